@@ -1,0 +1,1 @@
+"""Featherstone algorithms, in lanes."""

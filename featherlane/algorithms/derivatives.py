@@ -1,0 +1,209 @@
+"""Analytic derivatives of inverse and forward dynamics, in the tangent space of q.
+
+The spatial-vector formulas of Singh, Russell and Wensing (2022). With, for a degree of freedom j of body b and its
+parent p: psi' = v_p x S, psi'' = a_p x S + v_p x psi', S' = v_b x S, and I, B, f summed over the subtree of b,
+for i an ancestor of j:
+
+    dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j + S_j x* f)      dtau_j/dq_i = S_j . (2 B psi'_i + I psi''_i)
+    dtau_i/dv_j = S_i . (2 B S_j + I (psi'_j + S'_j))            dtau_j/dv_i = S_j . (2 B S_i + I (psi'_i + S'_i))
+    M_ij = S_i . I S_j
+
+and within one joint dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j).
+Sums over subtrees run in body frames, where S is a unit vector and zeros abound; the dot products between i and j in
+the frame of the first body of their branch, where all that belongs to i and j meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featherlane.algorithms.factor import InvertedFactor, factor
+from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion, no_wrenches, rigid_acceleration
+from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.rnea import rnea
+from featherlane.model import WORLD, Model, inward, outward
+from featherlane.scalar import Scalar
+from featherlane.spatial import (
+    NO_TURN,
+    ZERO3,
+    ZERO6,
+    Coriolis,
+    Inertia,
+    Transform,
+    Vector,
+    crf,
+    crm,
+    cross,
+    dot,
+    spatial,
+    split,
+    unit,
+)
+
+
+class Motion(NamedTuple):
+    """Positions and velocities, for each body in its own frame."""
+
+    X: list[Transform]  # from the parent's coordinates
+    C: list[Transform]  # from those of the first body of the branch
+    vp: list[Vector]  # velocity of the parent
+    v: list[Vector]
+    vJ: list[Vector]
+    I: list[Inertia]  # noqa: E741 - of the subtree
+    B2: list[Coriolis]  # 2 B of the subtree
+
+
+def motion(model: Model, q: Scalars, qd: Scalars) -> Motion:
+    m = Motion([], [], [], [], [], list(model.inertias), [])
+    for i in outward(model, "D"):
+        p = model.parent[i]
+        m.X.append(model.joint_transform(i, q))
+        m.C.append(Transform(NO_TURN, ZERO3) if p == WORLD else m.X[i] @ m.C[p])
+        m.vp.append(ZERO6 if p == WORLD else m.X[i].motion(m.v[p]))
+        m.vJ.append(joint_motion(model, i, qd))
+        m.v.append(m.vp[i] + m.vJ[i])
+        m.B2.append(Coriolis.of(m.I[i], m.v[i] + m.v[i]))
+    for i in inward(model, "D"):
+        p = model.parent[i]
+        if p != WORLD:
+            m.I[p] = m.I[p] + m.X[i].inertia_to_parent(m.I[i])
+            m.B2[p] = m.B2[p] + m.X[i].coriolis_to_parent(m.B2[i])
+    return m
+
+
+class Loads(NamedTuple):
+    """Accelerations and forces, for each body in its own frame."""
+
+    ap: list[Vector]  # acceleration of the parent, gravity included
+    f: list[Vector]  # force on the subtree
+
+
+def loads(model: Model, m: Motion, qdd: Scalars, f_ext: Wrenches) -> Loads:
+    a: dict[int, Vector] = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
+    ap, f = [], []
+    for i in outward(model, "D"):
+        ap.append(m.X[i].motion(a[model.parent[i]]))
+        a[i] = ap[i] + joint_motion(model, i, qdd) + crm(m.vp[i], m.vJ[i])
+        (w, vo), (dw, ao) = split(m.v[i]), split(a[i])
+        f.append(model.inertias[i].wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext[i])
+    for i in inward(model, "D"):
+        p = model.parent[i]
+        if p != WORLD:
+            f[p] = f[p] + m.X[i].force_to_parent(f[i])
+    return Loads(ap, f)
+
+
+class Columns(NamedTuple):
+    """What one degree of freedom brings to the dot products: motions S, s, and the forces that meet them."""
+
+    S: Vector
+    psi: Vector
+    ddpsi: Vector
+    rate: Vector  # psi' + S'
+    own: Vector  # 2 B psi' + I psi''
+    dq: Vector  # the same + S x* f
+    dv: Vector  # 2 B S + I (psi' + S')
+    IS: Vector
+    BtS: Vector  # 2 B^T S
+
+    def seen_by(self, C: Transform) -> Columns:
+        """The same in the coordinates that C starts from."""
+        motions = [C.motion_to_parent(x) for x in self[:4]]
+        return Columns(*motions, *[C.force_to_parent(x) for x in self[4:]])
+
+
+def columns(model: Model, m: Motion, load: Loads | None) -> list[Columns]:
+    """For each degree of freedom, in its body's frame. Without loads what depends on them is left zero."""
+    result = []
+    for i in outward(model, "D"):
+        for S in model.types[i].S:
+            psi = crm(m.vp[i], S)
+            rate = psi + crm(m.v[i], S)
+            ddpsi = own = dq = ZERO6
+            if load:
+                ddpsi = crm(load.ap[i], S) + crm(m.vp[i], psi)
+                own = m.B2[i] @ psi + m.I[i] @ ddpsi
+                dq = own + crf(S, load.f[i])
+            dv = m.B2[i] @ S + m.I[i] @ rate
+            BtS = spatial(m.B2[i].transposed(S), ZERO3)
+            result.append(Columns(S, psi, ddpsi, rate, own, dq, dv, m.I[i] @ S, BtS))
+    return result
+
+
+def pairs(model: Model, m: Motion, local: list[Columns]):
+    """All (i, j, columns of i, columns of j) with i an ancestor of j or in its joint, in one frame."""
+    body = [i for i, dofs in enumerate(model.dofs) for _ in dofs]
+    common = [column.seen_by(m.C[body[k]]) for k, column in enumerate(local)]
+    for b in inward(model, "D"):
+        for j in model.dofs[b]:
+            for i in model.ancestors[model.dofs[b][-1]]:
+                frame = local if body[i] == b else common
+                yield i, j, frame[i], frame[j]
+
+
+def _square(n: int) -> Rows:
+    return [[0.0] * n for _ in range(n)]
+
+
+def _derivatives(model: Model, m: Motion, load: Loads) -> tuple[Rows, Rows]:
+    dq, dv = _square(model.nv), _square(model.nv)
+    body = [i for i, dofs in enumerate(model.dofs) for _ in dofs]
+    for i, j, ci, cj in pairs(model, m, columns(model, m, load)):
+        dv[i][j] = dot(ci.S, cj.dv)
+        if body[i] == body[j]:  # S_i moves with q_j, which takes S x* f away again
+            dq[i][j] = dot(ci.S, cj.own)
+        else:
+            dq[i][j] = dot(ci.S, cj.dq)
+            dq[j][i] = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi)
+            dv[j][i] = dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
+    return dq, dv
+
+
+def inverse_dynamics_derivatives(
+    model: Model, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
+) -> tuple[Rows, Rows]:
+    """(dtau/dq, dtau/dv), each nv x nv."""
+    m = motion(model, q, qd)
+    return _derivatives(model, m, loads(model, m, qdd, f_ext or no_wrenches(model)))
+
+
+def _through(factored: InvertedFactor, derivative: Rows) -> Rows:
+    """-M^-1 times a derivative of inverse dynamics."""
+    columns = [factored.solve([-x for x in column]) for column in zip(*derivative, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def forward_dynamics_derivatives(
+    model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
+) -> tuple[Rows, Rows, Rows]:
+    """(da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
+    f_ext = f_ext or no_wrenches(model)
+    m = motion(model, q, qd)
+    M = _square(model.nv)
+    for i, j, ci, cj in pairs(model, m, columns(model, m, None)):
+        M[i][j] = M[j][i] = dot(ci.S, cj.IS)
+    factored = factor(model, M)
+    bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
+    qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
+    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext))
+    inverted = factored.inverted()
+    return _through(inverted, dq), _through(inverted, dv), inverted.inverse()
+
+
+def forward_dynamics_derivatives_from(
+    model: Model, q: Scalars, qd: Scalars, qdd: Scalars, Minv: Rows, f_ext: Wrenches | None = None
+) -> tuple[Rows, Rows]:
+    """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of Dadu-RBD, table I.
+
+    Entries of Minv between branches that meet only at the ground are zero, and not read.
+    """
+    dq, dv = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext)
+    root = [line[-1] for line in model.ancestors]
+    n = range(model.nv)
+
+    def product(derivative: Rows) -> Rows:
+        rows = [[k for k in n if root[k] == root[i]] for i in n]
+        return [[-sum((Minv[i][k] * derivative[k][j] for k in rows[i]), start=0.0) for j in n] for i in n]
+
+    return product(dq), product(dv)

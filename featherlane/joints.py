@@ -1,0 +1,253 @@
+"""The table of joint types.
+
+A type says how many coordinates it has (nq, nv), which spatial axes it moves along (`axes`, indices into
+[angular; linear] of the child frame, in the order of the user's v), how its frames transform, and how its
+coordinates are integrated and compared. Frames are turned at load time so that a single axis is z: the motion
+subspace S of every type is then a set of unit vectors, constant in the child frame.
+Reference: Featherstone 2008, section 4.4 and table 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from featherlane.scalar import Scalar, cos, sin
+from featherlane.spatial import (
+    NO_INERTIA,
+    NO_TURN,
+    ZERO3,
+    Inertia,
+    Rotation,
+    RotationZ,
+    Symmetric,
+    Transform,
+    Vector,
+    unit,
+)
+
+Array = np.ndarray
+
+
+
+@dataclass(frozen=True)
+class JointType:
+    name: str
+    nq: int
+    axes: tuple[int, ...]
+    transform: Callable[[Sequence[Scalar]], Transform]  # XJ(q): child from the frame on the parent
+    integrate: Callable[[Array, Array], Array]  # q after moving for one second with v, both (..., n)
+    difference: Callable[[Array, Array], Array]  # the v that integrate needs to go from the first q to the second
+    neutral: tuple[float, ...]
+    description: str
+    ride: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
+    """The part of a body's inertia that may as well sit on the parent, since the joint does not move it."""
+    angles: tuple[int, ...] = ()  # which of its q are angles in radians
+
+    @property
+    def nv(self) -> int:
+        return len(self.axes)
+
+    @property
+    def S(self) -> list[Vector]:
+        """The motion subspace, one unit vector for each entry of v."""
+        return [unit(k) for k in self.axes]
+
+
+def _turn(angle: Scalar) -> RotationZ:
+    return RotationZ(cos(angle), sin(angle))
+
+
+def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
+    """Child from parent coordinates, for the orientation q / |q| of the child: any length but zero is accepted."""
+    s = 2.0 / (x * x + y * y + z * z + w * w)
+    sx, sy, sz = s * x, s * y, s * z
+    xx, yy, zz = sx * x, sy * y, sz * z
+    xy, xz, yz = sx * y, sx * z, sy * z
+    wx, wy, wz = sx * w, sy * w, sz * w
+    return Rotation(
+        (
+            Vector((1.0 - (yy + zz), xy + wz, xz - wy)),
+            Vector((xy - wz, 1.0 - (xx + zz), yz + wx)),
+            Vector((xz + wy, yz - wx, 1.0 - (xx + yy))),
+        )
+    )
+
+
+def _on_axis(inertia: Inertia) -> Inertia:
+    """Mass on the axis of a turn stays where it is on the parent (the base parameters of identification)."""
+    return Inertia(
+        inertia.m, Vector((0.0, 0.0, inertia.h[2])), Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz)
+    )
+
+
+def _second_moment(inertia: Inertia) -> Inertia:
+    """A sliding body turns with its parent: its second moment counts there, its mass does not."""
+    return Inertia(0.0, ZERO3, inertia.S)
+
+
+def _axial_moment(inertia: Inertia) -> Inertia:
+    return Inertia(0.0, ZERO3, Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz))
+
+
+def _add(q: Array, v: Array) -> Array:
+    return q + v
+
+
+def _subtract(q0: Array, q1: Array) -> Array:
+    return q1 - q0
+
+
+# Rigid motions of the plane and of space: exponential and logarithm, exact, with series where x is small.
+
+
+def _series(x2: Array, closed: Callable[[Array], Array], coefficients: Sequence[float]) -> Array:
+    """closed(x), or for small x the power series in x^2, which loses no digits there."""
+    x = np.sqrt(np.where(x2 > 1e-3, x2, 1.0))
+    return np.where(x2 > 1e-3, closed(x), np.polynomial.polynomial.polyval(x2, coefficients))
+
+
+def _sinc(x2: Array) -> Array:
+    """sin x / x"""
+    return _series(x2, lambda x: np.sin(x) / x, (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880))
+
+
+def _versine(x2: Array) -> Array:
+    """(1 - cos x) / x^2"""
+    return _series(
+        x2, lambda x: 2 * np.sin(x / 2) ** 2 / x**2, (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800)
+    )
+
+
+def _cubic(x2: Array) -> Array:
+    """(x - sin x) / x^3"""
+    return _series(
+        x2, lambda x: (x - np.sin(x)) / x**3, (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800)
+    )
+
+
+def quaternion_product(a: Array, b: Array) -> Array:
+    (ax, ay, az, aw), (bx, by, bz, bw) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ],
+        -1,
+    )
+
+
+def quaternion_turn(quaternion: Array, x: Array) -> Array:
+    """x turned by the unit quaternion (xyzw)."""
+    u, w = quaternion[..., :3], quaternion[..., 3:]
+    t = 2 * np.cross(u, x)
+    return x + w * t + np.cross(u, t)
+
+
+def _unit_quaternion(q: Array) -> Array:
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def _free_integrate(q: Array, v: Array) -> Array:
+    position, orientation = q[..., :3], _unit_quaternion(q[..., 3:])
+    vo, w = v[..., :3], v[..., 3:]
+    x2 = np.sum(w * w, -1, keepdims=True)
+    step = vo + _versine(x2) * np.cross(w, vo) + _cubic(x2) * np.cross(w, np.cross(w, vo))
+    turn = np.concatenate([_sinc(x2 / 4) / 2 * w, np.cos(np.sqrt(x2) / 2)], -1)
+    turned = _unit_quaternion(quaternion_product(orientation, turn))
+    return np.concatenate([position + quaternion_turn(orientation, step), turned], -1)
+
+
+def _free_difference(q0: Array, q1: Array) -> Array:
+    o0, o1 = _unit_quaternion(q0[..., 3:]), _unit_quaternion(q1[..., 3:])
+    inverse = o0 * np.array([-1, -1, -1, 1], o0.dtype)
+    step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
+    relative = quaternion_product(inverse, o1)
+    relative = np.where(relative[..., 3:] < 0, -relative, relative)
+    sine = np.linalg.norm(relative[..., :3], axis=-1, keepdims=True)
+    angle = 2 * np.arctan2(sine, relative[..., 3:])
+    w = relative[..., :3] * (2 / _sinc(angle * angle / 4))
+    x2 = angle * angle
+    sinc, versine = _sinc(x2), _versine(x2)
+    # (1 - (x/2) cot(x/2)) / x^2, the third coefficient of the logarithm's linear part
+    k = (1 - sinc / (2 * versine)) / np.where(x2 > 1e-3, x2, 1.0)
+    k = np.where(x2 > 1e-3, k, 1 / 12 + x2 / 720 + x2 * x2 / 30240)
+    vo = step - 0.5 * np.cross(w, step) + k * np.cross(w, np.cross(w, step))
+    return np.concatenate([vo, w], -1)
+
+
+def _plane_turn(angle: Array, xy: Array) -> Array:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.concatenate([c * xy[..., :1] - s * xy[..., 1:], s * xy[..., :1] + c * xy[..., 1:]], -1)
+
+
+def _planar_integrate(q: Array, v: Array) -> Array:
+    w = v[..., 2:]
+    sinc, versine = _sinc(w * w), _versine(w * w) * w
+    vx, vy = v[..., :1], v[..., 1:2]
+    step = np.concatenate([sinc * vx - versine * vy, versine * vx + sinc * vy], -1)
+    return np.concatenate([q[..., :2] + _plane_turn(q[..., 2:], step), q[..., 2:] + w], -1)
+
+
+def _planar_difference(q0: Array, q1: Array) -> Array:
+    """The shortest way: the turn is between -pi and pi."""
+    w = q1[..., 2:] - q0[..., 2:]
+    w = w - 2 * np.pi * np.round(w / (2 * np.pi))
+    step = _plane_turn(-q0[..., 2:], q1[..., :2] - q0[..., :2])
+    sinc, versine = _sinc(w * w), _versine(w * w) * w
+    square = sinc * sinc + versine * versine
+    x, y = step[..., :1], step[..., 1:]
+    return np.concatenate([(sinc * x + versine * y) / square, (sinc * y - versine * x) / square, w], -1)
+
+
+REVOLUTE = JointType(
+    "revolute",
+    nq=1,
+    axes=(2,),
+    transform=lambda q: Transform(_turn(q[0]), ZERO3),
+    integrate=_add,
+    difference=_subtract,
+    neutral=(0.0,),
+    ride=_on_axis,
+    angles=(0,),
+    description="a turn about its axis, in radians",
+)
+PRISMATIC = JointType(
+    "prismatic",
+    nq=1,
+    axes=(5,),
+    transform=lambda q: Transform(NO_TURN, Vector((0.0, 0.0, q[0]))),
+    integrate=_add,
+    difference=_subtract,
+    neutral=(0.0,),
+    ride=_second_moment,
+    description="a slide along its axis, in metres",
+)
+PLANAR = JointType(
+    "planar",
+    nq=3,
+    axes=(3, 4, 2),
+    transform=lambda q: Transform(_turn(q[2]), Vector((q[0], q[1], 0.0))),
+    integrate=_planar_integrate,
+    difference=_planar_difference,
+    neutral=(0.0, 0.0, 0.0),
+    ride=_axial_moment,
+    angles=(2,),
+    description="q = [x, y, heading] in the parent's plane, v = [vx, vy, turn rate] in the body's axes",
+)
+FREE = JointType(
+    "free",
+    nq=7,
+    axes=(3, 4, 5, 0, 1, 2),
+    transform=lambda q: Transform(quaternion_rotation(*q[3:]), Vector(q[:3])),
+    integrate=_free_integrate,
+    difference=_free_difference,
+    neutral=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+    description="q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
+)
+
+JOINT_TYPES = {joint.name: joint for joint in (REVOLUTE, PRISMATIC, PLANAR, FREE)}

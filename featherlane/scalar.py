@@ -1,0 +1,28 @@
+"""Functions of one scalar, whatever the scalar is: a float, a NumPy array, a graph node.
+
+A scalar that brings a method of the function's name is asked first; NumPy answers for the rest.
+This is all that the robot half needs in order not to know what it computes with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Scalar = Any  # float, numpy.ndarray, or anything with +, -, *, / and the methods below
+
+
+def _by_method(name: str, fallback: Any) -> Any:
+    def function(x: Scalar) -> Scalar:
+        method = getattr(x, name, None)
+        return fallback(x) if method is None else method()
+
+    function.__name__ = name
+    function.__doc__ = f"The {name} of a scalar of any kind."
+    return function
+
+
+sin = _by_method("sin", np.sin)
+cos = _by_method("cos", np.cos)
+sqrt = _by_method("sqrt", np.sqrt)
