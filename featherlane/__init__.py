@@ -1,1 +1,26 @@
-"""Featherstone algorithms, in lanes."""
+"""Featherstone's algorithms, in lanes: rigid-body dynamics of robots for thousands of states at once."""
+
+from featherlane.compile import FUNCTIONS
+from featherlane.dynamics import (
+    ForwardDynamicsDerivatives,
+    InverseDynamicsDerivatives,
+    Model,
+    load,
+)
+from featherlane.errors import CompileError, ModelError
+from featherlane.graph.trace import select, trace
+from featherlane.loaders import bundled
+
+__all__ = [
+    "FUNCTIONS",
+    "CompileError",
+    "ForwardDynamicsDerivatives",
+    "InverseDynamicsDerivatives",
+    "Model",
+    "ModelError",
+    "bundled",
+    "load",
+    "select",
+    "trace",
+]
+__version__ = "0.1.0"

@@ -45,6 +45,7 @@ class JointType:
     ride: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
     """The part of a body's inertia that may as well sit on the parent, since the joint does not move it."""
     angles: tuple[int, ...] = ()  # which of its q are angles in radians
+    quaternions: tuple[int, ...] = ()  # where in its q a quaternion begins
 
     @property
     def nv(self) -> int:
@@ -247,6 +248,7 @@ FREE = JointType(
     integrate=_free_integrate,
     difference=_free_difference,
     neutral=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+    quaternions=(3,),
     description="q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
 )
 

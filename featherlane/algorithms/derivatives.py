@@ -25,6 +25,7 @@ from featherlane.algorithms.rnea import rnea
 from featherlane.model import WORLD, Model, inward, outward
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
+    NO_CORIOLIS,
     NO_TURN,
     ZERO3,
     ZERO6,
@@ -36,6 +37,7 @@ from featherlane.spatial import (
     crm,
     cross,
     dot,
+    skew,
     spatial,
     split,
     unit,
@@ -77,9 +79,20 @@ class Loads(NamedTuple):
 
     ap: list[Vector]  # acceleration of the parent, gravity included
     f: list[Vector]  # force on the subtree
+    T: list[Coriolis]  # what turns with the subtree but should not: see `world_fixed`
 
 
-def loads(model: Model, m: Motion, qdd: Scalars, f_ext: Wrenches) -> Loads:
+def world_fixed(wrench: Vector) -> Coriolis:
+    """The map T from a turn phi of its body to [phi x n; phi x f], for a wrench [n; f] that does not turn along.
+
+    A wrench in world axes changes by -[phi x n; phi x f] in body axes. T has the structure of a Coriolis matrix,
+    with the force for a momentum, and moves between frames and adds over bodies as one.
+    """
+    n, f = split(wrench)
+    return Coriolis(f, skew(n))
+
+
+def loads(model: Model, m: Motion, qdd: Scalars, f_ext: Wrenches, world_axes: bool) -> Loads:
     a: dict[int, Vector] = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
     ap, f = [], []
     for i in outward(model, "D"):
@@ -87,11 +100,13 @@ def loads(model: Model, m: Motion, qdd: Scalars, f_ext: Wrenches) -> Loads:
         a[i] = ap[i] + joint_motion(model, i, qdd) + crm(m.vp[i], m.vJ[i])
         (w, vo), (dw, ao) = split(m.v[i]), split(a[i])
         f.append(model.inertias[i].wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext[i])
+    T = [world_fixed(wrench) if world_axes else NO_CORIOLIS for wrench in f_ext]
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
             f[p] = f[p] + m.X[i].force_to_parent(f[i])
-    return Loads(ap, f)
+            T[p] = T[p] + m.X[i].coriolis_to_parent(T[i])
+    return Loads(ap, f, T)
 
 
 class Columns(NamedTuple):
@@ -101,11 +116,12 @@ class Columns(NamedTuple):
     psi: Vector
     ddpsi: Vector
     rate: Vector  # psi' + S'
-    own: Vector  # 2 B psi' + I psi''
+    own: Vector  # 2 B psi' + I psi'' + T S
     dq: Vector  # the same + S x* f
     dv: Vector  # 2 B S + I (psi' + S')
     IS: Vector
     BtS: Vector  # 2 B^T S
+    TtS: Vector  # T^T S
 
     def seen_by(self, C: Transform) -> Columns:
         """The same in the coordinates that C starts from."""
@@ -120,14 +136,15 @@ def columns(model: Model, m: Motion, load: Loads | None) -> list[Columns]:
         for S in model.types[i].S:
             psi = crm(m.vp[i], S)
             rate = psi + crm(m.v[i], S)
-            ddpsi = own = dq = ZERO6
+            ddpsi = own = dq = TtS = ZERO6
             if load:
                 ddpsi = crm(load.ap[i], S) + crm(m.vp[i], psi)
-                own = m.B2[i] @ psi + m.I[i] @ ddpsi
+                own = m.B2[i] @ psi + m.I[i] @ ddpsi + load.T[i] @ S
+                TtS = spatial(load.T[i].transposed(S), ZERO3)
                 dq = own + crf(S, load.f[i])
             dv = m.B2[i] @ S + m.I[i] @ rate
             BtS = spatial(m.B2[i].transposed(S), ZERO3)
-            result.append(Columns(S, psi, ddpsi, rate, own, dq, dv, m.I[i] @ S, BtS))
+            result.append(Columns(S, psi, ddpsi, rate, own, dq, dv, m.I[i] @ S, BtS, TtS))
     return result
 
 
@@ -155,17 +172,22 @@ def _derivatives(model: Model, m: Motion, load: Loads) -> tuple[Rows, Rows]:
             dq[i][j] = dot(ci.S, cj.own)
         else:
             dq[i][j] = dot(ci.S, cj.dq)
-            dq[j][i] = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi)
+            dq[j][i] = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi) + dot(cj.TtS, ci.S)
             dv[j][i] = dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
     return dq, dv
 
 
 def inverse_dynamics_derivatives(
-    model: Model, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
+    model: Model,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    f_ext: Wrenches | None = None,
+    world_axes: bool = False,
 ) -> tuple[Rows, Rows]:
-    """(dtau/dq, dtau/dv), each nv x nv."""
+    """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies unless `world_axes`."""
     m = motion(model, q, qd)
-    return _derivatives(model, m, loads(model, m, qdd, f_ext or no_wrenches(model)))
+    return _derivatives(model, m, loads(model, m, qdd, f_ext or no_wrenches(model), world_axes))
 
 
 def _through(factored: InvertedFactor, derivative: Rows) -> Rows:
@@ -175,7 +197,12 @@ def _through(factored: InvertedFactor, derivative: Rows) -> Rows:
 
 
 def forward_dynamics_derivatives(
-    model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
+    model: Model,
+    q: Scalars,
+    qd: Scalars,
+    tau: Scalars,
+    f_ext: Wrenches | None = None,
+    world_axes: bool = False,
 ) -> tuple[Rows, Rows, Rows]:
     """(da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
     f_ext = f_ext or no_wrenches(model)
@@ -186,19 +213,25 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext))
+    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes))
     inverted = factored.inverted()
     return _through(inverted, dq), _through(inverted, dv), inverted.inverse()
 
 
 def forward_dynamics_derivatives_from(
-    model: Model, q: Scalars, qd: Scalars, qdd: Scalars, Minv: Rows, f_ext: Wrenches | None = None
+    model: Model,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    Minv: Rows,
+    f_ext: Wrenches | None = None,
+    world_axes: bool = False,
 ) -> tuple[Rows, Rows]:
     """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of Dadu-RBD, table I.
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
-    dq, dv = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext)
+    dq, dv = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, world_axes)
     root = [line[-1] for line in model.ancestors]
     n = range(model.nv)
 

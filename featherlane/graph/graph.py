@@ -7,7 +7,7 @@ algorithm multiplies by an axis, a fixed base or an absent force is not there, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from featherlane.graph.op import COMMUTES, OPS
@@ -237,10 +237,11 @@ class Graph:
 Rule = Callable[..., int]
 
 
-def rewrite(graph: Graph, rules: dict[str, Rule] | None = None, order: Iterator[int] | None = None) -> Graph:
+def rewrite(graph: Graph, rules: Mapping[Any, Rule] | None = None, order: Iterator[int] | None = None) -> Graph:
     """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or as it was.
 
-    With `order`, nodes are entered in that sequence, which must be one of evaluation.
+    A rule is for an operation, by its name, or for one node, by its number. With `order`, nodes are entered in that
+    sequence, which must be one of evaluation.
     """
     new, rules, needed = Graph(), rules or {}, graph.live()
     new.inputs = dict(graph.inputs)
@@ -250,8 +251,8 @@ def rewrite(graph: Graph, rules: dict[str, Rule] | None = None, order: Iterator[
             continue
         op, new.current_stage = graph.op[k], graph.stage[k]
         args = [place[a] for a in graph.args[k]]
-        if op in rules:
-            place[k] = rules[op](new, *args)
+        if rule := rules.get(k) or rules.get(op):
+            place[k] = rule(new, *args)
         elif args:
             place[k] = getattr(new, op)(*args)
         else:

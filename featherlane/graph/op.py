@@ -6,7 +6,9 @@ the package may invent an operation, and a transformation is one more table with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,21 +45,53 @@ def _sum_to_odd(a: Array, b: Array) -> Array:
     return np.where((error != 0) & (bits & 1 == 0), (bits + towards).view(np.float64), s)
 
 
+def _once(a: float, b: float, c: float) -> float:
+    """a b + c rounded once, for finite a and b, by exact arithmetic."""
+    if not math.isfinite(c):
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return float(exact) if exact else a * b + c  # a sum that is zero has the sign of the floating-point sum
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _fma64(a: Array, b: Array, c: Array) -> Array:
+    """Boldo and Melquiond 2008, algorithm 5; where a product could overflow or lose bits below the least, `_once`."""
+    high, low = _two_product(a, b)
+    t, t_low = _two_sum(c, low)
+    v, v_low = _two_sum(high, t)
+    exact = v + _sum_to_odd(t_low, v_low)
+    finite = np.isfinite(a) & np.isfinite(b)
+    plain = (np.abs(high) > 2.0**-900) | (a == 0) | (b == 0)
+    plain &= np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(high), np.abs(c))) < 2.0**990
+    result = np.where(finite & (exact != 0), exact, a * b + c)
+    for index in map(tuple, np.argwhere(finite & ~plain)):
+        result[index] = _once(float(a[index]), float(b[index]), float(c[index]))
+    return result
+
+
+def _fma32(a: Array, b: Array, c: Array) -> Array:
+    """The product of two floats is a double; a sum rounded to odd may be rounded again (Boldo and Melquiond 2008)."""
+    product, c = a.astype(np.float64) * b, c.astype(np.float64)
+    total = product + c
+    return np.where(np.isfinite(total), _sum_to_odd(product, c), total).astype(np.float32)
+
+
 def fma(a: Array, b: Array, c: Array) -> Array:
-    """a b + c rounded once, without the hardware's instruction."""
+    """a b + c rounded once, without the hardware's instruction: as IEEE 754 wants it for all float64 and float32."""
     a, b, c = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
-        if a.dtype == np.float32:  # the product of two floats is a double
-            return _sum_to_odd(a.astype(np.float64) * b, c.astype(np.float64)).astype(np.float32)
-        high, low = _two_product(a, b)
-        t, t_low = _two_sum(c, low)
-        v, v_low = _two_sum(high, t)
-        exact = v + _sum_to_odd(t_low, v_low)
-        return np.where(np.isfinite(exact) & (exact != 0), exact, a * b + c)
+        return _fma32(a, b, c) if a.dtype == np.float32 else _fma64(a, b, c)
 
 
 def quarter(k: Array, s: Array, c: Array) -> Array:
-    """The sine of an angle that is k quarter turns more than the one whose sine and cosine are s and c."""
+    """The sine of an angle that is k quarter turns more than the one whose sine and cosine are s and c.
+
+    k is an integer of magnitude below 2^51 (2^22 in float32), so that adding 1.5 2^52 (1.5 2^23) puts k modulo 4 into
+    the last two bits; or k is NaN or infinite, gives NaN, and then s and c must be NaN too, as a backend that reads
+    those bits gives one of them.
+    """
     k = np.mod(k, 4)
     return np.where(k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, np.nan * k))))
 

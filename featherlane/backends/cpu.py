@@ -1,0 +1,458 @@
+"""The CPU: a graph as machine code whose inner loop has the signature of a NumPy generalised ufunc.
+
+A block of `width` states goes through three steps: rows of the user's arrays are turned into lanes in registers
+(`tile_in`), the graph runs once on vectors (`compute`), and lanes are turned back into rows (`tile_out`). Entries that
+two places of an output share, and zeros, are computed and kept once: a table says which vector each entry shows.
+A last block with fewer states repeats its last state in the lanes left over, so that nothing is read or written out
+of bounds, no garbage raises a floating-point flag, and every state is computed by the same instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from featherlane.backends.llvm import Lanes, declarations, straight_line
+from featherlane.graph.graph import Graph
+
+
+class Array(NamedTuple):
+    """An input or output array as the loop sees it: its core shape, and where its entries lie in the scratch."""
+
+    name: str
+    shape: tuple[int, ...]
+    slots: tuple[int, ...]  # by entry, in vectors
+
+    @property
+    def size(self) -> int:
+        return len(self.slots)
+
+
+def _layout(graph: Graph) -> tuple[list[Array], list[Array], dict[int, int], dict[int, int]]:
+    """Input and output arrays, and the slots of input and output nodes."""
+    inputs, sources, at = [], {}, 0
+    for name, shape in graph.inputs.items():
+        size = int(np.prod(shape))
+        inputs.append(Array(name, shape, tuple(range(at, at + size))))
+        sources.update({(name, i): at + i for i in range(size)})
+        at += size
+    loads = {k: sources[graph.value[k]] for k, op in enumerate(graph.op) if op == "input"}
+    stores: dict[int, int] = {}
+    for out in graph.outputs.values():
+        for k in out.nodes:
+            stores.setdefault(k, len(stores))
+    outputs = [
+        Array(name, out.shape, tuple(stores[k] for k in out.nodes)) for name, out in graph.outputs.items()
+    ]
+    return inputs, outputs, loads, stores
+
+
+def _compute(graph: Graph, t: Lanes, loads: dict[int, int], stores: dict[int, int]) -> list[str]:
+    def load(k: int, name: str) -> list[str]:
+        where = f"getelementptr inbounds {t.vector}, ptr %in, i64 {loads[k]}"
+        return [f"%p{k} = {where}", f"{name} = load {t.vector}, ptr %p{k}, align {t.bytes}"]
+
+    def store(k: int, name: str) -> list[str]:
+        where = f"getelementptr inbounds {t.vector}, ptr %out, i64 {stores[k]}"
+        return [f"%o{k} = {where}", f"store {t.vector} {name}, ptr %o{k}, align {t.bytes}"]
+
+    body = straight_line(graph, t, load, store)
+    return ["define internal void @compute(ptr noalias %in, ptr noalias %out) noinline {", *body, "ret void", "}"]
+
+
+# Tiles: `width` rows of up to `columns` entries, transposed in registers by exchanging ever larger blocks.
+
+
+def _exchange(t: Lanes, vectors: list[str], columns: int, tag: str) -> tuple[list[str], list[str]]:
+    """Transposes each columns x columns block that the vectors hold side by side."""
+    lines, step = [], 1
+    while step < columns:
+        turned = list(vectors)
+        for g in range(columns):
+            if g & step:
+                continue
+            a, b = vectors[g], vectors[g + step]
+            low = [x if not x & step else t.width + x - step for x in range(t.width)]
+            high = [x + step if not x & step else t.width + x for x in range(t.width)]
+            for k, mask in ((g, low), (g + step, high)):
+                turned[k] = f"%{tag}{step}.{k}"
+                indices = ", ".join(f"i32 {m}" for m in mask)
+                lines.append(
+                    f"{turned[k]} = shufflevector {t.vector} {a}, {t.vector} {b}, <{t.width} x i32> <{indices}>"
+                )
+        vectors, step = turned, 2 * step
+    return lines, vectors
+
+
+def _join(t: Lanes, parts: list[str], size: int, to: str) -> list[str]:
+    """Vectors of `size` numbers side by side in one."""
+    lines = []
+    while len(parts) > 1:
+        joined = []
+        for k in range(0, len(parts), 2):
+            name = f"{to}.{2 * size}.{k}" if len(parts) > 2 else to
+            indices = ", ".join(f"i32 {m}" for m in range(2 * size))
+            lines.append(
+                f"{name} = shufflevector {t.of(size)} {parts[k]}, {t.of(size)} {parts[k + 1]}, "
+                f"<{2 * size} x i32> <{indices}>"
+            )
+            joined.append(name)
+        parts, size = joined, 2 * size
+    return lines
+
+
+def _mask(columns: int, used: int) -> str:
+    return "<" + ", ".join(f"i1 {'true' if c < used else 'false'}" for c in range(columns)) + ">"
+
+
+def _row_pointers(t: Lanes, rows: str) -> list[str]:
+    lines = []
+    for r in range(t.width):
+        lines.append(f"%w{r} = getelementptr inbounds i64, ptr %offsets, i64 {r}")
+        lines.append(f"%f{r} = load i64, ptr %w{r}, align 8")
+        lines.append(f"%r{r} = getelementptr inbounds i8, ptr {rows}, i64 %f{r}")
+    return lines
+
+
+def _tile_in(t: Lanes, columns: int, used: int) -> list[str]:
+    """Reads `used` entries of each of `width` rows and stores them as `used` vectors."""
+    small, align = t.of(columns), t.dtype.itemsize
+    lines = _row_pointers(t, "%rows")
+    for r in range(t.width):
+        to = f"%v{r}" if columns == t.width else f"%s{r}"
+        if used == columns:
+            lines.append(f"{to} = load {small}, ptr %r{r}, align {align}")
+        else:
+            mask = f"<{columns} x i1> {_mask(columns, used)}, {small} zeroinitializer"
+            call = f"call {small} @llvm.masked.load.v{columns}f{t.bits}.p0"
+            lines.append(f"{to} = {call}(ptr %r{r}, i32 {align}, {mask})")
+    if columns < t.width:
+        for g in range(columns):
+            lines += _join(t, [f"%s{r}" for r in range(g, t.width, columns)], columns, f"%v{g}")
+    moves, turned = _exchange(t, [f"%v{g}" for g in range(columns)], columns, "x")
+    lines += moves
+    for c in range(used):
+        lines.append(f"%d{c} = getelementptr inbounds {t.vector}, ptr %lanes, i64 {c}")
+        lines.append(f"store {t.vector} {turned[c]}, ptr %d{c}, align {t.bytes}")
+    head = f"define internal void @tile_in_{columns}_{used}(ptr %rows, ptr %offsets, ptr noalias %lanes) noinline {{"
+    return [head, *lines, "ret void", "}"]
+
+
+def _tile_out(t: Lanes, columns: int, used: int) -> list[str]:
+    """Writes the vectors that the table names as `used` entries of each of `width` rows."""
+    small, align = t.of(columns), t.dtype.itemsize
+    lines = _row_pointers(t, "%rows")
+    for c in range(columns):
+        lines.append(f"%t{c} = getelementptr inbounds i32, ptr %table, i64 {min(c, used - 1)}")
+        lines.append(f"%i{c} = load i32, ptr %t{c}, align 4")
+        lines.append(f"%j{c} = zext i32 %i{c} to i64")
+        lines.append(f"%a{c} = getelementptr inbounds i8, ptr %lanes, i64 %j{c}")
+        lines.append(f"%v{c} = load {t.vector}, ptr %a{c}, align {t.bytes}")
+    moves, turned = _exchange(t, [f"%v{c}" for c in range(columns)], columns, "x")
+    lines += moves
+    for r in range(t.width):
+        source, part = turned[r % columns], r // columns
+        if columns < t.width:
+            indices = ", ".join(f"i32 {part * columns + c}" for c in range(columns))
+            lines.append(
+                f"%s{r} = shufflevector {t.vector} {source}, {t.vector} poison, <{columns} x i32> <{indices}>"
+            )
+            source = f"%s{r}"
+        if used == columns:
+            lines.append(f"store {small} {source}, ptr %r{r}, align {align}")
+        else:
+            mask = f"<{columns} x i1> {_mask(columns, used)}"
+            call = f"call void @llvm.masked.store.v{columns}f{t.bits}.p0"
+            lines.append(f"{call}({small} {source}, ptr %r{r}, i32 {align}, {mask})")
+    arguments = "ptr noalias %lanes, ptr %table, ptr %rows, ptr %offsets"
+    return [f"define internal void @tile_out_{columns}_{used}({arguments}) noinline {{", *lines, "ret void", "}"]
+
+
+def _tail(size: int, width: int) -> tuple[int, int] | None:
+    """The tile of what is left of `size` entries after full tiles: its columns (a power of two), and those used."""
+    used = size % width
+    return (1 << (used - 1).bit_length(), used) if used else None
+
+
+def _helpers(t: Lanes) -> str:
+    """Row offsets of a block, and the slow way for arrays whose rows are not contiguous."""
+    move = f"""
+  %r = phi i64 [ 0, %entry ], [ %r1, %next_row ]
+  %offset_at = getelementptr inbounds i64, ptr %offsets, i64 %r
+  %offset = load i64, ptr %offset_at, align 8
+  %row = getelementptr inbounds i8, ptr %rows, i64 %offset
+  br label %first
+first:
+  %i = phi i64 [ 0, %each_row ], [ %i1, %next_first ]
+  %oi = mul i64 %i, %step1
+  br label %second
+second:
+  %j = phi i64 [ 0, %first ], [ %j1, %second ]
+  %oj = mul i64 %j, %step2
+  %o = add i64 %oi, %oj
+  %entry_at = getelementptr inbounds i8, ptr %row, i64 %o
+  %ij = mul i64 %i, %size2
+  %e = add i64 %ij, %j
+  MOVE
+  %j1 = add i64 %j, 1
+  %more2 = icmp slt i64 %j1, %size2
+  br i1 %more2, label %second, label %next_first
+next_first:
+  %i1 = add i64 %i, 1
+  %more1 = icmp slt i64 %i1, %size1
+  br i1 %more1, label %first, label %next_row
+next_row:
+  %r1 = add i64 %r, 1
+  %more = icmp slt i64 %r1, {t.width}
+  br i1 %more, label %each_row, label %done
+done:
+  ret void
+}}"""
+    arguments = "ptr %rows, ptr %offsets, i64 %size1, i64 %size2, i64 %step1, i64 %step2"
+    align = t.dtype.itemsize
+    gather = f"""%slot = mul i64 %e, {t.width}
+  %lane = add i64 %slot, %r
+  %to = getelementptr inbounds {t.scalar}, ptr %lanes, i64 %lane
+  %x = load {t.scalar}, ptr %entry_at, align {align}
+  store {t.scalar} %x, ptr %to, align {align}"""
+    scatter = f"""%table_at = getelementptr inbounds i32, ptr %table, i64 %e
+  %slot = load i32, ptr %table_at, align 4
+  %slot64 = zext i32 %slot to i64
+  %vector = getelementptr inbounds i8, ptr %lanes, i64 %slot64
+  %from = getelementptr inbounds {t.scalar}, ptr %vector, i64 %r
+  %x = load {t.scalar}, ptr %from, align {align}
+  store {t.scalar} %x, ptr %entry_at, align {align}"""
+    return f"""
+define internal void @offsets(ptr %to, i64 %step, i64 %last) noinline {{
+entry:
+  br label %each
+each:
+  %r = phi i64 [ 0, %entry ], [ %r1, %each ]
+  %small = icmp slt i64 %r, %last
+  %row = select i1 %small, i64 %r, i64 %last
+  %offset = mul i64 %row, %step
+  %at = getelementptr inbounds i64, ptr %to, i64 %r
+  store i64 %offset, ptr %at, align 8
+  %r1 = add i64 %r, 1
+  %more = icmp slt i64 %r1, {t.width}
+  br i1 %more, label %each, label %done
+done:
+  ret void
+}}
+define internal void @gather({arguments}, ptr noalias %lanes) noinline {{
+entry:
+  br label %each_row
+each_row:{move.replace("MOVE", gather)}
+define internal void @scatter({arguments}, ptr noalias %lanes, ptr %table) noinline {{
+entry:
+  br label %each_row
+each_row:{move.replace("MOVE", scatter)}
+"""
+
+
+class _Move(NamedTuple):
+    """One array of the loop: its number among the arguments and where its core strides begin."""
+
+    array: Array
+    number: int
+    first_stride: int
+    output: bool
+
+
+def _moves(inputs: list[Array], outputs: list[Array]) -> list[_Move]:
+    stride, moves = len(inputs) + len(outputs), []
+    for k, array in enumerate([*inputs, *outputs]):
+        moves.append(_Move(array, k, stride, k >= len(inputs)))
+        stride += len(array.shape)
+    return moves
+
+
+def _prologue(t: Lanes, move: _Move) -> list[str]:
+    """Before the loop: base pointer, strides, and whether the entries of a row are contiguous."""
+    n, shape = move.number, move.array.shape
+    lines = [
+        f"%a{n} = getelementptr inbounds ptr, ptr %args, i64 {n}",
+        f"%base{n} = load ptr, ptr %a{n}, align 8",
+        f"%s{n} = getelementptr inbounds i64, ptr %steps, i64 {n}",
+        f"%step{n} = load i64, ptr %s{n}, align 8",
+        f"%offsets{n} = alloca [{t.width} x i64], align 64",
+        f"%jump{n} = mul i64 %step{n}, {t.width}",
+    ]
+    dense, expected = [], t.dtype.itemsize
+    for axis in reversed(range(len(shape))):
+        lines.append(f"%c{n}.{axis} = getelementptr inbounds i64, ptr %steps, i64 {move.first_stride + axis}")
+        lines.append(f"%core{n}.{axis} = load i64, ptr %c{n}.{axis}, align 8")
+        lines.append(f"%is{n}.{axis} = icmp eq i64 %core{n}.{axis}, {expected}")
+        dense.append(f"%is{n}.{axis}")
+        expected *= shape[axis]
+    known = "true"
+    for k, test in enumerate(dense):
+        lines.append(f"%dense{n}.{k} = and i1 {known}, {test}")
+        known = f"%dense{n}.{k}"
+    return [*lines, f"%dense{n} = or i1 {known}, false"]
+
+
+def _transfer(t: Lanes, move: _Move, lanes: str) -> list[str]:
+    """Inside the loop: the rows of one array to or from its lanes."""
+    n, array = move.number, move.array
+    if not array.size:
+        return []
+    full, tail = array.size // t.width, _tail(array.size, t.width)
+    tile = "tile_out" if move.output else "tile_in"
+    lines = [f"br i1 %dense{n}, label %fast{n}, label %slow{n}", f"fast{n}:"]
+
+    def call(kind: str, column: str) -> list[str]:
+        """One tile whose first column is the i64 `column`."""
+        key = f"{n}.{column.strip('%')}"
+        lines = [f"%rows{key} = getelementptr inbounds {t.scalar}, ptr %row{n}, i64 {column}"]
+        if move.output:
+            lines.append(f"%tab{key} = getelementptr inbounds i32, ptr @table{n}, i64 {column}")
+            given = f"ptr {lanes}, ptr %tab{key}, ptr %rows{key}, ptr %offsets{n}"
+        else:
+            lines.append(f"%to{key} = getelementptr inbounds {t.vector}, ptr {lanes}, i64 {column}")
+            given = f"ptr %rows{key}, ptr %offsets{n}, ptr %to{key}"
+        return [*lines, f"call void @{tile}_{kind}({given})"]
+
+    if full:
+        lines += [
+            f"br label %tiles{n}",
+            f"tiles{n}:",
+            f"%col{n} = phi i64 [ 0, %fast{n} ], [ %col1{n}, %tiles{n} ]",
+            *call(f"{t.width}_{t.width}", f"%col{n}"),
+            f"%col1{n} = add i64 %col{n}, {t.width}",
+            f"%tmore{n} = icmp slt i64 %col1{n}, {full * t.width}",
+            f"br i1 %tmore{n}, label %tiles{n}, label %tail{n}",
+            f"tail{n}:",
+        ]
+    if tail:
+        lines += call(f"{tail[0]}_{tail[1]}", str(full * t.width))
+    sizes = (1,) * (2 - len(array.shape)) + array.shape
+    steps = [f"%core{n}.{axis}" for axis in range(len(array.shape))]
+    steps = ["0"] * (2 - len(steps)) + steps
+    given = f"ptr %row{n}, ptr %offsets{n}, i64 {sizes[0]}, i64 {sizes[1]}, i64 {steps[0]}, i64 {steps[1]}"
+    slow = f"@scatter({given}, ptr {lanes}, ptr @table{n})" if move.output else f"@gather({given}, ptr {lanes})"
+    return [*lines, f"br label %ready{n}", f"slow{n}:", f"call void {slow}", f"br label %ready{n}", f"ready{n}:"]
+
+
+def _loop(t: Lanes, moves: Sequence[_Move], size_in: int, size_out: int) -> list[str]:
+    lines = ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {", "entry:"]
+    lines += ["%n = load i64, ptr %dims, align 8"]
+    lines += [f"%in = alloca [{max(size_in, 1)} x {t.vector}], align 64"]
+    lines += [f"%out = alloca [{max(size_out, 1)} x {t.vector}], align 64"]
+    for move in moves:
+        lines += _prologue(t, move)
+    lines += ["%any = icmp sgt i64 %n, 0", "br i1 %any, label %begin, label %end", "begin:"]
+    lines += ["br label %block", "block:"]
+    lines += ["%b = phi i64 [ 0, %begin ], [ %b1, %after ]"]
+    for move in moves:
+        k = move.number
+        lines.append(f"%row{k} = phi ptr [ %base{k}, %begin ], [ %nextrow{k}, %after ]")
+    lines += ["%left = sub i64 %n, %b", f"%partial = icmp slt i64 %left, {t.width}"]
+    lines += ["%first = icmp eq i64 %b, 0", "%measure = or i1 %partial, %first"]
+    lines += ["br i1 %measure, label %rows, label %go", "rows:"]
+    lines += [f"%count = select i1 %partial, i64 %left, i64 {t.width}", "%last = sub i64 %count, 1"]
+    for move in moves:
+        k = move.number
+        lines.append(f"call void @offsets(ptr %offsets{k}, i64 %step{k}, i64 %last)")
+    lines += ["br label %go", "go:"]
+    for move in moves:
+        if not move.output and move.array.size:
+            lines.append(f"%lanes{move.number} = getelementptr inbounds {t.vector}, ptr %in, i64 {move.array.slots[0]}")
+            lines += _transfer(t, move, f"%lanes{move.number}")
+    lines.append("call void @compute(ptr %in, ptr %out)")
+    for move in moves:
+        if move.output:
+            lines += _transfer(t, move, "%out")
+    lines += ["br label %after", "after:", f"%b1 = add i64 %b, {t.width}"]
+    for move in moves:
+        k = move.number
+        lines.append(f"%nextrow{k} = getelementptr inbounds i8, ptr %row{k}, i64 %jump{k}")
+    lines += ["%more = icmp slt i64 %b1, %n", "br i1 %more, label %block, label %end", "end:", "ret void", "}"]
+    return lines
+
+
+def _tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:
+    lines = []
+    for k, array in enumerate(outputs):
+        entries = ", ".join(f"i32 {slot * t.bytes}" for slot in array.slots)
+        lines.append(f"@table{first + k} = private constant [{array.size} x i32] [{entries}], align 4")
+    return lines
+
+
+def source(graph: Graph, dtype: np.dtype, width: int) -> str:
+    """The LLVM IR of a graph's loop."""
+    t = Lanes(np.dtype(dtype), width)
+    inputs, outputs, loads, stores = _layout(graph)
+    moves = _moves(inputs, outputs)
+    lines = declarations(t) + _tables(t, outputs, len(inputs))
+    tiles = set()
+    for move in moves:
+        if move.array.size >= width:
+            tiles.add((move.output, width, width))
+        if tail := _tail(move.array.size, width):
+            tiles.add((move.output, *tail))
+    for output, columns, used in sorted(tiles):
+        lines += (_tile_out if output else _tile_in)(t, columns, used)
+    for columns in sorted({columns for _, columns, used in tiles if used < columns}):
+        v, mask = t.of(columns), f"<{columns} x i1>"
+        lines.append(f"declare {v} @llvm.masked.load.v{columns}f{t.bits}.p0(ptr, i32, {mask}, {v})")
+        lines.append(f"declare void @llvm.masked.store.v{columns}f{t.bits}.p0({v}, ptr, i32, {mask})")
+    lines += _compute(graph, t, loads, stores)
+    lines += _loop(t, moves, sum(a.size for a in inputs), len(stores))
+    return "\n".join(lines) + _helpers(t)
+
+
+# The machine
+
+
+def _features() -> dict[str, bool]:
+    return dict(llvm.get_host_cpu_features())
+
+
+def widest(dtype: np.dtype) -> int:
+    """The lanes of the host's widest vectors."""
+    has = _features()
+    bits = 512 if has.get("avx512f") and has.get("avx512vl") else 256 if has.get("avx") else 128
+    return bits // (8 * np.dtype(dtype).itemsize)
+
+
+def target() -> str:
+    """The processor that code is made for."""
+    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def target_machine() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="jitdefault"
+    )
+
+
+def machine_code(ir: str) -> bytes:
+    """An object file for this machine."""
+    machine = target_machine()
+    module = llvm.parse_assembly(ir)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    return machine.emit_object(module)
+
+
+class Code:
+    """Machine code in memory, for as long as this object lives."""
+
+    _jit: llvm.LLJIT | None = None
+    _count = 0
+
+    def __init__(self, image: bytes) -> None:
+        if Code._jit is None:
+            target_machine()  # initialises LLVM
+            Code._jit = llvm.create_lljit_compiler()
+        Code._count += 1
+        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol("loop")
+        self._library = builder.link(Code._jit, f"featherlane{Code._count}")
+        self.address: int = self._library["loop"]

@@ -1,0 +1,136 @@
+"""Graph to LLVM IR: one vector value holds the same scalar of `width` states. Shared by every LLVM target.
+
+Text is made once, here, from a checked graph. No fast-math flag is ever set: each operation is rounded as the
+reference rounds it, so that results have the same bits for every width, lane and machine.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featherlane.graph.graph import Graph
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The type of one vector value: `width` numbers of a dtype."""
+
+    dtype: np.dtype[Any]
+    width: int
+
+    @property
+    def bits(self) -> int:
+        return self.dtype.itemsize * 8
+
+    @property
+    def scalar(self) -> str:
+        return "double" if self.bits == 64 else "float"
+
+    @property
+    def vector(self) -> str:
+        return self.of(self.width)
+
+    def of(self, count: int) -> str:
+        return f"<{count} x {self.scalar}>"
+
+    @property
+    def integers(self) -> str:
+        return f"<{self.width} x i{self.bits}>"
+
+    @property
+    def bytes(self) -> int:
+        return self.width * self.dtype.itemsize
+
+    @property
+    def suffix(self) -> str:
+        """How intrinsics on this type are named."""
+        return f"v{self.width}f{self.bits}"
+
+    def number(self, x: float) -> str:
+        """A constant in LLVM's hexadecimal form, which is that of a double for both dtypes."""
+        value = float(self.dtype.type(x))
+        return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+
+    def splat(self, x: float) -> str:
+        return "<" + ", ".join([f"{self.scalar} {self.number(x)}"] * self.width) + ">"
+
+    def splat_integer(self, x: int) -> str:
+        return "<" + ", ".join([f"i{self.bits} {x}"] * self.width) + ">"
+
+
+def _binary(instruction: str) -> Callable[..., list[str]]:
+    return lambda t, to, a, b: [f"{to} = {instruction} {t.vector} {a}, {b}"]
+
+
+def _intrinsic(name: str) -> Callable[..., list[str]]:
+    def lines(t: Lanes, to: str, *args: str) -> list[str]:
+        operands = ", ".join(f"{t.vector} {a}" for a in args)
+        return [f"{to} = call {t.vector} @llvm.{name}.{t.suffix}({operands})"]
+
+    return lines
+
+
+def _quarter(t: Lanes, to: str, k: str, s: str, c: str) -> list[str]:
+    """Adding 1.5 2^m puts the integer k into the low bits of the number: odd swaps, the second bit negates."""
+    v, i, one, two = t.vector, t.integers, t.splat_integer(1), t.splat_integer(2)
+    return [
+        f"{to}.m = fadd {v} {k}, {t.splat(1.5 * 2.0 ** (52 if t.bits == 64 else 23))}",
+        f"{to}.k = bitcast {v} {to}.m to {i}",
+        f"{to}.o = and {i} {to}.k, {one}",
+        f"{to}.odd = icmp ne {i} {to}.o, zeroinitializer",
+        f"{to}.x = select <{t.width} x i1> {to}.odd, {v} {c}, {v} {s}",
+        f"{to}.h = and {i} {to}.k, {two}",
+        f"{to}.sign = shl {i} {to}.h, {t.splat_integer(t.bits - 2)}",
+        f"{to}.b = bitcast {v} {to}.x to {i}",
+        f"{to}.r = xor {i} {to}.b, {to}.sign",
+        f"{to} = bitcast {i} {to}.r to {v}",
+    ]
+
+
+LOWER: dict[str, Callable[..., list[str]]] = {
+    "neg": lambda t, to, a: [f"{to} = fneg {t.vector} {a}"],
+    "abs": _intrinsic("fabs"),
+    "add": _binary("fadd"),
+    "sub": _binary("fsub"),
+    "mul": _binary("fmul"),
+    "div": _binary("fdiv"),
+    "fma": _intrinsic("fma"),
+    "sqrt": _intrinsic("sqrt"),
+    "round": _intrinsic("rint"),
+    "less": _binary("fcmp olt"),
+    "select": lambda t, to, c, a, b: [f"{to} = select <{t.width} x i1> {c}, {t.vector} {a}, {t.vector} {b}"],
+    "quarter": _quarter,
+}
+INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1}
+
+
+def declarations(t: Lanes) -> list[str]:
+    return [
+        f"declare {t.vector} @llvm.{name}.{t.suffix}({', '.join([t.vector] * arity)})"
+        for name, arity in INTRINSICS.items()
+    ]
+
+
+def straight_line(
+    graph: Graph, t: Lanes, load: Callable[[int, str], list[str]], store: Callable[[int, str], list[str]]
+) -> list[str]:
+    """The instructions of a whole graph. load(node, name) fetches an input entry into a name; store(node, name)
+    is asked for once for each distinct output node, as soon as its value is there."""
+    name: dict[int, str] = {}
+    wanted = {k for out in graph.outputs.values() for k in out.nodes}
+    lines: list[str] = []
+    for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
+        if op == "constant":
+            name[k] = t.splat(float(graph.value[k]))
+        else:
+            name[k] = f"%x{k}"
+            operands = [name[a] for a in args]
+            lines += load(k, name[k]) if op == "input" else LOWER[op](t, name[k], *operands)
+        if k in wanted:
+            lines += store(k, name[k])
+    return lines

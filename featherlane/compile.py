@@ -1,0 +1,161 @@
+"""Where the two halves meet: algorithms are traced with models, and graphs become kernels.
+
+The dynamics functions are one table. A function may name several algorithms; the graph with the fewest operations
+is the one that is compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane import algorithms, cache
+from featherlane.algorithms.kinematics import Wrenches
+from featherlane.backends import cpu
+from featherlane.errors import CompileError
+from featherlane.graph.expand import expand
+from featherlane.graph.fuse import fuse
+from featherlane.graph.graph import Graph, simplify
+from featherlane.graph.op import OPS
+from featherlane.graph.trace import trace
+from featherlane.graph.verify import verify
+from featherlane.model import WORLD, Model, on_stage
+from featherlane.spatial import Vector, spatial
+
+WRENCH_FRAMES = ("body", "world")
+
+
+class DynamicsFunction(NamedTuple):
+    """inputs: name -> size ("q", "v" or "vv"); algorithms take (model, *inputs, f_ext, world_axes)."""
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    algorithms: tuple[Callable[..., tuple[Any, ...]], ...]
+    takes_wrenches: bool = True
+
+
+def _one(algorithm: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    return lambda model, *args, f_ext=None, world_axes=False: (
+        algorithm(model, *args) if f_ext is None else algorithm(model, *args, f_ext),
+    )
+
+
+QVA, QVT, STATE_MATRIX = {"q": "q", "v": "v", "a": "v"}, {"q": "q", "v": "v", "tau": "v"}, {"q": "q"}
+FUNCTIONS = {
+    "inverse_dynamics": DynamicsFunction(QVA, {"tau": "v"}, (_one(algorithms.rnea),)),
+    "forward_dynamics": DynamicsFunction(
+        QVT, {"a": "v"}, (_one(algorithms.aba), _one(algorithms.factored_forward_dynamics))
+    ),
+    "mass_matrix": DynamicsFunction(STATE_MATRIX, {"M": "vv"}, (_one(algorithms.mass_matrix),), False),
+    "mass_matrix_inverse": DynamicsFunction(
+        STATE_MATRIX,
+        {"Minv": "vv"},
+        (_one(algorithms.mass_matrix_inverse), _one(algorithms.factored_inverse)),
+        False,
+    ),
+    "inverse_dynamics_derivatives": DynamicsFunction(
+        QVA, {"dtau_dq": "vv", "dtau_dv": "vv"}, (algorithms.inverse_dynamics_derivatives,)
+    ),
+    "forward_dynamics_derivatives": DynamicsFunction(
+        QVT, {"da_dq": "vv", "da_dv": "vv", "da_dtau": "vv"}, (algorithms.forward_dynamics_derivatives,)
+    ),
+    "forward_dynamics_derivatives_from": DynamicsFunction(
+        {**QVA, "minv": "vv"}, {"da_dq": "vv", "da_dv": "vv"}, (algorithms.forward_dynamics_derivatives_from,)
+    ),
+}
+
+
+def shapes(model: Model, sizes: dict[str, str]) -> dict[str, tuple[int, ...]]:
+    of = {"q": (model.nq,), "v": (model.nv,), "vv": (model.nv, model.nv)}
+    return {name: of[size] for name, size in sizes.items()}
+
+
+def input_shapes(model: Model, name: str, wrenches: str | None) -> dict[str, tuple[int, ...]]:
+    given = shapes(model, FUNCTIONS[name].inputs)
+    return {**given, "f_ext": (model.nbodies, 6)} if wrenches else given
+
+
+def _body_wrenches(model: Model, q: list, f_ext: list, frame: str) -> Wrenches:
+    """[moment; force] in the turned body frames, from the user's [force; moment]."""
+    E: dict[int, Any] = {}
+    wrenches = []
+    for i in range(model.nbodies):
+        if frame == "world":
+            X, p = model.joint_transform(i, q), model.parent[i]
+            E[i] = lambda x, X=X, above=E.get(p, lambda x: x): X.E.to_child(above(x))
+        else:
+            E[i] = model.turns[i].to_child
+        wrenches.append(spatial(E[i](Vector(f_ext[i][3:])), E[i](Vector(f_ext[i][:3]))))
+    return wrenches
+
+
+@contextmanager
+def _listening(enter: Callable[[Any], None]) -> Iterator[None]:
+    token = on_stage.set(enter)
+    try:
+        yield
+    finally:
+        on_stage.reset(token)
+
+
+@lru_cache(maxsize=64)
+def dynamics_graph(model: Model, name: str, wrenches: str | None = None) -> Graph:
+    """The graph of one of the dynamics functions (a key of FUNCTIONS) of a model, as an algorithm gives it.
+
+    wrenches: None, or the frame of an input f_ext of shape (nbodies, 6): "body" or "world".
+    """
+    function = FUNCTIONS[name]
+
+    def traced(algorithm: Callable[..., tuple[Any, ...]]) -> Graph:
+        def run(*inputs: Any) -> dict[str, Any]:
+            options: dict[str, Any] = {}
+            if wrenches:
+                *inputs, f_ext = inputs  # type: ignore[assignment]
+                options["f_ext"] = _body_wrenches(model, inputs[0], f_ext, wrenches)
+                options["world_axes"] = wrenches == "world"
+            results = algorithm(model, *inputs, **options)
+            return dict(zip(function.outputs, results, strict=True))
+
+        return simplify(trace(run, input_shapes(model, name, wrenches), _listening))
+
+    return min((traced(a) for a in function.algorithms), key=lambda graph: graph.cost().operations)
+
+
+def graph_key(graph: Graph) -> str:
+    """The identity of a graph, as text."""
+    nodes = repr((graph.op, graph.args, graph.value, graph.inputs, graph.outputs))
+    return hashlib.sha256(nodes.encode()).hexdigest()
+
+
+def lowered(graph: Graph, dtype: Any) -> Graph:
+    """The graph as the CPU runs it in this dtype: every pass is named here, and the result is checked."""
+    verify(graph)
+    graph = simplify(fuse(expand(graph, np.dtype(dtype))))
+    verify(graph, allowed=set(OPS) - {"sin", "cos"})
+    return graph
+
+
+class Kernel(NamedTuple):
+    """Machine code of one graph in one dtype."""
+
+    code: cpu.Code
+    dtype: np.dtype
+    width: int
+
+
+def compile_graph(graph: Callable[[], Graph], key: str, dtype: Any, width: int | None = None) -> Kernel:
+    """Machine code for this processor, from the cache if it is there. `graph` is only asked for if it is not."""
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
+    width = cpu.widest(dtype) if width is None else width
+    if width not in (1, 2, 4, 8, 16):
+        raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
+    full = f"{key} {dtype} {width} {cpu.target()}"
+    image = cache.fetch(full, lambda: cpu.machine_code(cpu.source(lowered(graph(), dtype), dtype, width)))
+    return Kernel(cpu.Code(image), dtype, width)

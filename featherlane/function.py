@@ -1,0 +1,220 @@
+"""A kernel as a function of the user's arrays: dtypes, shapes, `out=`, threads, and errors that teach."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends.ufunc import gufunc
+from featherlane.compile import Kernel
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+Shapes = Mapping[str, tuple[int, ...]]
+WORTH_A_THREAD = 1 << 16  # numbers read and written by a call before a second thread pays
+
+# Worker threads: one pool for the process, kept alive, made anew after a fork
+
+_pool: ThreadPoolExecutor | None = None
+_pool_lock = threading.Lock()
+
+
+def _forget_pool() -> None:
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+@cache
+def physical_cores() -> int:
+    """The cores that this process may use, two threads of one core counting once."""
+    try:
+        allowed = os.sched_getaffinity(0)
+    except AttributeError:
+        return os.cpu_count() or 1
+    siblings = set()
+    for core in allowed:
+        path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        siblings.add(path.read_text().strip() if path.exists() else str(core))
+    return len(siblings) or 1
+
+
+def _workers() -> ThreadPoolExecutor:
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max(physical_cores(), 64), thread_name_prefix="featherlane")
+        return _pool
+
+
+def _as_array(name: str, value: Any) -> np.ndarray:
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
+        kind = f"{type(value).__module__.split('.')[0]}.{type(value).__name__}"
+        raise TypeError(f"{name} is a {kind}: this version takes NumPy arrays, pass np.asarray({name})")
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is not an array of numbers: {error}") from None
+
+
+def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
+    """float32 if every array of floats is float32, float64 if none is; integers and lists follow."""
+    single, other = None, None
+    for name, value in arrays.items():
+        array = _as_array(name, value)
+        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+            raise TypeError(f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64")
+        if array.dtype == F32:
+            single = single or name
+        elif array.dtype.kind == "f" and isinstance(value, np.ndarray):
+            other = other or name
+    if single and other:
+        have = _as_array(other, arrays[other]).dtype
+        raise TypeError(
+            f"{single} is float32 but {other} is {have}: float32 is not promoted silently, "
+            f"convert one of them with .astype(...)"
+        )
+    return F32 if single else F64
+
+
+class Function:
+    """A batched function of arrays, compiled for a dtype when it is first called with it.
+
+    Arrays have the core shapes of `inputs` behind any leading dimensions, which broadcast as NumPy's do; results are
+    arrays with the core shapes of `outputs`, all of them in a tuple (or what `collect` makes of it) if there are
+    several. float32 in gives float32 out, all else is float64. The results of a state have the same bits in every
+    batch, at every position, with any number of threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Shapes,
+        outputs: Shapes,
+        kernel: Callable[[np.dtype], Kernel],
+        collect: Callable[..., Any] | None = None,
+        explain: Callable[[str, tuple[int, ...]], str] = lambda name, shape: "",
+    ) -> None:
+        self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
+        self._kernel, self._collect, self._explain = kernel, collect, explain
+        self._compiled: dict[np.dtype, tuple[np.ufunc, Kernel, object]] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        def show(shapes: Shapes) -> str:
+            return ", ".join(f"{name}{list(shape)}" for name, shape in shapes.items())
+
+        return f"<Function {self.name}({show(self.inputs)}) -> ({show(self.outputs)})>"
+
+    def ufunc(self, dtype: Any) -> np.ufunc:
+        """The generalised ufunc of one dtype: compiled now if it is not yet."""
+        dtype = np.dtype(dtype)
+        if dtype not in self._compiled:
+            with self._lock:
+                if dtype not in self._compiled:
+                    kernel = self._kernel(dtype)
+                    made, alive = gufunc(
+                        self.name, kernel.code.address, dtype, [*self.inputs.values()], [*self.outputs.values()]
+                    )
+                    self._compiled[dtype] = made, kernel, alive
+        return self._compiled[dtype][0]
+
+    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        if len(arrays) != len(self.inputs):
+            raise TypeError(f"{self.name} got {len(arrays)} arrays, wanted {len(self.inputs)}: {', '.join(self.inputs)}")
+        named = dict(zip(self.inputs, arrays, strict=True))
+        dtype = common_dtype(named)
+        given = [np.asarray(_as_array(name, value), dtype) for name, value in named.items()]
+        lead = self._batch_shape(given)
+        results = self._results(out, lead, dtype)
+        count = self._threads(threads, lead, len(arrays))
+        ufunc = self.ufunc(dtype)
+        if count == 1:
+            made = ufunc(*given, out=results) if results else ufunc(*given)
+            made = made if isinstance(made, tuple) else (made,)
+        else:
+            made = results or tuple(np.empty(lead + shape, dtype) for shape in self.outputs.values())
+            self._spread(ufunc, given, made, lead, count)
+        if len(made) == 1:
+            return made[0]
+        return self._collect(*made) if self._collect else made
+
+    def _batch_shape(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+        leads = []
+        for array, (name, core) in zip(arrays, self.inputs.items(), strict=True):
+            cut = array.ndim - len(core)
+            if cut < 0 or array.shape[cut:] != core:
+                wanted = ", ".join(["...", *map(str, core)])
+                hint = self._explain(name, array.shape)
+                raise ValueError(f"{name} has shape {array.shape}, wanted ({wanted}){hint and ': ' + hint}")
+            leads.append(array.shape[:cut])
+        try:
+            return np.broadcast_shapes(*leads)
+        except ValueError:
+            told = ", ".join(f"{name} {lead}" for name, lead in zip(self.inputs, leads, strict=True))
+            raise ValueError(f"the leading dimensions do not broadcast: {told}") from None
+
+    def _results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...] | None:
+        if out is None:
+            return None
+        given = tuple(out) if isinstance(out, tuple | list) else (out,)
+        if len(given) != len(self.outputs):
+            raise ValueError(f"out has {len(given)} arrays, wanted {len(self.outputs)}: {', '.join(self.outputs)}")
+        for array, (name, core) in zip(given, self.outputs.items(), strict=True):
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"out for {name} is {type(array).__name__}: wanted a NumPy array")
+            if array.dtype != dtype:
+                raise TypeError(f"out for {name} has dtype {array.dtype}, the result is {dtype}")
+            if array.shape != lead + core:
+                raise ValueError(f"out for {name} has shape {array.shape}, the result has {lead + core}")
+            if not array.flags.writeable:
+                raise ValueError(f"out for {name} is read-only")
+        return given
+
+    def _threads(self, asked: int | None, lead: tuple[int, ...], inputs: int) -> int:
+        if asked is not None and (not isinstance(asked, int | np.integer) or asked < 1):
+            raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
+        states = int(np.prod(lead))
+        if states < 2:
+            return 1
+        if asked is None:
+            numbers = sum(int(np.prod(shape)) for shape in (*self.inputs.values(), *self.outputs.values()))
+            asked = physical_cores() if states * numbers >= WORTH_A_THREAD else 1
+        return min(int(asked), states)
+
+    def _spread(
+        self,
+        ufunc: np.ufunc,
+        arrays: Sequence[np.ndarray],
+        results: tuple[np.ndarray, ...],
+        lead: tuple[int, ...],
+        count: int,
+    ) -> None:
+        """Parts of the batch on worker threads, and the first on this one; NumPy releases the GIL around each."""
+        if any(np.may_share_memory(x, r) for r in results for x in arrays):
+            arrays = [x.copy() for x in arrays]
+        axis = int(np.argmax(lead))
+        whole = [
+            np.broadcast_to(x, lead + core) for x, core in zip(arrays, self.inputs.values(), strict=True)
+        ]
+        edges = np.linspace(0, lead[axis], min(count, lead[axis]) + 1).astype(int)
+
+        def run(part: int) -> None:
+            at = (slice(None),) * axis + (slice(edges[part], edges[part + 1]),)
+            ufunc(*[x[at] for x in whole], out=tuple(r[at] for r in results))
+
+        waiting = [_workers().submit(run, part) for part in range(1, len(edges) - 1)]
+        run(0)
+        for part in waiting:
+            part.result()

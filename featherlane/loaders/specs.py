@@ -1,0 +1,40 @@
+"""Links and joints as any format or builder has them, before they are one robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from featherlane.model import IDENTITY, Floats, Placement
+
+INF = float("inf")
+NO_MOMENT = ((0.0, 0.0, 0.0),) * 3
+
+
+@dataclass(frozen=True)
+class LinkSpec:
+    """A link with its inertia in its own frame. `where` opens the message of an error about it."""
+
+    name: str
+    mass: float = 0.0  # kg
+    com: Floats = (0.0, 0.0, 0.0)  # m
+    inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2, about com, in the link's axes
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class JointSpec:
+    """A joint between the links named by `parent` and `child`."""
+
+    name: str
+    type: str  # "fixed", or a key of JOINT_TYPES
+    parent: str
+    child: str
+    placement: Placement = IDENTITY  # of the child's frame, at q = 0, in the parent's
+    axis: Floats = (0.0, 0.0, 1.0)
+    lower: Floats = ()  # per coordinate of q; empty: unlimited
+    upper: Floats = ()
+    velocity: float = INF
+    effort: float = INF
+    damping: float = 0.0
+    friction: float = 0.0
+    where: str = ""

@@ -1,0 +1,98 @@
+"""The model card."""
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from featherlane.card import WIDTH, card
+from featherlane.loaders import bundled, load
+
+MOMENTS = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
+INERTIAL = f'<inertial><mass value="1"/>{MOMENTS}</inertial>'
+
+
+def chain(n, name="l{}", type="revolute", extra=""):
+    """n links in a row."""
+    names = [name.format(i) for i in range(n)]
+    links = [f'<link name="{a}">{INERTIAL}</link>' for a in names]
+    joints = [
+        f'<joint name="j{a}" type="{type}"><parent link="{p}"/><child link="{a}"/>{extra}</joint>'
+        for p, a in pairwise(names)
+    ]
+    return '<robot name="chain">' + "".join(links + joints) + "</robot>"
+
+
+@pytest.mark.parametrize("name", bundled())
+@pytest.mark.parametrize("root", ["fixed", "free", "planar"])
+def test_fits_the_page(name, root):
+    lines = card(load(name, root=root)).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_str_is_the_card():
+    model = load("iiwa14")
+    assert str(model) == card(model)
+    assert str(model) == str(load("iiwa14"))
+
+
+def test_head_has_sizes_masses_and_gravity():
+    text = card(load("iiwa14"))
+    for told in ("iiwa14.urdf", "nbodies 7, nq 7, nv 7", "25.61 kg", "5 kg", "(0, 0, -9.81)"):
+        assert told in text
+
+
+def test_a_row_for_each_joint_in_order():
+    model = load("hyq", root="free")
+    rows = [line.split() for line in card(model).splitlines() if line.strip()[:1].isdigit()]
+    assert [row[1] for row in rows] == list(model.joint_names)
+    assert rows[0] == ["0", "root_joint", "free", "(ground)", "0-6", "0-5", "-", "none", "60.978"]
+    assert rows[2][1:7] == ["lf_hfe_joint", "revolute", "lf_hipassembly", "8", "7", "z"]
+
+
+def test_axes_and_limits_are_short():
+    limited = '<axis xyz="0 -1 0"/><limit lower="-1.5" upper="2"/>'
+    assert "-y    -1.5 .. 2" in card(load(chain(2, extra=limited)))
+    assert "(0.6, 0, 0.8)" in card(load(chain(2, extra='<axis xyz="0.6 0 0.8"/>')))
+
+
+def test_frames_are_grouped_by_body():
+    text = card(load("panda"))
+    assert "frames (13)" in text
+    assert "panda_link7  panda_link7, panda_link8, panda_hand, panda_hand_tcp" in text
+
+
+def test_warnings_come_first():
+    lines = card(load("panda")).splitlines()
+    told = lines[lines.index("notes") + 1 :]
+    assert told[0].startswith("  ! mimic is not applied")
+    assert "panda_finger_joint2 (1 * panda_finger_joint1)" in " ".join(" ".join(told[:2]).split())
+    assert any(line.startswith("  - ") for line in told[1:])
+
+
+def test_long_and_odd_names_keep_to_their_line():
+    model = load(chain(4, name="n{}&#10;" + "long " * 500), root="free")
+    lines = card(model).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) < 40
+
+
+def test_a_robot_that_does_not_move():
+    text = card(load('<robot name="r"><link name="a"/></robot>'))
+    assert "nbodies 0, nq 0, nv 0" in text
+    assert "! there is no moving joint" in text
+
+
+def test_two_thousand_bodies():
+    model = load(chain(2000, extra='<axis xyz="0 1 1"/>'))
+    start = time.perf_counter()
+    lines = card(model).splitlines()
+    assert time.perf_counter() - start < 5
+    assert len(lines) > 2000
+
+
+def test_thousands_of_fixed_links_are_cut():
+    model = load(chain(2000, type="fixed"), root="free")
+    assert len(card(model).splitlines()) < 30
+    assert len(model.frames) == 2000
