@@ -8,6 +8,9 @@ from featherlane.dynamics import (
     load,
 )
 from featherlane.errors import CompileError, ModelError
+from featherlane.function import Function
+from featherlane.function import compile_function as compile
+from featherlane.graph.graph import Graph
 from featherlane.graph.trace import select, trace
 from featherlane.loaders import bundled
 
@@ -15,10 +18,13 @@ __all__ = [
     "FUNCTIONS",
     "CompileError",
     "ForwardDynamicsDerivatives",
+    "Function",
+    "Graph",
     "InverseDynamicsDerivatives",
     "Model",
     "ModelError",
     "bundled",
+    "compile",
     "load",
     "select",
     "trace",

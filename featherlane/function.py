@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.ufunc import gufunc
-from featherlane.compile import Kernel
+from featherlane.compile import Kernel, compile_graph, graph_key
+from featherlane.graph.graph import Graph, simplify
+from featherlane.graph.trace import trace
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 Shapes = Mapping[str, tuple[int, ...]]
@@ -218,3 +220,26 @@ class Function:
         run(0)
         for part in waiting:
             part.result()
+
+
+def compile_function(
+    function: Callable[..., Any] | Graph, inputs: Mapping[str, Any] | None = None, *, width: int | None = None
+) -> Function:
+    """A function of your own on scalars, or a graph, as a batched `Function` of arrays.
+
+    function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or differentiated)
+    Graph. width: lanes of the vectors, by default the widest of the processor.
+    """
+    if isinstance(function, Graph):
+        graph, name = simplify(function), "graph"
+    elif inputs is None:
+        raise TypeError("inputs is missing: name the shape of each argument, as in {'q': 7, 'A': (3, 3)}")
+    else:
+        graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
+    for kind, sizes in (("input", graph.inputs), ("output", {k: out.shape for k, out in graph.outputs.items()})):
+        for which, shape in sizes.items():
+            if 0 in shape or len(shape) > 2:
+                raise ValueError(f"{kind} {which!r} has shape {shape}: wanted up to two dimensions, none of them 0")
+    outputs = {k: out.shape for k, out in graph.outputs.items()}
+    key = graph_key(graph)
+    return Function(name, graph.inputs, outputs, lambda dtype: compile_graph(lambda: graph, key, dtype, width))

@@ -25,7 +25,6 @@ class Reduction(NamedTuple):
 
     limit: float  # |x| below it is reduced to full relative accuracy
     two_over_pi: float
-    shift: float  # 1.5 2^(bits - 1): adding it leaves no room for a fraction, so it rounds
     half_pi: tuple[float, ...]  # parts whose sum is pi/2
     sine: tuple[float, ...]  # sin r = r + r z (sine[0] + sine[1] z + ...), z = r r
     cosine: tuple[float, ...]  # cos r = 1 + z (cosine[0] + cosine[1] z + ...)
@@ -39,7 +38,6 @@ REDUCTIONS = {
     np.dtype(np.float64): Reduction(
         limit=2.0**40,
         two_over_pi=0.6366197723675814,
-        shift=1.5 * 2.0**52,
         half_pi=(1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
         sine=(
             -0.1666666666666663,
@@ -61,7 +59,6 @@ REDUCTIONS = {
     np.dtype(np.float32): Reduction(
         limit=2.0**16,
         two_over_pi=0.6366197466850281,
-        shift=1.5 * 2.0**23,
         half_pi=(1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
         sine=(-0.16666653752326965, 0.008332106284797192, -0.00019507882825564593),
         cosine=(-0.4999985992908478, 0.04165460169315338, -0.0013578911311924458),
@@ -80,8 +77,7 @@ def _reduce(new: Graph, x: int, numbers: Reduction) -> tuple[int, int]:
     """The integer k next to x 2/pi, and r = x - k pi/2; both are NaN where |x| is not below the limit."""
     within = new.less(new.abs(x), new.constant(numbers.limit))
     x = new.select(within, x, new.constant(math.nan))
-    shift = new.constant(numbers.shift)
-    k = new.sub(new.fma(x, new.constant(numbers.two_over_pi), shift), shift)
+    k = new.round(new.mul(x, new.constant(numbers.two_over_pi)))
     r = x
     for part in numbers.half_pi:
         r = new.fma(k, new.constant(-part), r)
