@@ -1,6 +1,6 @@
 """Featherstone's algorithms, in lanes: rigid-body dynamics of robots for thousands of states at once."""
 
-from featherlane.compile import FUNCTIONS
+from featherlane.compiler import FUNCTIONS
 from featherlane.dynamics import (
     ForwardDynamicsDerivatives,
     InverseDynamicsDerivatives,

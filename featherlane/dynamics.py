@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane import loaders, model
-from featherlane.compile import (
+from featherlane.compiler import (
     FUNCTIONS,
     WRENCH_FRAMES,
     Kernel,
-    compile_graph,
+    compile_program,
     dynamics_graph,
+    dynamics_program,
     input_shapes,
     shapes,
 )
@@ -84,8 +85,8 @@ class Model(model.Model):
             with _kernels_lock:
                 if key not in _kernels:
                     text = f"{self.fingerprint} {name} {f_ext}"
-                    graph = lambda: dynamics_graph(self, name, f_ext)  # noqa: E731
-                    _kernels[key] = compile_graph(graph, text, dtype, width)
+                    program = lambda: dynamics_program(self, name, f_ext)  # noqa: E731
+                    _kernels[key] = compile_program(program, text, dtype, width)
                 return _kernels[key]
 
         outputs = shapes(self, FUNCTIONS[name].outputs)
@@ -250,7 +251,8 @@ class Model(model.Model):
         for joint, kind, i in zip(self.joints, self.types, self.first_q, strict=True):
             reach = np.where(np.isin(np.arange(kind.nq), kind.angles), np.pi, 1.0)
             lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
-            bounded = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
+            span = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
+            bounded = (span > 0) & (span < 4 * np.pi) | (reach == 1.0) & np.isfinite(span) & (span > 0)
             lower, upper = np.where(bounded, lower, -reach), np.where(bounded, upper, reach)
             q[..., i : i + kind.nq] = rng.uniform(lower, upper, (*lead, kind.nq))
             for k in kind.quaternions:

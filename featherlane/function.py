@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.ufunc import gufunc
-from featherlane.compile import Kernel, compile_graph, graph_key
+from featherlane.compiler import Kernel, compile_program, graph_key
 from featherlane.graph.graph import Graph, simplify
+from featherlane.graph.routine import Program
 from featherlane.graph.trace import trace
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -242,4 +243,7 @@ def compile_function(
                 raise ValueError(f"{kind} {which!r} has shape {shape}: wanted up to two dimensions, none of them 0")
     outputs = {k: out.shape for k, out in graph.outputs.items()}
     key = graph_key(graph)
-    return Function(name, graph.inputs, outputs, lambda dtype: compile_graph(lambda: graph, key, dtype, width))
+    program = Program(graph, [])
+    return Function(
+        name, graph.inputs, outputs, lambda dtype: compile_program(lambda: program, key, dtype, width)
+    )

@@ -131,6 +131,19 @@ on_stage: ContextVar[Any] = ContextVar("on_stage", default=None)
 """What a tracer wants called with each Stage that a loop enters, and with None when it ends."""
 
 
+on_repeat: ContextVar[Any] = ContextVar("on_repeat", default=None)
+"""What a tracer wants called instead of the loop of `repeat`."""
+
+
+def repeat(function: Any, shared: Any, columns: Any) -> list:
+    """function(shared, column) for each column: lists of scalars to a list of scalars.
+
+    All columns have one length, and the function uses nothing but its arguments: a compiler may keep it once.
+    """
+    instead = on_repeat.get()
+    return instead(function, shared, columns) if instead else [function(shared, c) for c in columns]
+
+
 def _staged(joints: Any, algorithm: str, direction: str) -> Iterator[int]:
     enter = on_stage.get()
     if enter is None:

@@ -22,7 +22,7 @@ from featherlane.algorithms.factor import InvertedFactor, factor
 from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion, no_wrenches, rigid_acceleration
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.rnea import rnea
-from featherlane.model import WORLD, Model, inward, outward
+from featherlane.model import WORLD, Model, inward, outward, repeat
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_CORIOLIS,
@@ -190,10 +190,32 @@ def inverse_dynamics_derivatives(
     return _derivatives(model, m, loads(model, m, qdd, f_ext or no_wrenches(model), world_axes))
 
 
-def _through(factored: InvertedFactor, derivative: Rows) -> Rows:
-    """-M^-1 times a derivative of inverse dynamics."""
-    columns = [factored.solve([-x for x in column]) for column in zip(*derivative, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
+def _supports(model: Model) -> dict[tuple[int, ...], list[int]]:
+    """The columns of a derivative that have their entries in the same rows: j, what is before it and behind it."""
+    supports: dict[tuple[int, ...], list[int]] = {}
+    for j, line in enumerate(model.ancestors):
+        behind = [i for i in range(j, model.nv) if j in model.ancestors[i]]
+        supports.setdefault(tuple(sorted({*line, *behind})), []).append(j)
+    return supports
+
+
+def _through(model: Model, inverted: InvertedFactor, derivatives: Sequence[Rows]) -> list[Rows]:
+    """-M^-1 times derivatives of inverse dynamics, column by column."""
+    products = [_square(model.nv) for _ in derivatives]
+    for rows, js in _supports(model).items():
+
+        def column(shared: Scalars, b: Scalars, rows: tuple[int, ...] = rows) -> list[Scalar]:
+            right: list[Scalar] = [0.0] * model.nv
+            for i, x in zip(rows, b, strict=True):
+                right[i] = -x
+            return inverted.unpack(shared).solve(right)
+
+        places = [(P, D, j) for P, D in zip(products, derivatives, strict=True) for j in js]
+        solved = repeat(column, inverted.pack(), [[D[i][j] for i in rows] for _, D, j in places])
+        for (P, _, j), x in zip(places, solved, strict=True):
+            for i in range(model.nv):
+                P[i][j] = x[i]
+    return products
 
 
 def forward_dynamics_derivatives(
@@ -215,7 +237,8 @@ def forward_dynamics_derivatives(
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
     dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes))
     inverted = factored.inverted()
-    return _through(inverted, dq), _through(inverted, dv), inverted.inverse()
+    da_dq, da_dv = _through(model, inverted, (dq, dv))
+    return da_dq, da_dv, inverted.inverse()
 
 
 def forward_dynamics_derivatives_from(

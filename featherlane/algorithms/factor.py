@@ -59,6 +59,16 @@ class InvertedFactor(NamedTuple):
         y = [d * x for d, x in zip(self.Dinv, y, strict=True)]
         return [sum((w * y[k] for k, w in row.items()), start=0.0) for row in self.W]
 
+    def pack(self) -> list[Scalar]:
+        """All its scalars in one list."""
+        return [w for i, row in enumerate(self.W) for k, w in row.items() if k != i] + self.Dinv
+
+    def unpack(self, packed: Sequence[Scalar]) -> InvertedFactor:
+        """The factor with the same zeros whose scalars are in the list."""
+        entries = iter(packed)
+        W = [{k: 1.0 if k == i else next(entries) for k in row} for i, row in enumerate(self.W)]
+        return InvertedFactor(W, list(entries), self.ancestors)
+
     def inverse(self) -> Rows:
         """M^-1 itself."""
         n = len(self.W)

@@ -9,14 +9,15 @@ of bounds, no garbage raises a floating-point flag, and every state is computed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from featherlane.backends.llvm import Lanes, declarations, straight_line
 from featherlane.graph.graph import Graph
+from featherlane.graph.routine import Program
 
 
 class Array(NamedTuple):
@@ -31,36 +32,122 @@ class Array(NamedTuple):
         return len(self.slots)
 
 
-def _layout(graph: Graph) -> tuple[list[Array], list[Array], dict[int, int], dict[int, int]]:
-    """Input and output arrays, and the slots of input and output nodes."""
-    inputs, sources, at = [], {}, 0
-    for name, shape in graph.inputs.items():
-        size = int(np.prod(shape))
-        inputs.append(Array(name, shape, tuple(range(at, at + size))))
-        sources.update({(name, i): at + i for i in range(size)})
-        at += size
-    loads = {k: sources[graph.value[k]] for k, op in enumerate(graph.op) if op == "input"}
-    stores: dict[int, int] = {}
-    for out in graph.outputs.values():
-        for k in out.nodes:
-            stores.setdefault(k, len(stores))
-    outputs = [
-        Array(name, out.shape, tuple(stores[k] for k in out.nodes)) for name, out in graph.outputs.items()
-    ]
-    return inputs, outputs, loads, stores
+class _Layout:
+    """Which vector of the scratch each value lives in: inputs in one part, all that is computed in the other."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, main = program, program.main
+        self.inputs, self.loads = _input_slots(main, program.inputs)
+        self.stores: dict[int, list[int]] = {}  # for nodes of the main graph
+        self.size = 0
+        self.each: list[int] = []
+        self.result: list[int] = []
+        results: dict[tuple[str, int], int] = {}
+        for k in range(len(program.routines)):
+            shared, each, result = program.names(k)
+            for node in main.outputs[shared].nodes:
+                self._once(node)
+            self.each.append(self.size)
+            for node in main.outputs[each].nodes:
+                self.stores.setdefault(node, []).append(self._next())
+            self.result.append(self.size)
+            for i in range(int(np.prod(main.inputs[result]))):
+                results[result, i] = self._next()
+        self.outputs = [
+            Array(name, out.shape, tuple(self._shown(n, results) for n in out.nodes))
+            for name, out in program.outputs.items()
+        ]
+
+    def _next(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def _shown(self, node: int, results: dict[tuple[str, int], int]) -> int:
+        value = self.program.main.value[node]
+        return results[value] if value in results else self._once(node)
+
+    def _once(self, node: int) -> int:
+        """The slot of a value that needs but one."""
+        if node not in self.stores:
+            self.stores[node] = [self._next()]
+        return self.stores[node][0]
 
 
-def _compute(graph: Graph, t: Lanes, loads: dict[int, int], stores: dict[int, int]) -> list[str]:
+def _input_slots(
+    graph: Graph, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Array], dict[tuple[str, int], int]]:
+    arrays, loads = [], {}
+    for name, shape in shapes.items():
+        slots = tuple(range(len(loads), len(loads) + int(np.prod(shape))))
+        arrays.append(Array(name, shape, slots))
+        loads |= {(name, i): slot for i, slot in enumerate(slots)}
+    return arrays, loads
+
+
+def _vector_at(t: Lanes, name: str, base: str, slot: int) -> str:
+    return f"{name} = getelementptr inbounds {t.vector}, ptr {base}, i64 {slot}"
+
+
+def _body(
+    graph: Graph, t: Lanes, load_from: Callable[[Any], tuple[str, int] | None], store_to: Mapping[int, Sequence[int]], base: str
+) -> list[str]:
+    """A graph as straight-line code: load_from(value of an input) and store_to[node] are places in the scratch."""
+
     def load(k: int, name: str) -> list[str]:
-        where = f"getelementptr inbounds {t.vector}, ptr %in, i64 {loads[k]}"
-        return [f"%p{k} = {where}", f"{name} = load {t.vector}, ptr %p{k}, align {t.bytes}"]
+        place = load_from(graph.value[k])
+        if place is None:  # a routine's result, which is not there yet
+            return []
+        where = _vector_at(t, f"{name}.at", *place)
+        return [where, f"{name} = load {t.vector}, ptr {name}.at, align {t.bytes}"]
 
     def store(k: int, name: str) -> list[str]:
-        where = f"getelementptr inbounds {t.vector}, ptr %out, i64 {stores[k]}"
-        return [f"%o{k} = {where}", f"store {t.vector} {name}, ptr %o{k}, align {t.bytes}"]
+        lines = []
+        for n, slot in enumerate(store_to.get(k, ())):
+            lines.append(_vector_at(t, f"%o{k}.{n}", base, slot))
+            lines.append(f"store {t.vector} {name}, ptr %o{k}.{n}, align {t.bytes}")
+        return lines
 
-    body = straight_line(graph, t, load, store)
-    return ["define internal void @compute(ptr noalias %in, ptr noalias %out) noinline {", *body, "ret void", "}"]
+    return straight_line(graph, t, load, store)
+
+
+def _compute(layout: _Layout, t: Lanes) -> list[str]:
+    """@compute runs the main graph and then each routine over its columns."""
+    program, main, lines = layout.program, layout.program.main, []
+    for k, routine in enumerate(program.routines):
+        shared = [layout.stores[n][0] for n in main.outputs[program.names(k)[0]].nodes]
+        place = {"shared": lambda i, shared=shared: ("%out", shared[i]), "each": lambda i: ("%each", i)}
+        results: dict[int, list[int]] = {}
+        for i, n in enumerate(routine.outputs["result"].nodes):
+            results.setdefault(n, []).append(i)
+        lines.append(f"define internal void @routine{k}(ptr %out, ptr %each, ptr %result) noinline {{")
+        lines += _body(routine, t, lambda value, place=place: place[value[0]](value[1]), results, "%result")
+        lines += ["ret void", "}"]
+    lines.append("define internal void @compute(ptr noalias %in, ptr noalias %out) noinline {")
+    inputs = {value: ("%in", slot) for value, slot in layout.loads.items()}
+    lines += _body(main, t, inputs.get, layout.stores, "%out")
+    for k in range(len(program.routines)):
+        calls, size = main.outputs[program.names(k)[1]].shape
+        gives = len(program.routines[k].outputs["result"].nodes)
+        before = f"before{k}"
+        lines += [
+            f"br label %{before}",
+            f"{before}:",
+            f"br label %loop{k}",
+            f"loop{k}:",
+            f"%c{k} = phi i64 [ 0, %{before} ], [ %next{k}, %loop{k} ]",
+            f"%ce{k} = mul i64 %c{k}, {size}",
+            f"%ei{k} = add i64 %ce{k}, {layout.each[k]}",
+            f"%each{k} = getelementptr inbounds {t.vector}, ptr %out, i64 %ei{k}",
+            f"%cr{k} = mul i64 %c{k}, {gives}",
+            f"%ri{k} = add i64 %cr{k}, {layout.result[k]}",
+            f"%result{k} = getelementptr inbounds {t.vector}, ptr %out, i64 %ri{k}",
+            f"call void @routine{k}(ptr %out, ptr %each{k}, ptr %result{k})",
+            f"%next{k} = add i64 %c{k}, 1",
+            f"%more{k} = icmp slt i64 %next{k}, {calls}",
+            f"br i1 %more{k}, label %loop{k}, label %done{k}",
+            f"done{k}:",
+        ]
+    return [*lines, "ret void", "}"]
 
 
 # Tiles: `width` rows of up to `columns` entries, transposed in registers by exchanging ever larger blocks.
@@ -382,10 +469,11 @@ def _tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:
     return lines
 
 
-def source(graph: Graph, dtype: np.dtype, width: int) -> str:
-    """The LLVM IR of a graph's loop."""
+def source(program: Program, dtype: np.dtype, width: int) -> str:
+    """The LLVM IR of a program's loop."""
     t = Lanes(np.dtype(dtype), width)
-    inputs, outputs, loads, stores = _layout(graph)
+    layout = _Layout(program)
+    inputs, outputs = layout.inputs, layout.outputs
     moves = _moves(inputs, outputs)
     lines = declarations(t) + _tables(t, outputs, len(inputs))
     tiles = set()
@@ -400,8 +488,8 @@ def source(graph: Graph, dtype: np.dtype, width: int) -> str:
         v, mask = t.of(columns), f"<{columns} x i1>"
         lines.append(f"declare {v} @llvm.masked.load.v{columns}f{t.bits}.p0(ptr, i32, {mask}, {v})")
         lines.append(f"declare void @llvm.masked.store.v{columns}f{t.bits}.p0({v}, ptr, i32, {mask})")
-    lines += _compute(graph, t, loads, stores)
-    lines += _loop(t, moves, sum(a.size for a in inputs), len(stores))
+    lines += _compute(layout, t)
+    lines += _loop(t, moves, sum(a.size for a in inputs), layout.size)
     return "\n".join(lines) + _helpers(t)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.graph.graph import Graph
+from featherlane.graph.op import OPS
 
 
 @dataclass(frozen=True)
@@ -116,21 +117,39 @@ def declarations(t: Lanes) -> list[str]:
     ]
 
 
+BLOCK = 400  # nodes of a basic block
+
+
 def straight_line(
     graph: Graph, t: Lanes, load: Callable[[int, str], list[str]], store: Callable[[int, str], list[str]]
 ) -> list[str]:
     """The instructions of a whole graph. load(node, name) fetches an input entry into a name; store(node, name)
-    is asked for once for each distinct output node, as soon as its value is there."""
-    name: dict[int, str] = {}
+    is asked for once for each distinct output node, as soon as its value is there.
+
+    The code is cut into basic blocks, for two reasons seen in the assembly: inputs are fetched again in each block
+    that needs them instead of being spilled and reloaded, and LLVM's time per block grows faster than its length.
+    """
     wanted = {k for out in graph.outputs.values() for k in out.nodes}
+    name = {k: t.splat(float(graph.value[k])) for k, op in enumerate(graph.op) if op == "constant"}
     lines: list[str] = []
+    fetched: set[int] = set()
+    count = block = 0
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
-        if op == "constant":
-            name[k] = t.splat(float(graph.value[k]))
-        else:
+        if OPS[op].arity:
+            for a in args:
+                if graph.op[a] == "input" and a not in fetched:
+                    fetched.add(a)
+                    name[a] = f"%x{a}.{block}"
+                    lines += load(a, name[a])
             name[k] = f"%x{k}"
-            operands = [name[a] for a in args]
-            lines += load(k, name[k]) if op == "input" else LOWER[op](t, name[k], *operands)
+            lines += LOWER[op](t, name[k], *[name[a] for a in args])
+            count += 1
+        elif op == "input" and k in wanted:
+            name[k] = f"%x{k}"
+            lines += load(k, name[k])
         if k in wanted:
             lines += store(k, name[k])
+        if count == BLOCK:
+            count, block, fetched = 0, block + 1, set()
+            lines += [f"br label %block{block}", f"block{block}:"]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,37 +16,55 @@ DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
-    if np.dtype(dtype) not in DTYPES:
-        raise TypeError(f"a graph was to be evaluated in {np.dtype(dtype)}: wanted float64 or float32")
-    return np.dtype(dtype)
+    given: np.dtype[Any] = np.dtype(dtype)
+    if given not in DTYPES:
+        raise TypeError(f"dtype is {given}: wanted float64 or float32")
+    return given
 
 
-def _entries(graph: Graph, inputs: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[dict[str, Array], tuple[int, ...]]:
-    """Each input as (..., entries), and the batch: the leading dimensions of all inputs, broadcast."""
-    if missing := graph.inputs.keys() - inputs.keys():
-        raise ValueError(f"input {min(missing)!r} is missing: the graph has {', '.join(graph.inputs)}")
-    if unknown := inputs.keys() - graph.inputs.keys():
-        raise ValueError(f"input {min(unknown)!r} is unknown: the graph has {', '.join(graph.inputs) or 'none'}")
-    entries, batches = {}, {}
-    for name, shape in graph.inputs.items():
-        x = np.asarray(inputs[name])
-        if x.dtype.kind not in "fiu":
-            raise TypeError(f"input {name!r} holds {x.dtype}: wanted real numbers")
-        split = x.ndim - len(shape)
-        if split < 0 or x.shape[split:] != shape:
-            wanted = ", ".join(["...", *map(str, shape)])
-            raise ValueError(f"input {name!r} has shape {x.shape}: wanted ({wanted})")
-        batches[name] = x.shape[:split]
-        entries[name] = x.astype(dtype).reshape(*batches[name], -1 if x.size else int(np.prod(shape)))
+def _check_names(graph: Graph, inputs: Mapping[str, Any]) -> None:
+    takes = f"the graph takes {', '.join(graph.inputs) or 'none'}"
+    if missing := [name for name in graph.inputs if name not in inputs]:
+        raise ValueError(f"input {missing[0]!r} is missing: {takes}")
+    if unknown := [name for name in inputs if name not in graph.inputs]:
+        raise ValueError(f"input {unknown[0]!r} is unknown: {takes}")
+
+
+def _split(name: str, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An input of shape (..., *shape) as (..., entries)."""
+    if x.dtype.kind not in "fiu":
+        raise TypeError(f"input {name!r} holds {x.dtype}: wanted real numbers")
+    batch = x.shape[: max(x.ndim - len(shape), 0)]
+    if x.shape != batch + shape:
+        wanted = ", ".join(["...", *map(str, shape)])
+        raise ValueError(f"input {name!r} has shape {x.shape}: wanted ({wanted})")
+    return x.astype(dtype).reshape(*batch, math.prod(shape))
+
+
+def _entries(graph: Graph, inputs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:
+    _check_names(graph, inputs)
+    with np.errstate(over="ignore"):  # a float64 beyond all float32 is infinite there
+        return {
+            name: _split(name, np.asarray(inputs[name]), shape, dtype)
+            for name, shape in graph.inputs.items()
+        }
+
+
+def _batch(entries: Mapping[str, Array]) -> tuple[int, ...]:
+    """The leading dimensions of all inputs, broadcast."""
+    batches = {name: x.shape[:-1] for name, x in entries.items()}
     try:
-        return entries, np.broadcast_shapes(*batches.values())
+        return np.broadcast_shapes(*batches.values())
     except ValueError:
         given = ", ".join(f"{batch} of {name!r}" for name, batch in batches.items())
-        raise ValueError(f"the leading dimensions of the inputs do not broadcast: {given}") from None
+        wrong = "the leading dimensions of the inputs do not broadcast"
+        raise ValueError(f"{wrong}: {given}") from None
 
 
-def _nodes(graph: Graph, entries: Mapping[str, Array], dtype: np.dtype[Any]) -> Iterator[tuple[int, list[Array]]]:
-    """Each node's number in turn, with the list of the values so far: it may be cleared of those not wanted."""
+def _nodes(
+    graph: Graph, entries: Mapping[str, Array], dtype: np.dtype[Any]
+) -> Iterator[tuple[int, list[Array]]]:
+    """Each node's number in turn with the values so far, of which the user may drop some."""
     known: list[Array] = []
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
         if op == "constant":
@@ -62,37 +81,35 @@ def _nodes(graph: Graph, entries: Mapping[str, Array], dtype: np.dtype[Any]) -> 
 
 
 def values(graph: Graph, inputs: Mapping[str, Any], dtype: Any = np.float64) -> list[Array]:
-    """The value of every node by its number, as scalars or arrays that broadcast to the batch: for debugging."""
+    """The value of every node, by its number: scalars or arrays that broadcast to the batch."""
     dtype = _dtype(dtype)
-    entries, _ = _entries(graph, inputs, dtype)
-    known: list[Array] = []
-    for _, known in _nodes(graph, entries, dtype):
-        pass
-    return known
+    entries = _entries(graph, inputs, dtype)
+    _batch(entries)
+    return [known[k] for k, known in _nodes(graph, entries, dtype)]
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Array]:
-    """The outputs by name, each of shape (..., *shape) and of `dtype`, in which everything is computed.
+    """The outputs by name, each of shape (..., *shape), everything computed in `dtype`.
 
-    inputs: for each input of the graph an array of shape (..., *shape); the leading dimensions broadcast.
-    Raises ValueError or TypeError for an input that is missing, unknown, of another shape, or not of real numbers.
+    inputs: an array of shape (..., *shape) for each input of the graph, of which the leading
+    dimensions broadcast. Raises ValueError or TypeError for an input that is missing, unknown, of
+    another shape or not of real numbers.
     """
     dtype = _dtype(dtype)
-    entries, batch = _entries(graph, inputs, dtype)
-    last_use = [0] * len(graph)
-    for k, args in enumerate(graph.args):
-        for a in args:
-            last_use[a] = k
-    wanted = {k for out in graph.outputs.values() for k in out.nodes}
-    known: list[Array] = []
-    for k, known in _nodes(graph, entries, dtype):
-        for a in graph.args[k]:
-            if last_use[a] == k and a not in wanted:
-                known[a] = None
-    results = {}
+    entries = _entries(graph, inputs, dtype)
+    batch = _batch(entries)
+    results = {
+        name: np.empty((*batch, len(out.nodes)), dtype) for name, out in graph.outputs.items()
+    }
+    last_use = {a: k for k, args in enumerate(graph.args) for a in args}
+    places: dict[int, list[Array]] = {}
     for name, out in graph.outputs.items():
-        result = results[name] = np.empty((*batch, len(out.nodes)), dtype)
         for i, k in enumerate(out.nodes):
-            result[..., i] = known[k]
-        results[name] = result.reshape(*batch, *out.shape)
-    return results
+            places.setdefault(k, []).append(results[name][..., i : i + 1])
+    for k, known in _nodes(graph, entries, dtype):
+        for place in places.get(k, ()):
+            place[..., 0] = known[k]
+        for a in graph.args[k]:
+            if last_use[a] == k:
+                known[a] = None
+    return {name: x.reshape(batch + graph.outputs[name].shape) for name, x in results.items()}

@@ -1,20 +1,22 @@
-"""Exact derivatives of graphs, as graphs: forward (tangents) and reverse (adjoints) from one table of rules.
+"""Exact derivatives of graphs, as graphs: forward and reverse mode from one table of rules.
 
-The derivative of a scalar operation by one operand is a linear map of scalars, a multiplication, which is its own
-transpose: so the same rule pushes a tangent forward and pulls an adjoint back (Griewank and Walther, Evaluating
-Derivatives, 2nd edition, 2008, chapter 3). Many tangents or adjoints travel in one sweep, by their number, and those
-that are zero are not there. `round`, conditions and the k of `quarter` are piecewise constant: nothing passes them.
+The derivative of a scalar operation by one operand is a linear map of scalars, a multiplication,
+which is its own transpose: so the same rule pushes a tangent forward and pulls an adjoint back
+(Griewank and Walther, Evaluating Derivatives, 2nd edition, 2008, chapter 3). Many tangents or
+adjoints travel in one sweep, by their number, and those that are zero are not there. `round`,
+conditions and the k of `quarter` are piecewise constant: nothing passes them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 
 from featherlane.graph.graph import Graph, Output, rewrite
 from featherlane.graph.op import OPS
 
-Linear = Callable[[int], int]  # the node of a tangent or adjoint -> the node of its share through one operand
+Linear = Callable[[int], int]  # from a tangent or adjoint to its share through one operand
 Rule = Callable[..., tuple[Linear | None, ...]]
 Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros
 
@@ -70,8 +72,9 @@ assert RULES.keys() == {op for op in OPS if OPS[op].arity}, "every operation has
 
 
 def _accumulate(g: Graph, totals: dict[int, int], number: int, share: int) -> None:
-    if g.number(share) != 0.0:
-        totals[number] = g.add(totals[number], share) if number in totals else share
+    total = g.add(totals.pop(number), share) if number in totals else share
+    if g.number(total) != 0.0:
+        totals[number] = total
 
 
 def _tangent(g: Graph, k: int, tangents: Sweep) -> dict[int, int]:
@@ -105,7 +108,7 @@ def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
     """The adjoints of all nodes, given those of the outputs; only active nodes receive any."""
     adjoints = seeds
     for k in range(len(seeds) - 1, -1, -1):
-        if not adjoints[k] or not active[k] or not g.args[k]:
+        if not (adjoints[k] and active[k] and g.args[k]):
             continue
         g.current_stage = g.stage[k]
         for passes, a in zip(RULES[g.op[k]](g, k, *g.args[k]), g.args[k], strict=True):
@@ -118,17 +121,20 @@ def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
 def _prepare(graph: Graph, of: str, wrt: str) -> tuple[Graph, Output, list[int]]:
     """A copy that computes the output `of` alone, that output, and the nodes of the input `wrt`."""
     if of not in graph.outputs:
-        raise ValueError(f"no output {of!r} to differentiate: the graph has {', '.join(graph.outputs) or 'none'}")
+        known = ", ".join(graph.outputs) or "none"
+        raise ValueError(f"no output {of!r} to differentiate: the graph has {known}")
     if wrt not in graph.inputs:
-        raise ValueError(f"no input {wrt!r} to differentiate by: the graph has {', '.join(graph.inputs) or 'none'}")
-    g = rewrite(graph)
-    g.outputs = {of: g.outputs[of]}
-    g = rewrite(g)
-    return g, g.outputs[of], [g.node("input", value=(wrt, i)) for i in range(math.prod(g.inputs[wrt]))]
+        known = ", ".join(graph.inputs) or "none"
+        raise ValueError(f"no input {wrt!r} to differentiate by: the graph has {known}")
+    alone = copy(graph)
+    alone.outputs = {of: graph.outputs[of]}
+    g = rewrite(alone)
+    entries = range(math.prod(g.inputs[wrt]))
+    return g, g.outputs[of], [g.node("input", value=(wrt, i)) for i in entries]
 
 
 def _seed(size: int, seeds: Sequence[tuple[int, int, int]]) -> Sweep:
-    """A sweep of `size` nodes that starts with, for each (node, number, seed), that tangent or adjoint."""
+    """A sweep of `size` nodes that starts with these (node, number, tangent or adjoint)."""
     start: Sweep = [{} for _ in range(size)]
     for k, number, seed in seeds:
         start[k][number] = seed
@@ -143,7 +149,7 @@ def _finish(g: Graph, name: str, shape: tuple[int, ...], nodes: Sequence[int | N
 
 
 def _depends(g: Graph, variables: Sequence[int]) -> list[int]:
-    """For each node the set of those variables whose derivative may not be zero, as the bits of an integer."""
+    """For each node the variables that it has a derivative by, as the bits of an integer."""
     bit = {k: 1 << i for i, k in enumerate(variables)}
     sets: list[int] = []
     for k, (op, args) in enumerate(zip(g.op, g.args, strict=True)):
@@ -155,7 +161,7 @@ def _depends(g: Graph, variables: Sequence[int]) -> list[int]:
 
 
 def _reaches(g: Graph, results: Sequence[int]) -> list[int]:
-    """For each node the set of the results it is needed for, as the bits of an integer."""
+    """For each node the results that need it, as the bits of an integer."""
     sets = [0] * len(g)
     for i, k in enumerate(results):
         sets[k] |= 1 << i
@@ -174,36 +180,39 @@ def _cheaper(g: Graph, results: Sequence[int], depends: Sequence[int]) -> str:
 
 
 def jacobian(graph: Graph, of: str, wrt: str, mode: str = "auto") -> Graph:
-    """The graph of all derivatives of an output by an input: its one output "d{of}_d{wrt}" has shape of + wrt.
+    """The graph of all derivatives of the output `of` by the input `wrt`.
 
-    Forward mode carries one tangent for each entry of `wrt`, reverse mode one adjoint for each entry of `of`; "auto"
-    takes the one with fewer nonzeros. Both give the same numbers up to rounding, except that reverse mode may give NaN
-    where a `select` leaves out a branch whose derivative is infinite. Raises ValueError for unknown names or modes.
+    Its one output "d{of}_d{wrt}" has the shape of `of` followed by that of `wrt`. Forward mode
+    carries one tangent for each entry of `wrt`, reverse mode one adjoint for each entry of `of`;
+    "auto" takes the one with fewer nonzeros. Both give the same numbers up to rounding, except that
+    reverse mode gives NaN where a `select` leaves out a branch whose derivative is infinite.
+    Raises ValueError for unknown names or modes.
     """
     if mode not in ("auto", "forward", "reverse"):
         raise ValueError(f"mode is {mode!r}: wanted 'auto', 'forward' or 'reverse'")
     g, result, variables = _prepare(graph, of, wrt)
-    depends = _depends(g, variables)
     one, size = g.constant(1.0), len(g)
+    depends = _depends(g, variables)
     nodes: list[int | None]
     if (_cheaper(g, result.nodes, depends) if mode == "auto" else mode) == "forward":
         tangents = _forward(g, _seed(size, [(k, i, one) for i, k in enumerate(variables)]))
         nodes = [tangents[k].get(i) for k in result.nodes for i in range(len(variables))]
     else:
-        adjoints = _reverse(g, _seed(size, [(k, i, one) for i, k in enumerate(result.nodes)]), depends)
+        seeds = _seed(size, [(k, i, one) for i, k in enumerate(result.nodes)])
+        adjoints = _reverse(g, seeds, depends)
         nodes = [adjoints[k].get(i) for i in range(len(result.nodes)) for k in variables]
     return _finish(g, f"d{of}_d{wrt}", result.shape + g.inputs[wrt], nodes)
 
 
 def gradient(graph: Graph, of: str, wrt: str) -> Graph:
-    """The derivatives of a scalar output by an input, in reverse mode: output "d{of}_d{wrt}" of the input's shape."""
-    if of in graph.outputs and graph.outputs[of].shape:
-        raise ValueError(f"output {of!r} has shape {graph.outputs[of].shape}: a gradient is of a scalar, see jacobian")
+    """The `jacobian` of a scalar output, in reverse mode: output "d{of}_d{wrt}", as `wrt`."""
+    if of in graph.outputs and (shape := graph.outputs[of].shape):
+        raise ValueError(f"output {of!r} has shape {shape}: a gradient wants a scalar")
     return jacobian(graph, of, wrt, mode="reverse")
 
 
 def directional(graph: Graph, of: str, wrt: str) -> Graph:
-    """The derivative of `of` as `wrt` moves along a new input "{wrt}_direction": output "{of}_direction"."""
+    """The Jacobian times a new input "{wrt}_direction", as `wrt`: output "{of}_direction"."""
     g, result, variables = _prepare(graph, of, wrt)
     size = len(g)
     along = g.declare(f"{wrt}_direction", g.inputs[wrt])
@@ -212,7 +221,7 @@ def directional(graph: Graph, of: str, wrt: str) -> Graph:
 
 
 def pullback(graph: Graph, of: str, wrt: str) -> Graph:
-    """The gradient by `wrt` of `of` weighted with a new input "{of}_weight", entry by entry: output "{wrt}_weight"."""
+    """A new input "{of}_weight", as `of`, times the Jacobian: output "{wrt}_weight"."""
     g, result, variables = _prepare(graph, of, wrt)
     depends, seeds = _depends(g, variables), _seed(len(g), [])
     for k, weight in zip(result.nodes, g.declare(f"{of}_weight", result.shape), strict=True):

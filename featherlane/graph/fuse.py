@@ -1,4 +1,4 @@
-"""Fused multiply-adds, chosen in the graph: so every backend rounds at the same places and gives the same bits."""
+"""Fused multiply-adds, chosen in the graph, so that every backend rounds where the others do."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ def _candidates(graph: Graph) -> dict[int, list[int]]:
 def _choose(graph: Graph, products: dict[int, list[int]]) -> list[int]:
     """As many products as possible of which no two are operands of one sum.
 
-    That is an independent set of the graph whose edges are the sums of two products: taking the product with the
-    fewest rivals first is optimal where no product has three of them. Of equals the later goes first, so that the
-    product that stays is computed first, as the sum needs it.
+    That is an independent set of the graph whose edges are the sums of two products: taking the
+    product with the fewest rivals first is optimal where none has three of them. Of equals the
+    later goes first: the product that stays is computed before the sum that needs it.
     """
-    rivals = {p: {q for k in sums for q in graph.args[k] if q != p and q in products} for p, sums in products.items()}
+    rivals = {
+        p: {q for k in sums for q in graph.args[k] if q != p and q in products}
+        for p, sums in products.items()
+    }
     queue = [(len(against), -p) for p, against in rivals.items()]
     heapify(queue)
     chosen = []
@@ -48,7 +51,10 @@ def _choose(graph: Graph, products: dict[int, list[int]]) -> list[int]:
 
 
 def _add_left(new: Graph, p: int, c: int) -> int:
-    return new.fma(*new.args[p], c) if new.op[p] == "mul" else new.add(p, c)
+    if new.op[p] != "mul":
+        return new.add(p, c)
+    a, b = new.args[p]
+    return new.fma(a, b, c)
 
 
 def _add_right(new: Graph, c: int, p: int) -> int:
@@ -56,7 +62,10 @@ def _add_right(new: Graph, c: int, p: int) -> int:
 
 
 def _sub_left(new: Graph, p: int, c: int) -> int:
-    return new.fma(*new.args[p], new.neg(c)) if new.op[p] == "mul" else new.sub(p, c)
+    if new.op[p] != "mul":
+        return new.sub(p, c)
+    a, b = new.args[p]
+    return new.fma(a, b, new.neg(c))
 
 
 def _sub_right(new: Graph, c: int, p: int) -> int:
@@ -77,8 +86,9 @@ RULES: dict[tuple[str, int], Rule] = {
 def fuse(graph: Graph) -> Graph:
     """The graph with a b + c rounded once wherever that makes a product disappear.
 
-    A product whose uses are all sums that can take it is fused into each of them; a product used anywhere else
-    stays, as fusing it would save nothing. Where a sum has two products, those are fused that make most disappear.
+    A product whose uses are all sums that can take it is fused into each of them; a product used
+    anywhere else stays, as fusing it would save nothing. Where a sum has two products, the choice
+    is the one that makes most of them disappear.
     """
     products = _candidates(graph)
     rules: dict[int, Rule] = {}

@@ -188,7 +188,9 @@ class Graph:
 
     def _function(self, op: str, a: int, fold: Callable[[float], float]) -> int:
         x = self.number(a)
-        return self.node(op, a) if x is None or (op == "sqrt" and x < 0) else self.constant(fold(x))
+        if x is None or not math.isfinite(x) or (op == "sqrt" and x < 0):
+            return self.node(op, a)
+        return self.constant(fold(x))
 
     def less(self, a: int, b: int) -> int:
         return self.node("less", a, b)

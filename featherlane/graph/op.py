@@ -51,20 +51,20 @@ def _once(a: float, b: float, c: float) -> float:
         return c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     try:
-        return float(exact) if exact else a * b + c  # a sum that is zero has the sign of the floating-point sum
+        return float(exact) if exact else a * b + c  # which gives a zero its sign
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """Boldo and Melquiond 2008, algorithm 5; where a product could overflow or lose bits below the least, `_once`."""
+    """By Boldo and Melquiond 2008, algorithm 5; exactly where that could overflow or underflow."""
     high, low = _two_product(a, b)
     t, t_low = _two_sum(c, low)
     v, v_low = _two_sum(high, t)
     exact = v + _sum_to_odd(t_low, v_low)
     finite = np.isfinite(a) & np.isfinite(b)
     plain = (np.abs(high) > 2.0**-900) | (a == 0) | (b == 0)
-    plain &= np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(high), np.abs(c))) < 2.0**990
+    plain &= np.max(np.abs([a, b, c, high]), axis=0) < 2.0**990
     result = np.where(finite & (exact != 0), exact, a * b + c)
     for index in map(tuple, np.argwhere(finite & ~plain)):
         result[index] = _once(float(a[index]), float(b[index]), float(c[index]))
@@ -72,14 +72,14 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma32(a: Array, b: Array, c: Array) -> Array:
-    """The product of two floats is a double; a sum rounded to odd may be rounded again (Boldo and Melquiond 2008)."""
+    """A product of two floats is a double, and a sum rounded to odd may be rounded once more."""
     product, c = a.astype(np.float64) * b, c.astype(np.float64)
     total = product + c
     return np.where(np.isfinite(total), _sum_to_odd(product, c), total).astype(np.float32)
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
-    """a b + c rounded once, without the hardware's instruction: as IEEE 754 wants it for all float64 and float32."""
+    """a b + c rounded once, as IEEE 754 wants it, for all float64 and all float32."""
     a, b, c = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
         return _fma32(a, b, c) if a.dtype == np.float32 else _fma64(a, b, c)
@@ -88,9 +88,9 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 def quarter(k: Array, s: Array, c: Array) -> Array:
     """The sine of an angle that is k quarter turns more than the one whose sine and cosine are s and c.
 
-    k is an integer of magnitude below 2^51 (2^22 in float32), so that adding 1.5 2^52 (1.5 2^23) puts k modulo 4 into
-    the last two bits; or k is NaN or infinite, gives NaN, and then s and c must be NaN too, as a backend that reads
-    those bits gives one of them.
+    k is an integer below 2^51 (2^22 in float32) in magnitude, so that adding 1.5 2^52 (1.5 2^23)
+    puts k modulo 4 into its last two bits. A k that is NaN or infinite gives NaN; it is legal only
+    where s and c are NaN too, since a backend that reads those bits gives one of them.
     """
     k = np.mod(k, 4)
     return np.where(k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, np.nan * k))))

@@ -11,6 +11,7 @@ import numpy as np
 from featherlane.graph.graph import Graph, Output
 
 Shape = int | Sequence[int]
+REAL = (int, float, np.integer, np.floating)
 
 
 class Node:
@@ -27,7 +28,7 @@ class Node:
             if other.graph is not self.graph:
                 raise ValueError("two scalars of different traces were combined")
             return other.k
-        if isinstance(other, int | float | np.number):
+        if isinstance(other, REAL):
             return self.graph.constant(float(other))
         raise TypeError(f"a traced scalar was combined with {type(other).__name__} {other!r}: wanted a number")
 
@@ -41,6 +42,11 @@ class Node:
         )
 
     __float__ = __int__ = __index__ = __bool__
+
+    def __eq__(self, other: object) -> bool:
+        return self.__bool__()  # identity would be a silent no
+
+    __hash__ = object.__hash__
 
     def __neg__(self) -> Node:
         return Node(self.graph, self.graph.neg(self.k))
@@ -100,7 +106,7 @@ class Node:
 def select(condition: Any, a: Any, b: Any) -> Any:
     """a where the condition (of two scalars, `x < y`) holds, else b; both are computed."""
     if not isinstance(condition, Node):
-        return np.where(condition, a, b)
+        return (a if condition else b) if np.ndim(condition) == 0 else np.where(condition, a, b)
     lift = condition._lift
     return Node(condition.graph, condition.graph.select(condition.k, lift(a), lift(b)))
 
@@ -115,8 +121,10 @@ def _nest(flat: Sequence[Any], shape: Sequence[int]) -> Any:
 
 def _flatten(value: Any, name: str) -> tuple[tuple[int, ...], list[Any]]:
     """The shape and the entries, in C order, of a scalar or of nested sequences of scalars."""
-    if isinstance(value, Node | int | float | np.number):
+    if isinstance(value, (Node, *REAL)):
         return (), [value]
+    if isinstance(value, str | bytes | Mapping):
+        raise TypeError
     parts = [_flatten(part, name) for part in value]
     shapes = {shape for shape, _ in parts}
     if len(shapes) > 1:
@@ -128,26 +136,22 @@ def _flatten(value: Any, name: str) -> tuple[tuple[int, ...], list[Any]]:
 def trace(
     function: Callable[..., Any],
     inputs: Mapping[str, Shape],
-    listen: Callable[[Callable[[Any], None]], AbstractContextManager[Any]] = lambda enter: nullcontext(),
+    listen: Callable[[Graph], AbstractContextManager[Any]] = lambda graph: nullcontext(),
 ) -> Graph:
     """The graph of `function`, called once on scalars that are still to be computed.
 
     inputs: the name and shape of each argument (`{"q": 7, "A": (3, 3), "s": ()}`); the function gets nested lists of
     scalars in this order. It returns a scalar, nested lists of scalars, or a dict of those by name; a single
-    result is called "out". `listen(enter)` is a context in which enter(stage) is called as stages begin.
+    result is called "out". The function runs inside the context `listen(graph)`, which may follow its loops.
 
     Raises TypeError or ValueError if the function branches on a scalar or returns anything else.
     """
     graph = Graph()
-
-    def enter(stage: Any) -> None:
-        graph.current_stage = stage
-
     arguments = []
     for name, shape in inputs.items():
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         arguments.append(_nest([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
-    with listen(enter):
+    with listen(graph):
         result = function(*arguments)
     graph.current_stage = None
     named = result if isinstance(result, dict) else {"out": result}
@@ -156,6 +160,8 @@ def trace(
             shape, flat = _flatten(value, name)
         except TypeError:
             raise TypeError(f"output {name!r} is {type(value).__name__}: wanted scalars or lists of them") from None
+        if any(isinstance(x, Node) and x.graph is not graph for x in flat):
+            raise ValueError(f"output {name!r} holds a scalar of a different trace")
         nodes = [x.k if isinstance(x, Node) else graph.constant(x) for x in flat]
         graph.outputs[name] = Output(shape, tuple(nodes))
     return graph

@@ -54,7 +54,8 @@ def _node(graph: Graph, k: int, allowed: Collection[str] | None) -> Iterator[str
 def _outputs(graph: Graph) -> Iterator[str]:
     for name, (shape, nodes) in graph.outputs.items():
         if len(nodes) != math.prod(shape):
-            yield f"output {name!r} of shape {shape} has {len(nodes)} entries, wanted {math.prod(shape)}"
+            wanted = math.prod(shape)
+            yield f"output {name!r} of shape {shape} has {len(nodes)} entries, wanted {wanted}"
         for k in nodes:
             if not 0 <= k < len(graph):
                 yield f"output {name!r} has the entry {k}: there is no such node"
@@ -63,9 +64,9 @@ def _outputs(graph: Graph) -> Iterator[str]:
 
 
 def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
-    """Check that the graph is one that an evaluator may trust, with operations of `allowed` only if that is given.
+    """Check that a backend may trust the graph; with `allowed`, that it has these operations only.
 
-    Raises CompileError with the number of the first bad node, its operation and what is wrong with it.
+    Raises CompileError with the number of the first bad node, its operation and what is wrong.
     """
     lengths = {len(column) for column in (graph.op, graph.args, graph.value, graph.stage)}
     if len(lengths) > 1:

@@ -22,12 +22,16 @@ from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
 from featherlane.graph.graph import Graph, simplify
 from featherlane.graph.op import OPS
+from featherlane.graph.order import by_columns
+from featherlane.graph.routine import Program, Recorder, record
 from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
-from featherlane.model import WORLD, Model, on_stage
+from featherlane.model import WORLD, Model, on_repeat, on_stage
 from featherlane.spatial import Vector, spatial
 
+Algorithm = Callable[..., tuple[Any, ...]]
 WRENCH_FRAMES = ("body", "world")
+FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
 
 
 class DynamicsFunction(NamedTuple):
@@ -35,11 +39,11 @@ class DynamicsFunction(NamedTuple):
 
     inputs: dict[str, str]
     outputs: dict[str, str]
-    algorithms: tuple[Callable[..., tuple[Any, ...]], ...]
+    algorithms: tuple[Algorithm, ...]
     takes_wrenches: bool = True
 
 
-def _one(algorithm: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+def _one(algorithm: Callable[..., Any]) -> Algorithm:
     return lambda model, *args, f_ext=None, world_axes=False: (
         algorithm(model, *args) if f_ext is None else algorithm(model, *args, f_ext),
     )
@@ -95,35 +99,56 @@ def _body_wrenches(model: Model, q: list, f_ext: list, frame: str) -> Wrenches:
 
 
 @contextmanager
-def _listening(enter: Callable[[Any], None]) -> Iterator[None]:
-    token = on_stage.set(enter)
+def _following(stage: Callable[[Any], None], repeated: Any = None) -> Iterator[None]:
+    """While an algorithm runs: what its loops tell."""
+    tokens = on_stage.set(stage), on_repeat.set(repeated)
     try:
         yield
     finally:
-        on_stage.reset(token)
+        on_stage.reset(tokens[0])
+        on_repeat.reset(tokens[1])
+
+
+def _traceable(model: Model, name: str, wrenches: str | None, algorithm: Algorithm) -> Callable[..., dict[str, Any]]:
+    """A function of scalars by name, with the user's wrenches turned into the algorithms'."""
+
+    def run(*inputs: Any) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if wrenches:
+            *inputs, f_ext = inputs  # type: ignore[assignment]
+            options["f_ext"] = _body_wrenches(model, inputs[0], f_ext, wrenches)
+            options["world_axes"] = wrenches == "world"
+        return dict(zip(FUNCTIONS[name].outputs, algorithm(model, *inputs, **options), strict=True))
+
+    return run
 
 
 @lru_cache(maxsize=64)
+def _cheapest(model: Model, name: str, wrenches: str | None) -> tuple[Graph, Algorithm]:
+    def traced(algorithm: Algorithm) -> Graph:
+        run = _traceable(model, name, wrenches, algorithm)
+        return simplify(trace(run, input_shapes(model, name, wrenches), lambda g: _following(Recorder(g).enter)))
+
+    graphs = [(traced(algorithm), algorithm) for algorithm in FUNCTIONS[name].algorithms]
+    return min(graphs, key=lambda pair: pair[0].cost().operations)
+
+
 def dynamics_graph(model: Model, name: str, wrenches: str | None = None) -> Graph:
     """The graph of one of the dynamics functions (a key of FUNCTIONS) of a model, as an algorithm gives it.
 
     wrenches: None, or the frame of an input f_ext of shape (nbodies, 6): "body" or "world".
     """
-    function = FUNCTIONS[name]
+    return _cheapest(model, name, wrenches)[0]
 
-    def traced(algorithm: Callable[..., tuple[Any, ...]]) -> Graph:
-        def run(*inputs: Any) -> dict[str, Any]:
-            options: dict[str, Any] = {}
-            if wrenches:
-                *inputs, f_ext = inputs  # type: ignore[assignment]
-                options["f_ext"] = _body_wrenches(model, inputs[0], f_ext, wrenches)
-                options["world_axes"] = wrenches == "world"
-            results = algorithm(model, *inputs, **options)
-            return dict(zip(function.outputs, results, strict=True))
 
-        return simplify(trace(run, input_shapes(model, name, wrenches), _listening))
-
-    return min((traced(a) for a in function.algorithms), key=lambda graph: graph.cost().operations)
+def dynamics_program(model: Model, name: str, wrenches: str | None = None) -> Program:
+    """The same for a processor that runs out of room for code: large graphs keep what is repeated as routines."""
+    graph, algorithm = _cheapest(model, name, wrenches)
+    if graph.cost().operations <= FLAT:
+        return Program(graph, [])
+    run = _traceable(model, name, wrenches, algorithm)
+    following = lambda recorder: _following(recorder.enter, recorder.repeat)  # noqa: E731
+    return record(run, input_shapes(model, name, wrenches), following)
 
 
 def graph_key(graph: Graph) -> str:
@@ -132,24 +157,28 @@ def graph_key(graph: Graph) -> str:
     return hashlib.sha256(nodes.encode()).hexdigest()
 
 
-def lowered(graph: Graph, dtype: Any) -> Graph:
-    """The graph as the CPU runs it in this dtype: every pass is named here, and the result is checked."""
-    verify(graph)
-    graph = simplify(fuse(expand(graph, np.dtype(dtype))))
-    verify(graph, allowed=set(OPS) - {"sin", "cos"})
-    return graph
+def lowered(program: Program, dtype: Any) -> Program:
+    """The program as the CPU runs it in this dtype: every pass is named here, and the result is checked."""
+
+    def lower(graph: Graph) -> Graph:
+        verify(graph)
+        graph = by_columns(simplify(fuse(expand(graph, np.dtype(dtype)))))
+        verify(graph, allowed=set(OPS) - {"sin", "cos"})
+        return graph
+
+    return program.map(lower)
 
 
 class Kernel(NamedTuple):
-    """Machine code of one graph in one dtype."""
+    """Machine code of one program in one dtype."""
 
     code: cpu.Code
     dtype: np.dtype
     width: int
 
 
-def compile_graph(graph: Callable[[], Graph], key: str, dtype: Any, width: int | None = None) -> Kernel:
-    """Machine code for this processor, from the cache if it is there. `graph` is only asked for if it is not."""
+def compile_program(program: Callable[[], Program], key: str, dtype: Any, width: int | None = None) -> Kernel:
+    """Machine code for this processor, from the cache if it is there. `program` is only asked for if it is not."""
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
@@ -157,5 +186,5 @@ def compile_graph(graph: Callable[[], Graph], key: str, dtype: Any, width: int |
     if width not in (1, 2, 4, 8, 16):
         raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
     full = f"{key} {dtype} {width} {cpu.target()}"
-    image = cache.fetch(full, lambda: cpu.machine_code(cpu.source(lowered(graph(), dtype), dtype, width)))
+    image = cache.fetch(full, lambda: cpu.machine_code(cpu.source(lowered(program(), dtype), dtype, width)))
     return Kernel(cpu.Code(image), dtype, width)

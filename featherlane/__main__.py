@@ -1,0 +1,8 @@
+"""`python -m featherlane` is the command line."""
+
+import sys
+
+from featherlane.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""Comparison with other libraries, function by function, on random states of the same robot file.
+
+The rule. The error of a block (a result, or one of a function's derivatives) in a state is its
+largest difference from the peer's, relative to the block's largest entry in that state. It may be
+up to BASE: 1e-10 in float64. Functions that divide by the mass matrix lose cond(M) digits whoever
+computes them, the peer included: theirs may be up to SLACK eps cond(M) where that is more, with
+cond(M) of the state at hand and eps of the dtype. Where eps cond(M) is above 1 no digit is left:
+such states are counted and left out of those functions. In float32, inputs are rounded first and
+the peer computes in float64 from the rounded ones: the error is that of the computation alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featherlane.compiler import FUNCTIONS, WRENCH_FRAMES
+from featherlane.dynamics import Model, load
+from featherlane.loaders import bundled
+from featherlane.peers import PEERS, Blocks, States
+
+Progress = Callable[[int, int, str], None]  # done, of how many, what is next
+Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
+
+BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 2e-4}
+SLACK = 10.0
+NOISE = 1e-6  # of a function's largest entry: a block smaller than this is zero but for rounding
+DIVIDES = {
+    "forward_dynamics",
+    "mass_matrix_inverse",
+    "forward_dynamics_derivatives",
+    "forward_dynamics_derivatives_from",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One block of one function: its largest error, and where."""
+
+    function: str
+    block: str
+    f_ext: str | None  # the frame of the external forces, None without
+    error: float
+    state: int  # which of the random states has that error
+    limit: float  # what the rule allows there
+    share: float  # the largest error of all states as a part of its limit
+
+    @property
+    def passed(self) -> bool:
+        return self.share <= 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found. `states`, `seed` and `robot` tell how to find a state again."""
+
+    robot: str
+    root: str
+    against: str
+    version: str
+    dtype: str
+    states: int
+    seed: int
+    condition: float  # the largest cond(M) of the states
+    singular: int  # states whose M is singular in this dtype
+    rows: tuple[Row, ...]
+    unavailable: tuple[str, ...]  # functions that the peer lacks
+
+    @property
+    def passed(self) -> bool:
+        return all(row.passed for row in self.rows)
+
+    @property
+    def worst(self) -> dict[str, float]:
+        """The largest error by function, over its blocks and f_ext."""
+        worst: dict[str, float] = {}
+        for row in self.rows:
+            worst[row.function] = float(np.fmax(worst.get(row.function, 0.0), row.error))
+        return worst
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{**asdict(row), "passed": row.passed} for row in self.rows]
+        return {**asdict(self), "rows": rows, "passed": self.passed}
+
+    def __str__(self) -> str:
+        title = (
+            f"{self.robot}, {self.root} root, {self.dtype}, against {self.against} {self.version}: "
+            f"{self.states} states (seed {self.seed}), cond(M) up to {self.condition:.1e}"
+        )
+        head = f"  {'function':34} {'block':8} {'f_ext':6} {'error':>8} {'limit':>8} {'state':>6}"
+        lines = [title, head]
+        for row in self.rows:
+            place = f"{row.function:34} {row.block:8} {row.f_ext or '-':6}"
+            verdict = "" if row.passed else "  TOO LARGE"
+            lines.append(f"  {place} {row.error:8.1e} {row.limit:8.1e} {row.state:6}{verdict}")
+        if self.singular:
+            lines.append(
+                f"  M is singular in {self.singular} of {self.states} states: "
+                f"they are left out of what divides by M"
+            )
+        lines += [f"  {name:34} not available in {self.against}" for name in self.unavailable]
+        failed = sum(not row.passed for row in self.rows)
+        lines.append(f"{failed} of {len(self.rows)} comparisons failed" if failed else "all agree")
+        return "\n".join(lines)
+
+
+def check(
+    source: str | os.PathLike[str],
+    root: str = "fixed",
+    *,
+    against: str = "pinocchio",
+    states: int = 100,
+    seed: int = 0,
+    dtype: Any = np.float64,
+    progress: Progress | None = None,
+    evaluate: Evaluate | None = None,
+) -> Report:
+    """All seven functions, without and with f_ext in both frames, against a peer's answers.
+
+    source, root: as `load` takes them; the peer reads the same text. progress: called before each
+    comparison. evaluate: computes a function in place of the compiled one, from (model, name,
+    frame of f_ext, inputs). Raises RuntimeError where the peer is not installed or does not load
+    the robot, ValueError for an unknown peer.
+    """
+    if against not in PEERS:
+        raise ValueError(f"against is {against!r}: wanted one of {', '.join(PEERS)}")
+    dtype = np.dtype(dtype)
+    if dtype not in BASE:
+        raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
+    model = load(source, root=root)
+    peer = PEERS[against](_text(source), model)
+    given = _random_states(model, states, seed, dtype)
+    M = peer.mass_matrix(given, None)["M"]
+    with np.errstate(all="ignore"):
+        minv = peer.mass_matrix_inverse(given, None)["Minv"]
+    given = given._replace(minv=_rounded(minv, dtype))
+    condition = np.linalg.cond(M)
+    cases = list(_cases(peer))
+    rows: list[Row] = []
+    for done, (name, frame) in enumerate(cases):
+        if progress:
+            progress(done, len(cases), f"{name}, f_ext {frame}" if frame else name)
+        with np.errstate(all="ignore"):  # states with a singular M, which are left out
+            expected = getattr(peer, name)(given, frame)
+            found = _compute(model, name, frame, given, dtype, evaluate or _compiled)
+            rows += _compare(name, frame, found, expected, condition, dtype)
+    return Report(
+        robot=model.name,
+        root=root,
+        against=against,
+        version=peer.version,
+        dtype=str(dtype),
+        states=states,
+        seed=seed,
+        condition=float(condition.max()),
+        singular=int(np.sum(_singular(condition, dtype))),
+        rows=tuple(rows),
+        unavailable=tuple(name for name in FUNCTIONS if not hasattr(peer, name)),
+    )
+
+
+def _text(source: str | os.PathLike[str]) -> str | bytes:
+    if isinstance(source, str):
+        if source.lstrip("\ufeff \t\r\n").startswith("<"):
+            return source.lstrip("\ufeff")
+        if source in bundled():
+            return resources.files("featherlane").joinpath("robots", f"{source}.urdf").read_bytes()
+    return Path(source).read_bytes()
+
+
+def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return x.astype(dtype).astype(np.float64)
+
+
+def _random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> States:
+    """Configurations as `random_configuration` draws them, all else normal."""
+    rng = np.random.default_rng(seed)
+    q = model.random_configuration(count, seed=rng)
+    v, a, tau = rng.normal(size=(3, count, model.nv))
+    f_ext = rng.normal(size=(count, model.nbodies, 6))
+    q, v, a, tau, f_ext = (_rounded(x, dtype) for x in (q, v, a, tau, f_ext))
+    return States(q, v, a, tau, f_ext, np.empty((count, 0, 0)))
+
+
+def _cases(peer: Any) -> Iterator[tuple[str, str | None]]:
+    for name, function in FUNCTIONS.items():
+        if hasattr(peer, name):
+            yield name, None
+            if function.takes_wrenches:
+                yield from ((name, frame) for frame in WRENCH_FRAMES)
+
+
+def _compiled(model: Model, name: str, frame: str | None, inputs: Sequence[np.ndarray]) -> Any:
+    return model.function(name, frame)(*inputs)
+
+
+def _compute(
+    model: Model, name: str, frame: str | None, s: States, dtype: np.dtype, evaluate: Evaluate
+) -> Blocks:
+    wanted = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
+    results = evaluate(model, name, frame, [getattr(s, x).astype(dtype) for x in wanted])
+    results = results if isinstance(results, tuple) else (results,)
+    return dict(zip(FUNCTIONS[name].outputs, results, strict=True))
+
+
+def _compare(
+    name: str,
+    frame: str | None,
+    found: Blocks,
+    expected: Blocks,
+    condition: np.ndarray,
+    dtype: np.dtype,
+) -> Iterator[Row]:
+    limits = np.full(len(condition), BASE[dtype])
+    used = np.full(len(condition), True)
+    if name in DIVIDES:
+        limits = np.maximum(limits, SLACK * np.finfo(dtype).eps * condition)
+        used = ~_singular(condition, dtype)
+    if not used.any():
+        return
+    largest = {block: _largest(x) for block, x in expected.items()}
+    floor = NOISE * max(x[used].max() for x in largest.values()) or 1.0
+    for block, x in found.items():
+        difference = _largest(x.astype(np.float64) - expected[block])
+        error = difference / np.maximum(largest[block], floor)
+        error = np.where(np.isnan(error), np.inf, error)
+        error[~used] = 0.0
+        at, share = int(np.argmax(error)), float(np.max(error / limits))
+        yield Row(name, block, frame, float(error[at]), at, float(limits[at]), share)
+
+
+def _singular(condition: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """In which states no digit of what divides by M is left; NaN counts as singular."""
+    return ~(np.finfo(dtype).eps * condition <= 1)
+
+
+def _largest(x: np.ndarray) -> np.ndarray:
+    """The largest entry of each state's block."""
+    return np.abs(x.reshape(len(x), -1)).max(axis=1)
