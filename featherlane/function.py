@@ -71,6 +71,16 @@ def _as_array(name: str, value: Any) -> np.ndarray:
         raise ValueError(f"{name} is not an array of numbers: {error}") from None
 
 
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that begins on a cache line, so that its rows may be stored past the caches."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    if size < 4096:
+        return np.empty(shape, dtype)
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
 def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
     """float32 if every array of floats is float32, float64 if none is; integers and lists follow."""
     single, other = None, None
@@ -143,11 +153,10 @@ class Function:
         results = self._results(out, lead, dtype)
         count = self._threads(threads, lead, len(arrays))
         ufunc = self.ufunc(dtype)
+        made = results or tuple(aligned_empty(lead + shape, dtype) for shape in self.outputs.values())
         if count == 1:
-            made = ufunc(*given, out=results) if results else ufunc(*given)
-            made = made if isinstance(made, tuple) else (made,)
+            ufunc(*given, out=made)
         else:
-            made = results or tuple(np.empty(lead + shape, dtype) for shape in self.outputs.values())
             self._spread(ufunc, given, made, lead, count)
         if len(made) == 1:
             return made[0]

@@ -14,8 +14,9 @@ import numpy as np
 from lxml import etree
 
 from featherlane import conventions
-from featherlane.model import Model
+from featherlane.model import WORLD, Model
 
+LIKE = 1e-10  # placements that differ by less are meant to be the same
 NOT_MECHANICS = ("visual", "collision", "material", "transmission", "gazebo", "sensor", "mujoco")
 MUJOCO_COMPILER = {
     "fusestatic": "false",
@@ -64,10 +65,26 @@ def _skew(x: np.ndarray) -> np.ndarray:
     return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
 
 
-class Pinocchio:
-    """Pinocchio's Python API, state by state."""
+def computed_placement(model: Model, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """R, p of joint i on its parent as the algorithms have it: see `ANGLE_NOISE` in model.py."""
 
-    def __init__(self, text: str | bytes, model: Model) -> None:
+    def turn(k: int) -> np.ndarray:
+        return np.eye(3) if k == WORLD else np.array(model.turns[k].rows, float).T
+
+    X, above = model.X_tree[i], turn(model.parent[i])
+    R = above @ np.array(X.E.rows, float).T @ turn(i).T
+    return R, above @ np.array(X.r, float)
+
+
+class Pinocchio:
+    """Pinocchio's Python API, state by state.
+
+    same_angles: joints are placed as `Model` has them where that differs by the rounding of the
+    file alone: "1.57079632679" is a right angle here and 5e-12 off in Pinocchio. `adjusted` tells
+    how many joints that moved.
+    """
+
+    def __init__(self, text: str | bytes, model: Model, same_angles: bool = True) -> None:
         self.pin = pin = module("pinocchio")
         self.version = str(pin.__version__)
         roots = {"free": pin.JointModelFreeFlyer, "planar": pin.JointModelPlanar}
@@ -80,6 +97,19 @@ class Pinocchio:
         self.peer.gravity.linear = np.array(model.gravity)
         self.data, self.model = self.peer.createData(), model
         self.order = conventions.pinocchio_order(model, self.layout)
+        self.adjusted = self._adjust() if same_angles else 0
+
+    def _adjust(self) -> int:
+        count = 0
+        for i, joint in enumerate(self.layout.joints):
+            there = self.peer.jointPlacements[joint]
+            R, p = computed_placement(self.model, i)
+            change = max(np.abs(R - there.rotation).max(), np.abs(p - there.translation).max())
+            if change < LIKE:
+                self.peer.jointPlacements[joint] = self.pin.SE3(R, p)
+            count += 1e-14 < change < LIKE
+        self.data = self.peer.createData()
+        return count
 
     def _theirs(self, x: np.ndarray) -> np.ndarray:
         result = np.empty_like(x)
@@ -183,7 +213,9 @@ class Pinocchio:
 class MuJoCo:
     """MuJoCo's Python API, state by state: it has no analytic derivatives."""
 
-    def __init__(self, text: str | bytes, model: Model) -> None:
+    adjusted = 0
+
+    def __init__(self, text: str | bytes, model: Model, same_angles: bool = True) -> None:
         self.mujoco = mujoco = module("mujoco")
         self.version, self.model = str(mujoco.__version__), model
         self._refuse_other_planes()

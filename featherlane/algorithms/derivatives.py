@@ -202,7 +202,7 @@ def _supports(model: Model) -> dict[tuple[int, ...], list[int]]:
 def _through(model: Model, inverted: InvertedFactor, derivatives: Sequence[Rows]) -> list[Rows]:
     """-M^-1 times derivatives of inverse dynamics, column by column."""
     products = [_square(model.nv) for _ in derivatives]
-    for rows, js in _supports(model).items():
+    for rows, js in reversed(_supports(model).items()):
 
         def column(shared: Scalars, b: Scalars, rows: tuple[int, ...] = rows) -> list[Scalar]:
             right: list[Scalar] = [0.0] * model.nv
@@ -210,7 +210,7 @@ def _through(model: Model, inverted: InvertedFactor, derivatives: Sequence[Rows]
                 right[i] = -x
             return inverted.unpack(shared).solve(right)
 
-        places = [(P, D, j) for P, D in zip(products, derivatives, strict=True) for j in js]
+        places = [(P, D, j) for j in reversed(js) for P, D in zip(products, derivatives, strict=True)]
         solved = repeat(column, inverted.pack(), [[D[i][j] for i in rows] for _, D, j in places])
         for (P, _, j), x in zip(places, solved, strict=True):
             for i in range(model.nv):

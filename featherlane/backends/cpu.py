@@ -20,6 +20,9 @@ from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
 
 
+STREAM = 4 << 20  # bytes of a result above which its stores bypass the caches
+
+
 class Array(NamedTuple):
     """An input or output array as the loop sees it: its core shape, and where its entries lie in the scratch."""
 
@@ -195,19 +198,33 @@ def _mask(columns: int, used: int) -> str:
     return "<" + ", ".join(f"i1 {'true' if c < used else 'false'}" for c in range(columns)) + ">"
 
 
-def _row_pointers(t: Lanes, rows: str) -> list[str]:
-    lines = []
+def _tile_name(way: str, columns: int, used: int) -> str:
+    return f"tile_{way}_{columns}_{used}"
+
+
+def _tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
+    """A function that moves `count` tiles side by side: `used` <= `columns` entries of each of `width` rows.
+
+    way: "in" or "out", or "stream" for stores that bypass the caches, to rows aligned to whole vectors.
+    It keeps the pointers to the rows in registers from one tile to the next.
+    """
+    arguments = "ptr %rows, ptr %offsets, ptr noalias %lanes, ptr %table, i64 %count"
+    lines = [f"define internal void @{_tile_name(way, columns, used)}({arguments}) noinline {{", "entry:"]
     for r in range(t.width):
         lines.append(f"%w{r} = getelementptr inbounds i64, ptr %offsets, i64 {r}")
         lines.append(f"%f{r} = load i64, ptr %w{r}, align 8")
-        lines.append(f"%r{r} = getelementptr inbounds i8, ptr {rows}, i64 %f{r}")
-    return lines
+        lines.append(f"%b{r} = getelementptr inbounds i8, ptr %rows, i64 %f{r}")
+    lines += ["br label %tile", "tile:", "%n = phi i64 [ 0, %entry ], [ %n1, %tile ]"]
+    lines.append(f"%column = mul i64 %n, {columns}")
+    for r in range(t.width):
+        lines.append(f"%r{r} = getelementptr inbounds {t.scalar}, ptr %b{r}, i64 %column")
+    lines += _rows_to_lanes(t, columns, used) if way == "in" else _lanes_to_rows(t, columns, used, way == "stream")
+    lines += ["%n1 = add i64 %n, 1", "%more = icmp slt i64 %n1, %count"]
+    return [*lines, "br i1 %more, label %tile, label %done", "done:", "ret void", "}"]
 
 
-def _tile_in(t: Lanes, columns: int, used: int) -> list[str]:
-    """Reads `used` entries of each of `width` rows and stores them as `used` vectors."""
-    small, align = t.of(columns), t.dtype.itemsize
-    lines = _row_pointers(t, "%rows")
+def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
+    small, align, lines = t.of(columns), t.dtype.itemsize, []
     for r in range(t.width):
         to = f"%v{r}" if columns == t.width else f"%s{r}"
         if used == columns:
@@ -220,20 +237,19 @@ def _tile_in(t: Lanes, columns: int, used: int) -> list[str]:
         for g in range(columns):
             lines += _join(t, [f"%s{r}" for r in range(g, t.width, columns)], columns, f"%v{g}")
     moves, turned = _exchange(t, [f"%v{g}" for g in range(columns)], columns, "x")
-    lines += moves
+    lines += [*moves, f"%to = getelementptr inbounds {t.vector}, ptr %lanes, i64 %column"]
     for c in range(used):
-        lines.append(f"%d{c} = getelementptr inbounds {t.vector}, ptr %lanes, i64 {c}")
+        lines.append(_vector_at(t, f"%d{c}", "%to", c))
         lines.append(f"store {t.vector} {turned[c]}, ptr %d{c}, align {t.bytes}")
-    head = f"define internal void @tile_in_{columns}_{used}(ptr %rows, ptr %offsets, ptr noalias %lanes) noinline {{"
-    return [head, *lines, "ret void", "}"]
+    return lines
 
 
-def _tile_out(t: Lanes, columns: int, used: int) -> list[str]:
-    """Writes the vectors that the table names as `used` entries of each of `width` rows."""
+def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
+    """The table names the vector of each entry, as an offset in bytes."""
     small, align = t.of(columns), t.dtype.itemsize
-    lines = _row_pointers(t, "%rows")
+    lines = ["%entries = getelementptr inbounds i32, ptr %table, i64 %column"]
     for c in range(columns):
-        lines.append(f"%t{c} = getelementptr inbounds i32, ptr %table, i64 {min(c, used - 1)}")
+        lines.append(f"%t{c} = getelementptr inbounds i32, ptr %entries, i64 {min(c, used - 1)}")
         lines.append(f"%i{c} = load i32, ptr %t{c}, align 4")
         lines.append(f"%j{c} = zext i32 %i{c} to i64")
         lines.append(f"%a{c} = getelementptr inbounds i8, ptr %lanes, i64 %j{c}")
@@ -244,18 +260,18 @@ def _tile_out(t: Lanes, columns: int, used: int) -> list[str]:
         source, part = turned[r % columns], r // columns
         if columns < t.width:
             indices = ", ".join(f"i32 {part * columns + c}" for c in range(columns))
-            lines.append(
-                f"%s{r} = shufflevector {t.vector} {source}, {t.vector} poison, <{columns} x i32> <{indices}>"
-            )
+            shuffle = f"shufflevector {t.vector} {source}, {t.vector} poison"
+            lines.append(f"%s{r} = {shuffle}, <{columns} x i32> <{indices}>")
             source = f"%s{r}"
-        if used == columns:
+        if stream:
+            lines.append(f"store {small} {source}, ptr %r{r}, align {t.bytes}, !nontemporal !0")
+        elif used == columns:
             lines.append(f"store {small} {source}, ptr %r{r}, align {align}")
         else:
             mask = f"<{columns} x i1> {_mask(columns, used)}"
             call = f"call void @llvm.masked.store.v{columns}f{t.bits}.p0"
             lines.append(f"{call}({small} {source}, ptr %r{r}, i32 {align}, {mask})")
-    arguments = "ptr noalias %lanes, ptr %table, ptr %rows, ptr %offsets"
-    return [f"define internal void @tile_out_{columns}_{used}({arguments}) noinline {{", *lines, "ret void", "}"]
+    return lines
 
 
 def _tail(size: int, width: int) -> tuple[int, int] | None:
@@ -379,48 +395,53 @@ def _prologue(t: Lanes, move: _Move) -> list[str]:
     for k, test in enumerate(dense):
         lines.append(f"%dense{n}.{k} = and i1 {known}, {test}")
         known = f"%dense{n}.{k}"
-    return [*lines, f"%dense{n} = or i1 {known}, false"]
+    lines.append(f"%dense{n} = or i1 {known}, false")
+    if move.output:  # results that the caches cannot hold go past them
+        lines += [
+            f"%address{n} = ptrtoint ptr %base{n} to i64",
+            f"%bits{n} = or i64 %address{n}, %step{n}",
+            f"%off{n} = and i64 %bits{n}, {t.bytes - 1}",
+            f"%aligned{n} = icmp eq i64 %off{n}, 0",
+            f"%total{n} = mul i64 %n, %step{n}",
+            f"%large{n} = icmp sgt i64 %total{n}, {STREAM}",
+            f"%stream{n} = and i1 %aligned{n}, %large{n}",
+        ]
+    return lines
 
 
 def _transfer(t: Lanes, move: _Move, lanes: str) -> list[str]:
     """Inside the loop: the rows of one array to or from its lanes."""
     n, array = move.number, move.array
-    if not array.size:
-        return []
-    full, tail = array.size // t.width, _tail(array.size, t.width)
-    tile = "tile_out" if move.output else "tile_in"
-    lines = [f"br i1 %dense{n}, label %fast{n}, label %slow{n}", f"fast{n}:"]
+    table = f"@table{n}" if move.output else "null"
 
-    def call(kind: str, column: str) -> list[str]:
-        """One tile whose first column is the i64 `column`."""
-        key = f"{n}.{column.strip('%')}"
-        lines = [f"%rows{key} = getelementptr inbounds {t.scalar}, ptr %row{n}, i64 {column}"]
+    def tiles(way: str, columns: int, used: int, count: int, first: int) -> list[str]:
+        at = f"{n}.{first}.{way}"
+        lines = [f"%rows{at} = getelementptr inbounds {t.scalar}, ptr %row{n}, i64 {first}"]
         if move.output:
-            lines.append(f"%tab{key} = getelementptr inbounds i32, ptr @table{n}, i64 {column}")
-            given = f"ptr {lanes}, ptr %tab{key}, ptr %rows{key}, ptr %offsets{n}"
+            given = f"ptr {lanes}, ptr %tab{at}"
+            lines.append(f"%tab{at} = getelementptr inbounds i32, ptr {table}, i64 {first}")
         else:
-            lines.append(f"%to{key} = getelementptr inbounds {t.vector}, ptr {lanes}, i64 {column}")
-            given = f"ptr %rows{key}, ptr %offsets{n}, ptr %to{key}"
-        return [*lines, f"call void @{tile}_{kind}({given})"]
+            given = f"ptr %to{at}, ptr null"
+            lines.append(_vector_at(t, f"%to{at}", lanes, first))
+        call = f"call void @{_tile_name(way, columns, used)}"
+        return [*lines, f"{call}(ptr %rows{at}, ptr %offsets{n}, {given}, i64 {count})"]
 
+    lines = [f"br i1 %dense{n}, label %fast{n}, label %slow{n}", f"fast{n}:"]
+    way, full = "out" if move.output else "in", array.size // t.width
     if full:
-        lines += [
-            f"br label %tiles{n}",
-            f"tiles{n}:",
-            f"%col{n} = phi i64 [ 0, %fast{n} ], [ %col1{n}, %tiles{n} ]",
-            *call(f"{t.width}_{t.width}", f"%col{n}"),
-            f"%col1{n} = add i64 %col{n}, {t.width}",
-            f"%tmore{n} = icmp slt i64 %col1{n}, {full * t.width}",
-            f"br i1 %tmore{n}, label %tiles{n}, label %tail{n}",
-            f"tail{n}:",
-        ]
-    if tail:
-        lines += call(f"{tail[0]}_{tail[1]}", str(full * t.width))
+        whole = (t.width, t.width, full, 0)
+        if move.output:
+            lines += [f"br i1 %stream{n}, label %past{n}, label %through{n}", f"past{n}:", *tiles("stream", *whole)]
+            lines += [f"br label %tail{n}", f"through{n}:", *tiles(way, *whole), f"br label %tail{n}", f"tail{n}:"]
+        else:
+            lines += tiles(way, *whole)
+    if tail := _tail(array.size, t.width):
+        lines += tiles(way, *tail, 1, full * t.width)
     sizes = (1,) * (2 - len(array.shape)) + array.shape
     steps = [f"%core{n}.{axis}" for axis in range(len(array.shape))]
     steps = ["0"] * (2 - len(steps)) + steps
     given = f"ptr %row{n}, ptr %offsets{n}, i64 {sizes[0]}, i64 {sizes[1]}, i64 {steps[0]}, i64 {steps[1]}"
-    slow = f"@scatter({given}, ptr {lanes}, ptr @table{n})" if move.output else f"@gather({given}, ptr {lanes})"
+    slow = f"@scatter({given}, ptr {lanes}, ptr {table})" if move.output else f"@gather({given}, ptr {lanes})"
     return [*lines, f"br label %ready{n}", f"slow{n}:", f"call void {slow}", f"br label %ready{n}", f"ready{n}:"]
 
 
@@ -479,18 +500,18 @@ def source(program: Program, dtype: np.dtype, width: int) -> str:
     tiles = set()
     for move in moves:
         if move.array.size >= width:
-            tiles.add((move.output, width, width))
+            tiles |= {(way, width, width) for way in (("out", "stream") if move.output else ("in",))}
         if tail := _tail(move.array.size, width):
-            tiles.add((move.output, *tail))
-    for output, columns, used in sorted(tiles):
-        lines += (_tile_out if output else _tile_in)(t, columns, used)
+            tiles.add(("out" if move.output else "in", *tail))
+    for way, columns, used in sorted(tiles):
+        lines += _tile(t, way, columns, used)
     for columns in sorted({columns for _, columns, used in tiles if used < columns}):
         v, mask = t.of(columns), f"<{columns} x i1>"
         lines.append(f"declare {v} @llvm.masked.load.v{columns}f{t.bits}.p0(ptr, i32, {mask}, {v})")
         lines.append(f"declare void @llvm.masked.store.v{columns}f{t.bits}.p0({v}, ptr, i32, {mask})")
     lines += _compute(layout, t)
     lines += _loop(t, moves, sum(a.size for a in inputs), layout.size)
-    return "\n".join(lines) + _helpers(t)
+    return "\n".join([*lines, "!0 = !{i32 1}"]) + _helpers(t)
 
 
 # The machine

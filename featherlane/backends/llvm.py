@@ -117,7 +117,7 @@ def declarations(t: Lanes) -> list[str]:
     ]
 
 
-BLOCK = 400  # nodes of a basic block
+BLOCK = 100  # operations of a basic block
 
 
 def straight_line(
