@@ -1,4 +1,6 @@
-"""Featherstone's algorithms, in lanes: rigid-body dynamics of robots for thousands of states at once."""
+"""Featherstone's algorithms, in lanes: rigid-body dynamics of robots for thousands of states at
+once.
+"""
 
 from featherlane.compiler import FUNCTIONS
 from featherlane.dynamics import (

@@ -15,7 +15,7 @@ import numpy as np
 
 import featherlane
 from featherlane import FUNCTIONS
-from featherlane.backends.cpu import widest
+from featherlane.backends.machine import widest
 from featherlane.dynamics import Model
 from featherlane.function import physical_cores
 

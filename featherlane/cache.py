@@ -1,7 +1,9 @@
-"""Compiled code on disk. An entry that is damaged, truncated or not ours is compiled again, never executed.
+"""Compiled code on disk. An entry that is damaged, truncated or not ours is compiled again, never
+executed.
 
-The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder; without one that can be written, code
-is compiled anew in each process and nothing else changes. FEATHERLANE_CACHE=off does the same on purpose.
+The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder; without one that can
+be written, code is compiled anew in each process and nothing else changes. FEATHERLANE_CACHE=off
+does the same on purpose.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def folder() -> Path | None:
 
 @cache
 def _build() -> str:
-    """What the code depends on besides its own key: the text of this package and the versions of its compiler."""
+    """What the code depends on besides its own key: the text of this package and the versions of
+    its compiler.
+    """
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
@@ -64,7 +68,10 @@ def _read(path: Path) -> bytes | None:
         head, digest, code = path.read_bytes().split(b"\n", 2)
     except (OSError, ValueError):
         return None
-    whole = head + b"\n" == MAGIC and digest.decode(errors="replace") == hashlib.sha256(code).hexdigest()
+    whole = (
+        head + b"\n" == MAGIC
+        and digest.decode(errors="replace") == hashlib.sha256(code).hexdigest()
+    )
     return code if whole else None
 
 
@@ -87,7 +94,9 @@ def _write(path: Path, code: bytes) -> None:
 
 
 def _prune(directory: Path) -> None:
-    entries = sorted(((f.stat().st_mtime, f.stat().st_size, f) for f in directory.glob("*.code")), reverse=True)
+    entries = sorted(
+        ((f.stat().st_mtime, f.stat().st_size, f) for f in directory.glob("*.code")), reverse=True
+    )
     total = 0
     for _, size, file in entries:
         total += size

@@ -145,8 +145,8 @@ def check(
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
     model = load(source, root=root)
-    peer = PEERS[against](_text(source), model, same_angles)
-    given = _random_states(model, states, seed, dtype)
+    peer = PEERS[against](text_of(source), model, same_angles)
+    given = random_states(model, states, seed, dtype)
     M = peer.mass_matrix(given, None)["M"]
     with np.errstate(all="ignore"):
         minv = peer.mass_matrix_inverse(given, None)["Minv"]
@@ -177,7 +177,8 @@ def check(
     )
 
 
-def _text(source: str | os.PathLike[str]) -> str | bytes:
+def text_of(source: str | os.PathLike[str]) -> str | bytes:
+    """The text that `load` reads of this source, for the peer."""
     if isinstance(source, str):
         if source.lstrip("\ufeff \t\r\n").startswith("<"):
             return source.lstrip("\ufeff")
@@ -190,7 +191,7 @@ def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return x.astype(dtype).astype(np.float64)
 
 
-def _random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> States:
+def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> States:
     """Configurations as `random_configuration` draws them, all else normal."""
     rng = np.random.default_rng(seed)
     q = model.random_configuration(count, seed=rng)

@@ -1,7 +1,7 @@
 """Where the two halves meet: algorithms are traced with models, and graphs become kernels.
 
-The dynamics functions are one table. A function may name several algorithms; the graph with the fewest operations
-is the one that is compiled.
+The dynamics functions are one table. A function may name several algorithms; the graph with the
+fewest operations is the one that is compiled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from featherlane import algorithms, cache
 from featherlane.algorithms.kinematics import Wrenches
-from featherlane.backends import cpu
+from featherlane.backends import cpu, machine
 from featherlane.errors import CompileError
 from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
@@ -27,7 +27,7 @@ from featherlane.graph.routine import Program, Recorder, record
 from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
 from featherlane.model import WORLD, Model, on_repeat, on_stage
-from featherlane.spatial import Vector, spatial
+from featherlane.spatial import NO_TURN, Rotation, Vector, matmul, spatial
 
 Algorithm = Callable[..., tuple[Any, ...]]
 WRENCH_FRAMES = ("body", "world")
@@ -35,7 +35,9 @@ FLAT = 30_000  # operations of a graph up to which its code is fetched as fast a
 
 
 class DynamicsFunction(NamedTuple):
-    """inputs: name -> size ("q", "v" or "vv"); algorithms take (model, *inputs, f_ext, world_axes)."""
+    """inputs: name -> size ("q", "v" or "vv"); algorithms take (model, *inputs, f_ext,
+    world_axes).
+    """
 
     inputs: dict[str, str]
     outputs: dict[str, str]
@@ -49,13 +51,19 @@ def _one(algorithm: Callable[..., Any]) -> Algorithm:
     )
 
 
-QVA, QVT, STATE_MATRIX = {"q": "q", "v": "v", "a": "v"}, {"q": "q", "v": "v", "tau": "v"}, {"q": "q"}
+QVA, QVT, STATE_MATRIX = (
+    {"q": "q", "v": "v", "a": "v"},
+    {"q": "q", "v": "v", "tau": "v"},
+    {"q": "q"},
+)
 FUNCTIONS = {
     "inverse_dynamics": DynamicsFunction(QVA, {"tau": "v"}, (_one(algorithms.rnea),)),
     "forward_dynamics": DynamicsFunction(
         QVT, {"a": "v"}, (_one(algorithms.aba), _one(algorithms.factored_forward_dynamics))
     ),
-    "mass_matrix": DynamicsFunction(STATE_MATRIX, {"M": "vv"}, (_one(algorithms.mass_matrix),), False),
+    "mass_matrix": DynamicsFunction(
+        STATE_MATRIX, {"M": "vv"}, (_one(algorithms.mass_matrix),), False
+    ),
     "mass_matrix_inverse": DynamicsFunction(
         STATE_MATRIX,
         {"Minv": "vv"},
@@ -66,10 +74,14 @@ FUNCTIONS = {
         QVA, {"dtau_dq": "vv", "dtau_dv": "vv"}, (algorithms.inverse_dynamics_derivatives,)
     ),
     "forward_dynamics_derivatives": DynamicsFunction(
-        QVT, {"da_dq": "vv", "da_dv": "vv", "da_dtau": "vv"}, (algorithms.forward_dynamics_derivatives,)
+        QVT,
+        {"da_dq": "vv", "da_dv": "vv", "da_dtau": "vv"},
+        (algorithms.forward_dynamics_derivatives,),
     ),
     "forward_dynamics_derivatives_from": DynamicsFunction(
-        {**QVA, "minv": "vv"}, {"da_dq": "vv", "da_dv": "vv"}, (algorithms.forward_dynamics_derivatives_from,)
+        {**QVA, "minv": "vv"},
+        {"da_dq": "vv", "da_dv": "vv"},
+        (algorithms.forward_dynamics_derivatives_from,),
     ),
 }
 
@@ -86,16 +98,18 @@ def input_shapes(model: Model, name: str, wrenches: str | None) -> dict[str, tup
 
 def _body_wrenches(model: Model, q: list, f_ext: list, frame: str) -> Wrenches:
     """[moment; force] in the turned body frames, from the user's [force; moment]."""
-    E: dict[int, Any] = {}
-    wrenches = []
+    E = {WORLD: NO_TURN}
     for i in range(model.nbodies):
         if frame == "world":
-            X, p = model.joint_transform(i, q), model.parent[i]
-            E[i] = lambda x, X=X, above=E.get(p, lambda x: x): X.E.to_child(above(x))
+            X = model.joint_transform(i, q)
+            E[i] = Rotation(matmul(X.E.rows, E[model.parent[i]].rows))
         else:
-            E[i] = model.turns[i].to_child
-        wrenches.append(spatial(E[i](Vector(f_ext[i][3:])), E[i](Vector(f_ext[i][:3]))))
-    return wrenches
+            E[i] = model.turns[i]
+    halves = [(Vector(wrench[:3]), Vector(wrench[3:])) for wrench in f_ext]
+    return [
+        spatial(E[i].to_child(moment), E[i].to_child(force))
+        for i, (force, moment) in enumerate(halves)
+    ]
 
 
 @contextmanager
@@ -109,7 +123,9 @@ def _following(stage: Callable[[Any], None], repeated: Any = None) -> Iterator[N
         on_repeat.reset(tokens[1])
 
 
-def _traceable(model: Model, name: str, wrenches: str | None, algorithm: Algorithm) -> Callable[..., dict[str, Any]]:
+def _traceable(
+    model: Model, name: str, wrenches: str | None, algorithm: Algorithm
+) -> Callable[..., dict[str, Any]]:
     """A function of scalars by name, with the user's wrenches turned into the algorithms'."""
 
     def run(*inputs: Any) -> dict[str, Any]:
@@ -127,14 +143,17 @@ def _traceable(model: Model, name: str, wrenches: str | None, algorithm: Algorit
 def _cheapest(model: Model, name: str, wrenches: str | None) -> tuple[Graph, Algorithm]:
     def traced(algorithm: Algorithm) -> Graph:
         run = _traceable(model, name, wrenches, algorithm)
-        return simplify(trace(run, input_shapes(model, name, wrenches), lambda g: _following(Recorder(g).enter)))
+        return simplify(
+            trace(run, input_shapes(model, name, wrenches), lambda g: _following(Recorder(g).enter))
+        )
 
     graphs = [(traced(algorithm), algorithm) for algorithm in FUNCTIONS[name].algorithms]
     return min(graphs, key=lambda pair: pair[0].cost().operations)
 
 
 def dynamics_graph(model: Model, name: str, wrenches: str | None = None) -> Graph:
-    """The graph of one of the dynamics functions (a key of FUNCTIONS) of a model, as an algorithm gives it.
+    """The graph of one of the dynamics functions (a key of FUNCTIONS) of a model, as an algorithm
+    gives it.
 
     wrenches: None, or the frame of an input f_ext of shape (nbodies, 6): "body" or "world".
     """
@@ -142,12 +161,14 @@ def dynamics_graph(model: Model, name: str, wrenches: str | None = None) -> Grap
 
 
 def dynamics_program(model: Model, name: str, wrenches: str | None = None) -> Program:
-    """The same for a processor that runs out of room for code: large graphs keep what is repeated as routines."""
+    """The same for a processor that runs out of room for code: large graphs keep what is repeated
+    as routines.
+    """
     graph, algorithm = _cheapest(model, name, wrenches)
     if graph.cost().operations <= FLAT:
         return Program(graph, [])
     run = _traceable(model, name, wrenches, algorithm)
-    following = lambda recorder: _following(recorder.enter, recorder.repeat)  # noqa: E731
+    following = lambda recorder: _following(recorder.enter, recorder.repeat)
     return record(run, input_shapes(model, name, wrenches), following)
 
 
@@ -158,7 +179,9 @@ def graph_key(graph: Graph) -> str:
 
 
 def lowered(program: Program, dtype: Any) -> Program:
-    """The program as the CPU runs it in this dtype: every pass is named here, and the result is checked."""
+    """The program as the CPU runs it in this dtype: every pass is named here, and the result is
+    checked.
+    """
 
     def lower(graph: Graph) -> Graph:
         verify(graph)
@@ -172,19 +195,25 @@ def lowered(program: Program, dtype: Any) -> Program:
 class Kernel(NamedTuple):
     """Machine code of one program in one dtype."""
 
-    code: cpu.Code
+    code: machine.Code
     dtype: np.dtype
     width: int
 
 
-def compile_program(program: Callable[[], Program], key: str, dtype: Any, width: int | None = None) -> Kernel:
-    """Machine code for this processor, from the cache if it is there. `program` is only asked for if it is not."""
+def compile_program(
+    program: Callable[[], Program], key: str, dtype: Any, width: int | None = None
+) -> Kernel:
+    """Machine code for this processor, from the cache if it is there. `program` is only asked for
+    if it is not.
+    """
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
-    width = cpu.widest(dtype) if width is None else width
+    width = machine.widest(dtype) if width is None else width
     if width not in (1, 2, 4, 8, 16):
         raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
-    full = f"{key} {dtype} {width} {cpu.target()}"
-    image = cache.fetch(full, lambda: cpu.machine_code(cpu.source(lowered(program(), dtype), dtype, width)))
-    return Kernel(cpu.Code(image), dtype, width)
+    full = f"{key} {dtype} {width} {machine.target()}"
+    image = cache.fetch(
+        full, lambda: machine.machine_code(cpu.source(lowered(program(), dtype), dtype, width))
+    )
+    return Kernel(machine.Code(image), dtype, width)

@@ -25,14 +25,18 @@ from featherlane.graph.graph import Graph
 
 
 class InverseDynamicsDerivatives(NamedTuple):
-    """Derivatives of tau = ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da is M."""
+    """Derivatives of tau = ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da
+    is M.
+    """
 
     dtau_dq: np.ndarray
     dtau_dv: np.ndarray
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
-    """Derivatives of a = FD(q, v, tau), each (..., nv, nv), columns in the tangent space; da/dtau is M^-1."""
+    """Derivatives of a = FD(q, v, tau), each (..., nv, nv), columns in the tangent space; da/dtau
+    is M^-1.
+    """
 
     da_dq: np.ndarray
     da_dv: np.ndarray
@@ -50,21 +54,26 @@ _kernels_lock = threading.Lock()
 class Model(model.Model):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
-    Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau (..., nv);
-    f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) = tau + sum_i J_i^T f_ext_i, in SI units and
-    radians, gravity (0, 0, -9.81) unless loaded otherwise. 6-vectors are linear first: [v; w], [force; moment].
-    f_ext[i] acts on body i at the origin of its frame, in its axes, or with f_ext_frame="world" in the world's axes
-    (at the same point). float32 in gives float32 out, all else float64; `out=` fills the caller's arrays; `threads=`
-    bounds the threads (default: all physical cores once the batch is large enough to pay).
+    Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau
+    (..., nv); f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) = tau + sum_i
+    J_i^T f_ext_i, in SI units and radians, gravity (0, 0, -9.81) unless loaded otherwise. 6-vectors
+    are linear first: [v; w], [force; moment]. f_ext[i] acts on body i at the origin of its frame,
+    in its axes, or with f_ext_frame="world" in the world's axes (at the same point). float32 in
+    gives float32 out, all else float64; `out=` fills the caller's arrays; `threads=` bounds the
+    threads (default: all physical cores once the batch is large enough to pay).
 
     Raises ValueError or TypeError naming the argument, what came and what was wanted.
     """
 
-    def function(self, name: str, f_ext: str | None = None, *, width: int | None = None) -> Function:
-        """One of the dynamics functions (a key of `featherlane.FUNCTIONS`) as a `Function` of plain arrays.
+    def function(
+        self, name: str, f_ext: str | None = None, *, width: int | None = None
+    ) -> Function:
+        """One of the dynamics functions (a key of `featherlane.FUNCTIONS`) as a `Function` of plain
+        arrays.
 
-        f_ext: None, or the frame ("body" or "world") of an additional last input of shape (nbodies, 6).
-        width: lanes of the vectors, by default the widest of the processor; results do not depend on it.
+        f_ext: None, or the frame ("body" or "world") of an additional last input of shape (nbodies,
+        6). width: lanes of the vectors, by default the widest of the processor; results do not
+        depend on it.
         """
         cache = self.__dict__.setdefault("_functions", {})
         key = name, f_ext, width
@@ -85,15 +94,19 @@ class Model(model.Model):
             with _kernels_lock:
                 if key not in _kernels:
                     text = f"{self.fingerprint} {name} {f_ext}"
-                    program = lambda: dynamics_program(self, name, f_ext)  # noqa: E731
+                    program = lambda: dynamics_program(self, name, f_ext)
                     _kernels[key] = compile_program(program, text, dtype, width)
                 return _kernels[key]
 
         outputs = shapes(self, FUNCTIONS[name].outputs)
-        return Function(name, input_shapes(self, name, f_ext), outputs, kernel, COLLECT.get(name), self._explain)
+        return Function(
+            name, input_shapes(self, name, f_ext), outputs, kernel, COLLECT.get(name), self._explain
+        )
 
     def graph(self, name: str, f_ext: str | None = None) -> Graph:
-        """The dataflow graph of a dynamics function, as the algorithm gives it: `graph.cost()` counts it."""
+        """The dataflow graph of a dynamics function, as the algorithm gives it: `graph.cost()`
+        counts it.
+        """
         if name not in FUNCTIONS:
             raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(FUNCTIONS)}")
         return dynamics_graph(self, name, f_ext)
@@ -114,12 +127,34 @@ class Model(model.Model):
             return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
         return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
 
-    def _call(self, name: str, arrays: tuple[Any, ...], f_ext: Any, frame: str, out: Any, threads: int | None) -> Any:
+    def _call(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        f_ext: Any,
+        frame: str,
+        out: Any,
+        threads: int | None,
+    ) -> Any:
         if frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {frame!r}: wanted 'body' or 'world'")
         if f_ext is None:
-            return self.function(name)(*arrays, out=out, threads=threads)
+            function = self.function(name)
+            result = function(*arrays, out=out, threads=threads)
+            self._shorten(name, function)
+            return result
         return self.function(name, frame)(*arrays, f_ext, out=out, threads=threads)
+
+    def _shorten(self, name: str, function: Function) -> None:
+        """From now on single states go straight to the machine code: this instance's method is that
+        code.
+        """
+        known = self.__dict__.setdefault("_direct", {})
+        if known.get(name) != len(function.compiled):
+            known[name] = len(function.compiled)
+            method = getattr(type(self), name, None)
+            if method is not None:
+                self.__dict__[name] = function.direct(method.__get__(self), method.__doc__ or "")
 
     def inverse_dynamics(
         self,
@@ -132,7 +167,9 @@ class Model(model.Model):
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
-        """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008, chapter 5."""
+        """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008,
+        chapter 5.
+        """
         return self._call("inverse_dynamics", (q, v, a), f_ext, f_ext_frame, out, threads)
 
     def forward_dynamics(
@@ -146,17 +183,23 @@ class Model(model.Model):
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
-        """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and 7."""
+        """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and
+        7.
+        """
         return self._call("forward_dynamics", (q, v, tau), f_ext, f_ext_frame, out, threads)
 
-    def mass_matrix(self, q: Any, *, out: np.ndarray | None = None, threads: int | None = None) -> np.ndarray:
+    def mass_matrix(
+        self, q: Any, *, out: np.ndarray | None = None, threads: int | None = None
+    ) -> np.ndarray:
         """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
         return self._call("mass_matrix", (q,), None, "body", out, threads)
 
     def mass_matrix_inverse(
         self, q: Any, *, out: np.ndarray | None = None, threads: int | None = None
     ) -> np.ndarray:
-        """M(q)^-1 (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2; Featherstone 2008, section 6.5."""
+        """M(q)^-1 (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2; Featherstone 2008,
+        section 6.5.
+        """
         return self._call("mass_matrix_inverse", (q,), None, "body", out, threads)
 
     def inverse_dynamics_derivatives(
@@ -170,8 +213,12 @@ class Model(model.Model):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: int | None = None,
     ) -> InverseDynamicsDerivatives:
-        """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing 2022."""
-        return self._call("inverse_dynamics_derivatives", (q, v, a), f_ext, f_ext_frame, out, threads)
+        """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
+        2022.
+        """
+        return self._call(
+            "inverse_dynamics_derivatives", (q, v, a), f_ext, f_ext_frame, out, threads
+        )
 
     def forward_dynamics_derivatives(
         self,
@@ -186,15 +233,23 @@ class Model(model.Model):
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: int | None = None,
     ) -> ForwardDynamicsDerivatives:
-        """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and M^-1.
+        """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and
+        M^-1.
 
-        Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which costs less.
+        Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which
+        costs less.
         """
         if tau is not None and a is None and minv is None:
-            return self._call("forward_dynamics_derivatives", (q, v, tau), f_ext, f_ext_frame, out, threads)
+            return self._call(
+                "forward_dynamics_derivatives", (q, v, tau), f_ext, f_ext_frame, out, threads
+            )
         if tau is not None or a is None or minv is None:
-            given = ", ".join(n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None)
-            raise TypeError(f"forward_dynamics_derivatives got {given or 'neither'}: wanted tau, or a and minv")
+            given = ", ".join(
+                n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None
+            )
+            raise TypeError(
+                f"forward_dynamics_derivatives got {given or 'neither'}: wanted tau, or a and minv"
+            )
         first = None if out is None else tuple(out[:2])
         name = "forward_dynamics_derivatives_from"
         da_dq, da_dv = self._call(name, (q, v, a, minv), f_ext, f_ext_frame, first, threads)
@@ -212,14 +267,20 @@ class Model(model.Model):
         for name, array in zip(["q", *others], arrays, strict=True):
             if not array.ndim or array.shape[-1] != sizes[name]:
                 hint = self._explain("v" if name == "v" else "q", array.shape)
-                raise ValueError(f"{name} has shape {array.shape}, wanted (..., {sizes[name]}): {hint}")
+                raise ValueError(
+                    f"{name} has shape {array.shape}, wanted (..., {sizes[name]}): {hint}"
+                )
         single = all(array.dtype == np.float32 for array in arrays)
         lead = np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
         dtype = np.float32 if single else np.float64
-        return tuple(np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays)
+        return tuple(
+            np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays
+        )
 
     def integrate(self, q: Any, v: Any) -> np.ndarray:
-        """The configuration (..., nq) after moving for one second with the constant velocity v (give v * dt)."""
+        """The configuration (..., nq) after moving for one second with the constant velocity v
+        (give v * dt).
+        """
         q, v = self._parts(q, v=v)
         result = np.empty_like(q)
         for kind, i, k in zip(self.types, self.first_q, self.first_v, strict=True):
@@ -228,7 +289,9 @@ class Model(model.Model):
         return result
 
     def difference(self, q0: Any, q1: Any) -> np.ndarray:
-        """The velocity (..., nv) that `integrate` needs to go from q0 to q1, by the shortest turn."""
+        """The velocity (..., nv) that `integrate` needs to go from q0 to q1, by the shortest
+        turn.
+        """
         q0, q1 = self._parts(q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
         for kind, i, k in zip(self.types, self.first_q, self.first_v, strict=True):
@@ -243,8 +306,9 @@ class Model(model.Model):
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
     ) -> np.ndarray:
-        """Configurations (*batch, nq): uniform between the limits, turns without limits over a full turn, slides
-        and positions without limits over -1 to 1 m, orientations uniform."""
+        """Configurations (*batch, nq): uniform between the limits, turns without limits over a full
+        turn, slides and positions without limits over -1 to 1 m, orientations uniform.
+        """
         rng = np.random.default_rng(seed)
         lead = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
         q = np.empty((*lead, self.nq))
@@ -252,7 +316,9 @@ class Model(model.Model):
             reach = np.where(np.isin(np.arange(kind.nq), kind.angles), np.pi, 1.0)
             lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
             span = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
-            bounded = (span > 0) & (span < 4 * np.pi) | (reach == 1.0) & np.isfinite(span) & (span > 0)
+            bounded = (span > 0) & (span < 4 * np.pi) | (reach == 1.0) & np.isfinite(span) & (
+                span > 0
+            )
             lower, upper = np.where(bounded, lower, -reach), np.where(bounded, upper, reach)
             q[..., i : i + kind.nq] = rng.uniform(lower, upper, (*lead, kind.nq))
             for k in kind.quaternions:
@@ -262,7 +328,10 @@ class Model(model.Model):
 
 
 def load(
-    source: loaders.Source, *, root: str | None = None, gravity: Sequence[float] = loaders.EARTH_GRAVITY
+    source: loaders.Source,
+    *,
+    root: str | None = None,
+    gravity: Sequence[float] = loaders.EARTH_GRAVITY,
 ) -> Model:
     base = loaders.load(source, root=root, gravity=gravity)
     return Model(**{field.name: getattr(base, field.name) for field in dataclasses.fields(base)})

@@ -1,4 +1,6 @@
-"""The two errors of our own; everything else is a ValueError or TypeError that names the argument."""
+"""The two errors of our own; everything else is a ValueError or TypeError that names the
+argument.
+"""
 
 
 class ModelError(ValueError):

@@ -1,4 +1,6 @@
-"""A kernel as a function of the user's arrays: dtypes, shapes, `out=`, threads, and errors that teach."""
+"""A kernel as a function of the user's arrays: dtypes, shapes, `out=`, threads, and errors that
+teach.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends import direct
 from featherlane.backends.ufunc import gufunc
 from featherlane.compiler import Kernel, compile_program, graph_key
 from featherlane.graph.graph import Graph, simplify
@@ -64,7 +67,9 @@ def _as_array(name: str, value: Any) -> np.ndarray:
         return value
     if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
         kind = f"{type(value).__module__.split('.')[0]}.{type(value).__name__}"
-        raise TypeError(f"{name} is a {kind}: this version takes NumPy arrays, pass np.asarray({name})")
+        raise TypeError(
+            f"{name} is a {kind}: this version takes NumPy arrays, pass np.asarray({name})"
+        )
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -82,13 +87,17 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
-    """float32 if every array of floats is float32, float64 if none is; integers and lists follow."""
+    """float32 if every array of floats is float32, float64 if none is; integers and lists
+    follow.
+    """
     single, other = None, None
     for name, value in arrays.items():
         array = _as_array(name, value)
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-            raise TypeError(f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64")
-        if array.dtype == F32:
+            raise TypeError(
+                f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64"
+            )
+        if array.dtype.type is np.float32:  # in any byte order
             single = single or name
         elif array.dtype.kind == "f" and isinstance(value, np.ndarray):
             other = other or name
@@ -101,13 +110,18 @@ def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
     return F32 if single else F64
 
 
+def _together(*results: np.ndarray) -> tuple[np.ndarray, ...]:
+    return results
+
+
 class Function:
     """A batched function of arrays, compiled for a dtype when it is first called with it.
 
-    Arrays have the core shapes of `inputs` behind any leading dimensions, which broadcast as NumPy's do; results are
-    arrays with the core shapes of `outputs`, all of them in a tuple (or what `collect` makes of it) if there are
-    several. float32 in gives float32 out, all else is float64. The results of a state have the same bits in every
-    batch, at every position, with any number of threads.
+    Arrays have the core shapes of `inputs` behind any leading dimensions, which broadcast as
+    NumPy's do; results are arrays with the core shapes of `outputs`, all of them in a tuple (or
+    what `collect` makes of it) if there are several. float32 in gives float32 out, all else is
+    float64. The results of a state have the same bits in every batch, at every position, with any
+    number of threads.
     """
 
     def __init__(
@@ -138,14 +152,38 @@ class Function:
                 if dtype not in self._compiled:
                     kernel = self._kernel(dtype)
                     made, alive = gufunc(
-                        self.name, kernel.code.address, dtype, [*self.inputs.values()], [*self.outputs.values()]
+                        self.name,
+                        kernel.code.address,
+                        dtype,
+                        [*self.inputs.values()],
+                        [*self.outputs.values()],
                     )
                     self._compiled[dtype] = made, kernel, alive
         return self._compiled[dtype][0]
 
+    @property
+    def compiled(self) -> tuple[np.dtype, ...]:
+        """The dtypes it is compiled for."""
+        return tuple(self._compiled)
+
+    def direct(self, pass_on: Callable[..., Any], doc: str = "") -> Callable[..., Any]:
+        """A callable that takes single states of a compiled dtype by itself, and gives all else to
+        `pass_on`.
+        """
+        if direct.available():
+            for _, kernel, _ in self._compiled.values():
+                collect = self._collect or _together
+                pass_on = direct.callable_at(
+                    kernel.code.call_address, self.name, doc, pass_on, collect, kernel.code
+                )
+        return pass_on
+
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         if len(arrays) != len(self.inputs):
-            raise TypeError(f"{self.name} got {len(arrays)} arrays, wanted {len(self.inputs)}: {', '.join(self.inputs)}")
+            raise TypeError(
+                f"{self.name} got {len(arrays)} arrays, "
+                f"wanted {len(self.inputs)}: {', '.join(self.inputs)}"
+            )
         named = dict(zip(self.inputs, arrays, strict=True))
         dtype = common_dtype(named)
         given = [np.asarray(_as_array(name, value), dtype) for name, value in named.items()]
@@ -153,14 +191,17 @@ class Function:
         results = self._results(out, lead, dtype)
         count = self._threads(threads, lead, len(arrays))
         ufunc = self.ufunc(dtype)
-        made = results or tuple(aligned_empty(lead + shape, dtype) for shape in self.outputs.values())
+        made = results or tuple(
+            aligned_empty(lead + shape, dtype) for shape in self.outputs.values()
+        )
         if count == 1:
-            ufunc(*given, out=made)
+            with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
+                ufunc(*given, out=made)
         else:
             self._spread(ufunc, given, made, lead, count)
         if len(made) == 1:
             return made[0]
-        return self._collect(*made) if self._collect else made
+        return (self._collect or _together)(*made)
 
     def _batch_shape(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
         leads = []
@@ -169,27 +210,38 @@ class Function:
             if cut < 0 or array.shape[cut:] != core:
                 wanted = ", ".join(["...", *map(str, core)])
                 hint = self._explain(name, array.shape)
-                raise ValueError(f"{name} has shape {array.shape}, wanted ({wanted}){hint and ': ' + hint}")
+                raise ValueError(
+                    f"{name} has shape {array.shape}, wanted ({wanted}){hint and ': ' + hint}"
+                )
             leads.append(array.shape[:cut])
         try:
             return np.broadcast_shapes(*leads)
         except ValueError:
-            told = ", ".join(f"{name} {lead}" for name, lead in zip(self.inputs, leads, strict=True))
+            told = ", ".join(
+                f"{name} {lead}" for name, lead in zip(self.inputs, leads, strict=True)
+            )
             raise ValueError(f"the leading dimensions do not broadcast: {told}") from None
 
-    def _results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...] | None:
+    def _results(
+        self, out: Any, lead: tuple[int, ...], dtype: np.dtype
+    ) -> tuple[np.ndarray, ...] | None:
         if out is None:
             return None
         given = tuple(out) if isinstance(out, tuple | list) else (out,)
         if len(given) != len(self.outputs):
-            raise ValueError(f"out has {len(given)} arrays, wanted {len(self.outputs)}: {', '.join(self.outputs)}")
+            raise ValueError(
+                f"out has {len(given)} arrays, "
+                f"wanted {len(self.outputs)}: {', '.join(self.outputs)}"
+            )
         for array, (name, core) in zip(given, self.outputs.items(), strict=True):
             if not isinstance(array, np.ndarray):
                 raise TypeError(f"out for {name} is {type(array).__name__}: wanted a NumPy array")
             if array.dtype != dtype:
                 raise TypeError(f"out for {name} has dtype {array.dtype}, the result is {dtype}")
             if array.shape != lead + core:
-                raise ValueError(f"out for {name} has shape {array.shape}, the result has {lead + core}")
+                raise ValueError(
+                    f"out for {name} has shape {array.shape}, the result has {lead + core}"
+                )
             if not array.flags.writeable:
                 raise ValueError(f"out for {name} is read-only")
         return given
@@ -201,7 +253,9 @@ class Function:
         if states < 2:
             return 1
         if asked is None:
-            numbers = sum(int(np.prod(shape)) for shape in (*self.inputs.values(), *self.outputs.values()))
+            numbers = sum(
+                int(np.prod(shape)) for shape in (*self.inputs.values(), *self.outputs.values())
+            )
             asked = physical_cores() if states * numbers >= WORTH_A_THREAD else 1
         return min(int(asked), states)
 
@@ -213,18 +267,22 @@ class Function:
         lead: tuple[int, ...],
         count: int,
     ) -> None:
-        """Parts of the batch on worker threads, and the first on this one; NumPy releases the GIL around each."""
+        """Parts of the batch on worker threads, and the first on this one; NumPy releases the GIL
+        around each.
+        """
         if any(np.may_share_memory(x, r) for r in results for x in arrays):
             arrays = [x.copy() for x in arrays]
         axis = int(np.argmax(lead))
         whole = [
-            np.broadcast_to(x, lead + core) for x, core in zip(arrays, self.inputs.values(), strict=True)
+            np.broadcast_to(x, lead + core)
+            for x, core in zip(arrays, self.inputs.values(), strict=True)
         ]
         edges = np.linspace(0, lead[axis], min(count, lead[axis]) + 1).astype(int)
 
         def run(part: int) -> None:
             at = (slice(None),) * axis + (slice(edges[part], edges[part + 1]),)
-            ufunc(*[x[at] for x in whole], out=tuple(r[at] for r in results))
+            with np.errstate(all="ignore"):
+                ufunc(*[x[at] for x in whole], out=tuple(r[at] for r in results))
 
         waiting = [_workers().submit(run, part) for part in range(1, len(edges) - 1)]
         run(0)
@@ -233,26 +291,40 @@ class Function:
 
 
 def compile_function(
-    function: Callable[..., Any] | Graph, inputs: Mapping[str, Any] | None = None, *, width: int | None = None
+    function: Callable[..., Any] | Graph,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    width: int | None = None,
 ) -> Function:
     """A function of your own on scalars, or a graph, as a batched `Function` of arrays.
 
-    function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or differentiated)
-    Graph. width: lanes of the vectors, by default the widest of the processor.
+    function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or
+    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"
     elif inputs is None:
-        raise TypeError("inputs is missing: name the shape of each argument, as in {'q': 7, 'A': (3, 3)}")
+        raise TypeError(
+            "inputs is missing: name the shape of each argument, as in {'q': 7, 'A': (3, 3)}"
+        )
     else:
         graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
-    for kind, sizes in (("input", graph.inputs), ("output", {k: out.shape for k, out in graph.outputs.items()})):
+    for kind, sizes in (
+        ("input", graph.inputs),
+        ("output", {k: out.shape for k, out in graph.outputs.items()}),
+    ):
         for which, shape in sizes.items():
             if 0 in shape or len(shape) > 2:
-                raise ValueError(f"{kind} {which!r} has shape {shape}: wanted up to two dimensions, none of them 0")
+                raise ValueError(
+                    f"{kind} {which!r} has shape {shape}: "
+                    "wanted up to two dimensions, none of them 0"
+                )
     outputs = {k: out.shape for k, out in graph.outputs.items()}
     key = graph_key(graph)
     program = Program(graph, [])
     return Function(
-        name, graph.inputs, outputs, lambda dtype: compile_program(lambda: program, key, dtype, width)
+        name,
+        graph.inputs,
+        outputs,
+        lambda dtype: compile_program(lambda: program, key, dtype, width),
     )

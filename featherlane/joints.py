@@ -1,10 +1,10 @@
 """The table of joint types.
 
-A type says how many coordinates it has (nq, nv), which spatial axes it moves along (`axes`, indices into
-[angular; linear] of the child frame, in the order of the user's v), how its frames transform, and how its
-coordinates are integrated and compared. Frames are turned at load time so that a single axis is z: the motion
-subspace S of every type is then a set of unit vectors, constant in the child frame.
-Reference: Featherstone 2008, section 4.4 and table 4.1.
+A type says how many coordinates it has (nq, nv), which spatial axes it moves along (`axes`, indices
+into [angular; linear] of the child frame, in the order of the user's v), how its frames transform,
+and how its coordinates are integrated and compared. Frames are turned at load time so that a single
+axis is z: the motion subspace S of every type is then a set of unit vectors, constant in the child
+frame. Reference: Featherstone 2008, section 4.4 and table 4.1.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from featherlane.spatial import (
     Symmetric,
     Transform,
     Vector,
-    unit,
 )
 
 Array = np.ndarray
-
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,18 @@ class JointType:
     nq: int
     axes: tuple[int, ...]
     transform: Callable[[Sequence[Scalar]], Transform]  # XJ(q): child from the frame on the parent
-    integrate: Callable[[Array, Array], Array]  # q after moving for one second with v, both (..., n)
-    difference: Callable[[Array, Array], Array]  # the v that integrate needs to go from the first q to the second
+    integrate: Callable[
+        [Array, Array], Array
+    ]  # q after moving for one second with v, both (..., n)
+    difference: Callable[
+        [Array, Array], Array
+    ]  # the v that integrate needs to go from the first q to the second
     neutral: tuple[float, ...]
     description: str
     ride: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
-    """The part of a body's inertia that may as well sit on the parent, since the joint does not move it."""
+    """The part of a body's inertia that may as well sit on the parent, since the joint does not
+    move it.
+    """
     angles: tuple[int, ...] = ()  # which of its q are angles in radians
     quaternions: tuple[int, ...] = ()  # where in its q a quaternion begins
 
@@ -51,18 +55,15 @@ class JointType:
     def nv(self) -> int:
         return len(self.axes)
 
-    @property
-    def S(self) -> list[Vector]:
-        """The motion subspace, one unit vector for each entry of v."""
-        return [unit(k) for k in self.axes]
-
 
 def _turn(angle: Scalar) -> RotationZ:
     return RotationZ(cos(angle), sin(angle))
 
 
 def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
-    """Child from parent coordinates, for the orientation q / |q| of the child: any length but zero is accepted."""
+    """Child from parent coordinates, for the orientation q / |q| of the child: any length but zero
+    is accepted.
+    """
     s = 2.0 / (x * x + y * y + z * z + w * w)
     sx, sy, sz = s * x, s * y, s * z
     xx, yy, zz = sx * x, sy * y, sz * z
@@ -78,9 +79,13 @@ def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
 
 
 def _on_axis(inertia: Inertia) -> Inertia:
-    """Mass on the axis of a turn stays where it is on the parent (the base parameters of identification)."""
+    """Mass on the axis of a turn stays where it is on the parent (the base parameters of
+    identification).
+    """
     return Inertia(
-        inertia.m, Vector((0.0, 0.0, inertia.h[2])), Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz)
+        inertia.m,
+        Vector((0.0, 0.0, inertia.h[2])),
+        Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz),
     )
 
 
@@ -101,7 +106,8 @@ def _subtract(q0: Array, q1: Array) -> Array:
     return q1 - q0
 
 
-# Rigid motions of the plane and of space: exponential and logarithm, exact, with series where x is small.
+# Rigid motions of the plane and of space: exponential and logarithm, exact, with series where x is
+# small.
 
 
 def _series(x2: Array, closed: Callable[[Array], Array], coefficients: Sequence[float]) -> Array:
@@ -118,7 +124,9 @@ def _sinc(x2: Array) -> Array:
 def _versine(x2: Array) -> Array:
     """(1 - cos x) / x^2"""
     return _series(
-        x2, lambda x: 2 * np.sin(x / 2) ** 2 / x**2, (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800)
+        x2,
+        lambda x: 2 * np.sin(x / 2) ** 2 / x**2,
+        (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800),
     )
 
 
@@ -183,7 +191,9 @@ def _free_difference(q0: Array, q1: Array) -> Array:
 
 def _plane_turn(angle: Array, xy: Array) -> Array:
     c, s = np.cos(angle), np.sin(angle)
-    return np.concatenate([c * xy[..., :1] - s * xy[..., 1:], s * xy[..., :1] + c * xy[..., 1:]], -1)
+    return np.concatenate(
+        [c * xy[..., :1] - s * xy[..., 1:], s * xy[..., :1] + c * xy[..., 1:]], -1
+    )
 
 
 def _planar_integrate(q: Array, v: Array) -> Array:
@@ -202,7 +212,9 @@ def _planar_difference(q0: Array, q1: Array) -> Array:
     sinc, versine = _sinc(w * w), _versine(w * w) * w
     square = sinc * sinc + versine * versine
     x, y = step[..., :1], step[..., 1:]
-    return np.concatenate([(sinc * x + versine * y) / square, (sinc * y - versine * x) / square, w], -1)
+    return np.concatenate(
+        [(sinc * x + versine * y) / square, (sinc * y - versine * x) / square, w], -1
+    )
 
 
 REVOLUTE = JointType(
@@ -238,7 +250,8 @@ PLANAR = JointType(
     neutral=(0.0, 0.0, 0.0),
     ride=_axial_moment,
     angles=(2,),
-    description="q = [x, y, heading] in the parent's plane, v = [vx, vy, turn rate] in the body's axes",
+    description="q = [x, y, heading] in the parent's plane, "
+    "v = [vx, vy, turn rate] in the body's axes",
 )
 FREE = JointType(
     "free",

@@ -1,9 +1,10 @@
 """The robot: constant, complete, checked once.
 
-A `Model` is what a loader makes: joints, bodies and frames as the robot's file has them, fixed joints merged.
-The algorithms read its other side, the properties below "What the algorithms read": joint frames turned so that
-every axis is z, and the mass that a joint does not move counted with the parent. Both changes leave every input and
-output as it was; they only make the numbers that the algorithms meet 0 or 1 more often.
+A `Model` is what a loader makes: joints, bodies and frames as the robot's file has them, fixed
+joints merged. The algorithms read its other side, the properties below "What the algorithms read":
+joint frames turned so that every axis is z, and the mass that a joint does not move counted with
+the parent. Both changes leave every input and output as it was; they only make the numbers that the
+algorithms meet 0 or 1 more often.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def _clean(x: Any, tolerance: float) -> np.ndarray:
 
 
 class Placement(NamedTuple):
-    """A frame seen from another: R, 3 x 3, takes its coordinates to the other's; p is its origin there."""
+    """A frame seen from another: R, 3 x 3, takes its coordinates to the other's; p is its origin
+    there.
+    """
 
     R: tuple[Floats, Floats, Floats]
     p: Floats
@@ -72,7 +75,9 @@ class Joint:
 
 @dataclass(frozen=True)
 class Body:
-    """What moves with one joint: a link, and all that hangs on it by fixed joints. In the frame of that link."""
+    """What moves with one joint: a link, and all that hangs on it by fixed joints. In the frame of
+    that link.
+    """
 
     name: str
     mass: float
@@ -80,7 +85,7 @@ class Body:
     inertia: tuple[Floats, Floats, Floats]  # kg m^2 about the centre of mass
 
     def spatial(self) -> Inertia:
-        c, I = np.array(self.com), np.array(self.inertia)  # noqa: E741
+        c, I = np.array(self.com), np.array(self.inertia)
         S = np.trace(I) / 2 * np.eye(3) - I + self.mass * np.outer(c, c)
         return _inertia(self.mass, self.mass * c, S)
 
@@ -102,10 +107,14 @@ def _inertia(m: float, h: np.ndarray, S: np.ndarray) -> Inertia:
 
 
 def _axis_to_z(axis: Floats) -> np.ndarray:
-    """A rotation whose third column is the axis; a permutation with signs where the axis is one of the frame's."""
+    """A rotation whose third column is the axis; a permutation with signs where the axis is one of
+    the frame's.
+    """
     z = _clean(axis, ANGLE_NOISE)
     k = int(np.argmax(np.abs(z)))
-    x = np.roll(np.eye(3)[k], 1)  # x of the turned frame, before it is made orthogonal: the next axis in the cycle
+    x = np.roll(
+        np.eye(3)[k], 1
+    )  # x of the turned frame, before it is made orthogonal: the next axis in the cycle
     x = x - z * (x @ z)
     x = x / np.linalg.norm(x)
     return np.column_stack([x, np.cross(z, x), z])
@@ -117,7 +126,9 @@ def _rotation(R: np.ndarray) -> Rotation:
 
 
 class Stage(NamedTuple):
-    """A submodule of Dadu-RBD: one pass ("R", "D", "M" ...), forward or backward, at one joint (counted from 0)."""
+    """A submodule of Dadu-RBD: one pass ("R", "D", "M" ...), forward or backward, at one joint
+    (counted from 0).
+    """
 
     algorithm: str
     direction: str
@@ -138,7 +149,8 @@ on_repeat: ContextVar[Any] = ContextVar("on_repeat", default=None)
 def repeat(function: Any, shared: Any, columns: Any) -> list:
     """function(shared, column) for each column: lists of scalars to a list of scalars.
 
-    All columns have one length, and the function uses nothing but its arguments: a compiler may keep it once.
+    All columns have one length, and the function uses nothing but its arguments: a compiler may
+    keep it once.
     """
     instead = on_repeat.get()
     return instead(function, shared, columns) if instead else [function(shared, c) for c in columns]
@@ -169,7 +181,8 @@ def inward(model: Model, algorithm: str = "") -> Iterator[int]:
 class Model:
     """A tree-structured robot; immutable, hashable, picklable, safe to share between threads.
 
-    joints[i] carries bodies[i], and parents come before children. `root` is what was asked for at load time.
+    joints[i] carries bodies[i], and parents come before children. `root` is what was asked for at
+    load time.
     """
 
     name: str
@@ -179,7 +192,9 @@ class Model:
     gravity: Floats = (0.0, 0.0, -9.81)
     root: str = "fixed"
     source: str = ""
-    notes: tuple[str, ...] = ()  # what the loader merged, ignored or did not expect, for the model card
+    notes: tuple[
+        str, ...
+    ] = ()  # what the loader merged, ignored or did not expect, for the model card
     ground_mass: float = field(default=0.0)  # kg that do not move, merged into the ground
 
     # Size and identity
@@ -211,13 +226,23 @@ class Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What makes two models the same to the algorithms, as a hash: names and notes do not count."""
+        """What makes two models the same to the algorithms, as a hash: names and notes do not
+        count.
+        """
         told = [(j.type, j.parent, j.placement, j.axis) for j in self.joints]
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]
         return hashlib.sha256(repr((told, inertias, self.gravity)).encode()).hexdigest()
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.name, self.joints, self.bodies, self.frames, self.gravity, self.root, self.notes)
+        return (
+            self.name,
+            self.joints,
+            self.bodies,
+            self.frames,
+            self.gravity,
+            self.root,
+            self.notes,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._key() == other._key()
@@ -230,7 +255,8 @@ class Model:
         return (type(self), fields)
 
     def __repr__(self) -> str:
-        return f"<Model {self.name!r}: {self.root} root, {self.nbodies} bodies, nq {self.nq}, nv {self.nv}>"
+        size = f"{self.nbodies} bodies, nq {self.nq}, nv {self.nv}"
+        return f"<Model {self.name!r}: {self.root} root, {size}>"
 
     def __str__(self) -> str:
         from featherlane.card import card
@@ -259,11 +285,23 @@ class Model:
     @cached_property
     def dofs(self) -> tuple[range, ...]:
         """The entries of v that belong to each joint."""
-        return tuple(range(k, k + kind.nv) for k, kind in zip(self.first_v, self.types, strict=True))
+        return tuple(
+            range(k, k + kind.nv) for k, kind in zip(self.first_v, self.types, strict=True)
+        )
+
+    @cached_property
+    def freedoms(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each joint its entries of v, each with the spatial axis of the body that it moves."""
+        return tuple(
+            tuple(zip(dofs, kind.axes, strict=True))
+            for dofs, kind in zip(self.dofs, self.types, strict=True)
+        )
 
     @cached_property
     def dof_parent(self) -> tuple[int, ...]:
-        """For each entry of v the one before it on the way to the root, or -1: the tree of the factor L^T D L."""
+        """For each entry of v the one before it on the way to the root, or -1: the tree of the
+        factor L^T D L.
+        """
         parents: list[int] = []
         for i, dofs in enumerate(self.dofs):
             above = self.dofs[self.parent[i]][-1] if self.parent[i] != WORLD else -1
@@ -273,7 +311,9 @@ class Model:
 
     @cached_property
     def ancestors(self) -> tuple[tuple[int, ...], ...]:
-        """For each entry of v itself and all before it on the way to the root, the nearest first."""
+        """For each entry of v itself and all before it on the way to the root, the nearest
+        first.
+        """
         lines: list[tuple[int, ...]] = []
         for k, parent in enumerate(self.dof_parent):
             lines.append((k, *(lines[parent] if parent >= 0 else ())))
@@ -304,10 +344,12 @@ class Model:
 
     @cached_property
     def inertias(self) -> tuple[Inertia, ...]:
-        """The inertia of each body in its turned frame, as it is left when what rides on the parent is taken off."""
+        """The inertia of each body in its turned frame, as it is left when what rides on the parent
+        is taken off.
+        """
         turned = []
         for body, turn in zip(self.bodies, self.turns, strict=True):
-            I, E = body.spatial(), np.array(turn.rows, float)  # noqa: E741
+            I, E = body.spatial(), np.array(turn.rows, float)
             turned.append(_inertia(I.m, E @ np.array(I.h), E @ np.array(I.S.rows) @ E.T))
         for i in range(self.nbodies - 1, -1, -1):
             rides = self.types[i].ride(turned[i])
@@ -318,7 +360,9 @@ class Model:
             )
             turned[i] = rest
             if self.parent[i] != WORLD and rides != NO_INERTIA:
-                turned[self.parent[i]] = turned[self.parent[i]] + self.X_tree[i].inertia_to_parent(rides)
+                turned[self.parent[i]] = turned[self.parent[i]] + self.X_tree[i].inertia_to_parent(
+                    rides
+                )
         return tuple(turned)
 
     def joint_transform(self, i: int, q: Any) -> Transform:

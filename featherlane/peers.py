@@ -107,7 +107,7 @@ class Pinocchio:
             change = max(np.abs(R - there.rotation).max(), np.abs(p - there.translation).max())
             if change < LIKE:
                 self.peer.jointPlacements[joint] = self.pin.SE3(R, p)
-            count += 1e-14 < change < LIKE
+            count += int(1e-14 < change < LIKE)
         self.data = self.peer.createData()
         return count
 

@@ -1,8 +1,10 @@
 """Featherstone's spatial algebra on scalars of any kind, in the order [angular; linear].
 
-Motion and force vectors are six scalars in a `Vector`; a rigid body is (m, h, S): its mass, its first moment
-h = m c and its second moment S = integral of x x^T dm. S is used instead of the rotational inertia
-I = tr(S) 1 - S because it is what moves most cheaply between frames: zeros stay zeros.
+Motion and force vectors are six scalars in a `Vector`; a rigid body is (m, h, S): its mass, its
+first moment h = m c and its second moment S = integral of x x^T dm. S is used instead of the
+rotational inertia I = tr(S) 1 - S because it is what moves most cheaply between frames: zeros stay
+zeros.
+
 Reference: R. Featherstone, Rigid Body Dynamics Algorithms (2008), chapters 2 and A.
 """
 
@@ -96,6 +98,7 @@ class Symmetric(NamedTuple):
 
 NOTHING = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 Matrix = tuple[Vector, ...]  # rows
+NO_MATRIX: Matrix = (ZERO3, ZERO3, ZERO3)
 
 
 def matvec(A: Iterable[Sequence[Scalar]], x: Sequence[Scalar]) -> Vector:
@@ -144,7 +147,9 @@ NO_TURN = Rotation((unit(0, 3), unit(1, 3), unit(2, 3)))
 
 
 class RotationZ(Rotation):
-    """A turn by an angle about z, given by its cosine and sine; matrices cost a third of the general product."""
+    """A turn by an angle about z, given by its cosine and sine; matrices cost a third of the
+    general product.
+    """
 
     def __init__(self, c: Scalar, s: Scalar) -> None:
         super().__init__((Vector((c, s, 0.0)), Vector((-s, c, 0.0)), Vector((0.0, 0.0, 1.0))))
@@ -154,13 +159,18 @@ class RotationZ(Rotation):
         return self.c * x - self.s * y, self.s * x + self.c * y
 
     def matrix_to_parent(self, A: Matrix) -> Matrix:
-        # The trace and the antisymmetric part of the xy block do not turn, the rest turns by twice the angle.
+        # The trace and the antisymmetric part of the xy block do not turn, the rest turns by twice
+        # the angle.
         (a, b, az), (d, e, dz), (za, zd, zz) = A
         turn = self.s * (a - e) + self.c * (b + d)
         sine, cosine = self.s * turn, self.c * turn
         az, dz = self._pair(az, dz)
         za, zd = self._pair(za, zd)
-        return Vector((a - sine, cosine - d, az)), Vector((cosine - b, e + sine, dz)), Vector((za, zd, zz))
+        return (
+            Vector((a - sine, cosine - d, az)),
+            Vector((cosine - b, e + sine, dz)),
+            Vector((za, zd, zz)),
+        )
 
     def symmetric_to_parent(self, A: Symmetric) -> Symmetric:
         turn = self.s * (A.xx - A.yy) + (self.c + self.c) * A.xy
@@ -187,13 +197,16 @@ class Inertia(NamedTuple):
     def __matmul__(self, v: Sequence[Scalar]) -> Vector:
         """I v: the momentum of the body at velocity v (or its force at acceleration v)."""
         w, vo = split(v)
-        return spatial(matvec(self.rotational().rows, w) + cross(self.h, vo), vo * self.m + cross(w, self.h))
+        return spatial(
+            matvec(self.rotational().rows, w) + cross(self.h, vo), vo * self.m + cross(w, self.h)
+        )
 
     def wrench(self, U: Matrix, a: Vector) -> Vector:
-        """Newton's and Euler's equations: the wrench that gives the points x of the body the acceleration a + U x.
+        """Newton's and Euler's equations: the wrench that gives the points x of the body the
+        acceleration a + U x.
 
-        U = dw x + w x w x; a is the acceleration of the frame's origin as a point in space. Force m a + U h,
-        moment h x a + the axial vector of U S (Balafoutis and Patel 1991, section 4.2).
+        U = dw x + w x w x; a is the acceleration of the frame's origin as a point in space. Force m
+        a + U h, moment h x a + the axial vector of U S (Balafoutis and Patel 1991, section 4.2).
         """
         US = matmul(U, self.S.rows)
         axial = Vector((US[2][1] - US[1][2], US[0][2] - US[2][0], US[1][0] - US[0][1]))
@@ -204,10 +217,12 @@ NO_INERTIA = Inertia(0.0, ZERO3, NOTHING)
 
 
 class Coriolis(NamedTuple):
-    """The matrix B(I, v) = 1/2 [(v x*) I - I (v x) + (I v) xbar*] of Singh, Russell and Wensing (2022).
+    """The matrix B(I, v) = 1/2 [(v x*) I - I (v x) + (I v) xbar*] of Singh, Russell and Wensing
+    (2022).
 
-    Written out, with the points of the body moving at x' = v + w x x, it is [[tr(D) 1 - D, 0], [-P x, 0]]:
-    D = integral of x' x^T dm, P = integral of x' dm. Twelve numbers instead of 36, and they add over bodies.
+    Written out, with the points of the body moving at x' = v + w x x, it is [[tr(D) 1 - D, 0], [-P
+    x, 0]]: D = integral of x' x^T dm, P = integral of x' dm. Twelve numbers instead of 36, and they
+    add over bodies.
     """
 
     P: Vector
@@ -221,7 +236,9 @@ class Coriolis(NamedTuple):
         return Coriolis(vo * inertia.m + cross(w, inertia.h), D)
 
     def __add__(self, other: Coriolis) -> Coriolis:  # type: ignore[override]
-        return Coriolis(self.P + other.P, tuple(x + y for x, y in zip(self.D, other.D, strict=True)))
+        return Coriolis(
+            self.P + other.P, tuple(x + y for x, y in zip(self.D, other.D, strict=True))
+        )
 
     def block(self) -> Matrix:
         """tr(D) 1 - D."""
@@ -239,13 +256,15 @@ class Coriolis(NamedTuple):
         return matvec(transpose(self.block()), w) + cross(self.P, vo)
 
 
-NO_CORIOLIS = Coriolis(ZERO3, (ZERO3, ZERO3, ZERO3))
+NO_CORIOLIS = Coriolis(ZERO3, NO_MATRIX)
 
 
 class Articulated(NamedTuple):
-    """A symmetric 6 x 6 inertia [[I, H], [H^T, M]], as articulated bodies have it (Featherstone, chapter 7)."""
+    """A symmetric 6 x 6 inertia [[I, H], [H^T, M]], as articulated bodies have it (Featherstone,
+    chapter 7).
+    """
 
-    I: Symmetric  # noqa: E741 - the book's letter
+    I: Symmetric
     H: Matrix
     M: Symmetric
 
@@ -260,7 +279,7 @@ class Articulated(NamedTuple):
 
     @property
     def rows(self) -> Matrix:
-        I, H, M = self.I.rows, self.H, self.M.rows  # noqa: E741
+        I, H, M = self.I.rows, self.H, self.M.rows
         upper = [Vector((*I[i], *H[i])) for i in range(3)]
         lower = [Vector((H[0][i], H[1][i], H[2][i], *M[i])) for i in range(3)]
         return (*upper, *lower)
@@ -280,14 +299,18 @@ class Articulated(NamedTuple):
 
 
 class Transform:
-    """The change of coordinates from a parent frame to a child frame (the book's X = rot(E) xlt(r)).
+    """The change of coordinates from a parent frame to a child frame (the book's X = rot(E)
+    xlt(r)).
 
-    E: rotation, child from parent coordinates; r: the child's origin in the parent's coordinates.
-    A product keeps its two parts: inertias move through one after the other, which is cheaper than through both at
-    once, because a joint turns about z and the tree's own rotations are mostly permutations.
+    E: rotation, child from parent coordinates; r: the child's origin in the parent's coordinates. A
+    product keeps its two parts: inertias move through one after the other, which is cheaper than
+    through both at once, because a joint turns about z and the tree's own rotations are mostly
+    permutations.
     """
 
-    def __init__(self, E: Rotation, r: Vector, parts: tuple[Transform, Transform] | None = None) -> None:
+    def __init__(
+        self, E: Rotation, r: Vector, parts: tuple[Transform, Transform] | None = None
+    ) -> None:
         self.E, self.r, self.parts = E, r, parts
 
     def __matmul__(self, other: Transform) -> Transform:
@@ -337,7 +360,7 @@ class Transform:
             first, then = self.parts
             return then.articulated_to_parent(first.articulated_to_parent(IA))
         E, rx = self.E, skew(self.r)
-        I, H, M = E.symmetric_to_parent(IA.I), E.matrix_to_parent(IA.H), E.symmetric_to_parent(IA.M)  # noqa: E741
+        I, H, M = E.symmetric_to_parent(IA.I), E.matrix_to_parent(IA.H), E.symmetric_to_parent(IA.M)
         G = tuple(x + y for x, y in zip(H, matmul(rx, M.rows), strict=True))
         old, new = matmul(rx, transpose(H)), matmul(rx, transpose(G))
         moved = Symmetric(*[old[j][i] + new[i][j] for i in range(3) for j in range(i, 3)])

@@ -1,7 +1,7 @@
 """Dynamics, written once over scalars of any kind. Plain functions (model, scalars) -> scalars.
 
-`v`, `a`, `tau` are flat sequences of nv scalars and `q` of nq, in the user's order; wrenches are one [moment; force]
-for each body in its turned frame (`Model.turns`); matrices are nested lists.
+`v`, `a`, `tau` are flat sequences of nv scalars and `q` of nq, in the user's order; wrenches are
+one [moment; force] for each body in its turned frame (`Model.turns`); matrices are nested lists.
 """
 
 from featherlane.algorithms.aba import aba

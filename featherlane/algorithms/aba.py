@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion, no_wrenches, rigid_acceleration
+from featherlane.algorithms.kinematics import (
+    Scalars,
+    Wrenches,
+    joint_motion,
+    no_wrenches,
+    rigid_acceleration,
+)
 from featherlane.model import WORLD, Model, inward, outward
-from featherlane.spatial import ZERO3, ZERO6, Articulated, Vector, cross, dot, matvec, spatial, split, unit
+from featherlane.scalar import Scalar
+from featherlane.spatial import (
+    NO_MATRIX,
+    ZERO3,
+    Articulated,
+    Vector,
+    cross,
+    dot,
+    matvec,
+    spatial,
+    split,
+    unit,
+)
 
 
-def aba(model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None) -> list:
+def aba(
+    model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
+) -> list[Scalar]:
     """qdd from M(q) qdd + C(q, qd) qd + g(q) = tau + J^T f_ext, nv scalars.
 
-    A joint of several degrees of freedom is eliminated one of them after the other, the last first: no block is
-    inverted. Accelerations are those of `rnea`: of a body's origin as a point in space.
+    A joint of several degrees of freedom is eliminated one of them after the other, the last first:
+    no block is inverted. Accelerations are those of `rnea`: of a body's origin as a point in space.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
-    w, U0 = {WORLD: ZERO3}, {WORLD: (ZERO3, ZERO3, ZERO3)}
+    w, U0 = {WORLD: ZERO3}, {WORLD: NO_MATRIX}
     X, c, IA, pA = {}, {}, {}, {}
     for i in outward(model, "A"):
         p, X[i] = model.parent[i], model.joint_transform(i, q)
@@ -27,7 +47,7 @@ def aba(model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | N
         pA[i] = model.inertias[i].wrench(U0[i], ZERO3) - f_ext[i]
     U, Dinv, u = {}, {}, {}
     for i in inward(model, "A"):
-        for k, axis in reversed(list(zip(model.dofs[i], model.types[i].axes, strict=True))):
+        for k, axis in reversed(model.freedoms[i]):
             U[k] = IA[i] @ unit(axis)
             Dinv[k] = 1.0 / U[k][axis]
             u[k] = tau[k] - pA[i][axis]
@@ -38,10 +58,10 @@ def aba(model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | N
             IA[p] = IA[p] + X[i].articulated_to_parent(IA[i])
             pA[p] = pA[p] + X[i].force_to_parent(pA[i] + IA[i] @ c[i])
     a = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
-    qdd = [None] * model.nv
+    qdd: list[Scalar] = [None] * model.nv
     for i in outward(model, "A"):
         a[i] = X[i].motion(a[model.parent[i]]) + c[i]
-        for k, axis in zip(model.dofs[i], model.types[i].axes, strict=True):
+        for k, axis in model.freedoms[i]:
             qdd[k] = Dinv[k] * (u[k] - dot(U[k], a[i]))
             a[i] = a[i] + unit(axis) * qdd[k]
     return qdd

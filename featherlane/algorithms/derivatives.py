@@ -1,16 +1,16 @@
 """Analytic derivatives of inverse and forward dynamics, in the tangent space of q.
 
-The spatial-vector formulas of Singh, Russell and Wensing (2022). With, for a degree of freedom j of body b and its
-parent p: psi' = v_p x S, psi'' = a_p x S + v_p x psi', S' = v_b x S, and I, B, f summed over the subtree of b,
-for i an ancestor of j:
+The spatial-vector formulas of Singh, Russell and Wensing (2022). With, for a degree of freedom j of
+body b and its parent p: psi' = v_p x S, psi'' = a_p x S + v_p x psi', S' = v_b x S, and I, B, f
+summed over the subtree of b, for i an ancestor of j:
 
-    dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j + S_j x* f)      dtau_j/dq_i = S_j . (2 B psi'_i + I psi''_i)
-    dtau_i/dv_j = S_i . (2 B S_j + I (psi'_j + S'_j))            dtau_j/dv_i = S_j . (2 B S_i + I (psi'_i + S'_i))
-    M_ij = S_i . I S_j
+    dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j + S_j x* f)      dtau_j/dq_i = S_j . (2 B psi'_i + I
+    psi''_i) dtau_i/dv_j = S_i . (2 B S_j + I (psi'_j + S'_j))            dtau_j/dv_i = S_j . (2 B
+    S_i + I (psi'_i + S'_i)) M_ij = S_i . I S_j
 
-and within one joint dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j).
-Sums over subtrees run in body frames, where S is a unit vector and zeros abound; the dot products between i and j in
-the frame of the first body of their branch, where all that belongs to i and j meets.
+and within one joint dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j). Sums over subtrees run in body
+frames, where S is a unit vector and zeros abound; the dot products between i and j in the frame of
+the first body of their branch, where all that belongs to i and j meets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.factor import InvertedFactor, factor
-from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion, no_wrenches, rigid_acceleration
+from featherlane.algorithms.kinematics import (
+    Scalars,
+    Wrenches,
+    joint_motion,
+    no_wrenches,
+    rigid_acceleration,
+)
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.rnea import rnea
 from featherlane.model import WORLD, Model, inward, outward, repeat
@@ -52,7 +58,7 @@ class Motion(NamedTuple):
     vp: list[Vector]  # velocity of the parent
     v: list[Vector]
     vJ: list[Vector]
-    I: list[Inertia]  # noqa: E741 - of the subtree
+    I: list[Inertia]
     B2: list[Coriolis]  # 2 B of the subtree
 
 
@@ -83,10 +89,12 @@ class Loads(NamedTuple):
 
 
 def world_fixed(wrench: Vector) -> Coriolis:
-    """The map T from a turn phi of its body to [phi x n; phi x f], for a wrench [n; f] that does not turn along.
+    """The map T from a turn phi of its body to [phi x n; phi x f], for a wrench [n; f] that does
+    not turn along.
 
-    A wrench in world axes changes by -[phi x n; phi x f] in body axes. T has the structure of a Coriolis matrix,
-    with the force for a momentum, and moves between frames and adds over bodies as one.
+    A wrench in world axes changes by -[phi x n; phi x f] in body axes. T has the structure of a
+    Coriolis matrix, with the force for a momentum, and moves between frames and adds over bodies as
+    one.
     """
     n, f = split(wrench)
     return Coriolis(f, skew(n))
@@ -110,7 +118,9 @@ def loads(model: Model, m: Motion, qdd: Scalars, f_ext: Wrenches, world_axes: bo
 
 
 class Columns(NamedTuple):
-    """What one degree of freedom brings to the dot products: motions S, s, and the forces that meet them."""
+    """What one degree of freedom brings to the dot products: motions S, s, and the forces that meet
+    them.
+    """
 
     S: Vector
     psi: Vector
@@ -130,10 +140,12 @@ class Columns(NamedTuple):
 
 
 def columns(model: Model, m: Motion, load: Loads | None) -> list[Columns]:
-    """For each degree of freedom, in its body's frame. Without loads what depends on them is left zero."""
+    """For each degree of freedom, in its body's frame. Without loads what depends on them is left
+    zero.
+    """
     result = []
     for i in outward(model, "D"):
-        for S in model.types[i].S:
+        for S in (unit(axis) for _, axis in model.freedoms[i]):
             psi = crm(m.vp[i], S)
             rate = psi + crm(m.v[i], S)
             ddpsi = own = dq = TtS = ZERO6
@@ -149,7 +161,9 @@ def columns(model: Model, m: Motion, load: Loads | None) -> list[Columns]:
 
 
 def pairs(model: Model, m: Motion, local: list[Columns]):
-    """All (i, j, columns of i, columns of j) with i an ancestor of j or in its joint, in one frame."""
+    """All (i, j, columns of i, columns of j) with i an ancestor of j or in its joint, in one
+    frame.
+    """
     body = [i for i, dofs in enumerate(model.dofs) for _ in dofs]
     common = [column.seen_by(m.C[body[k]]) for k, column in enumerate(local)]
     for b in inward(model, "D"):
@@ -185,13 +199,17 @@ def inverse_dynamics_derivatives(
     f_ext: Wrenches | None = None,
     world_axes: bool = False,
 ) -> tuple[Rows, Rows]:
-    """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies unless `world_axes`."""
+    """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies unless
+    `world_axes`.
+    """
     m = motion(model, q, qd)
     return _derivatives(model, m, loads(model, m, qdd, f_ext or no_wrenches(model), world_axes))
 
 
 def _supports(model: Model) -> dict[tuple[int, ...], list[int]]:
-    """The columns of a derivative that have their entries in the same rows: j, what is before it and behind it."""
+    """The columns of a derivative that have their entries in the same rows: j, what is before it
+    and behind it.
+    """
     supports: dict[tuple[int, ...], list[int]] = {}
     for j, line in enumerate(model.ancestors):
         behind = [i for i in range(j, model.nv) if j in model.ancestors[i]]
@@ -210,7 +228,9 @@ def _through(model: Model, inverted: InvertedFactor, derivatives: Sequence[Rows]
                 right[i] = -x
             return inverted.unpack(shared).solve(right)
 
-        places = [(P, D, j) for j in reversed(js) for P, D in zip(products, derivatives, strict=True)]
+        places = [
+            (P, D, j) for j in reversed(js) for P, D in zip(products, derivatives, strict=True)
+        ]
         solved = repeat(column, inverted.pack(), [[D[i][j] for i in rows] for _, D, j in places])
         for (P, _, j), x in zip(places, solved, strict=True):
             for i in range(model.nv):
@@ -250,7 +270,8 @@ def forward_dynamics_derivatives_from(
     f_ext: Wrenches | None = None,
     world_axes: bool = False,
 ) -> tuple[Rows, Rows]:
-    """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of Dadu-RBD, table I.
+    """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of
+    Dadu-RBD, table I.
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
@@ -260,6 +281,9 @@ def forward_dynamics_derivatives_from(
 
     def product(derivative: Rows) -> Rows:
         rows = [[k for k in n if root[k] == root[i]] for i in n]
-        return [[-sum((Minv[i][k] * derivative[k][j] for k in rows[i]), start=0.0) for j in n] for i in n]
+        return [
+            [-sum((Minv[i][k] * derivative[k][j] for k in rows[i]), start=0.0) for j in n]
+            for i in n
+        ]
 
     return product(dq), product(dv)

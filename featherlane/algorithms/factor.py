@@ -1,6 +1,8 @@
-"""M = L^T D L along the tree (Featherstone 2008, section 6.5): L has an entry only between ancestors.
+"""M = L^T D L along the tree (Featherstone 2008, section 6.5): L has an entry only between
+ancestors.
 
-W = L^-1 has the same sparsity, so that M^-1 = W D^-1 W^T costs only the ancestors that two degrees of freedom share.
+W = L^-1 has the same sparsity, so that M^-1 = W D^-1 W^T costs only the ancestors that two degrees
+of freedom share.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class InvertedFactor(NamedTuple):
         for i in range(n):
             for j in range(i + 1):
                 shared = [k for k in self.ancestors[j] if k in self.W[i]]
-                inverse[i][j] = inverse[j][i] = sum((scaled[i][k] * self.W[j][k] for k in shared), start=0.0)
+                inverse[i][j] = inverse[j][i] = sum(
+                    (scaled[i][k] * self.W[j][k] for k in shared), start=0.0
+                )
         return inverse
 
 
@@ -100,9 +104,13 @@ def factored_forward_dynamics(
 ) -> list[Scalar]:
     """qdd = M^-1 (tau - bias): fewer operations than `aba` where the tree is shallow."""
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    return factor(model, mass_matrix(model, q)).solve([t - b for t, b in zip(tau, bias, strict=True)])
+    return factor(model, mass_matrix(model, q)).solve(
+        [t - b for t, b in zip(tau, bias, strict=True)]
+    )
 
 
 def factored_inverse(model: Model, q: Scalars) -> Rows:
-    """M^-1 through the factor: fewer operations than `mass_matrix_inverse` where the tree has many branches."""
+    """M^-1 through the factor: fewer operations than `mass_matrix_inverse` where the tree has many
+    branches.
+    """
     return factor(model, mass_matrix(model, q)).inverted().inverse()

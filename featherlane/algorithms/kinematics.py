@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from featherlane.model import Model
 from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Matrix, Vector
+from featherlane.spatial import ZERO6, Matrix, Vector, unit
 
 Scalars = Sequence[Scalar]
 Wrenches = Sequence[Vector]
@@ -15,8 +15,8 @@ Wrenches = Sequence[Vector]
 def joint_motion(model: Model, i: int, rates: Scalars) -> Vector:
     """S_i times joint i's part of `rates`: vJ from v, or S_i qdd from a."""
     motion = ZERO6
-    for k, S in zip(model.dofs[i], model.types[i].S, strict=True):
-        motion = motion + S * rates[k]
+    for k, axis in model.freedoms[i]:
+        motion = motion + unit(axis) * rates[k]
     return motion
 
 

@@ -1,21 +1,33 @@
-"""Inverse dynamics by the recursive Newton-Euler algorithm (Featherstone 2008, chapter 5, table 5.1)."""
+"""Inverse dynamics by the recursive Newton-Euler algorithm (Featherstone 2008, chapter 5, table
+5.1).
+"""
 
 from __future__ import annotations
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion, no_wrenches, rigid_acceleration
+from featherlane.algorithms.kinematics import (
+    Scalars,
+    Wrenches,
+    joint_motion,
+    no_wrenches,
+    rigid_acceleration,
+)
 from featherlane.model import WORLD, Model, inward, outward
-from featherlane.spatial import ZERO3, Vector, cross, matvec, split
+from featherlane.scalar import Scalar
+from featherlane.spatial import NO_MATRIX, ZERO3, Vector, cross, matvec, split
 
 
-def rnea(model: Model, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None) -> list[Vector]:
+def rnea(
+    model: Model, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
+) -> list[Scalar]:
     """tau = M(q) qdd + C(q, qd) qd + g(q) - J^T f_ext, nv scalars.
 
-    The acceleration a of a body is that of its origin as a point in space, so that linear velocities never enter
-    (Luh, Walker and Paul 1980): the points of a body accelerate by a + U x, and gravity is the ground's acceleration.
+    The acceleration a of a body is that of its origin as a point in space, so that linear
+    velocities never enter (Luh, Walker and Paul 1980): the points of a body accelerate by a + U x,
+    and gravity is the ground's acceleration.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     w, dw, a = {WORLD: ZERO3}, {WORLD: ZERO3}, {WORLD: -Vector(model.gravity)}
-    U, X, f = {WORLD: (ZERO3, ZERO3, ZERO3)}, {}, {}
+    U, X, f = {WORLD: NO_MATRIX}, {}, {}
     for i in outward(model, "R"):
         p, X[i] = model.parent[i], model.joint_transform(i, q)
         wJ, vJ = split(joint_motion(model, i, qd))
@@ -26,9 +38,9 @@ def rnea(model: Model, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | 
         a[i] = X[i].E.to_child(a[p] + matvec(U[p], X[i].r)) + dvJ + cross(wp + w[i], vJ)
         U[i] = rigid_acceleration(w[i], dw[i])
         f[i] = model.inertias[i].wrench(U[i], a[i]) - f_ext[i]
-    tau = [None] * model.nv
+    tau: list[Scalar] = [None] * model.nv
     for i in inward(model, "R"):
-        for k, axis in zip(model.dofs[i], model.types[i].axes, strict=True):
+        for k, axis in model.freedoms[i]:
             tau[k] = f[i][axis]  # S^T f
         p = model.parent[i]
         if p != WORLD:

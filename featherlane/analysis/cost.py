@@ -15,8 +15,9 @@ FREE = {"data", "sign"}  # kinds that no processor waits for
 class Cost:
     """add, mul, fma, div, sqrt, trig, select: operations of each kind. Signs cost nothing.
 
-    `operations` is additions + multiplications, a fused multiply-add counting as both; `depth` is the longest chain
-    of operations, each as one step; `live` the most values that wait for a later use at the same time.
+    `operations` is additions + multiplications, a fused multiply-add counting as both; `depth` is
+    the longest chain of operations, each as one step; `live` the most values that wait for a later
+    use at the same time.
     """
 
     kinds: Counter[str]
@@ -30,7 +31,8 @@ class Cost:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
-        return f"{self.operations} operations ({kinds}), depth {self.depth}, at most {self.live} live values"
+        most = f"depth {self.depth}, at most {self.live} live values"
+        return f"{self.operations} operations ({kinds}), {most}"
 
 
 def cost(graph: Graph) -> Cost:

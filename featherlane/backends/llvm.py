@@ -1,7 +1,9 @@
-"""Graph to LLVM IR: one vector value holds the same scalar of `width` states. Shared by every LLVM target.
+"""Graph to LLVM IR: one vector value holds the same scalar of `width` states. Shared by every LLVM
+target.
 
-Text is made once, here, from a checked graph. No fast-math flag is ever set: each operation is rounded as the
-reference rounds it, so that results have the same bits for every width, lane and machine.
+Text is made once, here, from a checked graph. No fast-math flag is ever set: each operation is
+rounded as the reference rounds it, so that results have the same bits for every width, lane and
+machine.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ def _intrinsic(name: str) -> Callable[..., list[str]]:
 
 
 def _quarter(t: Lanes, to: str, k: str, s: str, c: str) -> list[str]:
-    """Adding 1.5 2^m puts the integer k into the low bits of the number: odd swaps, the second bit negates."""
+    """Adding 1.5 2^m puts the integer k into the low bits of the number: odd swaps, the second bit
+    negates.
+    """
     v, i, one, two = t.vector, t.integers, t.splat_integer(1), t.splat_integer(2)
     return [
         f"{to}.m = fadd {v} {k}, {t.splat(1.5 * 2.0 ** (52 if t.bits == 64 else 23))}",
@@ -104,10 +108,17 @@ LOWER: dict[str, Callable[..., list[str]]] = {
     "sqrt": _intrinsic("sqrt"),
     "round": _intrinsic("rint"),
     "less": _binary("fcmp olt"),
-    "select": lambda t, to, c, a, b: [f"{to} = select <{t.width} x i1> {c}, {t.vector} {a}, {t.vector} {b}"],
+    "select": lambda t, to, c, a, b: [
+        f"{to} = select <{t.width} x i1> {c}, {t.vector} {a}, {t.vector} {b}"
+    ],
     "quarter": _quarter,
 }
 INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1}
+
+
+def vector_at(t: Lanes, name: str, base: str, slot: int) -> str:
+    """The line that makes `name` point to a vector of the scratch."""
+    return f"{name} = getelementptr inbounds {t.vector}, ptr {base}, i64 {slot}"
 
 
 def declarations(t: Lanes) -> list[str]:
@@ -121,13 +132,18 @@ BLOCK = 100  # operations of a basic block
 
 
 def straight_line(
-    graph: Graph, t: Lanes, load: Callable[[int, str], list[str]], store: Callable[[int, str], list[str]]
+    graph: Graph,
+    t: Lanes,
+    load: Callable[[int, str], list[str]],
+    store: Callable[[int, str], list[str]],
 ) -> list[str]:
-    """The instructions of a whole graph. load(node, name) fetches an input entry into a name; store(node, name)
-    is asked for once for each distinct output node, as soon as its value is there.
+    """The instructions of a whole graph. load(node, name) fetches an input entry into a name;
+    store(node, name) is asked for once for each distinct output node, as soon as its value is
+    there.
 
-    The code is cut into basic blocks, for two reasons seen in the assembly: inputs are fetched again in each block
-    that needs them instead of being spilled and reloaded, and LLVM's time per block grows faster than its length.
+    The code is cut into basic blocks, for two reasons seen in the assembly: inputs are fetched
+    again in each block that needs them instead of being spilled and reloaded, and LLVM's time per
+    block grows faster than its length.
     """
     wanted = {k for out in graph.outputs.values() for k in out.nodes}
     name = {k: t.splat(float(graph.value[k])) for k, op in enumerate(graph.op) if op == "constant"}

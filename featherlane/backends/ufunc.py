@@ -1,7 +1,8 @@
 """Generalised ufuncs of NumPy made at run time, from the address of an inner loop.
 
-NumPy's C API is a table of pointers in a capsule; one call of it through ctypes makes a ufunc, so that the package
-needs no extension module of its own. Broadcasting, strides, overlap and shape errors are then NumPy's.
+NumPy's C API is a table of pointers in a capsule; one call of it through ctypes makes a ufunc, so
+that the package needs no extension module of its own. Broadcasting, strides, overlap and shape
+errors are then NumPy's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 try:
-    from numpy._core import _multiarray_umath as _numpy_c
+    from numpy._core import _multiarray_umath as _numpy_c  # type: ignore[attr-defined]
 except ImportError:  # NumPy 1
     from numpy.core import _multiarray_umath as _numpy_c  # type: ignore[no-redef]
 
@@ -34,7 +35,11 @@ def signature(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]])
 
 
 def gufunc(
-    name: str, address: int, dtype: np.dtype, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
+    name: str,
+    address: int,
+    dtype: np.dtype,
+    inputs: Sequence[Sequence[int]],
+    outputs: Sequence[Sequence[int]],
 ) -> tuple[np.ufunc, object]:
     """A generalised ufunc of one dtype, and what must be kept alive as long as it."""
     make = ctypes.PYFUNCTYPE(

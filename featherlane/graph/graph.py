@@ -1,7 +1,8 @@
 """The dataflow graph: a flat list of nodes in evaluation order, interned and folded on entry.
 
-Folding uses what is true of real numbers and costs no accuracy: 0, 1, -1, constants, signs, x - x, x / x. So what an
-algorithm multiplies by an axis, a fixed base or an absent force is not there, and no algorithm needs to branch.
+Folding uses what is true of real numbers and costs no accuracy: 0, 1, -1, constants, signs, x - x,
+x / x. So what an algorithm multiplies by an axis, a fixed base or an absent force is not there, and
+no algorithm needs to branch.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Graph:
             what = {"constant": lambda v: f"{v!r}", "input": lambda v: f"{v[0]}[{v[1]}]"}.get(op)
             operands = what(value) if what else " ".join(f"%{a}" for a in args)
             lines.append(f"%{k} = {op} {operands}" + (f"  ; {stage}" if stage is not None else ""))
-        lines += [f"{name} = {' '.join(f'%{k}' for k in out.nodes)}" for name, out in self.outputs.items()]
+        lines += [
+            f"{name} = {' '.join(f'%{k}' for k in out.nodes)}" for name, out in self.outputs.items()
+        ]
         return "\n".join(lines)
 
     # Entry of nodes: `node` interns, the methods after it fold
@@ -165,7 +168,11 @@ class Graph:
         return self.node("div", a, b)
 
     def fma(self, a: int, b: int, c: int) -> int:
-        if self.number(a) in (0.0, 1.0, -1.0) or self.number(b) in (0.0, 1.0, -1.0) or self.number(c) == 0.0:
+        if (
+            self.number(a) in (0.0, 1.0, -1.0)
+            or self.number(b) in (0.0, 1.0, -1.0)
+            or self.number(c) == 0.0
+        ):
             return self.add(self.mul(a, b), c)
         return self.node("fma", a, b, c)
 
@@ -175,7 +182,9 @@ class Graph:
         return self._function("sin", a, math.sin)
 
     def cos(self, a: int) -> int:
-        return self.cos(self.args[a][0]) if self.op[a] == "neg" else self._function("cos", a, math.cos)
+        return (
+            self.cos(self.args[a][0]) if self.op[a] == "neg" else self._function("cos", a, math.cos)
+        )
 
     def sqrt(self, a: int) -> int:
         return self._function("sqrt", a, math.sqrt)
@@ -230,7 +239,9 @@ class Graph:
         return users
 
     def cost(self) -> Any:
-        """Operations by kind, depth and live values, in all and by stage: see `featherlane.analysis.cost`."""
+        """Operations by kind, depth and live values, in all and by stage: see
+        `featherlane.analysis.cost`.
+        """
         from featherlane.analysis.cost import cost
 
         return cost(self)
@@ -239,11 +250,13 @@ class Graph:
 Rule = Callable[..., int]
 
 
-def rewrite(graph: Graph, rules: Mapping[Any, Rule] | None = None, order: Iterator[int] | None = None) -> Graph:
+def rewrite(
+    graph: Graph, rules: Mapping[Any, Rule] | None = None, order: Iterator[int] | None = None
+) -> Graph:
     """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or as it was.
 
-    A rule is for an operation, by its name, or for one node, by its number. With `order`, nodes are entered in that
-    sequence, which must be one of evaluation.
+    A rule is for an operation, by its name, or for one node, by its number. With `order`, nodes are
+    entered in that sequence, which must be one of evaluation.
     """
     new, rules, needed = Graph(), rules or {}, graph.live()
     new.inputs = dict(graph.inputs)
@@ -260,7 +273,8 @@ def rewrite(graph: Graph, rules: Mapping[Any, Rule] | None = None, order: Iterat
         else:
             place[k] = new.node(op, value=graph.value[k])
     new.outputs = {
-        name: Output(out.shape, tuple(place[k] for k in out.nodes)) for name, out in graph.outputs.items()
+        name: Output(out.shape, tuple(place[k] for k in out.nodes))
+        for name, out in graph.outputs.items()
     }
     return new
 

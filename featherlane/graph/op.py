@@ -1,7 +1,8 @@
 """THE table of operations: everything that a graph may hold, and what each operation means.
 
-`evaluate` is the definition, on NumPy arrays of one dtype; every backend must give the same bits. Nothing else in
-the package may invent an operation, and a transformation is one more table with these names as its keys.
+`evaluate` is the definition, on NumPy arrays of one dtype; every backend must give the same bits.
+Nothing else in the package may invent an operation, and a transformation is one more table with
+these names as its keys.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _sum_to_odd(a: Array, b: Array) -> Array:
-    """a + b rounded to odd: truncated where inexact, with the last bit set (Boldo and Melquiond 2008)."""
+    """a + b rounded to odd: truncated where inexact, with the last bit set (Boldo and Melquiond
+    2008).
+    """
     s, error = _two_sum(a, b)
     bits = np.asarray(s).view(np.int64)
     towards = np.where((error > 0) == (s > 0), 1, -1)
@@ -86,14 +89,17 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 def quarter(k: Array, s: Array, c: Array) -> Array:
-    """The sine of an angle that is k quarter turns more than the one whose sine and cosine are s and c.
+    """The sine of an angle that is k quarter turns more than the one whose sine and cosine are s
+    and c.
 
     k is an integer below 2^51 (2^22 in float32) in magnitude, so that adding 1.5 2^52 (1.5 2^23)
     puts k modulo 4 into its last two bits. A k that is NaN or infinite gives NaN; it is legal only
     where s and c are NaN too, since a backend that reads those bits gives one of them.
     """
     k = np.mod(k, 4)
-    return np.where(k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, np.nan * k))))
+    return np.where(
+        k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, np.nan * k)))
+    )
 
 
 class Op(NamedTuple):

@@ -1,4 +1,6 @@
-"""The order of evaluation: what is computed when decides how many values wait, and so what stays in registers."""
+"""The order of evaluation: what is computed when decides how many values wait, and so what stays in
+registers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
 
 
 def _roots(graph: Graph) -> list[int]:
-    """Vectors first; then the columns of all square matrices, the last columns first; other rows as they come."""
+    """Vectors first; then the columns of all square matrices, the last columns first; other rows as
+    they come.
+    """
     rows: list[int] = []
     columns: dict[int, list[int]] = {}
     vectors: list[int] = []
@@ -41,7 +45,8 @@ def _roots(graph: Graph) -> list[int]:
 
 
 def by_columns(graph: Graph) -> Graph:
-    """The same graph, each column of its matrices computed in one go: far fewer values wait at a time.
+    """The same graph, each column of its matrices computed in one go: far fewer values wait at a
+    time.
 
     A graph without matrices keeps the order of its algorithm.
     """

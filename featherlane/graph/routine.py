@@ -1,8 +1,9 @@
 """Routines: a graph whose repeated parts are kept once and run over columns.
 
-A flat graph of 60,000 operations is more code than a processor can fetch in the time that it can compute it. Where
-an algorithm says `repeat`, a `Recorder` keeps the repeated function as a graph of its own. What a program computes is
-defined by `inline`, which gives the flat graph of the same operations.
+A flat graph of 60,000 operations is more code than a processor can fetch in the time that it can
+compute it. Where an algorithm says `repeat`, a `Recorder` keeps the repeated function as a graph of
+its own. What a program computes is defined by `inline`, which gives the flat graph of the same
+operations.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from featherlane.graph.trace import Node, trace
 class Program(NamedTuple):
     """A main graph, and routines that run after it.
 
-    Routine k has the inputs "shared" and "each" and the output "result". The main graph brings, as outputs, the array
-    "shared k" and the rows of "each k", one for each call; the results of all calls are its input "result k", which
-    only its outputs may name.
+    Routine k has the inputs "shared" and "each" and the output "result". The main graph brings, as
+    outputs, the array "shared k" and the rows of "each k", one for each call; the results of all
+    calls are its input "result k", which only its outputs may name.
     """
 
     main: Graph
@@ -44,7 +45,9 @@ class Program(NamedTuple):
 
 
 class Recorder:
-    """What the loops of an algorithm tell while it is traced: the stages, and the functions that are repeated."""
+    """What the loops of an algorithm tell while it is traced: the stages, and the functions that
+    are repeated.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -54,7 +57,10 @@ class Recorder:
         self.graph.current_stage = stage
 
     def repeat(
-        self, function: Callable[..., Sequence[Any]], shared: Sequence[Any], columns: Sequence[Sequence[Any]]
+        self,
+        function: Callable[..., Sequence[Any]],
+        shared: Sequence[Any],
+        columns: Sequence[Sequence[Any]],
     ) -> list[list[Any]]:
         """function(shared, column) for each column, as calls of one routine."""
         routine = trace(function, {"shared": len(shared), "each": len(columns[0])})
@@ -69,7 +75,10 @@ class Recorder:
         known = [routine.number(k) for k in out.nodes]
         width = len(known)
         return [
-            [Node(self.graph, results[c * width + i]) if x is None else x for i, x in enumerate(known)]
+            [
+                Node(self.graph, results[c * width + i]) if x is None else x
+                for i, x in enumerate(known)
+            ]
             for c in range(len(columns))
         ]
 
@@ -91,12 +100,16 @@ def record(function: Callable[..., Any], inputs: Any, listen: Any) -> Program:
         for a in args:
             value = program.main.value[a]
             if program.main.op[a] == "input" and value[0] in results:
-                raise CompileError(f"{op} works on a routine's result: routines run after the main graph")
+                raise CompileError(
+                    f"{op} works on a routine's result: routines run after the main graph"
+                )
     return program
 
 
 def _copy(graph: Graph, into: Graph, known: dict[tuple[str, int], int]) -> list[int]:
-    """Enters a graph's nodes into another, with its inputs replaced by nodes already there; gives their places."""
+    """Enters a graph's nodes into another, with its inputs replaced by nodes already there; gives
+    their places.
+    """
     place: list[int] = []
     for op, args, value in zip(graph.op, graph.args, graph.value, strict=True):
         if op == "input":
@@ -119,7 +132,9 @@ def inline(program: Program) -> Graph:
         calls, size = program.main.outputs[each].shape
         for call in range(calls):
             row = program.main.outputs[each].nodes[call * size : (call + 1) * size]
-            inside = _copy(routine, flat, handed | {("each", i): place[n] for i, n in enumerate(row)})
+            inside = _copy(
+                routine, flat, handed | {("each", i): place[n] for i, n in enumerate(row)}
+            )
             nodes = routine.outputs["result"].nodes
             known |= {(result, call * len(nodes) + i): inside[n] for i, n in enumerate(nodes)}
     for name, out in program.outputs.items():

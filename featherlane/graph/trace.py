@@ -30,7 +30,9 @@ class Node:
             return other.k
         if isinstance(other, REAL):
             return self.graph.constant(float(other))
-        raise TypeError(f"a traced scalar was combined with {type(other).__name__} {other!r}: wanted a number")
+        raise TypeError(
+            f"a traced scalar was combined with {type(other).__name__} {other!r}: wanted a number"
+        )
 
     def __repr__(self) -> str:
         return f"<Node %{self.k} = {self.graph.op[self.k]}>"
@@ -81,7 +83,9 @@ class Node:
 
     def __pow__(self, exponent: int) -> Node:
         if not isinstance(exponent, int) or exponent < 0:
-            raise TypeError(f"a traced scalar was raised to {exponent!r}: wanted a whole number, 0 or more")
+            raise TypeError(
+                f"a traced scalar was raised to {exponent!r}: wanted a whole number, 0 or more"
+            )
         power = Node(self.graph, self.graph.constant(1.0))
         for _ in range(exponent):
             power = power * self
@@ -140,9 +144,10 @@ def trace(
 ) -> Graph:
     """The graph of `function`, called once on scalars that are still to be computed.
 
-    inputs: the name and shape of each argument (`{"q": 7, "A": (3, 3), "s": ()}`); the function gets nested lists of
-    scalars in this order. It returns a scalar, nested lists of scalars, or a dict of those by name; a single
-    result is called "out". The function runs inside the context `listen(graph)`, which may follow its loops.
+    inputs: the name and shape of each argument (`{"q": 7, "A": (3, 3), "s": ()}`); the function
+    gets nested lists of scalars in this order. It returns a scalar, nested lists of scalars, or a
+    dict of those by name; a single result is called "out". The function runs inside the context
+    `listen(graph)`, which may follow its loops.
 
     Raises TypeError or ValueError if the function branches on a scalar or returns anything else.
     """
@@ -159,7 +164,9 @@ def trace(
         try:
             shape, flat = _flatten(value, name)
         except TypeError:
-            raise TypeError(f"output {name!r} is {type(value).__name__}: wanted scalars or lists of them") from None
+            raise TypeError(
+                f"output {name!r} is {type(value).__name__}: wanted scalars or lists of them"
+            ) from None
         if any(isinstance(x, Node) and x.graph is not graph for x in flat):
             raise ValueError(f"output {name!r} holds a scalar of a different trace")
         nodes = [x.k if isinstance(x, Node) else graph.constant(x) for x in flat]

@@ -93,7 +93,7 @@ def singular_notes(model: Model) -> Iterator[str]:
     M is positive definite if and only if every D_i is. Joint transforms are 1 at q = 0.
     """
     IA = [_inertia_matrix(model, i) for i in range(model.nbodies)]
-    IC = [I.copy() for I in IA]  # noqa: E741 - composite: what a D_i is small against
+    IC = [I.copy() for I in IA]
     suspects = []
     for i in range(model.nbodies - 1, -1, -1):
         reduced = _eliminated(IA[i], IC[i], list(model.types[i].axes))

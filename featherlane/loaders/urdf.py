@@ -98,9 +98,9 @@ def _link(element: Element, remarks: Remarks) -> LinkSpec:
     if value < 0:
         raise mass.error(f"value={mass.text('value')} kg; wanted 0 or more")
     frame = _origin(inertial)
-    R, I = np.array(frame.R), _moments(inertial.required("inertia"))  # noqa: E741
+    R, I = np.array(frame.R), _moments(inertial.required("inertia"))
     if frame.R != IDENTITY.R:
-        I = R @ I @ R.T  # noqa: E741
+        I = R @ I @ R.T
     rows = tuple(tuple(map(float, row)) for row in I)
     return LinkSpec(name, value, frame.p, rows, element.where)  # type: ignore[arg-type]
 
