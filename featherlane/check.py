@@ -1,14 +1,18 @@
 """Comparison with other libraries, function by function, on random states of the same robot file.
 
 The rule. The error of a block (a result, or one of a function's derivatives) in a state is its
-largest difference from the peer's, relative to the block's largest entry in that state. It may be
-up to BASE: 1e-10 in float64, 1e-5 in float32. Functions that divide by the mass matrix lose
-cond(M) digits whoever computes them, the peer included: theirs may be up to SLACK eps cond(M)
-where that is more, with cond(M) of the state at hand and eps of the dtype. Where eps cond(M) is
-above 1 no digit is left: such states are counted and left out of those functions. In float32,
-inputs are rounded first and the peer computes in float64 from the rounded ones: the error is that
-of the computation alone. For the same end a right angle that the file gives with eleven digits,
-which `load` takes for exact, is made exact in Pinocchio too, unless same_angles is false.
+largest difference from the peer's, relative to the block's largest entry in that state; a block
+that is zero but for rounding (below NOISE of the function's largest entry in any state, and of what
+goes with a unit of acceleration) is measured against that instead. It may be up to BASE: 1e-10 in
+float64, 1e-5 in float32. Functions that divide by the mass matrix lose cond(M) digits whoever
+computes them, the peer included: theirs may be up to SLACK eps cond(M) where that is more, with
+cond(M) of the state at hand and eps of the dtype. Where eps cond(M) is above 1 no digit is left:
+such states are counted and left out of those functions.
+
+In float32, inputs are rounded first and the peer computes in float64 from the rounded ones: the
+error is that of the computation alone. For the same end a right angle that the file gives with
+eleven digits, which `load` takes for exact, is made exact in Pinocchio too, unless same_angles is
+false.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
 
 BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 SLACK = 10.0
-NOISE = 1e-6  # of a function's largest entry: a block smaller than this is zero but for rounding
+NOISE = 1e-6  # of a function's largest entry: what is smaller is zero but for rounding
 DIVIDES = {
     "forward_dynamics",
     "mass_matrix_inverse",
@@ -148,6 +152,7 @@ def check(
     peer = PEERS[against](text_of(source), model, same_angles)
     given = random_states(model, states, seed, dtype)
     M = peer.mass_matrix(given, None)["M"]
+    force = float(np.abs(M).max())  # that a unit of acceleration takes
     with np.errstate(all="ignore"):
         minv = peer.mass_matrix_inverse(given, None)["Minv"]
     given = given._replace(minv=_rounded(minv, dtype))
@@ -160,7 +165,8 @@ def check(
         with np.errstate(all="ignore"):  # states with a singular M, which are left out
             expected = getattr(peer, name)(given, frame)
             found = _compute(model, name, frame, given, dtype, evaluate or _compiled)
-            rows += _compare(name, frame, found, expected, condition, dtype)
+            unit = 1.0 if name in DIVIDES else force
+            rows += _compare(name, frame, found, expected, unit, condition, dtype)
     return Report(
         robot=model.name,
         root=root,
@@ -226,6 +232,7 @@ def _compare(
     frame: str | None,
     found: Blocks,
     expected: Blocks,
+    unit: float,
     condition: np.ndarray,
     dtype: np.dtype,
 ) -> Iterator[Row]:
@@ -237,7 +244,7 @@ def _compare(
     if not used.any():
         return
     largest = {block: _largest(x) for block, x in expected.items()}
-    floor = NOISE * max(x[used].max() for x in largest.values()) or 1.0
+    floor = NOISE * max(unit, *(float(x[used].max()) for x in largest.values()))
     for block, x in found.items():
         difference = _largest(x.astype(np.float64) - expected[block])
         error = difference / np.maximum(largest[block], floor)

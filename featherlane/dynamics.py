@@ -253,10 +253,12 @@ class Model(model.Model):
         first = None if out is None else tuple(out[:2])
         name = "forward_dynamics_derivatives_from"
         da_dq, da_dv = self._call(name, (q, v, a, minv), f_ext, f_ext_frame, first, threads)
-        da_dtau = np.broadcast_to(np.asarray(minv, da_dq.dtype), da_dq.shape)
+        da_dtau = np.asarray(minv, da_dq.dtype)
         if out is not None:
             out[2][...] = da_dtau
             da_dtau = out[2]
+        elif da_dtau.shape != da_dq.shape:
+            da_dtau = np.array(np.broadcast_to(da_dtau, da_dq.shape))
         return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)
 
     # The space of configurations

@@ -4,6 +4,7 @@ teach.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from featherlane.graph.trace import trace
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 Shapes = Mapping[str, tuple[int, ...]]
-WORTH_A_THREAD = 1 << 16  # numbers read and written by a call before a second thread pays
+WORTH_A_THREAD = 1 << 19  # numbers read and written by a call before a second thread pays
 
 # Worker threads: one pool for the process, kept alive, made anew after a fork
 
@@ -78,7 +79,7 @@ def _as_array(name: str, value: Any) -> np.ndarray:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array that begins on a cache line, so that its rows may be stored past the caches."""
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     if size < 4096:
         return np.empty(shape, dtype)
     raw = np.empty(size + 64, np.uint8)
@@ -135,6 +136,7 @@ class Function:
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._kernel, self._collect, self._explain = kernel, collect, explain
+        self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, tuple[np.ufunc, Kernel, object]] = {}
         self._lock = threading.Lock()
 
@@ -189,7 +191,7 @@ class Function:
         given = [np.asarray(_as_array(name, value), dtype) for name, value in named.items()]
         lead = self._batch_shape(given)
         results = self._results(out, lead, dtype)
-        count = self._threads(threads, lead, len(arrays))
+        count = self._threads(threads, lead)
         ufunc = self.ufunc(dtype)
         made = results or tuple(
             aligned_empty(lead + shape, dtype) for shape in self.outputs.values()
@@ -246,17 +248,14 @@ class Function:
                 raise ValueError(f"out for {name} is read-only")
         return given
 
-    def _threads(self, asked: int | None, lead: tuple[int, ...], inputs: int) -> int:
+    def _threads(self, asked: int | None, lead: tuple[int, ...]) -> int:
         if asked is not None and (not isinstance(asked, int | np.integer) or asked < 1):
             raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
-        states = int(np.prod(lead))
+        states = math.prod(lead)
         if states < 2:
             return 1
         if asked is None:
-            numbers = sum(
-                int(np.prod(shape)) for shape in (*self.inputs.values(), *self.outputs.values())
-            )
-            asked = physical_cores() if states * numbers >= WORTH_A_THREAD else 1
+            asked = physical_cores() if states * self._numbers >= WORTH_A_THREAD else 1
         return min(int(asked), states)
 
     def _spread(

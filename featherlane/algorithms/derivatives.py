@@ -15,10 +15,10 @@ the first body of their branch, where all that belongs to i and j meets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.factor import InvertedFactor, factor
+from featherlane.algorithms.factor import factor
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
@@ -217,8 +217,13 @@ def _supports(model: Model) -> dict[tuple[int, ...], list[int]]:
     return supports
 
 
-def _through(model: Model, inverted: InvertedFactor, derivatives: Sequence[Rows]) -> list[Rows]:
-    """-M^-1 times derivatives of inverse dynamics, column by column."""
+def _through(
+    model: Model,
+    inverse: Callable[[Scalars, Scalars], list[Scalar]],
+    packed: Scalars,
+    derivatives: Sequence[Rows],
+) -> list[Rows]:
+    """-M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is M^-1 b."""
     products = [_square(model.nv) for _ in derivatives]
     for rows, js in reversed(_supports(model).items()):
 
@@ -226,12 +231,11 @@ def _through(model: Model, inverted: InvertedFactor, derivatives: Sequence[Rows]
             right: list[Scalar] = [0.0] * model.nv
             for i, x in zip(rows, b, strict=True):
                 right[i] = -x
-            return inverted.unpack(shared).solve(right)
+            return inverse(shared, right)
 
-        places = [
-            (P, D, j) for j in reversed(js) for P, D in zip(products, derivatives, strict=True)
-        ]
-        solved = repeat(column, inverted.pack(), [[D[i][j] for i in rows] for _, D, j in places])
+        pairs = list(zip(products, derivatives, strict=True))
+        places = [(P, D, j) for j in reversed(js) for P, D in pairs]
+        solved = repeat(column, packed, [[D[i][j] for i in rows] for _, D, j in places])
         for (P, _, j), x in zip(places, solved, strict=True):
             for i in range(model.nv):
                 P[i][j] = x[i]
@@ -257,7 +261,8 @@ def forward_dynamics_derivatives(
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
     dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes))
     inverted = factored.inverted()
-    da_dq, da_dv = _through(model, inverted, (dq, dv))
+    solve = lambda packed, b: inverted.unpack(packed).solve(b)
+    da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))
     return da_dq, da_dv, inverted.inverse()
 
 
@@ -275,15 +280,12 @@ def forward_dynamics_derivatives_from(
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
-    dq, dv = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, world_axes)
-    root = [line[-1] for line in model.ancestors]
-    n = range(model.nv)
+    derivatives = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, world_axes)
+    n, root = model.nv, [line[-1] for line in model.ancestors]
 
-    def product(derivative: Rows) -> Rows:
-        rows = [[k for k in n if root[k] == root[i]] for i in n]
-        return [
-            [-sum((Minv[i][k] * derivative[k][j] for k in rows[i]), start=0.0) for j in n]
-            for i in n
-        ]
+    def product(packed: Scalars, b: Scalars) -> list[Scalar]:
+        same = [[k for k in range(n) if root[k] == root[i]] for i in range(n)]
+        return [sum((packed[n * i + k] * b[k] for k in same[i]), start=0.0) for i in range(n)]
 
-    return product(dq), product(dv)
+    da_dq, da_dv = _through(model, product, [x for row in Minv for x in row], derivatives)
+    return da_dq, da_dv

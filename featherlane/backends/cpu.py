@@ -21,6 +21,10 @@ from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
 
 
+NEVER = "%stop = icmp eq ptr %out, null"  # see straight_line
+LEAVE = ["leave:", "ret void"]
+
+
 class _Layout:
     """Which vector of the scratch each value lives in: inputs in one part, all that is computed in
     the other.
@@ -117,7 +121,8 @@ def _routine(layout: _Layout, t: Lanes, k: int) -> list[str]:
     for i, node in enumerate(routine.outputs["result"].nodes):
         results.setdefault(node, []).append(i)
     head = f"define internal void @routine{k}(ptr %out, ptr %each, ptr %result) noinline {{"
-    return [head, *_body(routine, t, place.get, results, "%result"), "ret void", "}"]
+    body = _body(routine, t, place.get, results, "%result")
+    return [head, NEVER, *body, "ret void", *LEAVE, "}"]
 
 
 def _columns(layout: _Layout, t: Lanes, k: int) -> list[str]:
@@ -155,9 +160,11 @@ def _compute(layout: _Layout, t: Lanes) -> list[str]:
     return [
         *[line for k in count for line in _routine(layout, t, k)],
         "define internal void @compute(ptr noalias %in, ptr noalias %out) noinline {",
+        NEVER,
         *_body(layout.program.main, t, inputs.get, layout.stores, "%out"),
         *[line for k in count for line in _columns(layout, t, k)],
         "ret void",
+        *LEAVE,
         "}",
     ]
 

@@ -128,7 +128,7 @@ def declarations(t: Lanes) -> list[str]:
     ]
 
 
-BLOCK = 100  # operations of a basic block
+BLOCK = 128  # operations of a basic block
 
 
 def straight_line(
@@ -143,7 +143,8 @@ def straight_line(
 
     The code is cut into basic blocks, for two reasons seen in the assembly: inputs are fetched
     again in each block that needs them instead of being spilled and reloaded, and LLVM's time per
-    block grows faster than its length.
+    block grows with the square of its length. Blocks that just follow each other LLVM would join
+    again: between them stands a branch on %stop, which never holds, to the label %leave.
     """
     wanted = {k for out in graph.outputs.values() for k in out.nodes}
     name = {k: t.splat(float(graph.value[k])) for k, op in enumerate(graph.op) if op == "constant"}
@@ -167,5 +168,5 @@ def straight_line(
             lines += store(k, name[k])
         if count == BLOCK:
             count, block, fetched = 0, block + 1, set()
-            lines += [f"br label %block{block}", f"block{block}:"]
+            lines += [f"br i1 %stop, label %leave, label %block{block}", f"block{block}:"]
     return lines
