@@ -36,7 +36,7 @@ Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
 
 BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 SLACK = 10.0
-NOISE = 1e-6  # of a function's largest entry: what is smaller is zero but for rounding
+NOISE = 1e-4  # of a function's largest entry: what is smaller is zero but for rounding
 DIVIDES = {
     "forward_dynamics",
     "mass_matrix_inverse",

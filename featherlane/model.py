@@ -28,11 +28,17 @@ RELATIVE_NOISE = 1e-14
 Floats = tuple[float, ...]
 
 
-def _clean(x: Any, tolerance: float) -> np.ndarray:
-    """Entries that are 0, 1 or -1 but for the rounding of the file."""
+def _quiet(x: Any) -> np.ndarray:
+    """Zeros that the file's rounding has hidden are zeros again."""
     x = np.array(x, float)
-    nearest = np.clip(np.round(x), -1, 1)
-    return np.where(np.abs(x - nearest) < tolerance, nearest, x) + 0.0
+    return np.where(np.abs(x) < ANGLE_NOISE, 0.0, x)
+
+
+def _unit_rows(R: Any) -> np.ndarray:
+    """The same for rows of length 1: what stands alone in its row is 1 or -1."""
+    R = _quiet(R)
+    alone = np.count_nonzero(R, axis=-1, keepdims=True) == 1
+    return np.where(alone, np.sign(R), R)
 
 
 class Placement(NamedTuple):
@@ -110,11 +116,9 @@ def _axis_to_z(axis: Floats) -> np.ndarray:
     """A rotation whose third column is the axis; a permutation with signs where the axis is one of
     the frame's.
     """
-    z = _clean(axis, ANGLE_NOISE)
+    z = _unit_rows(axis)
     k = int(np.argmax(np.abs(z)))
-    x = np.roll(
-        np.eye(3)[k], 1
-    )  # x of the turned frame, before it is made orthogonal: the next axis in the cycle
+    x = np.roll(np.eye(3)[k], 1)  # the next axis in the cycle, then made orthogonal to z
     x = x - z * (x @ z)
     x = x / np.linalg.norm(x)
     return np.column_stack([x, np.cross(z, x), z])
@@ -122,7 +126,7 @@ def _axis_to_z(axis: Floats) -> np.ndarray:
 
 def _rotation(R: np.ndarray) -> Rotation:
     """Child from parent coordinates, of a child whose axes are the columns of R."""
-    return Rotation(tuple(Vector(map(float, row)) for row in _clean(R, ANGLE_NOISE).T))
+    return Rotation(tuple(Vector(map(float, row)) for row in _unit_rows(R).T))
 
 
 class Stage(NamedTuple):
@@ -338,7 +342,7 @@ class Model:
         for i, joint in enumerate(self.joints):
             above = turn(joint.parent).T
             R = above @ np.array(joint.placement.R) @ turn(i)
-            p = _clean(above @ np.array(joint.placement.p), ANGLE_NOISE)
+            p = _quiet(above @ np.array(joint.placement.p))
             transforms.append(Transform(_rotation(R), Vector(map(float, p))))
         return tuple(transforms)
 

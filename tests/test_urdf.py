@@ -511,7 +511,7 @@ def test_same_as_pinocchio(file, root):
     assert [i + 1 for i in ours.parent] == list(theirs.parents)[1:]
     assert ours.ground_mass == pytest.approx(theirs.inertias[0].mass, abs=1e-12)
     for k, (j, b) in enumerate(zip(ours.joints, ours.bodies, strict=True), 1):
-        I, place = theirs.inertias[k], theirs.jointPlacements[k]  # noqa: E741
+        I, place = theirs.inertias[k], theirs.jointPlacements[k]
         assert b.mass == pytest.approx(I.mass, rel=1e-13)
         assert np.allclose(np.multiply(b.com, b.mass), I.lever * I.mass, rtol=0, atol=1e-12)
         assert np.allclose(b.inertia, I.inertia, rtol=0, atol=1e-12)

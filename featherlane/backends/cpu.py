@@ -20,7 +20,6 @@ from featherlane.backends.tiles import tail, tile
 from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
 
-
 NEVER = "%stop = icmp eq ptr %out, null"  # see straight_line
 LEAVE = ["leave:", "ret void"]
 

@@ -1,0 +1,189 @@
+"""The figure of docs/conventions.md: the frames of a robot with a free root and one turning joint.
+
+Writes docs/conventions.svg, with --png a picture on white and one on a dark page as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.patches import FancyArrowPatch, Polygon
+
+INK, BODY = "#75808a", "#8b949e"
+AXES = ("#d1495b", "#3a9a5c", "#2f81c7")  # x, y, z
+FORCE, SPEED = "#d9722e", "#8a63d2"
+# An axonometric view: where the world's x, y and z point on the page
+VIEW = np.array([[0.80, -0.42], [0.72, 0.38], [0.0, 1.0]])
+
+
+def page(x: Any) -> np.ndarray:
+    return np.asarray(x, float) @ VIEW
+
+
+def turn(axis: Any, angle: float) -> np.ndarray:
+    x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
+
+
+class Drawing:
+    def __init__(self) -> None:
+        plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "featherlane"})
+        plt.rcParams.update(
+            {"text.color": INK, "font.size": 10.5, "mathtext.fontset": "dejavusans"}
+        )
+        self.figure, self.axes = plt.subplots(figsize=(10, 4.1))
+        self.axes.set_aspect("equal")
+        self.axes.axis("off")
+        self.figure.subplots_adjust(0.005, 0.005, 0.995, 0.995)
+
+    def arrow(self, start: Any, end: Any, colour: str, width: float = 1.8, **style: Any) -> None:
+        options = {"arrowstyle": "-|>", "mutation_scale": 11, "shrinkA": 0, "shrinkB": 0} | style
+        a, b = tuple(page(start)), tuple(page(end))
+        arrow = FancyArrowPatch(a, b, color=colour, linewidth=width, zorder=4, **options)
+        self.axes.add_patch(arrow)
+
+    def text(self, at: Any, text: str, colour: str = INK, **style: Any) -> None:
+        x, y = page(at) if len(at) == 3 else at
+        self.axes.text(x, y, text, color=colour, zorder=6, linespacing=1.45, **style)
+
+    def frame(self, p: Any, R: np.ndarray, length: float, names: str = "xyz") -> None:
+        for k, colour in enumerate(AXES):
+            tip = p + length * R[:, k]
+            self.arrow(p, tip, colour)
+            if names:
+                self.text(p + 1.17 * length * R[:, k], names[k], colour, ha="center", va="center")
+        self.axes.plot(*page(p), "o", color=INK, markersize=4, zorder=5)
+
+    def box(self, centre: Any, R: np.ndarray, size: Any) -> None:
+        """The three visible faces of a block, faintly."""
+        half = np.asarray(size) / 2
+        corner = lambda *s: page(centre + R @ (half * s))
+        toward = np.array([0.72, -0.80, 0.61])  # the viewer's side
+        for k in range(3):
+            side = 1 if R[:, k] @ toward > 0 else -1
+            a, b = [j for j in range(3) if j != k]
+            points = []
+            for sa, sb in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
+                s = [0, 0, 0]
+                s[k], s[a], s[b] = side, sa, sb
+                points.append(corner(*s))
+            shade = (0.10, 0.17, 0.24)[k]
+            self.axes.add_patch(Polygon(points, facecolor=BODY, alpha=shade, edgecolor="none"))
+            self.axes.add_patch(
+                Polygon(points, fill=False, edgecolor=BODY, linewidth=0.9, alpha=0.8)
+            )
+
+    def arc(
+        self, p: Any, R: np.ndarray, radius: float, first: float, last: float, colour: str
+    ) -> None:
+        """About the third axis of R, with a tip."""
+        t = np.linspace(first, last, 40)
+        ring = p + radius * (np.outer(np.cos(t), R[:, 0]) + np.outer(np.sin(t), R[:, 1]))
+        self.axes.plot(*page(ring[:-2]).T, color=colour, linewidth=1.8, zorder=4)
+        self.arrow(ring[-4], ring[-1], colour)
+
+
+def draw() -> Any:
+    d = Drawing()
+    world = np.zeros(3)
+    d.frame(world, np.eye(3), 0.9)
+    d.text(page(world) + np.array([-0.06, -0.30]), "world", ha="right", weight="bold")
+    g = np.array([-0.55, 0.1, 0.95])
+    d.arrow(g, g - np.array([0, 0, 0.75]), INK, 1.4)
+    d.text(page(g) + np.array([-0.1, -0.42]), "gravity\n(0, 0, -9.81)", ha="right", va="center")
+
+    R0 = turn([0, 0, 1], 0.32) @ turn([0, 1, 0], -0.12)
+    body = np.array([2.2, 1.25, 0.8])
+    d.box(body, R0, [1.9, 1.0, 0.5])
+    d.frame(body, R0, 0.85)
+    d.arrow(world, body, INK, 1.2, linestyle=(0, (4, 3)), mutation_scale=9)
+    d.text(page(0.30 * body) + np.array([0.0, -0.2]), "q[0:3]  position", ha="left", va="top")
+    d.text(
+        page(body) + np.array([-0.10, 1.27]),
+        "body 0, on a free root\nq[3:7]  orientation, (x, y, z, w)",
+        ha="center",
+        va="bottom",
+    )
+    push = R0 @ np.array([-0.55, 0.75, 0.15])
+    d.arrow(body, body - 1.25 * push, SPEED, 2.2)
+    d.text(
+        page(body - 1.3 * push) + np.array([0.10, -0.04]),
+        "v[0:3]  linear,",
+        SPEED,
+        va="top",
+        ha="left",
+    )
+    d.text(
+        page(body - 1.3 * push) + np.array([0.10, -0.27]),
+        "in body axes",
+        SPEED,
+        va="top",
+        ha="left",
+    )
+    d.arc(body + 0.55 * R0[:, 2], R0, 0.26, -2.6, 2.2, SPEED)
+    d.text(
+        page(body + 0.55 * R0[:, 2]) + np.array([-0.36, 0.13]), "v[3:6]  angular", SPEED, ha="right"
+    )
+
+    hinge = body + R0 @ np.array([1.55, 0.35, 0.1])
+    R1 = R0 @ turn([0, 1, 0], 0.1) @ turn([1, 0, 0], 0.8)
+    d.axes.plot(
+        *page(np.array([body + R0 @ [0.95, 0.2, 0.05], hinge])).T,
+        color=BODY,
+        linewidth=5,
+        alpha=0.45,
+        solid_capstyle="round",
+    )
+    axis = np.array([hinge - 0.7 * R1[:, 2], hinge + 1.2 * R1[:, 2]])
+    d.axes.plot(*page(axis).T, color=INK, linewidth=1, linestyle=(0, (6, 2, 1, 2)))
+    angle = 0.7
+    Rq = R1 @ turn([0, 0, 1], angle)
+    d.box(hinge + Rq @ [1.05, 0, 0], Rq, [2.1, 0.34, 0.3])
+    d.frame(hinge, Rq, 0.7)
+    d.arrow(hinge, hinge + 1.75 * R1[:, 0], INK, 1, linestyle=(0, (2, 2)), arrowstyle="-")
+    d.arc(hinge, R1, 1.35, 0.04, angle - 0.03, INK)
+    middle = hinge + 1.5 * (np.cos(angle / 2) * R1[:, 0] + np.sin(angle / 2) * R1[:, 1])
+    d.text(page(middle) + np.array([0.04, 0.0]), "q[7], v[6]", ha="left", va="center")
+    tip = page(hinge + Rq @ [2.1, 0, 0])
+    d.text(
+        tip + np.array([-0.45, 0.1]),
+        "body 1: its frame is that of\nthe link which its joint moves",
+        ha="right",
+        va="bottom",
+    )
+    pull = hinge + np.array([0.6, 0.05, -0.75])
+    d.arrow(hinge, pull, FORCE, 2.2)
+    d.text(
+        page(pull) + np.array([0.10, -0.02]),
+        "f_ext[1]  [force; moment] at the\norigin of body 1, in its axes",
+        FORCE,
+        va="top",
+        ha="left",
+    )
+    d.axes.set_xlim(-1.4, 7.1)
+    d.axes.set_ylim(-1.05, 2.45)
+    return d.figure
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--png", type=Path)
+    args = options.parse_args()
+    figure = draw()
+    name = Path(__file__).with_name("conventions.svg")
+    figure.savefig(name, transparent=True, metadata={"Date": None})
+    if args.png:
+        figure.savefig(args.png, dpi=110, facecolor="white")
+        figure.savefig(args.png.with_stem(args.png.stem + "_dark"), dpi=110, facecolor="#0d1117")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What all tests share: a cache of compiled code of their own, and a few robots."""
+
+import os
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane.compiler import FUNCTIONS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory):
+    """Compiled code is shared by the tests of a session and by nothing else."""
+    folder = tmp_path_factory.mktemp("compiled", numbered=True)
+    folder.chmod(0o700)
+    before = os.environ.get("FEATHERLANE_CACHE")
+    os.environ["FEATHERLANE_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["FEATHERLANE_CACHE"]
+    else:
+        os.environ["FEATHERLANE_CACHE"] = before
+
+
+@pytest.fixture(scope="session")
+def iiwa():
+    return fl.load("iiwa14")
+
+
+@pytest.fixture(scope="session")
+def pendulum():
+    """Small, with a quaternion: nq 9, nv 8."""
+    return fl.load("double_pendulum", root="free")
+
+
+@pytest.fixture(scope="session")
+def states():
+    """states(model, function, batch, f_ext, dtype): random inputs of a dynamics function."""
+
+    def make(model, name, batch, f_ext=None, dtype=np.float64, seed=0):
+        rng = np.random.default_rng(seed)
+        batch = (batch,) if isinstance(batch, int) else tuple(batch)
+        sizes = {"v": (model.nv,), "vv": (model.nv, model.nv)}
+        result = {}
+        for key, size in FUNCTIONS[name].inputs.items():
+            if size == "q":
+                result[key] = model.random_configuration(batch, seed=rng)
+            else:
+                result[key] = rng.normal(size=(*batch, *sizes[size]))
+        if f_ext:
+            result["f_ext"] = rng.normal(size=(*batch, model.nbodies, 6))
+        return {key: x.astype(dtype) for key, x in result.items()}
+
+    return make

@@ -1,0 +1,188 @@
+"""A representative dozen of benchmarks/sweep.py: all seven functions against Pinocchio.
+
+Chosen to hold what differs between robots: chains, branches, hands, continuous, prismatic and
+planar joints, joint axes of any direction, and M from well conditioned to singular.
+"""
+
+import json
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane import conventions
+from featherlane.backends import reference
+from featherlane.check import check
+from featherlane.compiler import FUNCTIONS, dynamics_program, input_shapes, lowered
+from featherlane.graph.routine import inline
+from featherlane.peers import Pinocchio, module
+
+pytest.importorskip("pinocchio")
+
+FOLDER = "cmeel.prefix/share/example-robot-data/robots"
+ROBOTS = [
+    ("iiwa14", "fixed"),
+    ("panda", "free"),
+    ("hyq", "free"),
+    ("mobile_arm", "fixed"),
+    ("double_pendulum", "planar"),
+    ("quadruped_arm", "planar"),
+    ("atlas", "fixed"),
+    ("allegro_hand_description/urdf/allegro_left_hand", "fixed"),
+    ("double_pendulum_description/urdf/double_pendulum_continuous", "free"),
+    ("hextilt_description/urdf/hextilt_flying_arm_5", "free"),
+    ("kinova_description/robots/kinova", "fixed"),
+    ("tiago_description/robots/tiago_no_hand", "fixed"),
+    ("ur_description/urdf/ur5_robot", "free"),
+    ("xarm_description/urdf/xarm7", "fixed"),
+]
+COMPILED = 500  # operations: what is larger is interpreted, to the same bits
+SINGLE = 1e-5  # float32: measured at most 2e-6 over all robots (docs/accuracy.md)
+
+
+def source(name):
+    if "/" not in name:
+        return name
+    try:
+        return str(distribution("example-robot-data").locate_file(f"{FOLDER}/{name}.urdf"))
+    except PackageNotFoundError:
+        pytest.skip("example-robot-data is not installed")
+
+
+def evaluate(model, name, frame, inputs):
+    if model.graph(name, frame).cost().operations <= COMPILED:
+        return model.function(name, frame)(*inputs)
+    program, dtype = dynamics_program(model, name, frame), inputs[0].dtype
+    named = dict(zip(input_shapes(model, name, frame), inputs, strict=True))
+    return tuple(reference.evaluate(inline(lowered(program, dtype)), named, dtype).values())
+
+
+@pytest.mark.parametrize(("name", "root"), ROBOTS)
+def test_seven_functions_in_float64(name, root):
+    report = check(source(name), root, evaluate=evaluate)
+    assert report.passed, str(report)
+    assert {row.function for row in report.rows} == set(FUNCTIONS)
+    assert {row.f_ext for row in report.rows} == {None, "body", "world"}
+
+
+@pytest.mark.parametrize(("name", "root"), ROBOTS)
+def test_seven_functions_in_float32(name, root):
+    report = check(source(name), root, dtype=np.float32, f_ext=(None,), evaluate=evaluate)
+    assert report.passed, str(report)
+    for function in ("inverse_dynamics", "mass_matrix", "inverse_dynamics_derivatives"):
+        assert report.worst[function] < SINGLE
+
+
+def test_a_singular_mass_matrix_is_said_to_be_so():
+    """A planar joint between ground and planar base: two joints move the same way."""
+    report = check("mobile_arm", "planar", states=3, f_ext=(None,), evaluate=evaluate)
+    assert report.singular == 3
+    assert report.passed
+    assert "inverse_dynamics" in report.worst
+    assert "forward_dynamics" not in report.worst
+    assert "M is singular in 3 of 3 states" in str(report)
+
+
+def test_a_wrong_answer_is_found():
+    def wrong(model, name, frame, inputs):
+        result = model.function(name, frame)(*inputs)
+        if name == "inverse_dynamics":
+            result[2, 1] += 1e-6
+        return result
+
+    report = check("double_pendulum", states=5, evaluate=wrong)
+    assert not report.passed
+    failed = [row for row in report.rows if not row.passed]
+    assert {row.function for row in failed} == {"inverse_dynamics"}
+    assert all(row.state == 2 and row.share > 1 for row in failed)
+    assert "TOO LARGE" in str(report)
+    assert json.loads(json.dumps(report.to_dict()))["passed"] is False
+
+
+def test_not_a_number_is_an_error():
+    def wrong(model, name, frame, inputs):
+        return tuple(
+            np.full((len(inputs[0]), *shape), np.nan)
+            for shape in model.function(name, frame).outputs.values()
+        )
+
+    report = check("double_pendulum", states=2, evaluate=wrong)
+    assert not any(row.passed for row in report.rows)
+
+
+def test_reports_tell_which_state():
+    seen = []
+    report = check("double_pendulum", states=4, seed=7, progress=lambda *args: seen.append(args))
+    assert seen[0] == (0, 17, "inverse_dynamics")
+    assert len(seen) == 17
+    told = report.to_dict()
+    assert (told["states"], told["seed"], told["passed"]) == (4, 7, True)
+    assert str(report).startswith("double_pendulum, fixed root, float64, against pinocchio")
+
+
+@pytest.mark.parametrize(
+    ("name", "root"), [("iiwa14", "fixed"), ("hyq", "free"), ("iiwa14", "planar")]
+)
+def test_against_mujoco(name, root):
+    pytest.importorskip("mujoco")
+    report = check(name, root, against="mujoco", evaluate=evaluate, states=20)
+    assert report.passed, str(report)
+    assert len(report.unavailable) == 3
+    assert "not available in mujoco" in str(report)
+
+
+def test_what_mujoco_refuses_is_told():
+    pytest.importorskip("mujoco")
+    with pytest.raises(RuntimeError, match="MuJoCo does not load 'mobile_arm'"):
+        check("mobile_arm", against="mujoco")
+
+
+def test_wrong_requests():
+    with pytest.raises(ValueError, match="wanted one of pinocchio, mujoco"):
+        check("iiwa14", against="drake")
+    with pytest.raises(ValueError, match="wanted float64 or float32"):
+        check("iiwa14", dtype=np.float16)
+    with pytest.raises(RuntimeError, match=r"pip install 'featherlane\[check\]'"):
+        module("no_such_library")
+
+
+# Conventions
+
+
+@pytest.mark.parametrize("name", ["mobile_arm", "double_pendulum_description/urdf/"
+                                  "double_pendulum_continuous"])  # fmt: skip
+def test_configurations_go_to_pinocchio_and_back(name):
+    model = fl.load(source(name), root="free")
+    text = Path(source(name)).read_bytes() if "/" in name else None
+    if text is None:
+        package = Path(fl.__file__).parent / "robots" / f"{name}.urdf"
+        text = package.read_bytes()
+    peer = Pinocchio(text, model).peer
+    layout = conventions.pinocchio_layout(model)
+    assert layout == conventions.pinocchio_layout(model, peer)
+    assert layout.size == peer.nq
+    q = model.random_configuration((3, 4), seed=0)
+    there = conventions.to_pinocchio(model, q)
+    assert there.shape == (3, 4, peer.nq)
+    back = conventions.from_pinocchio(model, there)
+    np.testing.assert_allclose(model.difference(q, back), 0, atol=1e-14)
+    names = [peer.names[joint] for joint in layout.joints]
+    assert names == list(model.joint_names)
+
+
+def test_a_peer_with_other_joints_is_refused():
+    other = Path(fl.__file__).parent / "robots" / "panda.urdf"
+    with pytest.raises(RuntimeError, match="in one of the two models only"):
+        Pinocchio(other.read_bytes(), fl.load("iiwa14"))
+
+
+def test_configurations_go_to_mujoco_and_back():
+    model = fl.load("mobile_arm", root="free")
+    q = model.random_configuration((2, 3), seed=0)
+    there = conventions.to_mujoco(model, q)
+    np.testing.assert_array_equal(there[..., 3], q[..., 6])
+    np.testing.assert_array_equal(conventions.from_mujoco(model, there), q)
+    T = conventions.mujoco_velocity_map(model, q)
+    np.testing.assert_allclose(T @ np.swapaxes(T, -1, -2), np.eye(model.nv) + 0 * T, atol=1e-14)

@@ -1,0 +1,653 @@
+"""The CPU backend against the interpreter, to the bit; and what a user may do to its functions."""
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import FrozenInstanceError
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane import cache, compiler
+from featherlane.backends import reference
+from featherlane.compiler import FUNCTIONS, compile_program, dynamics_program, lowered
+from featherlane.function import Function
+from featherlane.graph.graph import Graph, Output
+from featherlane.graph.op import OPS
+from featherlane.graph.routine import Program, inline
+
+DTYPES = [np.float64, np.float32]
+WIDTHS = [1, 4, 8, 16]
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+widths = pytest.mark.parametrize("width", WIDTHS)
+
+
+def same_bits(x, y):
+    """Equal with the signs of zeros; any NaN is like another."""
+    x, y = np.asarray(x), np.asarray(y)
+    assert x.dtype == y.dtype
+    assert x.shape == y.shape
+    bits = np.dtype(f"i{x.dtype.itemsize}")
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    equal = (x.view(bits) == y.view(bits)) | (np.isnan(x) & np.isnan(y))
+    assert equal.all(), (x[~equal][:5], y[~equal][:5])
+
+
+# Operations
+
+
+def special(dtype):
+    info = np.finfo(dtype)
+    small = [info.smallest_subnormal, info.tiny, info.eps, 0.5, 1, 1.5, 2, 3, 1e4, info.max]
+    return np.array([0, *small, np.inf, np.nan, *(-x for x in small), -0.0, -np.inf], dtype)
+
+
+def triples(dtype):
+    """Three operands for every operation: all pairs of special numbers, and random ones."""
+    rng = np.random.default_rng(0)
+    x = np.array(list(product(special(dtype), repeat=2)), dtype)
+    third = rng.choice(special(dtype), len(x))
+    scattered = rng.normal(size=(500, 3)) * np.exp(rng.uniform(-40, 40, (500, 3)))
+    near = rng.normal(size=(500, 3))
+    return np.concatenate(
+        [np.column_stack([x, third]), scattered.astype(dtype), near.astype(dtype)]
+    )
+
+
+def operation(op):
+    """A graph that computes one operation of inputs, and of them the ones it may get."""
+    graph = Graph()
+    a, b, c = graph.declare("x", (3,))
+    if op == "quarter":
+        result = graph.quarter(graph.round(a), b, c)
+    elif op in ("less", "select"):
+        result = graph.select(graph.less(a, b), c, a)
+    else:
+        result = getattr(graph, op)(*(a, b, c)[: OPS[op].arity])
+    graph.outputs["out"] = Output((), (result,))
+    return graph
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if OPS[op].arity])
+@dtypes
+@widths
+def test_every_operation_gives_the_bits_of_its_definition(op, dtype, width):
+    graph, x = operation(op), triples(dtype)
+    if op == "quarter":
+        x = x[np.abs(x[:, 0]) < 2.0**20]
+    with np.errstate(all="ignore"):
+        found = fl.compile(graph, width=width)(x)
+    lower = inline(lowered(Program(graph, []), dtype))
+    same_bits(found, reference.evaluate(lower, {"x": x}, dtype)["out"])
+
+
+STEPS = [
+    lambda a, b, last: a + b,
+    lambda a, b, last: a - b,
+    lambda a, b, last: a * b,
+    lambda a, b, last: a * b + last,
+    lambda a, b, last: last - a * b,
+    lambda a, b, last: a / (b * b + 1.0),
+    lambda a, b, last: (a * a).sqrt(),
+    lambda a, b, last: a.sin() + b.cos(),
+    lambda a, b, last: fl.select(a < b, b, -a),
+]
+
+
+def random_function(seed):
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(1 << 30, size=(60, 3)).tolist()
+
+    def function(x):
+        known = list(x)
+        for kind, i, j in picks:
+            step = STEPS[kind % len(STEPS)]
+            known.append(step(known[i % len(known)], known[j % len(known)], known[-1]))
+        return {"y": known[-7:], "z": known[-1], "w": [known[10:13], known[20:23]]}
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(4))
+@dtypes
+@widths
+def test_functions_of_ones_own_give_the_same_bits(seed, dtype, width):
+    made = fl.compile(random_function(seed), {"x": 5}, width=width)
+    lower = inline(lowered(Program(fl.trace(random_function(seed), {"x": 5}), []), dtype))
+    x = np.random.default_rng(seed).normal(size=(37, 5)).astype(dtype)
+    wanted = reference.evaluate(lower, {"x": x}, dtype)
+    for y, name in zip(made(x), made.outputs, strict=True):
+        same_bits(y, wanted[name])
+
+
+# Dynamics
+
+
+CASES = [(name, None) for name in FUNCTIONS] + [("inverse_dynamics", "body"),
+         ("forward_dynamics", "world"), ("inverse_dynamics_derivatives", "world")]  # fmt: skip
+
+
+def interpreted(model, name, frame, given, dtype):
+    program = inline(lowered(dynamics_program(model, name, frame), dtype))
+    return tuple(reference.evaluate(program, given, dtype).values())
+
+
+@pytest.mark.parametrize(("name", "frame"), CASES)
+@dtypes
+def test_dynamics_are_the_same_in_every_width(pendulum, states, name, frame, dtype):
+    given = states(pendulum, name, 23, frame, dtype)
+    wanted = interpreted(pendulum, name, frame, given, dtype)
+    for width in (1, 2, *WIDTHS[1:]):
+        with np.errstate(all="ignore"):
+            found = outputs(pendulum.function(name, frame, width=width)(*given.values()))
+        for x, y in zip(found, wanted, strict=True):
+            same_bits(x, y)
+
+
+@dtypes
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_ordinary_states_raise_no_floating_point_flag(pendulum, states, dtype, width):
+    if (dtype, width) == (np.float32, 2):
+        pytest.xfail("LLVM makes 4 lanes of 2, and divides the zeros of the lanes added")
+    for name in ("inverse_dynamics", "forward_dynamics"):
+        for batch in (1, 5, 16):
+            given = states(pendulum, name, batch, None, dtype).values()
+            with np.errstate(all="raise", under="ignore"):
+                pendulum.function(name, width=width)(*given)
+
+
+@dtypes
+def test_an_arm_gives_the_interpreters_bits(iiwa, states, dtype):
+    for name in ("inverse_dynamics", "forward_dynamics_derivatives"):
+        given = states(iiwa, name, 19, None, dtype)
+        found = outputs(iiwa.function(name)(*given.values()))
+        for x, y in zip(found, interpreted(iiwa, name, None, given, dtype), strict=True):
+            same_bits(x, y)
+
+
+@dtypes
+def test_routines_are_the_graph_that_they_inline_to(monkeypatch, pendulum, states, dtype):
+    """Large functions keep what is repeated as routines: here a small one does."""
+    name = "forward_dynamics_derivatives"
+    monkeypatch.setattr(compiler, "FLAT", 0)
+    program = dynamics_program(pendulum, name)
+    assert program.routines
+    key = f"routines of {name}"
+    shapes = {k: out.shape for k, out in program.outputs.items()}
+    made = Function(
+        name, program.inputs, shapes, lambda d: compile_program(lambda: program, key, d)
+    )
+    for batch in (1, 16, 21):
+        given = states(pendulum, name, batch, None, dtype)
+        wanted = reference.evaluate(inline(lowered(program, dtype)), given, dtype)
+        for x, y in zip(made(*given.values()), wanted.values(), strict=True):
+            same_bits(x, y)
+
+
+@dtypes
+@pytest.mark.parametrize("name", ["inverse_dynamics", "inverse_dynamics_derivatives"])
+def test_batches_of_every_size_and_lanes_in_every_place(pendulum, states, name, dtype):
+    f = pendulum.function(name)
+    given = states(pendulum, name, 80, None, dtype).values()
+    whole = outputs(f(*given))
+    for batch in range(1, 41):
+        for start in (0, 1, 7, 40 - batch // 2):
+            part = outputs(f(*[x[start : start + batch] for x in given]))
+            for x, y in zip(part, whole, strict=True):
+                same_bits(x, y[start : start + batch])
+    for x, y in zip(outputs(f(*[x[5] for x in given])), whole, strict=True):
+        same_bits(x, y[5])
+
+
+def outputs(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 64, 1000])
+def test_any_number_of_threads(pendulum, states, threads):
+    f = pendulum.function("inverse_dynamics_derivatives")
+    for batch in ((1,), (2,), (41,), (3, 50), (50, 3), (1, 1, 2)):
+        given = states(pendulum, "inverse_dynamics_derivatives", batch).values()
+        for x, y in zip(f(*given, threads=threads), f(*given, threads=1), strict=True):
+            same_bits(x, y)
+
+
+def test_results_larger_than_the_cache(pendulum, states):
+    """They may be written past it, wherever they lie."""
+    name, batch = "inverse_dynamics_derivatives", 12_003
+    f = pendulum.function(name)
+    given = states(pendulum, name, batch).values()
+    whole = f(*given)
+    parts = [f(*[x[k : k + 500] for x in given]) for k in range(0, batch, 500)]
+    for k, x in enumerate(whole):
+        same_bits(x, np.concatenate([part[k] for part in parts]))
+    for shift in (1, 3):
+        out = tuple(np.empty(batch * 64 + shift)[shift:].reshape(batch, 8, 8) for _ in range(2))
+        f(*given, out=out)
+        for x, y in zip(out, whole, strict=True):
+            same_bits(x, y)
+    for x, y in zip(f(*given, threads=2), whole, strict=True):
+        same_bits(x, y)
+
+
+# Arrays
+
+
+def variants(x):
+    """The same numbers in other places of memory."""
+    yield "a copy with gaps", np.repeat(x, 2, axis=0)[::2]
+    yield "gaps between entries", np.repeat(x, 3, axis=-1)[..., ::3]
+    yield "backwards", x[::-1].copy()[::-1]
+    yield "entries backwards", x[..., ::-1].copy()[..., ::-1]
+    yield "column-major", np.asfortranarray(x)
+    yield "transposed", np.ascontiguousarray(np.swapaxes(x, 0, -1)).swapaxes(0, -1)
+    odd = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    odd[...] = x
+    yield "unaligned", odd
+    swapped = x.astype(x.dtype.newbyteorder())
+    yield "byte-swapped", swapped
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    yield "read-only", frozen
+
+
+@dtypes
+@pytest.mark.parametrize("batch", [1, 5, 33])
+def test_arrays_wherever_they_lie(pendulum, states, dtype, batch):
+    name = "forward_dynamics_derivatives_from"
+    given = list(states(pendulum, name, batch, None, dtype).values())
+    f = pendulum.function(name)
+    wanted = f(*given)
+    for others in zip(*map(variants, given), strict=True):
+        before = [x.copy() for _, x in others]
+        for x, y in zip(f(*[x for _, x in others]), wanted, strict=True):
+            same_bits(x, y)
+        for (_, x), y in zip(others, before, strict=True):
+            np.testing.assert_array_equal(x, y)
+    for made in zip(*(variants(np.zeros_like(x)) for x in wanted), strict=True):
+        (kind, _), arrays = made[0], tuple(x for _, x in made)
+        if kind in ("read-only", "byte-swapped"):
+            continue
+        f(*given, out=arrays)
+        for x, y in zip(arrays, wanted, strict=True):
+            same_bits(x, y)
+
+
+def test_batches_broadcast(pendulum, states):
+    q, v, a = states(pendulum, "inverse_dynamics", (4, 5)).values()
+    f = pendulum.inverse_dynamics
+    whole = f(np.broadcast_to(q[:, :1], q.shape), np.broadcast_to(v[0], v.shape), a)
+    same_bits(f(q[:, :1], v[0], a), whole)
+    same_bits(f(q[:, :1], v[0], a, threads=3), whole)
+    same_bits(f(q[0, 0], v[0, 0], a)[1], f(q[0, 0], v[0, 0], a[1]))
+    stuck = np.broadcast_to(q[0, 0], (6, pendulum.nq))  # stride 0
+    same_bits(f(stuck, v[0, 0], a[0, 0]), np.stack([f(q[0, 0], v[0, 0], a[0, 0])] * 6))
+    assert f(q[0, 0], v[0, 0], a[0, 0]).shape == (pendulum.nv,)
+
+
+@pytest.mark.parametrize("batch", [(0,), (0, 3), (3, 0), (2, 0, 4)])
+def test_empty_batches(pendulum, states, batch):
+    given = states(pendulum, "inverse_dynamics_derivatives", batch).values()
+    for threads in (None, 1, 4):
+        for x in pendulum.function("inverse_dynamics_derivatives")(*given, threads=threads):
+            assert x.shape == (*batch, pendulum.nv, pendulum.nv)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_out_may_be_an_input(pendulum, states, threads):
+    for shift in (0, 1, 3):
+        q, v, a = states(pendulum, "inverse_dynamics", 43).values()
+        n = 40
+        wanted = pendulum.inverse_dynamics(q[:n], v[:n], a[:n])
+        out = a[shift : shift + n]
+        result = pendulum.inverse_dynamics(q[:n], v[:n], a[:n], out=out, threads=threads)
+        assert result is out
+        same_bits(out, wanted)
+
+
+def test_integers_lists_and_halves(pendulum):
+    nq, nv = pendulum.nq, pendulum.nv
+    q, v, a = [0, 0, 0, 0, 0, 0, 1, 0, 0], list(range(nv)), (1,) * nv
+    wanted = pendulum.inverse_dynamics(*(np.array(x, float) for x in (q, v, a)))
+    same_bits(pendulum.inverse_dynamics(q, v, a), wanted)
+    kinds = (np.array(q, np.int8), np.array(v, np.uint64), np.array(a, bool))
+    same_bits(pendulum.inverse_dynamics(*kinds), wanted)
+    same_bits(pendulum.inverse_dynamics(*(np.array(x, np.float16) for x in (q, v, a))), wanted)
+    single = pendulum.inverse_dynamics(np.array(q, np.float32), v, a)
+    assert single.dtype == np.float32
+    assert pendulum.inverse_dynamics([q, q], v, a).shape == (2, nv)
+    assert pendulum.mass_matrix(np.ones((2, nq), np.float32)).dtype == np.float32
+
+
+# Wrong calls
+
+
+class Torchlike:
+    def __dlpack__(self):
+        raise AssertionError("never asked")
+
+
+def wrong_calls():
+    q, v = np.zeros(9), np.zeros(8)
+    q[6] = 1
+    single = v.astype(np.float32)
+    yield "q has shape", ValueError, (v, v, v), {}
+    yield "the size of v", ValueError, (v, v, v), {}
+    yield "v has shape", ValueError, (q, q, v), {}
+    yield "a has shape", ValueError, (q, v, np.zeros(3)), {}
+    yield "a has shape", ValueError, (q, v, 1.0), {}
+    yield (
+        "leading dimensions do not broadcast",
+        ValueError,
+        (q, np.zeros((3, 8)), np.zeros((2, 8))),
+        {},
+    )
+    yield "f_ext has shape", ValueError, (q, v, v, np.zeros((2, 6))), {}
+    yield "float32 is not promoted", TypeError, (q, single, v), {}
+    yield "complex128", TypeError, (q, v, v + 0j), {}
+    yield "dtype object", TypeError, (q, v, np.array([None] * 8)), {}
+    yield "dtype <U", TypeError, (q, v, ["x"] * 8), {}
+    yield "float128|longdouble", TypeError, (q, v, v.astype(np.longdouble)), {}
+    yield "not an array of numbers", ValueError, (q, v, [[1], [1, 2]]), {}
+    yield r"a is a test_backend.Torchlike.*np.asarray\(a\)", TypeError, (q, v, Torchlike()), {}
+    yield "dtype object", TypeError, (q, v, None), {}
+    for threads in (0, -1, 1.5, "2"):
+        yield f"threads is {threads!r}", ValueError, (q, v, v), {"threads": threads}
+    yield "out for tau is list", TypeError, (q, v, v), {"out": [[0.0] * 8]}
+    yield "out for tau has dtype float32", TypeError, (q, v, v), {"out": single}
+    yield r"out for tau has shape \(9,\)", ValueError, (q, v, v), {"out": q.copy()}
+    yield r"out for tau has shape \(2, 8\)", ValueError, (q, v, v), {"out": np.zeros((2, 8))}
+    yield "out has 2 arrays, wanted 1", ValueError, (q, v, v), {"out": (v, v)}
+    frozen = np.zeros(8)
+    frozen.flags.writeable = False
+    yield "out for tau is read-only", ValueError, (q, v, v), {"out": frozen}
+    yield "f_ext_frame is 'local'", ValueError, (q, v, v), {"f_ext_frame": "local"}
+
+
+@pytest.mark.parametrize(("message", "error", "args", "options"), [*wrong_calls()])
+def test_wrong_calls_are_explained(pendulum, message, error, args, options):
+    with pytest.raises(error, match=message):
+        pendulum.inverse_dynamics(*args, **options)
+
+
+def test_derivatives_want_tau_or_a_and_minv(pendulum, states):
+    q, v, tau = states(pendulum, "forward_dynamics", 2).values()
+    minv = pendulum.mass_matrix_inverse(q)
+    f = pendulum.forward_dynamics_derivatives
+    for options in ({}, {"a": v}, {"minv": minv}):
+        with pytest.raises(TypeError, match="wanted tau, or a and minv"):
+            f(q, v, **options)
+    with pytest.raises(TypeError, match="wanted tau, or a and minv"):
+        f(q, v, tau, a=v, minv=minv)
+    out = tuple(np.empty((2, 8, 8)) for _ in range(3))
+    wanted = f(q, v, a=v, minv=minv)
+    found = f(q, v, a=v, minv=minv, out=out)
+    for x, y, z in zip(found, wanted, out, strict=True):
+        assert x is z
+        same_bits(x, y)
+    same_bits(found.da_dtau, minv)
+
+
+def test_unknown_functions_and_widths(pendulum):
+    with pytest.raises(ValueError, match="no function 'dynamics'"):
+        pendulum.function("dynamics")
+    with pytest.raises(fl.CompileError, match="width is 3"):
+        pendulum.function("mass_matrix", width=3)(np.zeros(9))
+    with pytest.raises(TypeError, match="got 1 arrays, wanted 3: q, v, a"):
+        pendulum.function("inverse_dynamics")(np.zeros(9))
+
+
+# Threads and processes
+
+
+def test_many_threads_at_once(states):
+    """None of what is called has been compiled before."""
+    model = fl.load("double_pendulum", root="planar")
+    name, start = "inverse_dynamics_derivatives", threading.Barrier(12)
+    given = states(model, name, 200).values()
+
+    def call(k):
+        start.wait()
+        part = [x[k:] for x in given]
+        return [model.function(name)(*part, threads=1 + k % 3) for _ in range(20)][-1]
+
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(call, range(12)))
+    whole = model.function(name)(*given)
+    for k, parts in enumerate(found):
+        for x, y in zip(parts, whole, strict=True):
+            same_bits(x, y[k:])
+
+
+def python(code, **environment):
+    """Runs a program of its own; a variable that is None is taken away."""
+    env = {**os.environ, **environment}
+    env = {key: value for key, value in env.items() if value is not None}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process, seconds=120):
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == 0, err
+    return out
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_use_after_a_fork():
+    code = """
+    import multiprocessing, os
+    import numpy as np
+    import featherlane as fl
+
+    model = fl.load("double_pendulum")
+    q = model.random_configuration(1000, seed=0)
+    wanted = model.mass_matrix(q, threads=4)  # the workers run now
+
+    def call(k):
+        return np.array_equal(model.mass_matrix(q, threads=4), wanted)
+
+    child = os.fork()
+    if not child:
+        new = model.forward_dynamics(q, q, q, threads=2)
+        os._exit(0 if call(0) and new.shape == q.shape else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert all(pool.map(call, range(9)))
+    assert call(0)
+    """
+    finished(python(code))
+
+
+def test_models_travel(pendulum, iiwa, states):
+    for model in (pendulum, iiwa):
+        model.inverse_dynamics(*states(model, "inverse_dynamics", 1).values())
+        for other in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+            assert other == model
+            assert hash(other) == hash(model)
+            assert type(other) is fl.Model
+            assert str(other) == str(model)
+            given = states(model, "inverse_dynamics", 5).values()
+            same_bits(other.inverse_dynamics(*given), model.inverse_dynamics(*given))
+    assert pendulum != iiwa
+    assert len({pendulum, iiwa, deepcopy(iiwa)}) == 2
+    assert fl.load("iiwa14", gravity=(0, 0, 0)) != iiwa
+    with pytest.raises(FrozenInstanceError):
+        iiwa.gravity = (0, 0, 0)
+
+
+# The cache
+
+
+def code_of(n):
+    """A function that no other test compiles."""
+    made = fl.compile(lambda x: [x[0] * float(n) + x[1]], {"x": 2})
+    return made(np.array([2.0, 3.0]))[0]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    path = tmp_path / "cache"
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(path))
+    return path
+
+
+def entries(folder):
+    return sorted(folder.glob("*.code"))
+
+
+def test_the_cache_is_used(folder, monkeypatch):
+    assert code_of(100) == 203
+    (entry,) = entries(folder)
+    assert folder.stat().st_mode & 0o077 == 0
+    assert list(folder.iterdir()) == [entry]
+    monkeypatch.setattr(compiler, "lowered", lambda *args: pytest.fail("compiled again"))
+    assert code_of(100) == 203
+
+
+def damages():
+    yield "empty", lambda code: b""
+    yield "truncated", lambda code: code[:-1]
+    yield "the head alone", lambda code: code[:90]
+    yield "one bit", lambda code: code[:-100] + bytes([code[-100] ^ 1]) + code[-99:]
+    yield "another digest", lambda code: code.replace(code[20:30], b"0" * 10, 1)
+    yield "another format", lambda code: b"featherlane code 0" + code[18:]
+    yield "longer", lambda code: code + b"\0"
+    yield "not text", lambda code: bytes(range(256)) * 9
+
+
+@pytest.mark.parametrize(("what", "damage"), [*damages()])
+def test_a_damaged_entry_is_compiled_again(folder, what, damage):
+    assert code_of(101) == 205
+    (entry,) = entries(folder)
+    whole = entry.read_bytes()
+    entry.write_bytes(damage(whole))
+    assert code_of(101) == 205
+    assert entry.read_bytes()[:19] == whole[:19]
+    assert cache._read(entry) is not None
+
+
+def counted(folder, key="key"):
+    made = []
+
+    def make():
+        made.append(1)
+        return b"code"
+
+    assert cache.fetch(key, make) == b"code"
+    return len(made)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
+class TestForeignEntries:
+    def test_of_another_owner(self, folder, monkeypatch):
+        assert [counted(folder), counted(folder)] == [1, 0]
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        assert counted(folder) == 1
+
+    @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+    def test_that_others_may_write(self, folder, mode):
+        assert counted(folder) == 1
+        entries(folder)[0].chmod(mode)
+        assert counted(folder) == 1
+        assert counted(folder) == 0  # it was written anew
+
+    @pytest.mark.parametrize("mode", [0o777, 0o730])
+    def test_in_a_folder_that_others_may_write(self, folder, mode):
+        folder.mkdir()
+        folder.chmod(mode)
+        assert [counted(folder), counted(folder)] == [1, 1]
+        assert not list(folder.iterdir())
+
+    def test_that_is_a_link_to_such_a_file(self, folder, tmp_path):
+        assert counted(folder) == 1
+        (entry,) = entries(folder)
+        away = tmp_path / "away"
+        entry.rename(away)
+        away.chmod(0o666)
+        entry.symlink_to(away)
+        assert counted(folder) == 1
+
+
+def test_a_folder_that_cannot_be_written(folder, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    assert [counted(folder), counted(folder)] == [1, 1]
+    assert code_of(102) == 207
+
+
+def test_a_file_in_the_place_of_the_folder(folder):
+    folder.write_text("in the way")
+    assert [counted(folder), counted(folder)] == [1, 1]
+
+
+def test_a_disk_that_is_full(folder, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert counted(folder) == 1
+    assert not list(folder.iterdir())
+
+
+def test_no_home(monkeypatch):
+    def none():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("FEATHERLANE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", none)
+    assert cache.folder() is None
+    assert cache.fetch("key", lambda: b"code") == b"code"
+
+
+def test_the_cache_can_be_turned_off(monkeypatch):
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
+    assert cache.folder() is None
+    assert code_of(103) == 209
+
+
+def test_a_home_that_cannot_be(tmp_path):
+    code = "import featherlane as fl; print(fl.load('double_pendulum').mass_matrix([0, 0]).shape)"
+    nowhere = str(tmp_path / "file" / "home")
+    (tmp_path / "file").write_text("")
+    process = python(code, FEATHERLANE_CACHE=None, XDG_CACHE_HOME=None, HOME=nowhere)
+    assert finished(process) == "(2, 2)\n"
+
+
+def test_processes_that_race(folder):
+    code = """
+    import numpy as np
+    import featherlane as fl
+    model = fl.load("double_pendulum")
+    print(model.inverse_dynamics_derivatives(*np.ones((3, 2))).dtau_dq.tobytes().hex())
+    """
+    answers = {finished(p) for p in [python(code) for _ in range(4)]}
+    assert len(answers) == 1
+    (entry,) = folder.iterdir()
+    assert cache._read(entry) is not None
+
+
+def test_the_oldest_entries_go_first(folder, monkeypatch):
+    monkeypatch.setattr(cache, "MOST_BYTES", 250)  # two entries
+    for k in range(3):
+        counted(folder, f"key {k}")
+        for entry in entries(folder):
+            os.utime(entry, (k - 10, entry.stat().st_mtime - 10))
+    assert [counted(folder, f"key {k}") for k in (2, 1)] == [0, 0]
+    assert counted(folder, "key 0") == 1

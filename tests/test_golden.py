@@ -1,0 +1,41 @@
+"""Golden numbers: operation counts of the bundled robots. `python tests/test_golden.py` writes
+them anew, which takes a line in the change log."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import featherlane as fl
+
+FILE = Path(__file__).with_name("golden.json")
+GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
+ROBOTS = [(name, "fixed") for name in fl.bundled()] + [("iiwa14", "free"), ("hyq", "free")]
+LIMITS = {  # what issue 2 allows: inverse dynamics, its derivatives, those of forward dynamics
+    "iiwa14": (800, 6100, 8550),
+    "hyq": (1360, 8900, 11000),
+    "atlas": (4700, 30300, 49100),
+}
+
+
+def counts(name, root):
+    model = fl.load(name, root=root)
+    return {function: model.graph(function).cost().operations for function in fl.FUNCTIONS}
+
+
+@pytest.mark.parametrize(("name", "root"), ROBOTS)
+def test_operations_are_as_many_as_they_were(name, root):
+    assert counts(name, root) == GOLDEN[f"{name} {root}"]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_operations_are_no_more_than_they_may_be(name):
+    golden = GOLDEN[f"{name} fixed"]
+    functions = ("inverse_dynamics", "inverse_dynamics_derivatives", "forward_dynamics_derivatives")
+    for function, limit in zip(functions, LIMITS[name], strict=True):
+        assert golden[function] <= limit
+
+
+if __name__ == "__main__":
+    table = {f"{name} {root}": counts(name, root) for name, root in ROBOTS}
+    FILE.write_text(json.dumps(table, indent=1) + "\n")

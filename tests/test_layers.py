@@ -1,0 +1,100 @@
+"""The arrows of the package: which module may import which. Both halves are written down here."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import featherlane
+
+ROOT = Path(featherlane.__file__).parent
+
+# The robot half computes with any scalar; the compiler half knows only graphs.
+ROBOT = {
+    "errors": "",
+    "scalar": "",
+    "spatial": "scalar",
+    "joints": "scalar spatial",
+    "model": "joints spatial",
+    "card": "model",
+    "loaders": "errors joints model spatial",
+    "algorithms": "model scalar spatial",
+}
+COMPILER = {
+    "graph": "errors",
+    "analysis": "errors graph",
+    "backends": "analysis errors graph",
+}
+BOTH = ROBOT.keys() | COMPILER.keys() | {"cache"}
+TOGETHER = {
+    "compiler": BOTH,
+    "cache": "",
+    "function": {"backends", "compiler", "errors", "graph"},
+    "dynamics": BOTH | {"compiler", "function"},
+    "conventions": "joints model",
+    "trees": "dynamics errors joints loaders model spatial",
+    "peers": "conventions dynamics errors loaders model",
+    "check": "compiler conventions dynamics errors loaders peers",
+}
+OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see everything
+LATE = {("model", "card"), ("graph", "analysis")}  # inside a function, for a user's convenience
+
+
+def part(module):
+    """The name in the tables of a dotted module: its first part below the package."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(path):
+    """(imported part, whether it is inside a function) for every import of our own."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports are absolute"
+            whole = node.module == "featherlane"
+            names = [f"{node.module}.{a.name}" for a in node.names] if whole else [node.module]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "featherlane":
+                yield part(name), id(node) not in top
+
+
+def modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        relative = path.relative_to(ROOT)
+        yield pytest.param(path, relative.parts[0].removesuffix(".py"), id=str(relative))
+
+
+def allowed(name):
+    table = {**ROBOT, **COMPILER, **TOGETHER}
+    assert name in table, f"{name} has no place in the layers yet: add it to this test's tables"
+    wanted = table[name]
+    return {*(wanted.split() if isinstance(wanted, str) else wanted), name}
+
+
+@pytest.mark.parametrize(("path", "name"), list(modules()))
+def test_imports_follow_the_arrows(path, name):
+    if name in OUTSIDE:
+        return
+    for target, late in imports(path):
+        if not (late and (name, target) in LATE):
+            assert target in allowed(name), f"{name} may not import {target}"
+
+
+def test_the_halves_do_not_know_each_other():
+    for mine, other in ((ROBOT, COMPILER), (COMPILER, ROBOT)):
+        for name, targets in mine.items():
+            assert set(targets.split()) <= set(mine) | {"errors"}, name
+            assert not set(targets.split()) & (set(other) - {"errors"})
+
+
+def test_a_forbidden_import_is_seen(tmp_path):
+    path = tmp_path / "rnea.py"
+    path.write_text("from featherlane.graph.trace import trace\nfrom featherlane import compiler\n")
+    seen = {target for target, _ in imports(path)}
+    assert seen == {"graph", "compiler"}
+    assert not seen & allowed("algorithms")

@@ -1,0 +1,36 @@
+"""The README does what it says: its example prints what it shows, its links lead somewhere."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from documents import ROOT, blocks, run
+
+README = ROOT / "README.md"
+
+
+def test_the_example_prints_what_is_shown():
+    run(README)
+
+
+def test_there_is_an_example_of_about_ten_lines():
+    code = next(code for _, code, expected in blocks(README) if expected is not None)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tour.md", "docs/conventions.md"])
+def test_links_to_files_lead_somewhere(name):
+    path = ROOT / name
+    for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        if "://" not in link:
+            assert (path.parent / link).exists(), link
+
+
+def test_the_main_job_is_a_command():
+    commands = re.findall(r"\.venv/bin/featherlane (.*)", README.read_text(encoding="utf-8"))
+    assert commands[0] == "bench iiwa14"
+    asked = [sys.executable, "-m", "featherlane", *commands[0].split(), "--batch", "16"]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "FAIL" not in done.stdout

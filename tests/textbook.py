@@ -1,0 +1,195 @@
+"""Rigid-body dynamics once more, the plain way, as an oracle: 6 x 6 matrices on the bodies of the
+file, nothing turned, regrouped or folded. Featherstone 2008: Plücker transforms of section 2.8,
+the recursive Newton-Euler algorithm of table 5.1, in body coordinates, [angular; linear].
+
+All functions take q (..., nq), v (..., nv) and broadcast over what is in front.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from featherlane.model import WORLD
+from featherlane.trees import random_tree
+
+
+def tree(types, parents=None, seed=0):
+    """A random robot whose joint i is of types[i]; a chain, unless parents are given."""
+    parents = range(-1, len(types) - 1) if parents is None else parents
+    base = random_tree(len(types), 1, seed=seed)
+    joints = tuple(
+        dataclasses.replace(joint, type=kind, parent=parent)
+        for joint, kind, parent in zip(base.joints, types, parents, strict=True)
+    )
+    return dataclasses.replace(base, joints=joints)
+
+
+def skew(x):
+    x1, x2, x3 = np.moveaxis(np.asarray(x), -1, 0)
+    zero = np.zeros_like(x1)
+    rows = [[zero, -x3, x2], [x3, zero, -x1], [-x2, x1, zero]]
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
+def turn(axis, angle):
+    """Rodrigues' formula: coordinates of the turned frame to those of the fixed one."""
+    K = skew(axis)
+    s, c = np.sin(angle)[..., None, None], np.cos(angle)[..., None, None]
+    return np.eye(3) + s * K + (1 - c) * (K @ K)
+
+
+def quaternion_matrix(quaternion):
+    x, y, z, w = np.moveaxis(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True), -1, 0)
+    u = skew(np.stack([x, y, z], -1))
+    return np.eye(3) + 2 * w[..., None, None] * u + 2 * (u @ u)
+
+
+def plane(model, i):
+    """x, y and the normal of a planar joint, as columns."""
+    return np.array(model.turns[i].rows, float).T
+
+
+def joint_pose(model, i, q):
+    """R, p of body i in the frame of its parent, at the robot's q."""
+    joint, kind, k = model.joints[i], model.types[i], model.first_q[i]
+    q, axis = q[..., k : k + kind.nq], np.array(joint.axis)
+    none, still = np.broadcast_to(np.eye(3), (*q.shape[:-1], 3, 3)), np.zeros((*q.shape[:-1], 3))
+    if kind.name == "revolute":
+        R, p = turn(axis, q[..., 0]), still
+    elif kind.name == "prismatic":
+        R, p = none, q * axis
+    elif kind.name == "planar":
+        R, p = turn(axis, q[..., 2]), q[..., :2] @ plane(model, i)[:, :2].T
+    else:
+        R, p = quaternion_matrix(q[..., 3:]), q[..., :3]
+    R0, p0 = np.array(joint.placement.R), np.array(joint.placement.p)
+    return R0 @ R, p0 + p @ R0.T
+
+
+def motion_subspace(model, i):
+    """S, 6 x nv of the joint, in the frame of body i."""
+    axis, kind = np.array(model.joints[i].axis), model.types[i].name
+    zero = np.zeros(3)
+    if kind == "revolute":
+        return np.concatenate([axis, zero])[:, None]
+    if kind == "prismatic":
+        return np.concatenate([zero, axis])[:, None]
+    if kind == "planar":
+        x, y, n = plane(model, i).T
+        return np.array([[*zero, *x], [*zero, *y], [*n, *zero]]).T
+    return np.roll(np.eye(6), 3, axis=0)
+
+
+def motion_transform(R, p):
+    """iXp: the child's coordinates of a motion from the parent's."""
+    E = np.swapaxes(R, -1, -2)
+    X = np.zeros((*E.shape[:-2], 6, 6))
+    X[..., :3, :3] = X[..., 3:, 3:] = E
+    X[..., 3:, :3] = -E @ skew(p)
+    return X
+
+
+def crm(v):
+    X = np.zeros((*v.shape[:-1], 6, 6))
+    X[..., :3, :3] = X[..., 3:, 3:] = skew(v[..., :3])
+    X[..., 3:, :3] = skew(v[..., 3:])
+    return X
+
+
+def crf(v):
+    return -np.swapaxes(crm(v), -1, -2)
+
+
+def spatial_inertia(body):
+    c, m = skew(np.array(body.com)), body.mass
+    return np.block([[np.array(body.inertia) + m * c @ c.T, m * c], [m * c.T, m * np.eye(3)]])
+
+
+def times(A, x):
+    return np.einsum("...ij,...j->...i", A, x)
+
+
+def velocities(model, q, v):
+    """The spatial velocity of each body in its own frame, [angular; linear]."""
+    result = {WORLD: np.zeros(6)}
+    for i in range(model.nbodies):
+        X = motion_transform(*joint_pose(model, i, q))
+        own = times(motion_subspace(model, i), v[..., list(model.dofs[i])])
+        result[i] = times(X, result[model.parent[i]]) + own
+    return [result[i] for i in range(model.nbodies)]
+
+
+def poses(model, q):
+    """R, p of each body in the world."""
+    result = {}
+    for i in range(model.nbodies):
+        R, p = joint_pose(model, i, q)
+        if (parent := model.parent[i]) != WORLD:
+            R_up, p_up = result[parent]
+            R, p = R_up @ R, p_up + times(R_up, p)
+        result[i] = R, p
+    return [result[i] for i in range(model.nbodies)]
+
+
+def rnea(model, q, v, a, f_ext=None, gravity=True):
+    """tau (..., nv). f_ext (..., nbodies, 6) is [force; moment] in body frames."""
+    g = np.array(model.gravity) if gravity else np.zeros(3)
+    acceleration = {WORLD: np.concatenate([np.zeros(3), -g])}
+    velocity, X, f = velocities(model, q, v), {}, {}
+    for i in range(model.nbodies):
+        X[i] = motion_transform(*joint_pose(model, i, q))
+        S, dofs = motion_subspace(model, i), list(model.dofs[i])
+        I = spatial_inertia(model.bodies[i])
+        vJ, aJ = times(S, v[..., dofs]), times(S, a[..., dofs])
+        acceleration[i] = times(X[i], acceleration[model.parent[i]]) + aJ
+        acceleration[i] = acceleration[i] + times(crm(velocity[i]), vJ)
+        f[i] = times(I, acceleration[i]) + times(crf(velocity[i]), times(I, velocity[i]))
+        if f_ext is not None:
+            f[i] = f[i] - np.roll(f_ext[..., i, :], 3, -1)
+    lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], a.shape[:-1])
+    tau = np.zeros((*lead, model.nv))
+    for i in reversed(range(model.nbodies)):
+        tau[..., list(model.dofs[i])] = times(motion_subspace(model, i).T, f[i])
+        if (parent := model.parent[i]) != WORLD:
+            f[parent] = f[parent] + times(np.swapaxes(X[i], -1, -2), f[i])
+    return tau
+
+
+def mass_matrix(model, q):
+    unit = np.eye(model.nv)
+    return rnea(model, np.asarray(q)[..., None, :], 0 * unit, unit, gravity=False)
+
+
+def energy(model, q, v):
+    """Kinetic and potential, J."""
+    kinetic = potential = 0.0
+    for body, (R, p), velocity in zip(
+        model.bodies, poses(model, q), velocities(model, q, v), strict=True
+    ):
+        momentum = times(spatial_inertia(body), velocity)
+        kinetic = kinetic + 0.5 * np.sum(velocity * momentum, -1)
+        com = p + times(R, np.array(body.com))
+        potential = potential - body.mass * com @ np.array(model.gravity)
+    return kinetic + potential
+
+
+def tangent(model, q):
+    """G (..., nq, nv): dq/dt = G v, for unit quaternions; also d integrate(q, v)/dv at v = 0."""
+    G = np.zeros((*q.shape[:-1], model.nq, model.nv))
+    for i, kind in enumerate(model.types):
+        k, dofs = model.first_q[i], model.dofs[i]
+        if kind.name == "planar":
+            angle = q[..., k + 2]
+            c, s = np.cos(angle), np.sin(angle)
+            turned = np.moveaxis(np.array([[c, -s], [s, c]]), (0, 1), (-2, -1))
+            G[..., k : k + 2, dofs[0] : dofs[0] + 2] = turned
+            G[..., k + 2, dofs[2]] = 1
+        elif kind.name == "free":
+            quaternion = q[..., k + 3 : k + 7]
+            u, w = quaternion[..., :3], quaternion[..., 3:, None]
+            G[..., k : k + 3, dofs[0] : dofs[0] + 3] = quaternion_matrix(quaternion)
+            G[..., k + 3 : k + 6, dofs[3] : dofs[3] + 3] = (w * np.eye(3) + skew(u)) / 2
+            G[..., k + 6, dofs[3] : dofs[3] + 3] = -u / 2
+        else:
+            G[..., k, dofs[0]] = 1
+    return G
