@@ -87,6 +87,8 @@ def symbols() -> dict[str, int]:
         "array_new": _array_new(),
         "vectorcall": address(python.PyObject_Vectorcall),
         "decref": address(python.Py_DecRef),
+        "scratch_new": address(python.PyMem_RawMalloc),
+        "scratch_free": address(python.PyMem_RawFree),
     }
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from featherlane.backends.llvm import Lanes, vector_at
 from featherlane.backends.tiles import tail, tile_name
 
+ON_STACK = 1 << 19  # bytes of scratch; threads have a megabyte of stack at least
 STREAM = 4 << 20  # bytes of a result above which its stores bypass the caches
 
 
@@ -80,6 +81,8 @@ done:
   %x = load {t.scalar}, ptr %from, align {align}
   store {t.scalar} %x, ptr %entry_at, align {align}"""
     return f"""
+declare ptr @scratch_new(i64)
+declare void @scratch_free(ptr)
 define internal void @offsets(ptr %to, i64 %step, i64 %last) noinline {{
 entry:
   br label %each
@@ -220,11 +223,23 @@ def _transfer(t: Lanes, move: Move, lanes: str) -> list[str]:
     ]
 
 
+def _scratch(t: Lanes, name: str, size: int) -> list[str]:
+    """`size` vectors: on the stack, or for a robot of very many joints on the heap."""
+    if size * t.bytes <= ON_STACK:
+        return [f"%{name} = alloca [{max(size, 1)} x {t.vector}], align 64"]
+    return [
+        f"%{name}.raw = call ptr @scratch_new(i64 {size * t.bytes + 64})",
+        f"%{name}.at = ptrtoint ptr %{name}.raw to i64",
+        f"%{name}.up = add i64 %{name}.at, 63",
+        f"%{name}.line = and i64 %{name}.up, -64",
+        f"%{name} = inttoptr i64 %{name}.line to ptr",
+    ]
+
+
 def loop(t: Lanes, moves: Sequence[Move], size_in: int, size_out: int) -> list[str]:
     lines = ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {", "entry:"]
     lines += ["%n = load i64, ptr %dims, align 8"]
-    lines += [f"%in = alloca [{max(size_in, 1)} x {t.vector}], align 64"]
-    lines += [f"%out = alloca [{max(size_out, 1)} x {t.vector}], align 64"]
+    lines += _scratch(t, "in", size_in) + _scratch(t, "out", size_out)
     for move in moves:
         lines += _prologue(t, move)
     lines += ["%any = icmp sgt i64 %n, 0", "br i1 %any, label %begin, label %end", "begin:"]
@@ -257,10 +272,11 @@ def loop(t: Lanes, moves: Sequence[Move], size_in: int, size_out: int) -> list[s
         "%more = icmp slt i64 %b1, %n",
         "br i1 %more, label %block, label %end",
         "end:",
-        "ret void",
-        "}",
     ]
-    return lines
+    for name, size in (("in", size_in), ("out", size_out)):
+        if size * t.bytes > ON_STACK:
+            lines.append(f"call void @scratch_free(ptr %{name}.raw)")
+    return [*lines, "ret void", "}"]
 
 
 def tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:
