@@ -112,3 +112,11 @@ def test_a_used_model_is_still_copied_and_pickled(model):
         assert other == model
         assert hash(other) == hash(model)
         assert np.array_equal(other.mass_matrix(np.zeros(2)), model.mass_matrix(np.zeros(2)))
+
+
+@pytest.mark.parametrize("dtypes", [[np.float64], [np.float32, np.float64]])
+def test_its_methods_are_pickled_as_those_of_the_model(model, dtypes):
+    for dtype in dtypes:
+        model.mass_matrix(np.zeros(2, dtype))
+    other = pickle.loads(pickle.dumps(model.mass_matrix))
+    assert np.array_equal(other(np.zeros(2)), model.mass_matrix(np.zeros(2)))

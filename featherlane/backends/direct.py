@@ -217,6 +217,22 @@ def text(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], dtyp
     return "\n".join([*constants, *declared, *head, *t.lines, "ret ptr %passed", "}", ""])
 
 
+class _Self(tuple):
+    """What @call finds as its self; a pickle of the callable becomes the method of the same name of
+    the object that its Python twin belongs to.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        owner = self[0].__self__
+        return owner.__reduce__() if isinstance(owner, _Self) else (_itself, (owner,))
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
 class _MethodDef(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -241,4 +257,5 @@ def callable_at(
         ctypes.py_object,
         [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p],
     )
-    return make(ctypes.addressof(definition), (pass_on, collect, alive, definition), None)
+    self = _Self((pass_on, collect, alive, definition))
+    return make(ctypes.addressof(definition), self, None)
