@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import FrozenInstanceError
@@ -153,15 +154,21 @@ def test_dynamics_are_the_same_in_every_width(pendulum, states, name, frame, dty
 
 
 @dtypes
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
-def test_ordinary_states_raise_no_floating_point_flag(pendulum, states, dtype, width):
-    if (dtype, width) == (np.float32, 2):
-        pytest.xfail("LLVM makes 4 lanes of 2, and divides the zeros of the lanes added")
-    for name in ("inverse_dynamics", "forward_dynamics"):
-        for batch in (1, 5, 16):
-            given = states(pendulum, name, batch, None, dtype).values()
-            with np.errstate(all="raise", under="ignore"):
-                pendulum.function(name, width=width)(*given)
+@widths
+def test_what_is_not_a_number_stays_in_its_state(pendulum, states, dtype, width):
+    """And neither it nor the lanes that a small batch leaves over raise a warning."""
+    f = pendulum.function("forward_dynamics", width=width)
+    q, v, tau = states(pendulum, "forward_dynamics", 21, None, dtype).values()
+    wanted = f(q, v, tau)
+    q[5], v[11, 0], tau[12] = np.nan, np.inf, np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = f(q, v, tau)
+        for batch in (1, 3):
+            same_bits(f(q[:batch], v[:batch], tau[:batch]), wanted[:batch])
+    spoilt = np.isin(np.arange(21), (5, 11, 12))
+    assert np.isnan(found[spoilt]).any(axis=1).all()
+    same_bits(found[~spoilt], wanted[~spoilt])
 
 
 @dtypes

@@ -467,6 +467,22 @@ def test_right_angles_that_a_file_rounds_are_still_rotations(kind, off):
     close(run(algorithms.rnea, model, q, v, a), textbook.rnea(model, q, v, a), tolerance)
 
 
+def test_two_rounded_right_angles_are_still_a_rotation():
+    """rpy="3.14159 0 3.14159": the product of both errors, 7e-12, is no noise."""
+    R = textbook.turn(np.array([0, 0, 1.0]), np.array(3.14159))
+    R = R @ textbook.turn(np.array([1.0, 0, 0]), np.array(3.14159))
+    joints = tuple(
+        replace(joint, placement=Placement.of(R, (0.1, 0, 0)), axis=(0.0, 0.0, 1.0))
+        for joint in chain(3, 1).joints
+    )
+    model = replace(chain(3, 1), joints=joints)
+    for X in model.X_tree:
+        rows = np.array(X.E.rows, float)
+        assert_allclose(rows @ rows.T, np.eye(3), atol=2e-15)
+    q, v, a, _ = sample(model)
+    close(run(algorithms.rnea, model, q, v, a), textbook.rnea(model, q, v, a), 1e-13)
+
+
 def test_gravity_of_any_direction():
     model = replace(SMALL[0], gravity=(1.0, -2.0, 3.0))
     q, v, a, _ = sample(model)
