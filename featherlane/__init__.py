@@ -15,6 +15,8 @@ from featherlane.function import compile_function as compile
 from featherlane.graph.graph import Graph
 from featherlane.graph.trace import select, trace
 from featherlane.loaders import bundled
+from featherlane.scalar import cos, sin, sqrt
+from featherlane.trees import chain, random_tree
 
 __all__ = [
     "FUNCTIONS",
@@ -26,9 +28,14 @@ __all__ = [
     "Model",
     "ModelError",
     "bundled",
+    "chain",
     "compile",
+    "cos",
     "load",
+    "random_tree",
     "select",
+    "sin",
+    "sqrt",
     "trace",
 ]
 __version__ = "0.1.0"

@@ -13,12 +13,14 @@ import hashlib
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-MAGIC = b"featherlane code 1\n"
+MAGIC = b"featherlane code 2"
+OFF = ("off", "none", "0", "")
 MOST_BYTES = 1 << 30  # of all entries; the least recently used go first
 
 
@@ -26,7 +28,7 @@ def folder() -> Path | None:
     """Where compiled code is kept, or None."""
     chosen = os.environ.get("FEATHERLANE_CACHE")
     if chosen:
-        return None if chosen == "off" else Path(chosen)
+        return None if chosen.strip().lower() in OFF else Path(chosen).expanduser()
     try:
         if sys.platform == "win32":
             base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
@@ -61,18 +63,19 @@ def _ours(path: Path) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
+def _digest(path: Path, code: bytes) -> bytes:
+    """An entry answers for its name, the hash of its key: code of another key is not taken."""
+    return hashlib.sha256(path.stem.encode() + b"\n" + code).hexdigest().encode()
+
+
 def _read(path: Path) -> bytes | None:
     try:
         if not (_ours(path) and _ours(path.parent)):
             return None
-        head, digest, code = path.read_bytes().split(b"\n", 2)
+        magic, digest, code = path.read_bytes().split(b"\n", 2)
     except (OSError, ValueError):
         return None
-    whole = (
-        head + b"\n" == MAGIC
-        and digest.decode(errors="replace") == hashlib.sha256(code).hexdigest()
-    )
-    return code if whole else None
+    return code if magic == MAGIC and digest == _digest(path, code) else None
 
 
 def _write(path: Path, code: bytes) -> None:
@@ -81,10 +84,13 @@ def _write(path: Path, code: bytes) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _ours(path.parent):
+            warnings.warn(
+                f"{path.parent} can be written by others: no code is kept there", stacklevel=2
+            )
             return
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + hashlib.sha256(code).hexdigest().encode() + b"\n" + code)
+            file.write(b"\n".join([MAGIC, _digest(path, code), code]))
         os.replace(temporary, path)
         _prune(path.parent)
     except OSError:

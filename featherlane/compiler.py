@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -139,7 +140,7 @@ def _traceable(
     return run
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _cheapest(model: Model, name: str, wrenches: str | None) -> tuple[Graph, Algorithm]:
     def traced(algorithm: Algorithm) -> Graph:
         run = _traceable(model, name, wrenches, algorithm)
@@ -192,7 +193,8 @@ def lowered(program: Program, dtype: Any) -> Program:
     return program.map(lower)
 
 
-class Kernel(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Kernel:
     """Machine code of one program in one dtype."""
 
     code: machine.Code

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
+import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from featherlane.compiler import (
     input_shapes,
     shapes,
 )
-from featherlane.function import Function
+from featherlane.function import Function, common_dtype
 from featherlane.graph.graph import Graph
 
 
@@ -47,8 +48,16 @@ COLLECT = {
     "inverse_dynamics_derivatives": InverseDynamicsDerivatives,
     "forward_dynamics_derivatives": ForwardDynamicsDerivatives,
 }
-_kernels: dict[tuple[Any, ...], Kernel] = {}  # shared by equal models
-_kernels_lock = threading.Lock()
+_kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
+"""Shared by equal models, for as long as one of them lives."""
+
+
+def _text_signature(method: Any) -> str:
+    """The signature in the form that CPython reads from the documentation of built-in methods."""
+    told = inspect.signature(method)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
+    bare = inspect.Signature(plain)
+    return str(bare).replace("(self", "($self", 1)
 
 
 class Model(model.Model):
@@ -91,12 +100,12 @@ class Model(model.Model):
 
         def kernel(dtype: np.dtype) -> Kernel:
             key = self.fingerprint, name, f_ext, dtype, width
-            with _kernels_lock:
-                if key not in _kernels:
-                    text = f"{self.fingerprint} {name} {f_ext}"
-                    program = lambda: dynamics_program(self, name, f_ext)
-                    _kernels[key] = compile_program(program, text, dtype, width)
-                return _kernels[key]
+            made = _kernels.get(key)
+            if made is None:  # two threads may both come here, and make the same
+                text = f"{self.fingerprint} {name} {f_ext}"
+                program = lambda: dynamics_program(self, name, f_ext)
+                made = _kernels[key] = compile_program(program, text, dtype, width)
+            return made
 
         outputs = shapes(self, FUNCTIONS[name].outputs)
         return Function(
@@ -138,23 +147,27 @@ class Model(model.Model):
     ) -> Any:
         if frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {frame!r}: wanted 'body' or 'world'")
-        if f_ext is None:
-            function = self.function(name)
-            result = function(*arrays, out=out, threads=threads)
-            self._shorten(name, function)
-            return result
-        return self.function(name, frame)(*arrays, f_ext, out=out, threads=threads)
-
-    def _shorten(self, name: str, function: Function) -> None:
-        """From now on single states go straight to the machine code: this instance's method is that
-        code.
-        """
+        variant = None if f_ext is None else frame
+        given = arrays if f_ext is None else (*arrays, f_ext)
+        function = self.function(name, variant)
+        if out is not None or threads is not None:
+            return function(*given, out=out, threads=threads)
         known = self.__dict__.setdefault("_direct", {})
-        if known.get(name) != len(function.compiled):
-            known[name] = len(function.compiled)
-            method = getattr(type(self), name, None)
-            if method is not None:
-                self.__dict__[name] = function.direct(method.__get__(self), method.__doc__ or "")
+        count, call = known.get((name, variant), (0, function))
+        result = call(*given)
+        if count != len(function.compiled):
+            known[name, variant] = len(function.compiled), function.direct(function.__call__)
+            self._shorten(name, variant, function)
+        return result
+
+    def _shorten(self, name: str, variant: str | None, function: Function) -> None:
+        """From now on single states go straight to the machine code: this instance's method is that
+        code, unless a subclass has a method of its own.
+        """
+        method = getattr(type(self), name, None)
+        if variant is None and method is not None and method is getattr(Model, name):
+            doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
+            self.__dict__[name] = function.direct(method.__get__(self), doc)
 
     def inverse_dynamics(
         self,
@@ -250,15 +263,16 @@ class Model(model.Model):
             raise TypeError(
                 f"forward_dynamics_derivatives got {given or 'neither'}: wanted tau, or a and minv"
             )
-        first = None if out is None else tuple(out[:2])
         name = "forward_dynamics_derivatives_from"
-        da_dq, da_dv = self._call(name, (q, v, a, minv), f_ext, f_ext_frame, first, threads)
-        da_dtau = np.asarray(minv, da_dq.dtype)
+        first = None
         if out is not None:
-            out[2][...] = da_dtau
-            da_dtau = out[2]
-        elif da_dtau.shape != da_dq.shape:
-            da_dtau = np.array(np.broadcast_to(da_dtau, da_dq.shape))
+            function = self.function(name, None if f_ext is None else f_ext_frame)
+            lead, dtype = function.batch_of(q, v, a, minv, *([] if f_ext is None else [f_ext]))
+            checked = self.function("forward_dynamics_derivatives").results(out, lead, dtype)
+            first, minv = checked[:2], np.array(minv, dtype)  # which may be one of the results
+        da_dq, da_dv = self._call(name, (q, v, a, minv), f_ext, f_ext_frame, first, threads)
+        da_dtau = np.empty_like(da_dq) if out is None else out[2]
+        da_dtau[...] = minv
         return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)
 
     # The space of configurations
@@ -272,9 +286,8 @@ class Model(model.Model):
                 raise ValueError(
                     f"{name} has shape {array.shape}, wanted (..., {sizes[name]}): {hint}"
                 )
-        single = all(array.dtype == np.float32 for array in arrays)
+        dtype = common_dtype(dict(zip(["q", *others], [q, *others.values()], strict=True)))
         lead = np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
-        dtype = np.float32 if single else np.float64
         return tuple(
             np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays
         )

@@ -64,6 +64,8 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: masks have no meaning here, fill it first")
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
@@ -138,7 +140,6 @@ class Function:
         self._kernel, self._collect, self._explain = kernel, collect, explain
         self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, tuple[np.ufunc, Kernel, object]] = {}
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         def show(shapes: Shapes) -> str:
@@ -149,18 +150,16 @@ class Function:
     def ufunc(self, dtype: Any) -> np.ufunc:
         """The generalised ufunc of one dtype: compiled now if it is not yet."""
         dtype = np.dtype(dtype)
-        if dtype not in self._compiled:
-            with self._lock:
-                if dtype not in self._compiled:
-                    kernel = self._kernel(dtype)
-                    made, alive = gufunc(
-                        self.name,
-                        kernel.code.address,
-                        dtype,
-                        [*self.inputs.values()],
-                        [*self.outputs.values()],
-                    )
-                    self._compiled[dtype] = made, kernel, alive
+        if dtype not in self._compiled:  # two threads may both come here: the first wins
+            kernel = self._kernel(dtype)
+            made, alive = gufunc(
+                self.name,
+                kernel.code.address,
+                dtype,
+                [*self.inputs.values()],
+                [*self.outputs.values()],
+            )
+            self._compiled.setdefault(dtype, (made, kernel, alive))
         return self._compiled[dtype][0]
 
     @property
@@ -190,7 +189,7 @@ class Function:
         dtype = common_dtype(named)
         given = [np.asarray(_as_array(name, value), dtype) for name, value in named.items()]
         lead = self._batch_shape(given)
-        results = self._results(out, lead, dtype)
+        results = None if out is None else self.results(out, lead, dtype)
         count = self._threads(threads, lead)
         ufunc = self.ufunc(dtype)
         made = results or tuple(
@@ -204,6 +203,12 @@ class Function:
         if len(made) == 1:
             return made[0]
         return (self._collect or _together)(*made)
+
+    def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
+        """The leading dimensions and the dtype of what a call with these arrays returns."""
+        named = dict(zip(self.inputs, arrays, strict=True))
+        given = [_as_array(name, value) for name, value in named.items()]
+        return self._batch_shape(given), common_dtype(named)
 
     def _batch_shape(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
         leads = []
@@ -224,11 +229,8 @@ class Function:
             )
             raise ValueError(f"the leading dimensions do not broadcast: {told}") from None
 
-    def _results(
-        self, out: Any, lead: tuple[int, ...], dtype: np.dtype
-    ) -> tuple[np.ndarray, ...] | None:
-        if out is None:
-            return None
+    def results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...]:
+        """The caller's arrays for the results, checked."""
         given = tuple(out) if isinstance(out, tuple | list) else (out,)
         if len(given) != len(self.outputs):
             raise ValueError(
@@ -246,6 +248,11 @@ class Function:
                 )
             if not array.flags.writeable:
                 raise ValueError(f"out for {name} is read-only")
+        for i, array in enumerate(given):
+            if any(np.may_share_memory(array, other) for other in given[:i]):
+                raise ValueError(
+                    "out names the same memory twice: each result needs an array of its own"
+                )
         return given
 
     def _threads(self, asked: int | None, lead: tuple[int, ...]) -> int:

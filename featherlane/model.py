@@ -35,10 +35,18 @@ def _quiet(x: Any) -> np.ndarray:
 
 
 def _unit_rows(R: Any) -> np.ndarray:
-    """The same for rows of length 1: what stands alone in its row is 1 or -1."""
-    R = _quiet(R)
-    alone = np.count_nonzero(R, axis=-1, keepdims=True) == 1
-    return np.where(alone, np.sign(R), R)
+    """The same for the rows of a rotation, or one of them: what stands alone in its row is 1 or -1.
+
+    Of two rounded angles a small entry may be a true product: only a rotation is a result.
+    """
+    R = np.array(R, float)
+    for noise in (ANGLE_NOISE, RELATIVE_NOISE):
+        Q = np.where(np.abs(R) < noise, 0.0, R)
+        Q = np.where(np.count_nonzero(Q, axis=-1, keepdims=True) == 1, np.sign(Q), Q)
+        rows = np.atleast_2d(Q)
+        if np.abs(rows @ rows.T - np.eye(len(rows))).max() < RELATIVE_NOISE:
+            return Q
+    return R
 
 
 class Placement(NamedTuple):

@@ -658,3 +658,39 @@ def test_the_oldest_entries_go_first(folder, monkeypatch):
             os.utime(entry, (k - 10, entry.stat().st_mtime - 10))
     assert [counted(folder, f"key {k}") for k in (2, 1)] == [0, 0]
     assert counted(folder, "key 0") == 1
+
+
+def test_code_of_another_key_is_not_taken(folder, monkeypatch):
+    """Two entries whose files were exchanged: each is compiled again."""
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(folder))
+    assert cache.fetch("one", lambda: b"1") == b"1"
+    (first,) = folder.glob("*.code")
+    assert cache.fetch("two", lambda: b"2") == b"2"
+    (second,) = set(folder.glob("*.code")) - {first}
+    text = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(text)
+    assert cache.fetch("one", lambda: b"again") == b"again"
+    assert cache.fetch("two", lambda: b"again") == b"again"
+
+
+def test_results_in_the_same_memory_are_refused(pendulum):
+    q, v = pendulum.neutral(), np.zeros(pendulum.nv)
+    A = np.empty((8, 8))
+    with pytest.raises(ValueError, match="twice"):
+        pendulum.inverse_dynamics_derivatives(q, v, v, out=(A, A))
+
+
+def test_known_accelerations_with_out(pendulum):
+    q, v, a = pendulum.neutral(), np.zeros(8), np.ones(8)
+    minv = pendulum.mass_matrix_inverse(q)
+    free = pendulum.forward_dynamics_derivatives(q, v, a=a, minv=minv)
+    out = (minv.copy(), np.empty((8, 8)), np.empty((8, 8)))
+    got = pendulum.forward_dynamics_derivatives(q, v, a=a, minv=out[0], out=out)
+    assert all(x is y for x, y in zip(got, out, strict=True))
+    assert all(np.array_equal(x, y) for x, y in zip(got, free, strict=True))
+    with pytest.raises(ValueError, match="2 arrays"):
+        pendulum.forward_dynamics_derivatives(q, v, a=a, minv=minv, out=out[:2])
+    wrong = (*out[:2], np.empty((8, 8), np.int32))
+    with pytest.raises(TypeError, match="int32"):
+        pendulum.forward_dynamics_derivatives(q, v, a=a, minv=minv, out=wrong)

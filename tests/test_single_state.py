@@ -1,7 +1,9 @@
 """The callable that takes single states without NumPy's ufunc machinery."""
 
 import copy
+import dataclasses
 import gc
+import inspect
 import pickle
 import sys
 
@@ -120,3 +122,40 @@ def test_its_methods_are_pickled_as_those_of_the_model(model, dtypes):
         model.mass_matrix(np.zeros(2, dtype))
     other = pickle.loads(pickle.dumps(model.mass_matrix))
     assert np.array_equal(other(np.zeros(2)), model.mass_matrix(np.zeros(2)))
+
+
+def test_a_subclass_keeps_its_own_method(model):
+    class Doubled(fl.Model):
+        def mass_matrix(self, q, **options):
+            return 2 * super().mass_matrix(q, **options)
+
+    fields = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
+    doubled = Doubled(**fields)
+    expected = 2 * model.mass_matrix(np.zeros(2))
+    for _ in range(3):
+        assert np.array_equal(doubled.mass_matrix(np.zeros(2)), expected)
+
+
+def test_its_signature_can_be_read(model):
+    before = list(inspect.signature(model.inverse_dynamics).parameters)
+    model.inverse_dynamics(*np.zeros((3, 2)))
+    assert list(inspect.signature(model.inverse_dynamics).parameters) == before
+    assert "Featherstone" in model.inverse_dynamics.__doc__
+
+
+def test_external_forces_and_known_accelerations(model):
+    """These go through Python, with the bits of the batched call."""
+    q, v, a = np.random.default_rng(1).normal(size=(3, 2))
+    f_ext = np.random.default_rng(2).normal(size=(2, 6))
+    minv = model.mass_matrix_inverse(q)
+    for frame in ("body", "world"):
+        for _ in range(2):
+            one = model.inverse_dynamics(q, v, a, f_ext, f_ext_frame=frame)
+            many = model.inverse_dynamics(q[None], v, a, f_ext, f_ext_frame=frame)
+            assert np.array_equal(one, many[0])
+    for _ in range(2):
+        one = model.forward_dynamics_derivatives(q, v, a=a, minv=minv)
+        many = model.forward_dynamics_derivatives(q[None], v, a=a, minv=minv)
+        assert all(np.array_equal(x, y[0]) for x, y in zip(one, many, strict=True))
+        assert one.da_dtau is not minv
+        assert np.array_equal(one.da_dtau, minv)

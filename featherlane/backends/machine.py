@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import llvmlite.binding as llvm
 import numpy as np
 
@@ -47,17 +49,16 @@ class Code:
     """Machine code in memory, for as long as this object lives."""
 
     _jit: llvm.LLJIT | None = None
-    _count = 0
+    _names = count()
 
     def __init__(self, image: bytes) -> None:
         if Code._jit is None:
             target_machine()  # initialises LLVM
             Code._jit = llvm.create_lljit_compiler()
-        Code._count += 1
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name, place in direct.symbols().items():
             builder = builder.import_symbol(name, place)
         builder = builder.export_symbol("loop").export_symbol("call")
-        self._library = builder.link(Code._jit, f"featherlane{Code._count}")
+        self._library = builder.link(Code._jit, f"featherlane{next(Code._names)}")
         self.address: int = self._library["loop"]
         self.call_address: int = self._library["call"]

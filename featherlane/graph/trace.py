@@ -39,8 +39,9 @@ class Node:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "the value of a traced scalar is not known while tracing: a graph has no branches, "
-            "use featherlane.select(a < b, x, y) instead of if, min or max"
+            "the value of a traced scalar is not known while tracing: use featherlane.sin, cos and "
+            "sqrt instead of those of math, and as a graph has no branches, "
+            "featherlane.select(a < b, x, y) instead of if, min or max"
         )
 
     __float__ = __int__ = __index__ = __bool__
@@ -81,14 +82,18 @@ class Node:
     def __rtruediv__(self, other: Any) -> Node:
         return Node(self.graph, self.graph.div(self._lift(other), self.k))
 
-    def __pow__(self, exponent: int) -> Node:
-        if not isinstance(exponent, int) or exponent < 0:
+    def __pow__(self, exponent: float) -> Node:
+        if exponent == 0.5:
+            return self.sqrt()
+        if not isinstance(exponent, int):
             raise TypeError(
-                f"a traced scalar was raised to {exponent!r}: wanted a whole number, 0 or more"
+                f"a traced scalar was raised to {exponent!r}: wanted a whole number or 0.5"
             )
+        if exponent < 0:
+            return 1.0 / self**-exponent
         power = Node(self.graph, self.graph.constant(1.0))
-        for _ in range(exponent):
-            power = power * self
+        for bit in bin(exponent)[2:]:
+            power = power * power * self if bit == "1" else power * power
         return power
 
     def __lt__(self, other: Any) -> Node:
