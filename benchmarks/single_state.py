@@ -51,6 +51,7 @@ def run(robot: Robot, rounds: int, seconds: float) -> list[Result]:
     results = []
     for name in FUNCTIONS:
         given = [x[0].copy() for x in states.inputs(model, name, "float64")]
+        method(model, name)(*given)  # compiles
         ours = method(model, name)
         calls = {"peer": peer.call(name), "ours": lambda f=ours, g=given: f(*g)}
         times: dict[str, list[float]] = {who: [] for who in calls}
