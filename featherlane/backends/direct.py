@@ -38,6 +38,7 @@ def available() -> bool:
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     sample = np.arange(6.0).reshape(2, 3)
+    pair = _Self((sample, None))
 
     def word(offset: int, base: int = id(sample), kind: Any = ctypes.c_ssize_t) -> int:
         return kind.from_address(base + offset).value
@@ -50,7 +51,7 @@ def available() -> bool:
         and [word(8 * k, word(_STRIDES)) for k in range(2)] == [24, 8]
         and word(_DTYPE) == id(np.dtype(np.float64))
         and bool(word(_FLAGS, kind=ctypes.c_int) & _ALIGNED_FLAG)
-        and word(_TUPLE_ITEMS, id((sample, None))) is not None
+        and word(_TUPLE_ITEMS, id(pair)) == id(sample)
         and _makes_arrays()
     )
 
