@@ -30,7 +30,8 @@ import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
 from featherlane.check import Report, check, random_states, text_of
-from featherlane.compiler import FUNCTIONS, dynamics_program, input_shapes, lowered
+from featherlane.functions import FUNCTIONS, Variant
+from featherlane.compiler import dynamics_program, input_shapes, lowered
 from featherlane.graph.routine import inline
 from featherlane.peers import Pinocchio
 

@@ -2,7 +2,6 @@
 once.
 """
 
-from featherlane.compiler import FUNCTIONS
 from featherlane.dynamics import (
     ForwardDynamicsDerivatives,
     InverseDynamicsDerivatives,
@@ -12,6 +11,7 @@ from featherlane.dynamics import (
 from featherlane.errors import CompileError, ModelError
 from featherlane.function import Function
 from featherlane.function import compile_function as compile
+from featherlane.functions import FUNCTIONS
 from featherlane.graph.graph import Graph
 from featherlane.graph.trace import select, trace
 from featherlane.loaders import bundled

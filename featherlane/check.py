@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.compiler import FUNCTIONS, WRENCH_FRAMES
+from featherlane.compiler import WRENCH_FRAMES
+from featherlane.functions import FUNCTIONS
 from featherlane.dynamics import Model, load
 from featherlane.loaders import bundled
 from featherlane.peers import PEERS, Blocks, States

@@ -1,8 +1,4 @@
-"""Where the two halves meet: algorithms are traced with models, and graphs become kernels.
-
-The dynamics functions are one table. A function may name several algorithms; the graph with the
-fewest operations is the one that is compiled.
-"""
+"""Where the two halves meet: algorithms are traced with models, and graphs become kernels."""
 
 from __future__ import annotations
 
@@ -11,14 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from featherlane import algorithms, cache
+from featherlane import cache
 from featherlane.algorithms.kinematics import Wrenches
 from featherlane.backends import cpu, machine
 from featherlane.errors import CompileError
+from featherlane.functions import FUNCTIONS, Algorithm, Variant, shapes
 from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
 from featherlane.graph.graph import Graph, simplify
@@ -27,90 +25,42 @@ from featherlane.graph.order import by_columns
 from featherlane.graph.routine import Program, Recorder, record
 from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
-from featherlane.model import WORLD, Model, on_repeat, on_stage
-from featherlane.spatial import NO_TURN, Rotation, Vector, matmul, spatial
+from featherlane.model import WORLD, Model
+from featherlane.spatial import NO_TURN, ZERO6, Rotation, Vector, matmul, spatial
+from featherlane.tree import BODY_PARAMETERS, PARAMETERS, Tree
+from featherlane.tree import tree as make_tree
+from featherlane.walk import on_repeat, on_stage
 
-Algorithm = Callable[..., tuple[Any, ...]]
 WRENCH_FRAMES = ("body", "world")
 FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
 
 
-class DynamicsFunction(NamedTuple):
-    """inputs: name -> size ("q", "v" or "vv"); algorithms take (model, *inputs, f_ext,
-    world_axes).
-    """
-
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    algorithms: tuple[Algorithm, ...]
-    takes_wrenches: bool = True
+def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
+    """The inputs of a variant in order: the function's own, f_ext, parameters."""
+    sizes = dict(FUNCTIONS[variant.name].inputs)
+    if variant.wrenches:
+        sizes["f_ext"] = ("bodies", 6)
+    return shapes(model, sizes | {name: PARAMETERS[name] for name in variant.parameters})
 
 
-def _one(algorithm: Callable[..., Any]) -> Algorithm:
-    return lambda model, *args, f_ext=None, world_axes=False: (
-        algorithm(model, *args) if f_ext is None else algorithm(model, *args, f_ext),
-    )
+def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
+    return shapes(model, FUNCTIONS[variant.name].outputs)
 
 
-QVA, QVT, STATE_MATRIX = (
-    {"q": "q", "v": "v", "a": "v"},
-    {"q": "q", "v": "v", "tau": "v"},
-    {"q": "q"},
-)
-FUNCTIONS = {
-    "inverse_dynamics": DynamicsFunction(QVA, {"tau": "v"}, (_one(algorithms.rnea),)),
-    "forward_dynamics": DynamicsFunction(
-        QVT, {"a": "v"}, (_one(algorithms.aba), _one(algorithms.factored_forward_dynamics))
-    ),
-    "mass_matrix": DynamicsFunction(
-        STATE_MATRIX, {"M": "vv"}, (_one(algorithms.mass_matrix),), False
-    ),
-    "mass_matrix_inverse": DynamicsFunction(
-        STATE_MATRIX,
-        {"Minv": "vv"},
-        (_one(algorithms.mass_matrix_inverse), _one(algorithms.factored_inverse)),
-        False,
-    ),
-    "inverse_dynamics_derivatives": DynamicsFunction(
-        QVA, {"dtau_dq": "vv", "dtau_dv": "vv"}, (algorithms.inverse_dynamics_derivatives,)
-    ),
-    "forward_dynamics_derivatives": DynamicsFunction(
-        QVT,
-        {"da_dq": "vv", "da_dv": "vv", "da_dtau": "vv"},
-        (algorithms.forward_dynamics_derivatives,),
-    ),
-    "forward_dynamics_derivatives_from": DynamicsFunction(
-        {**QVA, "minv": "vv"},
-        {"da_dq": "vv", "da_dv": "vv"},
-        (algorithms.forward_dynamics_derivatives_from,),
-    ),
-}
-
-
-def shapes(model: Model, sizes: dict[str, str]) -> dict[str, tuple[int, ...]]:
-    of = {"q": (model.nq,), "v": (model.nv,), "vv": (model.nv, model.nv)}
-    return {name: of[size] for name, size in sizes.items()}
-
-
-def input_shapes(model: Model, name: str, wrenches: str | None) -> dict[str, tuple[int, ...]]:
-    given = shapes(model, FUNCTIONS[name].inputs)
-    return {**given, "f_ext": (model.nbodies, 6)} if wrenches else given
-
-
-def _body_wrenches(model: Model, q: list, f_ext: list, frame: str) -> Wrenches:
+def _body_wrenches(tree: Tree, q: list, f_ext: list, frame: str) -> Wrenches:
     """[moment; force] in the turned body frames, from the user's [force; moment]."""
     E = {WORLD: NO_TURN}
-    for i in range(model.nbodies):
+    for i in range(tree.nbodies):
         if frame == "world":
-            X = model.joint_transform(i, q)
-            E[i] = Rotation(matmul(X.E.rows, E[model.parent[i]].rows))
+            X = tree.joint_transform(i, q)
+            E[i] = Rotation(matmul(X.E.rows, E[tree.parent[i]].rows))
         else:
-            E[i] = model.turns[i]
-    halves = [(Vector(wrench[:3]), Vector(wrench[3:])) for wrench in f_ext]
-    return [
-        spatial(E[i].to_child(moment), E[i].to_child(force))
-        for i, (force, moment) in enumerate(halves)
-    ]
+            E[i] = tree.turns[i]
+    wrenches = [ZERO6] * tree.nbodies
+    for i, wrench in zip(tree.carriers, f_ext, strict=True):
+        force, moment = Vector(wrench[:3]), Vector(wrench[3:])
+        wrenches[i] = spatial(E[i].to_child(moment), E[i].to_child(force))
+    return wrenches
 
 
 @contextmanager
@@ -125,52 +75,58 @@ def _following(stage: Callable[[Any], None], repeated: Any = None) -> Iterator[N
 
 
 def _traceable(
-    model: Model, name: str, wrenches: str | None, algorithm: Algorithm
+    model: Model, variant: Variant, algorithm: Algorithm, ride: bool
 ) -> Callable[..., dict[str, Any]]:
-    """A function of scalars by name, with the user's wrenches turned into the algorithms'."""
+    """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
+    names, outputs = tuple(input_shapes(model, variant)), FUNCTIONS[variant.name].outputs
 
     def run(*inputs: Any) -> dict[str, Any]:
+        given = dict(zip(names, inputs, strict=True))
+        parameters = {name: given.pop(name) for name in variant.parameters}
+        tree = make_tree(model, parameters, ride) if parameters else model.tree
         options: dict[str, Any] = {}
-        if wrenches:
-            *inputs, f_ext = inputs  # type: ignore[assignment]
-            options["f_ext"] = _body_wrenches(model, inputs[0], f_ext, wrenches)
-            options["world_axes"] = wrenches == "world"
-        return dict(zip(FUNCTIONS[name].outputs, algorithm(model, *inputs, **options), strict=True))
+        if variant.wrenches:
+            wrenches = _body_wrenches(tree, given["q"], given.pop("f_ext"), variant.wrenches)
+            options = {"f_ext": wrenches, "world_axes": variant.wrenches == "world"}
+        if variant.frame is not None:
+            options["frame"] = tree.point(model.frame(variant.frame))
+        if variant.reference is not None:
+            options["reference"] = variant.reference
+        return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
 
     return run
 
 
 @lru_cache(maxsize=8)
-def _cheapest(model: Model, name: str, wrenches: str | None) -> tuple[Graph, Algorithm]:
-    def traced(algorithm: Algorithm) -> Graph:
-        run = _traceable(model, name, wrenches, algorithm)
-        return simplify(
-            trace(run, input_shapes(model, name, wrenches), lambda g: _following(Recorder(g).enter))
-        )
-
-    graphs = [(traced(algorithm), algorithm) for algorithm in FUNCTIONS[name].algorithms]
-    return min(graphs, key=lambda pair: pair[0].cost().operations)
-
-
-def dynamics_graph(model: Model, name: str, wrenches: str | None = None) -> Graph:
-    """The graph of one of the dynamics functions (a key of FUNCTIONS) of a model, as an algorithm
-    gives it.
-
-    wrenches: None, or the frame of an input f_ext of shape (nbodies, 6): "body" or "world".
-    """
-    return _cheapest(model, name, wrenches)[0]
+def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict[str, Any]]]:
+    """The graph with the fewest operations, and the function whose trace it is."""
+    function, inputs = FUNCTIONS[variant.name], input_shapes(model, variant)
+    algorithms = function.algorithms
+    if model.tree.coupled and function.shared:
+        algorithms = function.shared
+    ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
+    traced = []
+    for algorithm, rides in product(algorithms, ride):
+        run = _traceable(model, variant, algorithm, rides)
+        graph = simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+        traced.append((graph, run))
+    return min(traced, key=lambda pair: pair[0].cost().operations)
 
 
-def dynamics_program(model: Model, name: str, wrenches: str | None = None) -> Program:
+def dynamics_graph(model: Model, variant: Variant) -> Graph:
+    """The graph of one form of a function of a model, as an algorithm gives it."""
+    return _cheapest(model, variant)[0]
+
+
+def dynamics_program(model: Model, variant: Variant) -> Program:
     """The same for a processor that runs out of room for code: large graphs keep what is repeated
     as routines.
     """
-    graph, algorithm = _cheapest(model, name, wrenches)
+    graph, run = _cheapest(model, variant)
     if graph.cost().operations <= FLAT:
         return Program(graph, [])
-    run = _traceable(model, name, wrenches, algorithm)
     following = lambda recorder: _following(recorder.enter, recorder.repeat)
-    return record(run, input_shapes(model, name, wrenches), following)
+    return record(run, input_shapes(model, variant), following)
 
 
 def graph_key(graph: Graph) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -12,17 +12,19 @@ import numpy as np
 
 from featherlane import loaders, model
 from featherlane.compiler import (
-    FUNCTIONS,
     WRENCH_FRAMES,
     Kernel,
     compile_program,
     dynamics_graph,
     dynamics_program,
     input_shapes,
-    shapes,
+    output_shapes,
 )
 from featherlane.function import Function, common_dtype
+from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.graph import Graph
+from featherlane.joints import JointType
+from featherlane.tree import PARAMETERS
 
 
 class InverseDynamicsDerivatives(NamedTuple):
@@ -48,6 +50,11 @@ COLLECT = {
     "inverse_dynamics_derivatives": InverseDynamicsDerivatives,
     "forward_dynamics_derivatives": ForwardDynamicsDerivatives,
 }
+REFERENCES = ("body", "world", "spatial")
+REFERENCE_HINT = (
+    "'body' (the frame's axes, at its origin), 'world' (the world's axes, at the frame's origin) "
+    "or 'spatial' (the world's axes, at the world's origin)"
+)
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Shared by equal models, for as long as one of them lives."""
 
@@ -75,50 +82,94 @@ class Model(model.Model):
     """
 
     def function(
-        self, name: str, f_ext: str | None = None, *, width: int | None = None
+        self,
+        name: str,
+        f_ext: str | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: str | None = None,
+        width: int | None = None,
     ) -> Function:
-        """One of the dynamics functions (a key of `featherlane.FUNCTIONS`) as a `Function` of plain
-        arrays.
+        """One of the functions (a key of `featherlane.FUNCTIONS`) as a `Function` of plain arrays.
 
-        f_ext: None, or the frame ("body" or "world") of an additional last input of shape (nbodies,
-        6). width: lanes of the vectors, by default the widest of the processor; results do not
-        depend on it.
+        f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
+        params: parameters that are further inputs behind it, see `parameters`. frame, reference:
+        for the functions of a frame. width: lanes of the vectors, by default the widest of the
+        processor; results do not depend on it.
         """
+        return self._function(Variant(name, f_ext, tuple(params), frame, reference), width)
+
+    def _function(self, variant: Variant, width: int | None = None) -> Function:
         cache = self.__dict__.setdefault("_functions", {})
-        key = name, f_ext, width
+        key = variant, width
         if key not in cache:
             cache[key] = self._make(*key)
         return cache[key]
 
-    def _make(self, name: str, f_ext: str | None, width: int | None) -> Function:
+    def _checked(self, variant: Variant) -> None:
+        name, wrenches, parameters, frame, reference = variant
         if name not in FUNCTIONS:
             raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(FUNCTIONS)}")
-        if f_ext not in (None, *WRENCH_FRAMES):
-            raise ValueError(f"f_ext_frame is {f_ext!r}: wanted 'body' or 'world'")
+        if wrenches not in (None, *WRENCH_FRAMES):
+            raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
+        for given in parameters:
+            if given not in PARAMETERS:
+                known = ", ".join(PARAMETERS)
+                raise ValueError(f"params has {given!r}: wanted some of {known}")
+        if "inertial" in parameters and set(parameters) & {"mass", "com", "inertia"}:
+            raise ValueError(
+                "params has 'inertial' besides 'mass', 'com' or 'inertia': it is all of these, "
+                "give one or the other"
+            )
+        takes = FUNCTIONS[name].takes
+        for what, value in (("f_ext", wrenches), ("frame", frame), ("reference", reference)):
+            if value is not None and what not in takes:
+                raise ValueError(f"{name} takes no {what}")
+        if "frame" in takes:
+            self.frame(frame)  # type: ignore[arg-type]
+        if "reference" in takes and reference not in REFERENCES:
+            raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
 
+    def _make(self, variant: Variant, width: int | None) -> Function:
+        self._checked(variant)
+
         def kernel(dtype: np.dtype) -> Kernel:
-            key = self.fingerprint, name, f_ext, dtype, width
+            place = self.frame(variant.frame)[1:] if variant.frame is not None else None
+            key = self.fingerprint, variant._replace(frame=None), place, dtype, width
             made = _kernels.get(key)
             if made is None:  # two threads may both come here, and make the same
-                text = f"{self.fingerprint} {name} {f_ext}"
-                program = lambda: dynamics_program(self, name, f_ext)
+                text = repr(key[:3])
+                program = lambda: dynamics_program(self, variant)
                 made = _kernels[key] = compile_program(program, text, dtype, width)
             return made
 
-        outputs = shapes(self, FUNCTIONS[name].outputs)
         return Function(
-            name, input_shapes(self, name, f_ext), outputs, kernel, COLLECT.get(name), self._explain
+            variant.name,
+            input_shapes(self, variant),
+            output_shapes(self, variant),
+            kernel,
+            COLLECT.get(variant.name),
+            self._explain,
         )
 
-    def graph(self, name: str, f_ext: str | None = None) -> Graph:
-        """The dataflow graph of a dynamics function, as the algorithm gives it: `graph.cost()`
-        counts it.
+    def graph(
+        self,
+        name: str,
+        f_ext: str | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: str | None = None,
+    ) -> Graph:
+        """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
+        Arguments as those of `function`.
         """
-        if name not in FUNCTIONS:
-            raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(FUNCTIONS)}")
-        return dynamics_graph(self, name, f_ext)
+        variant = Variant(name, f_ext, tuple(params), frame, reference)
+        self._checked(variant)
+        return dynamics_graph(self, variant)
 
     def _explain(self, name: str, shape: tuple[int, ...]) -> str:
         """The likely confusion behind a wrong shape."""
@@ -140,32 +191,41 @@ class Model(model.Model):
         self,
         name: str,
         arrays: tuple[Any, ...],
-        f_ext: Any,
-        frame: str,
-        out: Any,
-        threads: int | None,
+        f_ext: Any = None,
+        f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
+        *,
+        frame: str | None = None,
+        reference: str | None = None,
+        out: Any = None,
+        threads: int | None = None,
     ) -> Any:
-        if frame not in WRENCH_FRAMES:
-            raise ValueError(f"f_ext_frame is {frame!r}: wanted 'body' or 'world'")
-        variant = None if f_ext is None else frame
-        given = arrays if f_ext is None else (*arrays, f_ext)
-        function = self.function(name, variant)
+        if f_ext_frame not in WRENCH_FRAMES:
+            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        if params:
+            arrays = (*arrays, *params.values())
+        axes = None if f_ext is None else f_ext_frame
+        variant = Variant(name, axes, tuple(params or ()), frame, reference)
+        function = self._function(variant)
         if out is not None or threads is not None:
-            return function(*given, out=out, threads=threads)
+            return function(*arrays, out=out, threads=threads)
         known = self.__dict__.setdefault("_direct", {})
-        count, call = known.get((name, variant), (0, function))
-        result = call(*given)
+        count, call = known.get(variant, (0, function))
+        result = call(*arrays)
         if count != len(function.compiled):
-            known[name, variant] = len(function.compiled), function.direct(function.__call__)
-            self._shorten(name, variant, function)
+            known[variant] = len(function.compiled), function.direct(function.__call__)
+            self._shorten(variant, function)
         return result
 
-    def _shorten(self, name: str, variant: str | None, function: Function) -> None:
+    def _shorten(self, variant: Variant, function: Function) -> None:
         """From now on single states go straight to the machine code: this instance's method is that
         code, unless a subclass has a method of its own.
         """
+        name = variant.name
         method = getattr(type(self), name, None)
-        if variant is None and method is not None and method is getattr(Model, name):
+        if variant == Variant(name) and method is not None and method is getattr(Model, name):
             doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
             self.__dict__[name] = function.direct(method.__get__(self), doc)
 
@@ -177,13 +237,16 @@ class Model(model.Model):
         f_ext: Any = None,
         *,
         f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
         """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008,
         chapter 5.
         """
-        return self._call("inverse_dynamics", (q, v, a), f_ext, f_ext_frame, out, threads)
+        return self._call(
+            "inverse_dynamics", (q, v, a), f_ext, f_ext_frame, params, out=out, threads=threads
+        )
 
     def forward_dynamics(
         self,
@@ -193,27 +256,40 @@ class Model(model.Model):
         f_ext: Any = None,
         *,
         f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
         """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and
         7.
         """
-        return self._call("forward_dynamics", (q, v, tau), f_ext, f_ext_frame, out, threads)
+        return self._call(
+            "forward_dynamics", (q, v, tau), f_ext, f_ext_frame, params, out=out, threads=threads
+        )
 
     def mass_matrix(
-        self, q: Any, *, out: np.ndarray | None = None, threads: int | None = None
+        self,
+        q: Any,
+        *,
+        params: Mapping[str, Any] | None = None,
+        out: np.ndarray | None = None,
+        threads: int | None = None,
     ) -> np.ndarray:
         """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
-        return self._call("mass_matrix", (q,), None, "body", out, threads)
+        return self._call("mass_matrix", (q,), params=params, out=out, threads=threads)
 
     def mass_matrix_inverse(
-        self, q: Any, *, out: np.ndarray | None = None, threads: int | None = None
+        self,
+        q: Any,
+        *,
+        params: Mapping[str, Any] | None = None,
+        out: np.ndarray | None = None,
+        threads: int | None = None,
     ) -> np.ndarray:
         """M(q)^-1 (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2; Featherstone 2008,
         section 6.5.
         """
-        return self._call("mass_matrix_inverse", (q,), None, "body", out, threads)
+        return self._call("mass_matrix_inverse", (q,), params=params, out=out, threads=threads)
 
     def inverse_dynamics_derivatives(
         self,
@@ -223,6 +299,7 @@ class Model(model.Model):
         f_ext: Any = None,
         *,
         f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: int | None = None,
     ) -> InverseDynamicsDerivatives:
@@ -230,7 +307,13 @@ class Model(model.Model):
         2022.
         """
         return self._call(
-            "inverse_dynamics_derivatives", (q, v, a), f_ext, f_ext_frame, out, threads
+            "inverse_dynamics_derivatives",
+            (q, v, a),
+            f_ext,
+            f_ext_frame,
+            params,
+            out=out,
+            threads=threads,
         )
 
     def forward_dynamics_derivatives(
@@ -243,6 +326,7 @@ class Model(model.Model):
         a: Any = None,
         minv: Any = None,
         f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: int | None = None,
     ) -> ForwardDynamicsDerivatives:
@@ -254,7 +338,13 @@ class Model(model.Model):
         """
         if tau is not None and a is None and minv is None:
             return self._call(
-                "forward_dynamics_derivatives", (q, v, tau), f_ext, f_ext_frame, out, threads
+                "forward_dynamics_derivatives",
+                (q, v, tau),
+                f_ext,
+                f_ext_frame,
+                params,
+                out=out,
+                threads=threads,
             )
         if tau is not None or a is None or minv is None:
             given = ", ".join(
@@ -266,11 +356,15 @@ class Model(model.Model):
         name = "forward_dynamics_derivatives_from"
         first = None
         if out is not None:
-            function = self.function(name, None if f_ext is None else f_ext_frame)
-            lead, dtype = function.batch_of(q, v, a, minv, *([] if f_ext is None else [f_ext]))
+            axes, names = None if f_ext is None else f_ext_frame, tuple(params or ())
+            function = self.function(name, axes, params=names)
+            more = ([] if f_ext is None else [f_ext]) + list((params or {}).values())
+            lead, dtype = function.batch_of(q, v, a, minv, *more)
             checked = self.function("forward_dynamics_derivatives").results(out, lead, dtype)
             first, minv = checked[:2], np.array(minv, dtype)  # which may be one of the results
-        da_dq, da_dv = self._call(name, (q, v, a, minv), f_ext, f_ext_frame, first, threads)
+        da_dq, da_dv = self._call(
+            name, (q, v, a, minv), f_ext, f_ext_frame, params, out=first, threads=threads
+        )
         da_dtau = np.empty_like(da_dq) if out is None else out[2]
         da_dtau[...] = minv
         return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)
@@ -292,13 +386,17 @@ class Model(model.Model):
             np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays
         )
 
+    def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
+        """Type, first entry of q and of v of each joint that does not follow another."""
+        return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
+
     def integrate(self, q: Any, v: Any) -> np.ndarray:
         """The configuration (..., nq) after moving for one second with the constant velocity v
         (give v * dt).
         """
         q, v = self._parts(q, v=v)
         result = np.empty_like(q)
-        for kind, i, k in zip(self.types, self.first_q, self.first_v, strict=True):
+        for kind, i, k in self._own_coordinates():
             moved = kind.integrate(q[..., i : i + kind.nq], v[..., k : k + kind.nv])
             result[..., i : i + kind.nq] = moved
         return result
@@ -309,14 +407,14 @@ class Model(model.Model):
         """
         q0, q1 = self._parts(q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
-        for kind, i, k in zip(self.types, self.first_q, self.first_v, strict=True):
+        for kind, i, k in self._own_coordinates():
             at = slice(i, i + kind.nq)
             result[..., k : k + kind.nv] = kind.difference(q0[..., at], q1[..., at])
         return result
 
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1)."""
-        return np.array([x for kind in self.types for x in kind.neutral])
+        return np.array([x for kind, _, _ in self._own_coordinates() for x in kind.neutral])
 
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
@@ -327,7 +425,8 @@ class Model(model.Model):
         rng = np.random.default_rng(seed)
         lead = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
         q = np.empty((*lead, self.nq))
-        for joint, kind, i in zip(self.joints, self.types, self.first_q, strict=True):
+        for n in self.independent:
+            joint, kind, i = self.joints[n], self.types[n], self.first_q[n]
             reach = np.where(np.isin(np.arange(kind.nq), kind.angles), np.pi, 1.0)
             lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
             span = np.where(np.isfinite(upper - lower), upper - lower, np.inf)

@@ -1,16 +1,17 @@
 """The table of joint types.
 
-A type says how many coordinates it has (nq, nv), which spatial axes it moves along (`axes`, indices
-into [angular; linear] of the child frame, in the order of the user's v), how its frames transform,
-and how its coordinates are integrated and compared. Frames are turned at load time so that a single
-axis is z: the motion subspace S of every type is then a set of unit vectors, constant in the child
-frame. Reference: Featherstone 2008, section 4.4 and table 4.1.
+A type says how many coordinates it has (nq, nv), along which motion vectors it moves (`S`, constant
+in the child frame, in the order of the user's v), how its frames transform, and how its coordinates
+are integrated and compared. Frames are turned at load time so that a single axis is z: but for the
+pitch of a screw, S is then made of unit vectors. A universal joint, whose S is not constant, is a
+`chain` of two turns to the algorithms. Reference: Featherstone 2008, section 4.4 and table 4.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from featherlane.scalar import Scalar, cos, sin
 from featherlane.spatial import (
     NO_INERTIA,
     NO_TURN,
+    NOTHING,
     ZERO3,
     Inertia,
     Rotation,
@@ -25,35 +27,49 @@ from featherlane.spatial import (
     Symmetric,
     Transform,
     Vector,
+    unit,
 )
 
 Array = np.ndarray
 
 
+Rates = list[list[Scalar]]
+
+
+def _plain_rates(n: int) -> Callable[[Sequence[Scalar]], Rates]:
+    return lambda q: [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
+
+
 @dataclass(frozen=True)
 class JointType:
     name: str
-    nq: int
-    axes: tuple[int, ...]
+    S: tuple[Vector, ...]
     transform: Callable[[Sequence[Scalar]], Transform]  # XJ(q): child from the frame on the parent
-    integrate: Callable[
-        [Array, Array], Array
-    ]  # q after moving for one second with v, both (..., n)
-    difference: Callable[
-        [Array, Array], Array
-    ]  # the v that integrate needs to go from the first q to the second
-    neutral: tuple[float, ...]
     description: str
+    neutral: tuple[float, ...]
+    integrate: Callable[[Array, Array], Array]
+    """q after moving for one second with v, both (..., n)."""
+    difference: Callable[[Array, Array], Array]
+    """The v that `integrate` needs to go from the first q to the second."""
+    rates: Callable[[Sequence[Scalar]], Rates]
+    """N(q), nq x nv: dq/dt = N(q) v."""
+    axis: bool = True  # whether it has one, which is turned to z
+    angles: tuple[int, ...] = ()  # which of its q are angles in radians
+    quaternions: tuple[int, ...] = ()  # where in its q a quaternion begins
+    chain: tuple[JointType, ...] = ()
+    """The joints in series, one for each coordinate and axis, that it is to the algorithms."""
     ride: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
     """The part of a body's inertia that may as well sit on the parent, since the joint does not
     move it.
     """
-    angles: tuple[int, ...] = ()  # which of its q are angles in radians
-    quaternions: tuple[int, ...] = ()  # where in its q a quaternion begins
+
+    @property
+    def nq(self) -> int:
+        return len(self.neutral)
 
     @property
     def nv(self) -> int:
-        return len(self.axes)
+        return len(self.S)
 
 
 def _turn(angle: Scalar) -> RotationZ:
@@ -92,6 +108,11 @@ def _on_axis(inertia: Inertia) -> Inertia:
 def _second_moment(inertia: Inertia) -> Inertia:
     """A sliding body turns with its parent: its second moment counts there, its mass does not."""
     return Inertia(0.0, ZERO3, inertia.S)
+
+
+def _at_centre(inertia: Inertia) -> Inertia:
+    """Mass in the centre of a turn in any direction stays where it is on the parent."""
+    return Inertia(inertia.m, ZERO3, NOTHING)
 
 
 def _axial_moment(inertia: Inertia) -> Inertia:
@@ -161,32 +182,53 @@ def _unit_quaternion(q: Array) -> Array:
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
-def _free_integrate(q: Array, v: Array) -> Array:
-    position, orientation = q[..., :3], _unit_quaternion(q[..., 3:])
-    vo, w = v[..., :3], v[..., 3:]
+def _spherical_integrate(q: Array, w: Array) -> Array:
     x2 = np.sum(w * w, -1, keepdims=True)
-    step = vo + _versine(x2) * np.cross(w, vo) + _cubic(x2) * np.cross(w, np.cross(w, vo))
     turn = np.concatenate([_sinc(x2 / 4) / 2 * w, np.cos(np.sqrt(x2) / 2)], -1)
-    turned = _unit_quaternion(quaternion_product(orientation, turn))
-    return np.concatenate([position + quaternion_turn(orientation, step), turned], -1)
+    return _unit_quaternion(quaternion_product(_unit_quaternion(q), turn))
 
 
-def _free_difference(q0: Array, q1: Array) -> Array:
-    o0, o1 = _unit_quaternion(q0[..., 3:]), _unit_quaternion(q1[..., 3:])
-    inverse = o0 * np.array([-1, -1, -1, 1], o0.dtype)
-    step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
-    relative = quaternion_product(inverse, o1)
+def _spherical_difference(q0: Array, q1: Array) -> Array:
+    """The shortest way: the turn is at most pi."""
+    inverse = _unit_quaternion(q0) * np.array([-1, -1, -1, 1], q0.dtype)
+    relative = quaternion_product(inverse, _unit_quaternion(q1))
     relative = np.where(relative[..., 3:] < 0, -relative, relative)
     sine = np.linalg.norm(relative[..., :3], axis=-1, keepdims=True)
     angle = 2 * np.arctan2(sine, relative[..., 3:])
-    w = relative[..., :3] * (2 / _sinc(angle * angle / 4))
-    x2 = angle * angle
+    return relative[..., :3] * (2 / _sinc(angle * angle / 4))
+
+
+def _spherical_rates(q: Sequence[Scalar]) -> Rates:
+    """dq/dt = q (w, 0) / 2, the quaternion product."""
+    x, y, z, w = (0.5 * entry for entry in q)
+    return [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
+
+
+def _free_integrate(q: Array, v: Array) -> Array:
+    vo, w = v[..., :3], v[..., 3:]
+    x2 = np.sum(w * w, -1, keepdims=True)
+    step = vo + _versine(x2) * np.cross(w, vo) + _cubic(x2) * np.cross(w, np.cross(w, vo))
+    moved = q[..., :3] + quaternion_turn(_unit_quaternion(q[..., 3:]), step)
+    return np.concatenate([moved, _spherical_integrate(q[..., 3:], w)], -1)
+
+
+def _free_difference(q0: Array, q1: Array) -> Array:
+    inverse = _unit_quaternion(q0[..., 3:]) * np.array([-1, -1, -1, 1], q0.dtype)
+    step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
+    w = _spherical_difference(q0[..., 3:], q1[..., 3:])
+    x2 = np.sum(w * w, -1, keepdims=True)
     sinc, versine = _sinc(x2), _versine(x2)
     # (1 - (x/2) cot(x/2)) / x^2, the third coefficient of the logarithm's linear part
     k = (1 - sinc / (2 * versine)) / np.where(x2 > 1e-3, x2, 1.0)
     k = np.where(x2 > 1e-3, k, 1 / 12 + x2 / 720 + x2 * x2 / 30240)
     vo = step - 0.5 * np.cross(w, step) + k * np.cross(w, np.cross(w, step))
     return np.concatenate([vo, w], -1)
+
+
+def _free_rates(q: Sequence[Scalar]) -> Rates:
+    E = quaternion_rotation(*q[3:]).rows
+    linear = [[E[j][i] for j in range(3)] + [0.0] * 3 for i in range(3)]
+    return linear + [[0.0] * 3 + row for row in _spherical_rates(q[3:])]
 
 
 def _plane_turn(angle: Array, xy: Array) -> Array:
@@ -217,52 +259,140 @@ def _planar_difference(q0: Array, q1: Array) -> Array:
     )
 
 
+def _planar_rates(q: Sequence[Scalar]) -> Rates:
+    c, s = cos(q[2]), sin(q[2])
+    return [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
+
+
+# The table
+
+
+def _plain(n: int) -> dict[str, Any]:
+    """Coordinates that are numbers like any other."""
+    return {
+        "neutral": (0.0,) * n,
+        "integrate": _add,
+        "difference": _subtract,
+        "rates": _plain_rates(n),
+    }
+
+
+QUATERNION = (0.0, 0.0, 0.0, 1.0)
+TURN, SLIDE = unit(2), unit(5)
+
 REVOLUTE = JointType(
     "revolute",
-    nq=1,
-    axes=(2,),
-    transform=lambda q: Transform(_turn(q[0]), ZERO3),
-    integrate=_add,
-    difference=_subtract,
-    neutral=(0.0,),
+    (TURN,),
+    lambda q: Transform(_turn(q[0]), ZERO3),
+    "a turn about its axis, in radians",
+    **_plain(1),
     ride=_on_axis,
     angles=(0,),
-    description="a turn about its axis, in radians",
 )
 PRISMATIC = JointType(
     "prismatic",
-    nq=1,
-    axes=(5,),
-    transform=lambda q: Transform(NO_TURN, Vector((0.0, 0.0, q[0]))),
-    integrate=_add,
-    difference=_subtract,
-    neutral=(0.0,),
+    (SLIDE,),
+    lambda q: Transform(NO_TURN, Vector((0.0, 0.0, q[0]))),
+    "a slide along its axis, in metres",
+    **_plain(1),
     ride=_second_moment,
-    description="a slide along its axis, in metres",
+)
+
+
+def helical(pitch: float) -> JointType:
+    """A screw that advances `pitch` metres for each radian."""
+    return JointType(
+        "helical",
+        (TURN + SLIDE * pitch,),
+        lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, pitch * q[0]))),
+        "a screw about its axis, in radians; its pitch is in metres per radian",
+        **_plain(1),
+        ride=_axial_moment,
+        angles=(0,),
+    )
+
+
+CYLINDRICAL = JointType(
+    "cylindrical",
+    (TURN, SLIDE),
+    lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, q[1]))),
+    "a turn about its axis, in radians, and a slide along it, in metres",
+    **_plain(2),
+    ride=_axial_moment,
+    angles=(0,),
+)
+UNIVERSAL = JointType(
+    "universal",
+    (TURN, TURN),
+    lambda q: NotImplemented,  # see its chain
+    "a turn about its first axis, then about its second, which turns along; in radians",
+    **_plain(2),
+    chain=(REVOLUTE, REVOLUTE),
+    angles=(0, 1),
+)
+TRANSLATION = JointType(
+    "translation",
+    (unit(3), unit(4), unit(5)),
+    lambda q: Transform(NO_TURN, Vector(q)),
+    "q = [x, y, z], in metres",
+    **_plain(3),
+    ride=_second_moment,
+    axis=False,
+)
+SPHERICAL = JointType(
+    "spherical",
+    (unit(0), unit(1), unit(2)),
+    lambda q: Transform(quaternion_rotation(*q), ZERO3),
+    "q = [qx qy qz qw], v = the angular velocity in the body's axes",
+    neutral=QUATERNION,
+    integrate=_spherical_integrate,
+    difference=_spherical_difference,
+    rates=_spherical_rates,
+    ride=_at_centre,
+    axis=False,
+    quaternions=(0,),
 )
 PLANAR = JointType(
     "planar",
-    nq=3,
-    axes=(3, 4, 2),
-    transform=lambda q: Transform(_turn(q[2]), Vector((q[0], q[1], 0.0))),
+    (unit(3), unit(4), unit(2)),
+    lambda q: Transform(_turn(q[2]), Vector((q[0], q[1], 0.0))),
+    "q = [x, y, heading] in the parent's plane, v = [vx, vy, turn rate] in the body's axes",
+    neutral=(0.0, 0.0, 0.0),
     integrate=_planar_integrate,
     difference=_planar_difference,
-    neutral=(0.0, 0.0, 0.0),
+    rates=_planar_rates,
     ride=_axial_moment,
     angles=(2,),
-    description="q = [x, y, heading] in the parent's plane, "
-    "v = [vx, vy, turn rate] in the body's axes",
 )
 FREE = JointType(
     "free",
-    nq=7,
-    axes=(3, 4, 5, 0, 1, 2),
-    transform=lambda q: Transform(quaternion_rotation(*q[3:]), Vector(q[:3])),
+    (unit(3), unit(4), unit(5), unit(0), unit(1), unit(2)),
+    lambda q: Transform(quaternion_rotation(*q[3:]), Vector(q[:3])),
+    "q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
+    neutral=(0.0, 0.0, 0.0, *QUATERNION),
     integrate=_free_integrate,
     difference=_free_difference,
-    neutral=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+    rates=_free_rates,
+    axis=False,
     quaternions=(3,),
-    description="q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
 )
 
-JOINT_TYPES = {joint.name: joint for joint in (REVOLUTE, PRISMATIC, PLANAR, FREE)}
+JOINT_TYPES = {
+    joint.name: joint
+    for joint in (
+        REVOLUTE,
+        PRISMATIC,
+        helical(0.0),
+        CYLINDRICAL,
+        UNIVERSAL,
+        PLANAR,
+        SPHERICAL,
+        TRANSLATION,
+        FREE,
+    )
+}
+
+
+def joint_type(name: str, pitch: float = 0.0) -> JointType:
+    """A row of the table; screws are a family of them."""
+    return helical(pitch) if name == "helical" else JOINT_TYPES[name]

@@ -1,52 +1,29 @@
 """The robot: constant, complete, checked once.
 
-A `Model` is what a loader makes: joints, bodies and frames as the robot's file has them, fixed
-joints merged. The algorithms read its other side, the properties below "What the algorithms read":
-joint frames turned so that every axis is z, and the mass that a joint does not move counted with
-the parent. Both changes leave every input and output as it was; they only make the numbers that the
-algorithms meet 0 or 1 more often.
+A `Model` is what a loader or a builder makes: joints, bodies and frames as the robot's file has
+them, fixed joints merged. What the algorithms read is another view of it: see `tree.py`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Iterator
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featherlane.joints import JOINT_TYPES, JointType
-from featherlane.spatial import NO_INERTIA, Inertia, Rotation, Symmetric, Transform, Vector
+from featherlane.joints import JointType, joint_type
+
+if TYPE_CHECKING:
+    from featherlane.tree import Tree
 
 WORLD = -1  # the parent of a body that hangs on the ground
-ANGLE_NOISE = 1e-11  # a right angle printed with eleven digits is a right angle
-RELATIVE_NOISE = 1e-14
 
 Floats = tuple[float, ...]
-
-
-def _quiet(x: Any) -> np.ndarray:
-    """Zeros that the file's rounding has hidden are zeros again."""
-    x = np.array(x, float)
-    return np.where(np.abs(x) < ANGLE_NOISE, 0.0, x)
-
-
-def _unit_rows(R: Any) -> np.ndarray:
-    """The same for the rows of a rotation, or one of them: what stands alone in its row is 1 or -1.
-
-    Of two rounded angles a small entry may be a true product: only a rotation is a result.
-    """
-    R = np.array(R, float)
-    for noise in (ANGLE_NOISE, RELATIVE_NOISE):
-        Q = np.where(np.abs(R) < noise, 0.0, R)
-        Q = np.where(np.count_nonzero(Q, axis=-1, keepdims=True) == 1, np.sign(Q), Q)
-        rows = np.atleast_2d(Q)
-        if np.abs(rows @ rows.T - np.eye(len(rows))).max() < RELATIVE_NOISE:
-            return Q
-    return R
+NO_MOMENT = ((0.0, 0.0, 0.0),) * 3
 
 
 class Placement(NamedTuple):
@@ -66,25 +43,49 @@ class Placement(NamedTuple):
         R = np.array(self.R)
         return Placement.of(R @ np.array(other.R), np.array(self.p) + R @ np.array(other.p))
 
+    def inverse(self) -> Placement:
+        R = np.array(self.R).T
+        return Placement.of(R, -R @ np.array(self.p))
+
 
 IDENTITY = Placement.of(np.eye(3), np.zeros(3))
 
 
+class Mimic(NamedTuple):
+    """A joint that follows another: q = multiplier q_leader + offset (rad or m)."""
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
 @dataclass(frozen=True)
 class Joint:
-    """A moving joint and what its file says of it. Limits are per coordinate; SI units."""
+    """A moving joint and what its file says of it; SI units.
+
+    Limits are per coordinate of q; armature (reflected inertia), damping and friction per degree of
+    freedom; an empty tuple stands for none.
+    """
 
     name: str
-    type: str
+    type: str  # a key of JOINT_TYPES
     parent: int  # the body it hangs on, or WORLD
     placement: Placement = IDENTITY  # of the joint's frame, at q = 0, on the parent body
     axis: Floats = (0.0, 0.0, 1.0)  # unit vector in the joint's frame; the normal of a planar joint
+    axis2: Floats = (1.0, 0.0, 0.0)  # the second axis of a universal joint, at q = 0
+    pitch: float = 0.0  # m/rad, of a helical joint
+    mimic: Mimic | None = None  # for joints of one degree of freedom
     lower: Floats = ()
     upper: Floats = ()
     velocity: float = float("inf")
     effort: float = float("inf")
-    damping: float = 0.0
-    friction: float = 0.0
+    armature: Floats = ()  # kg m^2 or kg
+    damping: Floats = ()  # N m s/rad or N s/m
+    friction: Floats = ()  # N m or N
+
+    @property
+    def kind(self) -> JointType:
+        return joint_type(self.type, self.pitch)
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,9 @@ class Body:
     """
 
     name: str
-    mass: float
-    com: Floats  # m
-    inertia: tuple[Floats, Floats, Floats]  # kg m^2 about the centre of mass
-
-    def spatial(self) -> Inertia:
-        c, I = np.array(self.com), np.array(self.inertia)
-        S = np.trace(I) / 2 * np.eye(3) - I + self.mass * np.outer(c, c)
-        return _inertia(self.mass, self.mass * c, S)
+    mass: float = 0.0
+    com: Floats = (0.0, 0.0, 0.0)  # m
+    inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2 about the centre of mass
 
 
 class Frame(NamedTuple):
@@ -110,83 +106,6 @@ class Frame(NamedTuple):
     name: str
     body: int
     placement: Placement = IDENTITY
-
-
-def _inertia(m: float, h: np.ndarray, S: np.ndarray) -> Inertia:
-    def quiet(x: np.ndarray) -> list[float]:
-        return [float(e) if abs(e) > RELATIVE_NOISE * np.abs(x).max() else 0.0 for e in x.ravel()]
-
-    s = quiet(S)
-    return Inertia(m, Vector(quiet(h)), Symmetric(s[0], s[1], s[2], s[4], s[5], s[8]))
-
-
-def _axis_to_z(axis: Floats) -> np.ndarray:
-    """A rotation whose third column is the axis; a permutation with signs where the axis is one of
-    the frame's.
-    """
-    z = _unit_rows(axis)
-    k = int(np.argmax(np.abs(z)))
-    x = np.roll(np.eye(3)[k], 1)  # the next axis in the cycle, then made orthogonal to z
-    x = x - z * (x @ z)
-    x = x / np.linalg.norm(x)
-    return np.column_stack([x, np.cross(z, x), z])
-
-
-def _rotation(R: np.ndarray) -> Rotation:
-    """Child from parent coordinates, of a child whose axes are the columns of R."""
-    return Rotation(tuple(Vector(map(float, row)) for row in _unit_rows(R).T))
-
-
-class Stage(NamedTuple):
-    """A submodule of Dadu-RBD: one pass ("R", "D", "M" ...), forward or backward, at one joint
-    (counted from 0).
-    """
-
-    algorithm: str
-    direction: str
-    joint: int
-
-    def __str__(self) -> str:
-        return f"{self.algorithm}{self.direction}{self.joint + 1}"
-
-
-on_stage: ContextVar[Any] = ContextVar("on_stage", default=None)
-"""What a tracer wants called with each Stage that a loop enters, and with None when it ends."""
-
-
-on_repeat: ContextVar[Any] = ContextVar("on_repeat", default=None)
-"""What a tracer wants called instead of the loop of `repeat`."""
-
-
-def repeat(function: Any, shared: Any, columns: Any) -> list:
-    """function(shared, column) for each column: lists of scalars to a list of scalars.
-
-    All columns have one length, and the function uses nothing but its arguments: a compiler may
-    keep it once.
-    """
-    instead = on_repeat.get()
-    return instead(function, shared, columns) if instead else [function(shared, c) for c in columns]
-
-
-def _staged(joints: Any, algorithm: str, direction: str) -> Iterator[int]:
-    enter = on_stage.get()
-    if enter is None:
-        yield from joints
-        return
-    for i in joints:
-        enter(Stage(algorithm, direction, i))
-        yield i
-    enter(None)
-
-
-def outward(model: Model, algorithm: str = "") -> Iterator[int]:
-    """The bodies from the root to the tips."""
-    return _staged(range(model.nbodies), algorithm, "f")
-
-
-def inward(model: Model, algorithm: str = "") -> Iterator[int]:
-    """The bodies from the tips to the root."""
-    return _staged(range(model.nbodies - 1, -1, -1), algorithm, "b")
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,10 +123,10 @@ class Model:
     gravity: Floats = (0.0, 0.0, -9.81)
     root: str = "fixed"
     source: str = ""
-    notes: tuple[
-        str, ...
-    ] = ()  # what the loader merged, ignored or did not expect, for the model card
-    ground_mass: float = field(default=0.0)  # kg that do not move, merged into the ground
+    notes: tuple[str, ...] = ()  # what the loader merged, ignored or did not expect, for the card
+    ground_mass: float = 0.0  # kg that do not move, merged into the ground
+    friction_velocity: float = 0.01
+    """rad/s or m/s: friction f resists v with f v / sqrt(v^2 + friction_velocity^2)."""
 
     # Size and identity
 
@@ -217,11 +136,11 @@ class Model:
 
     @cached_property
     def nq(self) -> int:
-        return sum(kind.nq for kind in self.types)
+        return sum(kind.nq for kind, leads in zip(self.types, self._leads, strict=True) if leads)
 
     @cached_property
     def nv(self) -> int:
-        return sum(kind.nv for kind in self.types)
+        return sum(kind.nv for kind, leads in zip(self.types, self._leads, strict=True) if leads)
 
     @cached_property
     def mass(self) -> float:
@@ -233,6 +152,10 @@ class Model:
         return tuple(joint.name for joint in self.joints)
 
     @property
+    def body_names(self) -> tuple[str, ...]:
+        return tuple(body.name for body in self.bodies)
+
+    @property
     def frame_names(self) -> tuple[str, ...]:
         return tuple(frame.name for frame in self.frames)
 
@@ -241,30 +164,28 @@ class Model:
         """What makes two models the same to the algorithms, as a hash: names and notes do not
         count.
         """
-        told = [(j.type, j.parent, j.placement, j.axis) for j in self.joints]
+        told = [
+            (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
+            for j in self.joints
+        ]
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]
-        return hashlib.sha256(repr((told, inertias, self.gravity)).encode()).hexdigest()
+        physics = [self.armature.tolist(), self.damping.tolist(), self.friction.tolist()]
+        constants = (self.first_v, physics, self.friction_velocity, self.gravity)
+        return hashlib.sha256(repr((told, inertias, constants)).encode()).hexdigest()
 
-    def _key(self) -> tuple[Any, ...]:
-        return (
-            self.name,
-            self.joints,
-            self.bodies,
-            self.frames,
-            self.gravity,
-            self.root,
-            self.notes,
-        )
+    def _fields(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(Model)}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and self._key() == other._key()
+        if not isinstance(other, Model):
+            return NotImplemented
+        return {**self._fields(), "source": ""} == {**other._fields(), "source": ""}
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
     def __reduce__(self) -> Any:
-        fields = (*self._key()[:6], self.source, self.notes, self.ground_mass)
-        return (type(self), fields)
+        return type(self), tuple(self._fields().values())
 
     def __repr__(self) -> str:
         size = f"{self.nbodies} bodies, nq {self.nq}, nv {self.nv}"
@@ -275,24 +196,41 @@ class Model:
 
         return card(self)
 
-    # What the algorithms read
+    # Where the joints are in q and v
 
     @cached_property
     def types(self) -> tuple[JointType, ...]:
-        return tuple(JOINT_TYPES[joint.type] for joint in self.joints)
+        return tuple(joint.kind for joint in self.joints)
 
     @cached_property
     def parent(self) -> tuple[int, ...]:
         return tuple(joint.parent for joint in self.joints)
 
     @cached_property
+    def _leads(self) -> tuple[bool, ...]:
+        """For each joint whether it has coordinates of its own: all but mimic joints."""
+        return tuple(joint.mimic is None for joint in self.joints)
+
+    @cached_property
+    def independent(self) -> tuple[int, ...]:
+        """The joints with entries of their own in q and v, in order: all but mimic joints."""
+        return tuple(i for i, leads in enumerate(self._leads) if leads)
+
+    def _first(self, sizes: list[int]) -> tuple[int, ...]:
+        """Where the entries of each joint begin: those of its leader for a mimic joint."""
+        starts = np.cumsum([0, *[n * leads for n, leads in zip(sizes, self._leads, strict=True)]])
+        own = dict(zip(self.joint_names, map(int, starts), strict=False))
+        return tuple(own[j.mimic.joint if j.mimic else j.name] for j in self.joints)
+
+    @cached_property
     def first_q(self) -> tuple[int, ...]:
-        """Where each joint's entries of q begin."""
-        return tuple(int(k) for k in np.cumsum([0] + [kind.nq for kind in self.types])[:-1])
+        """Where each joint's entries of q begin; a mimic joint has those of its leader."""
+        return self._first([kind.nq for kind in self.types])
 
     @cached_property
     def first_v(self) -> tuple[int, ...]:
-        return tuple(int(k) for k in np.cumsum([0] + [kind.nv for kind in self.types])[:-1])
+        """Where each joint's entries of v begin; a mimic joint has those of its leader."""
+        return self._first([kind.nv for kind in self.types])
 
     @cached_property
     def dofs(self) -> tuple[range, ...]:
@@ -301,83 +239,54 @@ class Model:
             range(k, k + kind.nv) for k, kind in zip(self.first_v, self.types, strict=True)
         )
 
-    @cached_property
-    def freedoms(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each joint its entries of v, each with the spatial axis of the body that it moves."""
-        return tuple(
-            tuple(zip(dofs, kind.axes, strict=True))
-            for dofs, kind in zip(self.dofs, self.types, strict=True)
-        )
+    def frame(self, name: str) -> Frame:
+        """The frame of this name. Raises ValueError that lists the nearest names."""
+        frame = self._frames.get(name)
+        if frame is None:
+            near = get_close_matches(str(name), self.frame_names, 5, 0.5) or self.frame_names[:12]
+            told = ", ".join(near) or "none"
+            raise ValueError(f"there is no frame {name!r}: the model has, among others, {told}")
+        return frame
 
     @cached_property
-    def dof_parent(self) -> tuple[int, ...]:
-        """For each entry of v the one before it on the way to the root, or -1: the tree of the
-        factor L^T D L.
+    def _frames(self) -> dict[str, Frame]:
+        return {frame.name: frame for frame in reversed(self.frames)}
+
+    # Joint physics, per degree of freedom
+
+    def _per_dof(self, values: list[Floats], weights: list[float]) -> np.ndarray:
+        total = np.zeros(self.nv)
+        for dofs, given, weight in zip(self.dofs, values, weights, strict=True):
+            if given:
+                total[dofs.start : dofs.stop] += np.array(given) * weight
+        total.flags.writeable = False
+        return total
+
+    @cached_property
+    def armature(self) -> np.ndarray:
+        """(nv,), kg m^2 or kg: the inertia of motors and gears as the joint feels it, added to M's
+        diagonal. A mimic joint counts with its leader.
         """
-        parents: list[int] = []
-        for i, dofs in enumerate(self.dofs):
-            above = self.dofs[self.parent[i]][-1] if self.parent[i] != WORLD else -1
-            for k in dofs:
-                parents.append(above if k == dofs[0] else k - 1)
-        return tuple(parents)
+        ratios = [j.mimic.multiplier**2 if j.mimic else 1.0 for j in self.joints]
+        return self._per_dof([j.armature for j in self.joints], ratios)
 
     @cached_property
-    def ancestors(self) -> tuple[tuple[int, ...], ...]:
-        """For each entry of v itself and all before it on the way to the root, the nearest
-        first.
-        """
-        lines: list[tuple[int, ...]] = []
-        for k, parent in enumerate(self.dof_parent):
-            lines.append((k, *(lines[parent] if parent >= 0 else ())))
-        return tuple(lines)
+    def damping(self) -> np.ndarray:
+        """(nv,), N m s/rad or N s/m: the viscous friction that resists v."""
+        ratios = [j.mimic.multiplier**2 if j.mimic else 1.0 for j in self.joints]
+        return self._per_dof([j.damping for j in self.joints], ratios)
 
     @cached_property
-    def turns(self) -> tuple[Rotation, ...]:
-        """For each body, its turned axes from the axes that the user knows."""
-        return tuple(
-            _rotation(_axis_to_z(j.axis)) if t.name != "free" else _rotation(np.eye(3))
-            for j, t in zip(self.joints, self.types, strict=True)
-        )
+    def friction(self) -> np.ndarray:
+        """(nv,), N m or N: Coulomb's friction, smoothed: see `friction_velocity`."""
+        ratios = [abs(j.mimic.multiplier) if j.mimic else 1.0 for j in self.joints]
+        return self._per_dof([j.friction for j in self.joints], ratios)
+
+    # What the algorithms read
 
     @cached_property
-    def X_tree(self) -> tuple[Transform, ...]:
-        """The constant part of each joint's transform, between turned frames."""
+    def tree(self) -> Tree:
+        """The robot as the algorithms read it."""
+        from featherlane.tree import tree
 
-        def turn(i: int) -> np.ndarray:
-            return np.eye(3) if i == WORLD else np.array(self.turns[i].rows, float).T
-
-        transforms = []
-        for i, joint in enumerate(self.joints):
-            above = turn(joint.parent).T
-            R = above @ np.array(joint.placement.R) @ turn(i)
-            p = _quiet(above @ np.array(joint.placement.p))
-            transforms.append(Transform(_rotation(R), Vector(map(float, p))))
-        return tuple(transforms)
-
-    @cached_property
-    def inertias(self) -> tuple[Inertia, ...]:
-        """The inertia of each body in its turned frame, as it is left when what rides on the parent
-        is taken off.
-        """
-        turned = []
-        for body, turn in zip(self.bodies, self.turns, strict=True):
-            I, E = body.spatial(), np.array(turn.rows, float)
-            turned.append(_inertia(I.m, E @ np.array(I.h), E @ np.array(I.S.rows) @ E.T))
-        for i in range(self.nbodies - 1, -1, -1):
-            rides = self.types[i].ride(turned[i])
-            rest = Inertia(
-                turned[i].m - rides.m,
-                turned[i].h - rides.h,
-                Symmetric(*[x - y for x, y in zip(turned[i].S, rides.S, strict=True)]),
-            )
-            turned[i] = rest
-            if self.parent[i] != WORLD and rides != NO_INERTIA:
-                turned[self.parent[i]] = turned[self.parent[i]] + self.X_tree[i].inertia_to_parent(
-                    rides
-                )
-        return tuple(turned)
-
-    def joint_transform(self, i: int, q: Any) -> Transform:
-        """Coordinates of body i from those of its parent, at the robot's q (the book's iXp)."""
-        k = self.first_q[i]
-        return self.types[i].transform(q[k : k + self.types[i].nq]) @ self.X_tree[i]
+        return tree(self)

@@ -66,13 +66,16 @@ def _skew(x: np.ndarray) -> np.ndarray:
 
 
 def computed_placement(model: Model, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """R, p of joint i on its parent as the algorithms have it: see `ANGLE_NOISE` in model.py."""
+    """R, p of joint i on its parent as the algorithms have it: see `ANGLE_NOISE` in tree.py."""
+    tree = model.tree
 
     def turn(k: int) -> np.ndarray:
-        return np.eye(3) if k == WORLD else np.array(model.turns[k].rows, float).T
+        return np.eye(3) if k == WORLD else np.array(tree.turns[tree.carriers[k]].rows, float).T
 
-    X, above = model.X_tree[i], turn(model.parent[i])
-    R = above @ np.array(X.E.rows, float).T @ turn(i).T
+    first = tree.carriers[i] + 1 - max(1, len(model.types[i].chain))
+    X, above = tree.X_tree[first], turn(model.parent[i])
+    own = np.array(tree.turns[first].rows, float)
+    R = above @ np.array(X.E.rows, float).T @ own
     return R, above @ np.array(X.r, float)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.compiler import FUNCTIONS
+from featherlane.functions import FUNCTIONS, shape
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,13 +41,12 @@ def states():
     def make(model, name, batch, f_ext=None, dtype=np.float64, seed=0):
         rng = np.random.default_rng(seed)
         batch = (batch,) if isinstance(batch, int) else tuple(batch)
-        sizes = {"v": (model.nv,), "vv": (model.nv, model.nv)}
         result = {}
         for key, size in FUNCTIONS[name].inputs.items():
-            if size == "q":
+            if size == ("q",):
                 result[key] = model.random_configuration(batch, seed=rng)
             else:
-                result[key] = rng.normal(size=(*batch, *sizes[size]))
+                result[key] = rng.normal(size=(*batch, *shape(model, size)))
         if f_ext:
             result["f_ext"] = rng.normal(size=(*batch, model.nbodies, 6))
         return {key: x.astype(dtype) for key, x in result.items()}

@@ -15,7 +15,8 @@ import featherlane as fl
 from featherlane import conventions
 from featherlane.backends import reference
 from featherlane.check import check
-from featherlane.compiler import FUNCTIONS, dynamics_program, input_shapes, lowered
+from featherlane.functions import FUNCTIONS, Variant
+from featherlane.compiler import dynamics_program, input_shapes, lowered
 from featherlane.graph.routine import inline
 from featherlane.peers import Pinocchio, module
 

@@ -19,8 +19,9 @@ import pytest
 import featherlane as fl
 from featherlane import cache, compiler
 from featherlane.backends import reference
-from featherlane.compiler import FUNCTIONS, compile_program, dynamics_program, lowered
+from featherlane.compiler import compile_program, dynamics_program, lowered
 from featherlane.function import Function
+from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.graph import Graph, Output
 from featherlane.graph.op import OPS
 from featherlane.graph.routine import Program, inline
@@ -137,7 +138,7 @@ CASES = [(name, None) for name in FUNCTIONS] + [("inverse_dynamics", "body"),
 
 
 def interpreted(model, name, frame, given, dtype):
-    program = inline(lowered(dynamics_program(model, name, frame), dtype))
+    program = inline(lowered(dynamics_program(model, Variant(name, frame)), dtype))
     return tuple(reference.evaluate(program, given, dtype).values())
 
 
@@ -185,7 +186,7 @@ def test_routines_are_the_graph_that_they_inline_to(monkeypatch, pendulum, state
     """Large functions keep what is repeated as routines: here a small one does."""
     name = "forward_dynamics_derivatives"
     monkeypatch.setattr(compiler, "FLAT", 0)
-    program = dynamics_program(pendulum, name)
+    program = dynamics_program(pendulum, Variant(name))
     assert program.routines
     key = f"routines of {name}"
     shapes = {k: out.shape for k, out in program.outputs.items()}

@@ -4,7 +4,6 @@ The algorithms run here as plain NumPy, on whole batches; that compiled code giv
 same graph is for test_backend.py, and a few trees below go all the way.
 """
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +20,23 @@ from featherlane.model import Placement
 from featherlane.trees import chain, random_tree
 
 BATCH = 3
-CHAINS = [textbook.tree(types, seed=k) for k, types in
-          enumerate(itertools.product(JOINT_TYPES, repeat=3))]  # fmt: skip
+KINDS = list(JOINT_TYPES)
+CHAINS = [  # every type behind every other, at the root, between and at the tip
+    textbook.tree((a, b, KINDS[(i + j) % len(KINDS)]), seed=i, physics=(i + j) % 3 == 0)
+    for i, a in enumerate(KINDS)
+    for j, b in enumerate(KINDS)
+]
 BRANCHED = [random_tree(6, 1.5, seed=seed, roots=1 + seed % 3) for seed in range(8)]
 STARS = [random_tree(5, np.inf, seed=seed) for seed in range(2)]
-ALL = [*CHAINS, *BRANCHED, *STARS]
+MIMIC = [  # followers behind, before and beside their leaders, and in other branches
+    textbook.tree(("revolute",) * 3, seed=1, mimic={2: 0}),
+    textbook.tree(("prismatic", "free", "helical"), seed=2, mimic={0: 2}, physics=True),
+    textbook.tree(("revolute",) * 6, (-1, 0, 0, 1, 2, 4), 3, mimic={4: 3, 2: 1}),
+    textbook.tree(("spherical", "revolute", "universal", "prismatic", "helical", "revolute"),
+                  (-1, 0, 0, 1, 2, -1), 4, True, {3: 1, 4: 1, 5: 1}),
+]  # fmt: skip
+TREES = [*CHAINS, *BRANCHED, *STARS]
+ALL = [*TREES, *MIMIC]
 SMALL = [
     textbook.tree(("free", "revolute", "planar", "prismatic"), (-1, 0, 0, 1), seed=1),
     textbook.tree(("planar", "free", "prismatic", "revolute"), (-1, 0, 1, 1), seed=2),
@@ -40,6 +51,7 @@ def name(model):
 
 
 every_tree = pytest.mark.parametrize("model", ALL, ids=name)
+trees_alone = pytest.mark.parametrize("model", TREES, ids=name)
 small_trees = pytest.mark.parametrize("model", SMALL, ids=name)
 
 
@@ -65,7 +77,7 @@ def array(nested, batch=(BATCH,)):
 
 def run(algorithm, model, *args):
     lists = [scalars(x) for x in args]
-    result, batch = algorithm(model, *lists), args[0].shape[:-1]
+    result, batch = algorithm(model.tree, *lists), args[0].shape[:-1]
     if isinstance(result, tuple):
         return tuple(array(x, batch) for x in result)
     return array(result, batch)
@@ -95,11 +107,10 @@ def test_the_mass_matrix_is_that_of_the_textbook_and_positive_definite(model):
     assert np.linalg.eigvalsh(M).min() > 0
 
 
-@every_tree
 @pytest.mark.parametrize(
-    "inverse",
-    [algorithms.mass_matrix_inverse, algorithms.factored_inverse],
-    ids=lambda f: f.__name__,
+    ("model", "inverse"),
+    [(model, algorithms.mass_matrix_inverse) for model in TREES]
+    + [(model, algorithms.factored_inverse) for model in ALL],
 )
 def test_the_inverse_mass_matrix_inverts(model, inverse):
     q, *_ = sample(model)
@@ -110,9 +121,10 @@ def test_the_inverse_mass_matrix_inverts(model, inverse):
     assert np.all(error < 100 * EPS * scale)
 
 
-@every_tree
 @pytest.mark.parametrize(
-    "forward", [algorithms.aba, algorithms.factored_forward_dynamics], ids=lambda f: f.__name__
+    ("model", "forward"),
+    [(model, algorithms.aba) for model in TREES]
+    + [(model, algorithms.factored_forward_dynamics) for model in ALL],
 )
 def test_forward_dynamics_undoes_inverse_dynamics(model, forward):
     q, v, a, _ = sample(model)
@@ -132,7 +144,7 @@ def complex_step(function, model, q, x):
 @every_tree
 def test_inverse_dynamics_derivatives_are_those_of_the_complex_step(model):
     q, v, a, _ = sample(model)
-    rnea = lambda model, q, v: algorithms.rnea(model, q, v, [x[:, None] for x in scalars(a)])
+    rnea = lambda tree, q, v: algorithms.rnea(tree, q, v, [x[:, None] for x in scalars(a)])
     dq, dv = run(algorithms.inverse_dynamics_derivatives, model, q, v, a)
     for found, wanted in zip((dq, dv), complex_step(rnea, model, q, v), strict=True):
         close(found, wanted)
@@ -141,23 +153,24 @@ def test_inverse_dynamics_derivatives_are_those_of_the_complex_step(model):
 @every_tree
 def test_forward_dynamics_derivatives_are_those_of_the_complex_step(model):
     q, v, _, tau = sample(model)
-    aba = lambda model, q, v: algorithms.aba(model, q, v, [x[:, None] for x in scalars(tau)])
+    forward = algorithms.factored_forward_dynamics
+    fd = lambda tree, q, v: forward(tree, q, v, [x[:, None] for x in scalars(tau)])
     dq, dv, dtau = run(algorithms.forward_dynamics_derivatives, model, q, v, tau)
     tolerance = conditioned(model, q)
-    for found, wanted in zip((dq, dv), complex_step(aba, model, q, v), strict=True):
+    for found, wanted in zip((dq, dv), complex_step(fd, model, q, v), strict=True):
         close(found, wanted, tolerance)
-    close(dtau, run(algorithms.mass_matrix_inverse, model, q), tolerance)
+    close(dtau, run(algorithms.factored_inverse, model, q), tolerance)
 
 
 @every_tree
 def test_forward_dynamics_derivatives_come_from_those_of_inverse_dynamics(model):
     q, v, _, tau = sample(model)
-    a = run(algorithms.aba, model, q, v, tau)
-    minv = run(algorithms.mass_matrix_inverse, model, q)
+    a = run(algorithms.factored_forward_dynamics, model, q, v, tau)
+    minv = run(algorithms.factored_inverse, model, q)
     dtau = run(algorithms.inverse_dynamics_derivatives, model, q, v, a)
     direct = run(algorithms.forward_dynamics_derivatives, model, q, v, tau)
     given = algorithms.forward_dynamics_derivatives_from(
-        model, *map(scalars, (q, v, a)), scalars(minv, 2)
+        model.tree, *map(scalars, (q, v, a)), scalars(minv, 2)
     )
     tolerance = conditioned(model, q, 1000)
     for k in range(2):
@@ -359,8 +372,8 @@ def test_moves_by_turns_of_any_size(kind, angle):
     model = textbook.tree((kind,))
     rng = np.random.default_rng(0)
     q, v = model.random_configuration(50, seed=rng), rng.normal(size=(50, model.nv))
-    if kind == "free":
-        v[:, 3:] *= angle / np.linalg.norm(v[:, 3:], axis=-1, keepdims=True)
+    if kind in ("free", "spherical"):
+        v[:, -3:] *= angle / np.linalg.norm(v[:, -3:], axis=-1, keepdims=True)
     elif kind == "planar":
         v[:, 2] = angle * np.sign(v[:, 2])
     assert_allclose(model.difference(q, model.integrate(q, v)), v, atol=1e-11, rtol=1e-11)
@@ -445,7 +458,8 @@ def test_axes_along_the_frame(kind, axis, sign):
         B = textbook.plane(model, i)
         assert_allclose(B @ B.T, np.eye(3), atol=1e-15)
         assert np.linalg.det(B) > 0
-        assert kind == "free" or np.array_equal(B[:, 2], axis)
+        last = model.joints[i].axis2 if kind == "universal" else axis
+        assert not JOINT_TYPES[kind].axis or np.array_equal(B[:, 2], last)
 
 
 @pytest.mark.parametrize("off", [5e-12, 1e-9, 3.67e-6, 1e-4])
@@ -459,7 +473,7 @@ def test_right_angles_that_a_file_rounds_are_still_rotations(kind, off):
         for joint in base.joints
     )
     model = replace(base, joints=joints)
-    for E in (*model.turns, *(X.E for X in model.X_tree)):
+    for E in (*model.tree.turns, *(X.E for X in model.tree.X_tree)):
         rows = np.array(E.rows, float)
         assert_allclose(rows @ rows.T, np.eye(3), atol=1e-15)
     q, v, a, _ = sample(model)
@@ -476,7 +490,7 @@ def test_two_rounded_right_angles_are_still_a_rotation():
         for joint in chain(3, 1).joints
     )
     model = replace(chain(3, 1), joints=joints)
-    for X in model.X_tree:
+    for X in model.tree.X_tree:
         rows = np.array(X.E.rows, float)
         assert_allclose(rows @ rows.T, np.eye(3), atol=2e-15)
     q, v, a, _ = sample(model)

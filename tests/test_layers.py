@@ -16,9 +16,12 @@ ROBOT = {
     "spatial": "scalar",
     "joints": "scalar spatial",
     "model": "joints spatial",
+    "tree": "joints model scalar spatial",
+    "walk": "tree",
     "card": "model",
     "loaders": "errors joints model spatial",
-    "algorithms": "model scalar spatial",
+    "algorithms": "model scalar spatial tree walk",
+    "functions": "algorithms model",
 }
 COMPILER = {
     "graph": "errors",
@@ -34,10 +37,10 @@ TOGETHER = {
     "conventions": "joints model",
     "trees": "dynamics errors joints loaders model spatial",
     "peers": "conventions dynamics errors loaders model",
-    "check": "compiler conventions dynamics errors loaders peers",
+    "check": "compiler conventions dynamics errors functions loaders peers",
 }
 OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see everything
-LATE = {("model", "card"), ("graph", "analysis")}  # inside a function, for a user's convenience
+LATE = {("model", "card"), ("model", "tree"), ("graph", "analysis")}  # inside a function, for a user's convenience
 
 
 def part(module):

@@ -7,9 +7,10 @@ import featherlane as fl
 from featherlane import compiler
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
+from featherlane.functions import Variant
 from featherlane.graph.routine import inline, record
-from featherlane.model import repeat
 from featherlane.trees import random_tree
+from featherlane.walk import repeat
 
 
 def recorded(function, inputs):
@@ -58,7 +59,7 @@ def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path,
     monkeypatch.setattr(compiler, "FLAT", 0)
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     model = random_tree(5, 1.5, seed=3)
-    program = compiler.lowered(compiler.dynamics_program(model, name), dtype)
+    program = compiler.lowered(compiler.dynamics_program(model, Variant(name)), dtype)
     assert program.routines
     rng = np.random.default_rng(1)
     q = model.random_configuration(19, seed=2).astype(dtype)
@@ -66,7 +67,7 @@ def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path,
     wanted = evaluate(inline(program), {"q": q, "v": v, "tau": tau}, dtype)
     for width in (1, 4, 8, 16):
         kernel = compiler.compile_program(
-            lambda: compiler.dynamics_program(model, name),
+            lambda: compiler.dynamics_program(model, Variant(name)),
             f"test {model.fingerprint}",
             dtype,
             width,

@@ -9,19 +9,34 @@ import dataclasses
 
 import numpy as np
 
-from featherlane.model import WORLD
+from featherlane.joints import JOINT_TYPES
+from featherlane.model import WORLD, Mimic
 from featherlane.trees import random_tree
 
 
-def tree(types, parents=None, seed=0):
-    """A random robot whose joint i is of types[i]; a chain, unless parents are given."""
+def tree(types, parents=None, seed=0, physics=False, mimic=None):
+    """A random robot whose joint i is of types[i]; a chain, unless parents are given.
+
+    physics: joints have armature, damping and friction. mimic: {follower: leader}, by number.
+    """
     parents = range(-1, len(types) - 1) if parents is None else parents
-    base = random_tree(len(types), 1, seed=seed)
-    joints = tuple(
-        dataclasses.replace(joint, type=kind, parent=parent)
-        for joint, kind, parent in zip(base.joints, types, parents, strict=True)
-    )
-    return dataclasses.replace(base, joints=joints)
+    base, rng = random_tree(len(types), 1, seed=seed), np.random.default_rng(seed)
+    joints = []
+    for i, (joint, kind, parent) in enumerate(zip(base.joints, types, parents, strict=True)):
+        second = rng.normal(size=3)
+        changes = {"axis2": tuple(second / np.linalg.norm(second)), "pitch": rng.normal() / 3}
+        if physics:
+            n = JOINT_TYPES[kind].nv
+            names = ("armature", "damping", "friction")
+            changes |= {name: tuple(rng.uniform(0.1, 1, n)) for name in names}
+        if i in (mimic or {}):
+            changes["mimic"] = Mimic(f"joint{mimic[i]}", rng.normal(), rng.normal())
+        joints.append(dataclasses.replace(joint, type=kind, parent=parent, **changes))
+    return dataclasses.replace(base, joints=tuple(joints), friction_velocity=0.5)
+
+
+def ratio(model, i):
+    return model.joints[i].mimic.multiplier if model.joints[i].mimic else 1.0
 
 
 def skew(x):
@@ -46,13 +61,20 @@ def quaternion_matrix(quaternion):
 
 def plane(model, i):
     """x, y and the normal of a planar joint, as columns."""
-    return np.array(model.turns[i].rows, float).T
+    return np.array(model.tree.turns[model.tree.carriers[i]].rows, float).T
+
+
+def coordinates(model, i, q):
+    """The joint's own q."""
+    k, mimic = model.first_q[i], model.joints[i].mimic
+    own = q[..., k : k + model.types[i].nq]
+    return own * mimic.multiplier + mimic.offset if mimic else own
 
 
 def joint_pose(model, i, q):
     """R, p of body i in the frame of its parent, at the robot's q."""
-    joint, kind, k = model.joints[i], model.types[i], model.first_q[i]
-    q, axis = q[..., k : k + kind.nq], np.array(joint.axis)
+    joint, kind = model.joints[i], model.types[i]
+    q, axis = coordinates(model, i, q), np.array(joint.axis)
     none, still = np.broadcast_to(np.eye(3), (*q.shape[:-1], 3, 3)), np.zeros((*q.shape[:-1], 3))
     if kind.name == "revolute":
         R, p = turn(axis, q[..., 0]), still
@@ -60,16 +82,39 @@ def joint_pose(model, i, q):
         R, p = none, q * axis
     elif kind.name == "planar":
         R, p = turn(axis, q[..., 2]), q[..., :2] @ plane(model, i)[:, :2].T
+    elif kind.name == "helical":
+        R, p = turn(axis, q[..., 0]), joint.pitch * q * axis
+    elif kind.name == "cylindrical":
+        R, p = turn(axis, q[..., 0]), q[..., 1:] * axis
+    elif kind.name == "universal":
+        R, p = turn(axis, q[..., 0]) @ turn(np.array(joint.axis2), q[..., 1]), still
+    elif kind.name == "spherical":
+        R, p = quaternion_matrix(q), still
+    elif kind.name == "translation":
+        R, p = none, q
     else:
         R, p = quaternion_matrix(q[..., 3:]), q[..., :3]
     R0, p0 = np.array(joint.placement.R), np.array(joint.placement.p)
     return R0 @ R, p0 + p @ R0.T
 
 
-def motion_subspace(model, i):
+def motion_subspace(model, i, q):
     """S, 6 x nv of the joint, in the frame of body i."""
     axis, kind = np.array(model.joints[i].axis), model.types[i].name
     zero = np.zeros(3)
+    if kind == "helical":
+        return np.concatenate([axis, model.joints[i].pitch * axis])[:, None]
+    if kind == "cylindrical":
+        return np.array([[*axis, *zero], [*zero, *axis]]).T
+    if kind == "universal":
+        axis2 = np.array(model.joints[i].axis2)
+        first = times(turn(axis2, -coordinates(model, i, q)[..., 1]), axis)
+        angular = np.stack([first, axis2 + 0 * first], -1)
+        return np.concatenate([angular, 0 * angular], -2)
+    if kind == "spherical":
+        return np.eye(6)[:, :3]
+    if kind == "translation":
+        return np.eye(6)[:, 3:]
     if kind == "revolute":
         return np.concatenate([axis, zero])[:, None]
     if kind == "prismatic":
@@ -78,6 +123,19 @@ def motion_subspace(model, i):
         x, y, n = plane(model, i).T
         return np.array([[*zero, *x], [*zero, *y], [*n, *zero]]).T
     return np.roll(np.eye(6), 3, axis=0)
+
+
+def bias(model, i, q, v):
+    """The rate of S in body i's axes, times v: a universal joint's first axis turns there."""
+    if model.types[i].name != "universal":
+        return 0.0
+    S, axis2 = motion_subspace(model, i, q), np.array(model.joints[i].axis2)
+    turned = np.cross(S[..., :3, 0], axis2) * (v[..., :1] * v[..., 1:])
+    return np.concatenate([turned, 0 * turned], -1)
+
+
+def own_rates(model, i, v):
+    return ratio(model, i) * v[..., list(model.dofs[i])]
 
 
 def motion_transform(R, p):
@@ -114,7 +172,7 @@ def velocities(model, q, v):
     result = {WORLD: np.zeros(6)}
     for i in range(model.nbodies):
         X = motion_transform(*joint_pose(model, i, q))
-        own = times(motion_subspace(model, i), v[..., list(model.dofs[i])])
+        own = times(motion_subspace(model, i, q), own_rates(model, i, v))
         result[i] = times(X, result[model.parent[i]]) + own
     return [result[i] for i in range(model.nbodies)]
 
@@ -138,18 +196,22 @@ def rnea(model, q, v, a, f_ext=None, gravity=True):
     velocity, X, f = velocities(model, q, v), {}, {}
     for i in range(model.nbodies):
         X[i] = motion_transform(*joint_pose(model, i, q))
-        S, dofs = motion_subspace(model, i), list(model.dofs[i])
-        I = spatial_inertia(model.bodies[i])
-        vJ, aJ = times(S, v[..., dofs]), times(S, a[..., dofs])
+        S, I = motion_subspace(model, i, q), spatial_inertia(model.bodies[i])
+        vJ, aJ = times(S, own_rates(model, i, v)), times(S, own_rates(model, i, a))
         acceleration[i] = times(X[i], acceleration[model.parent[i]]) + aJ
+        acceleration[i] = acceleration[i] + bias(model, i, q, own_rates(model, i, v))
         acceleration[i] = acceleration[i] + times(crm(velocity[i]), vJ)
         f[i] = times(I, acceleration[i]) + times(crf(velocity[i]), times(I, velocity[i]))
         if f_ext is not None:
             f[i] = f[i] - np.roll(f_ext[..., i, :], 3, -1)
     lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], a.shape[:-1])
-    tau = np.zeros((*lead, model.nv))
+    tau = np.zeros((*lead, model.nv)) + model.armature * a
+    if gravity:
+        tau = tau + model.damping * v
+        tau = tau + model.friction * v / np.sqrt(v * v + model.friction_velocity**2)
     for i in reversed(range(model.nbodies)):
-        tau[..., list(model.dofs[i])] = times(motion_subspace(model, i).T, f[i])
+        S = np.swapaxes(motion_subspace(model, i, q), -1, -2)
+        tau[..., list(model.dofs[i])] += ratio(model, i) * times(S, f[i])
         if (parent := model.parent[i]) != WORLD:
             f[parent] = f[parent] + times(np.swapaxes(X[i], -1, -2), f[i])
     return tau
@@ -176,20 +238,22 @@ def energy(model, q, v):
 def tangent(model, q):
     """G (..., nq, nv): dq/dt = G v, for unit quaternions; also d integrate(q, v)/dv at v = 0."""
     G = np.zeros((*q.shape[:-1], model.nq, model.nv))
-    for i, kind in enumerate(model.types):
-        k, dofs = model.first_q[i], model.dofs[i]
+    for i in model.independent:
+        kind, k, dofs = model.types[i], model.first_q[i], model.dofs[i]
         if kind.name == "planar":
             angle = q[..., k + 2]
             c, s = np.cos(angle), np.sin(angle)
             turned = np.moveaxis(np.array([[c, -s], [s, c]]), (0, 1), (-2, -1))
             G[..., k : k + 2, dofs[0] : dofs[0] + 2] = turned
             G[..., k + 2, dofs[2]] = 1
-        elif kind.name == "free":
-            quaternion = q[..., k + 3 : k + 7]
+        elif kind.name in ("free", "spherical"):
+            at, d = k + kind.nq - 4, dofs[0] + kind.nv - 3
+            quaternion = q[..., at : at + 4]
             u, w = quaternion[..., :3], quaternion[..., 3:, None]
-            G[..., k : k + 3, dofs[0] : dofs[0] + 3] = quaternion_matrix(quaternion)
-            G[..., k + 3 : k + 6, dofs[3] : dofs[3] + 3] = (w * np.eye(3) + skew(u)) / 2
-            G[..., k + 6, dofs[3] : dofs[3] + 3] = -u / 2
+            if kind.name == "free":
+                G[..., k : k + 3, dofs[0] : dofs[0] + 3] = quaternion_matrix(quaternion)
+            G[..., at : at + 3, d : d + 3] = (w * np.eye(3) + skew(u)) / 2
+            G[..., at + 3, d : d + 3] = -u / 2
         else:
-            G[..., k, dofs[0]] = 1
+            G[..., k : k + kind.nq, dofs[0] : dofs[0] + kind.nv] = np.eye(kind.nq)
     return G

@@ -7,9 +7,10 @@ from featherlane.algorithms.kinematics import (
     Wrenches,
     joint_motion,
     no_wrenches,
+    resistance,
     rigid_acceleration,
 )
-from featherlane.model import WORLD, Model, inward, outward
+from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_MATRIX,
@@ -21,17 +22,20 @@ from featherlane.spatial import (
     matvec,
     spatial,
     split,
-    unit,
 )
+from featherlane.tree import Tree
+from featherlane.walk import inward, outward
 
 
 def aba(
-    model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
+    model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
     """qdd from M(q) qdd + C(q, qd) qd + g(q) = tau + J^T f_ext, nv scalars.
 
     A joint of several degrees of freedom is eliminated one of them after the other, the last first:
-    no block is inverted. Accelerations are those of `rnea`: of a body's origin as a point in space.
+    no block is inverted. Bodies that share coordinates
+    (`Tree.coupled`) are not for it. Accelerations are those of `rnea`: of a body's origin as a
+    point in space.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     w, U0 = {WORLD: ZERO3}, {WORLD: NO_MATRIX}
@@ -45,12 +49,13 @@ def aba(
         U0[i] = rigid_acceleration(w[i], ZERO3)
         IA[i] = Articulated.of(model.inertias[i])
         pA[i] = model.inertias[i].wrench(U0[i], ZERO3) - f_ext[i]
+    resists = resistance(model, qd)
     U, Dinv, u = {}, {}, {}
     for i in inward(model, "A"):
-        for k, axis in reversed(model.freedoms[i]):
-            U[k] = IA[i] @ unit(axis)
-            Dinv[k] = 1.0 / U[k][axis]
-            u[k] = tau[k] - pA[i][axis]
+        for k, S in reversed(model.freedoms[i]):
+            U[k] = IA[i] @ S
+            Dinv[k] = 1.0 / (dot(S, U[k]) + model.armature[k])
+            u[k] = tau[k] - resists[k] - dot(S, pA[i])
             IA[i] = IA[i].minus_outer(U[k] * Dinv[k], U[k])
             pA[i] = pA[i] + U[k] * (Dinv[k] * u[k])
         p = model.parent[i]
@@ -61,7 +66,7 @@ def aba(
     qdd: list[Scalar] = [None] * model.nv
     for i in outward(model, "A"):
         a[i] = X[i].motion(a[model.parent[i]]) + c[i]
-        for k, axis in model.freedoms[i]:
+        for k, S in model.freedoms[i]:
             qdd[k] = Dinv[k] * (u[k] - dot(U[k], a[i]))
-            a[i] = a[i] + unit(axis) * qdd[k]
+            a[i] = a[i] + S * qdd[k]
     return qdd

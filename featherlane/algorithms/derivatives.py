@@ -15,7 +15,7 @@ the first body of their branch, where all that belongs to i and j meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.factor import factor
@@ -24,11 +24,12 @@ from featherlane.algorithms.kinematics import (
     Wrenches,
     joint_motion,
     no_wrenches,
+    resistance_slope,
     rigid_acceleration,
 )
-from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
-from featherlane.model import WORLD, Model, inward, outward, repeat
+from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_CORIOLIS,
@@ -46,8 +47,9 @@ from featherlane.spatial import (
     skew,
     spatial,
     split,
-    unit,
 )
+from featherlane.tree import Tree
+from featherlane.walk import inward, outward, repeat
 
 
 class Motion(NamedTuple):
@@ -62,7 +64,7 @@ class Motion(NamedTuple):
     B2: list[Coriolis]  # 2 B of the subtree
 
 
-def motion(model: Model, q: Scalars, qd: Scalars) -> Motion:
+def motion(model: Tree, q: Scalars, qd: Scalars) -> Motion:
     m = Motion([], [], [], [], [], list(model.inertias), [])
     for i in outward(model, "D"):
         p = model.parent[i]
@@ -100,7 +102,7 @@ def world_fixed(wrench: Vector) -> Coriolis:
     return Coriolis(f, skew(n))
 
 
-def loads(model: Model, m: Motion, qdd: Scalars, f_ext: Wrenches, world_axes: bool) -> Loads:
+def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, world_axes: bool) -> Loads:
     a: dict[int, Vector] = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
     ap, f = [], []
     for i in outward(model, "D"):
@@ -139,13 +141,13 @@ class Columns(NamedTuple):
         return Columns(*motions, *[C.force_to_parent(x) for x in self[4:]])
 
 
-def columns(model: Model, m: Motion, load: Loads | None) -> list[Columns]:
+def columns(model: Tree, m: Motion, load: Loads | None) -> list[Columns]:
     """For each degree of freedom, in its body's frame. Without loads what depends on them is left
     zero.
     """
     result = []
     for i in outward(model, "D"):
-        for S in (unit(axis) for _, axis in model.freedoms[i]):
+        for _, S in model.freedoms[i]:
             psi = crm(m.vp[i], S)
             rate = psi + crm(m.v[i], S)
             ddpsi = own = dq = TtS = ZERO6
@@ -160,39 +162,45 @@ def columns(model: Model, m: Motion, load: Loads | None) -> list[Columns]:
     return result
 
 
-def pairs(model: Model, m: Motion, local: list[Columns]):
-    """All (i, j, columns of i, columns of j) with i an ancestor of j or in its joint, in one
-    frame.
-    """
-    body = [i for i, dofs in enumerate(model.dofs) for _ in dofs]
-    common = [column.seen_by(m.C[body[k]]) for k, column in enumerate(local)]
+class Pair(NamedTuple):
+    """Two freedoms, the first an ancestor of the second or in its joint, in one frame."""
+
+    i: int  # entries of v
+    j: int
+    ci: Columns
+    cj: Columns
+    joint: bool  # whether they are in one joint
+    same: bool  # whether they are one
+
+
+def pairs(model: Tree, m: Motion, local: list[Columns]) -> Iterator[Pair]:
+    """All pairs of freedoms that meet. Within a joint each is there in both orders."""
+    body = [i for i, own in enumerate(model.freedoms) for _ in own]
+    k = [freedom.k for own in model.freedoms for freedom in own]
+    common = [column.seen_by(m.C[body[n]]) for n, column in enumerate(local)]
     for b in inward(model, "D"):
-        for j in model.dofs[b]:
-            for i in model.ancestors[model.dofs[b][-1]]:
+        for j, _ in model.numbered[b]:
+            for i in model.above[model.numbered[b][-1][0]]:
                 frame = local if body[i] == b else common
-                yield i, j, frame[i], frame[j]
+                yield Pair(k[i], k[j], frame[i], frame[j], body[i] == b, i == j)
 
 
-def _square(n: int) -> Rows:
-    return [[0.0] * n for _ in range(n)]
-
-
-def _derivatives(model: Model, m: Motion, load: Loads) -> tuple[Rows, Rows]:
-    dq, dv = _square(model.nv), _square(model.nv)
-    body = [i for i, dofs in enumerate(model.dofs) for _ in dofs]
-    for i, j, ci, cj in pairs(model, m, columns(model, m, load)):
-        dv[i][j] = dot(ci.S, cj.dv)
-        if body[i] == body[j]:  # S_i moves with q_j, which takes S x* f away again
-            dq[i][j] = dot(ci.S, cj.own)
+def _derivatives(model: Tree, m: Motion, load: Loads, qd: Scalars) -> tuple[Rows, Rows]:
+    dq, dv = square(model.nv), square(model.nv, resistance_slope(model, qd))
+    for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
+        dv[i][j] = dv[i][j] + dot(ci.S, cj.dv)
+        if joint:  # S_i moves with q_j, which takes S x* f away again
+            dq[i][j] = dq[i][j] + dot(ci.S, cj.own)
         else:
-            dq[i][j] = dot(ci.S, cj.dq)
-            dq[j][i] = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi) + dot(cj.TtS, ci.S)
-            dv[j][i] = dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
+            dq[i][j] = dq[i][j] + dot(ci.S, cj.dq)
+            down = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi) + dot(cj.TtS, ci.S)
+            dq[j][i] = dq[j][i] + down
+            dv[j][i] = dv[j][i] + dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
     return dq, dv
 
 
 def inverse_dynamics_derivatives(
-    model: Model,
+    model: Tree,
     q: Scalars,
     qd: Scalars,
     qdd: Scalars,
@@ -203,10 +211,11 @@ def inverse_dynamics_derivatives(
     `world_axes`.
     """
     m = motion(model, q, qd)
-    return _derivatives(model, m, loads(model, m, qdd, f_ext or no_wrenches(model), world_axes))
+    load = loads(model, m, qdd, f_ext or no_wrenches(model), world_axes)
+    return _derivatives(model, m, load, qd)
 
 
-def _supports(model: Model) -> dict[tuple[int, ...], list[int]]:
+def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
     """The columns of a derivative that have their entries in the same rows: j, what is before it
     and behind it.
     """
@@ -218,13 +227,13 @@ def _supports(model: Model) -> dict[tuple[int, ...], list[int]]:
 
 
 def _through(
-    model: Model,
+    model: Tree,
     inverse: Callable[[Scalars, Scalars], list[Scalar]],
     packed: Scalars,
     derivatives: Sequence[Rows],
 ) -> list[Rows]:
     """-M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is M^-1 b."""
-    products = [_square(model.nv) for _ in derivatives]
+    products = [square(model.nv) for _ in derivatives]
     for rows, js in reversed(_supports(model).items()):
 
         def column(shared: Scalars, b: Scalars, rows: tuple[int, ...] = rows) -> list[Scalar]:
@@ -243,7 +252,7 @@ def _through(
 
 
 def forward_dynamics_derivatives(
-    model: Model,
+    model: Tree,
     q: Scalars,
     qd: Scalars,
     tau: Scalars,
@@ -253,13 +262,14 @@ def forward_dynamics_derivatives(
     """(da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
-    M = _square(model.nv)
-    for i, j, ci, cj in pairs(model, m, columns(model, m, None)):
-        M[i][j] = M[j][i] = dot(ci.S, cj.IS)
+    M = square(model.nv, model.armature)
+    for i, j, ci, cj, joint, same in pairs(model, m, columns(model, m, None)):
+        if not joint or same or i < j:
+            add_pair(M, i, j, dot(ci.S, cj.IS), same)
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes))
+    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes), qd)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
     da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))
@@ -267,7 +277,7 @@ def forward_dynamics_derivatives(
 
 
 def forward_dynamics_derivatives_from(
-    model: Model,
+    model: Tree,
     q: Scalars,
     qd: Scalars,
     qdd: Scalars,

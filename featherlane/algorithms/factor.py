@@ -13,8 +13,8 @@ from typing import NamedTuple
 from featherlane.algorithms.kinematics import Scalars, Wrenches
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
-from featherlane.model import Model
 from featherlane.scalar import Scalar
+from featherlane.tree import Tree
 
 
 class Factor(NamedTuple):
@@ -85,7 +85,7 @@ class InvertedFactor(NamedTuple):
         return inverse
 
 
-def factor(model: Model, M: Sequence[Sequence[Scalar]]) -> Factor:
+def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
     """The factor of a mass matrix of this model (Featherstone, table 6.3)."""
     H = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
     L: list[dict[int, Scalar]] = [{} for _ in H]
@@ -100,7 +100,7 @@ def factor(model: Model, M: Sequence[Sequence[Scalar]]) -> Factor:
 
 
 def factored_forward_dynamics(
-    model: Model, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
+    model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
     """qdd = M^-1 (tau - bias): fewer operations than `aba` where the tree is shallow."""
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
@@ -109,7 +109,7 @@ def factored_forward_dynamics(
     )
 
 
-def factored_inverse(model: Model, q: Scalars) -> Rows:
+def factored_inverse(model: Tree, q: Scalars) -> Rows:
     """M^-1 through the factor: fewer operations than `mass_matrix_inverse` where the tree has many
     branches.
     """

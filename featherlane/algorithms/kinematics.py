@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from featherlane.model import Model
-from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Matrix, Vector, unit
+from featherlane.scalar import Scalar, sqrt
+from featherlane.spatial import ZERO6, Matrix, Vector
+from featherlane.tree import Tree
 
 Scalars = Sequence[Scalar]
 Wrenches = Sequence[Vector]
 
 
-def joint_motion(model: Model, i: int, rates: Scalars) -> Vector:
+def joint_motion(model: Tree, i: int, rates: Scalars) -> Vector:
     """S_i times joint i's part of `rates`: vJ from v, or S_i qdd from a."""
     motion = ZERO6
-    for k, axis in model.freedoms[i]:
-        motion = motion + unit(axis) * rates[k]
+    for k, S in model.freedoms[i]:
+        motion = motion + S * rates[k]
     return motion
 
 
@@ -31,5 +31,23 @@ def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
     )
 
 
-def no_wrenches(model: Model) -> list[Vector]:
+def resistance(model: Tree, qd: Scalars) -> list[Scalar]:
+    """What damping and smooth Coulomb friction ask of tau, nv scalars."""
+    v0 = model.friction_velocity
+    return [
+        d * v + f * (v / sqrt(v * v + v0 * v0))
+        for d, f, v in zip(model.damping, model.friction, qd, strict=True)
+    ]
+
+
+def resistance_slope(model: Tree, qd: Scalars) -> list[Scalar]:
+    """The derivative of each by its own entry of qd."""
+    v0, slopes = model.friction_velocity, []
+    for d, f, v in zip(model.damping, model.friction, qd, strict=True):
+        square = v * v + v0 * v0
+        slopes.append(d + f * (v0 * v0 / (square * sqrt(square))))
+    return slopes
+
+
+def no_wrenches(model: Tree) -> list[Vector]:
     return [ZERO6] * model.nbodies

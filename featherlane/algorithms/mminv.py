@@ -9,46 +9,57 @@ of the body at hand.
 from __future__ import annotations
 
 from featherlane.algorithms.kinematics import Scalars
-from featherlane.model import WORLD, Model, inward, outward
-from featherlane.spatial import ZERO6, Articulated, Vector, dot, unit
+from featherlane.model import WORLD
+from featherlane.scalar import Scalar
+from featherlane.spatial import ZERO6, Articulated, Vector, dot
+from featherlane.tree import Tree
+from featherlane.walk import inward, outward
 
 Rows = list[list]
-Columns = dict[int, dict[int, Vector]]  # by body, then by entry of v
+Columns = dict[int, dict[int, Vector]]  # by body, then by freedom
 
 
-def _symmetric(upper: dict, n: int) -> Rows:
-    return [[upper.get((min(i, j), max(i, j)), 0.0) for j in range(n)] for i in range(n)]
+def square(n: int, diagonal: Scalars | None = None) -> Rows:
+    """A matrix of zeros but for its diagonal."""
+    return [[diagonal[i] if diagonal and i == j else 0.0 for j in range(n)] for i in range(n)]
 
 
-def mass_matrix(model: Model, q: Scalars) -> Rows:
+def add_pair(M: Rows, i: int, j: int, entry: Scalar, same: bool) -> None:
+    """Adds what two freedoms give to a symmetric matrix; `same`: one freedom with itself."""
+    M[i][j] = M[i][j] + entry
+    if not same:
+        M[j][i] = M[i][j] if i != j else M[i][j] + entry
+
+
+def mass_matrix(model: Tree, q: Scalars) -> Rows:
     """M(q), nv x nv, symmetric."""
-    M, IC = {}, dict(enumerate(model.inertias))
+    M, IC = square(model.nv, model.armature), dict(enumerate(model.inertias))
     F: Columns = {i: {} for i in range(model.nbodies)}
+    owner = [freedom.k for own in model.freedoms for freedom in own]
     for i in inward(model, "M"):
         X, p = model.joint_transform(i, q), model.parent[i]
-        for k, axis in model.freedoms[i]:
-            F[i][k] = IC[i] @ unit(axis)
-        for k, axis in model.freedoms[i]:
+        for n, (k, S) in reversed(model.numbered[i]):
+            F[i][n] = IC[i] @ S
             for j, force in F[i].items():
-                M[min(k, j), max(k, j)] = force[axis]
+                add_pair(M, k, owner[j], dot(S, force), same=n == j)
         if p != WORLD:
             IC[p] = IC[p] + X.inertia_to_parent(IC[i])
             F[p].update({j: X.force_to_parent(force) for j, force in F[i].items()})
-    return _symmetric(M, model.nv)
+    return M
 
 
-def mass_matrix_inverse(model: Model, q: Scalars) -> Rows:
-    """M(q)^-1, nv x nv, symmetric."""
+def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
+    """M(q)^-1, nv x nv, symmetric. Not for bodies that share coordinates (`Tree.coupled`)."""
     Minv, X, U, Dinv = {}, {}, {}, {}
     IA = {i: Articulated.of(inertia) for i, inertia in enumerate(model.inertias)}
     F: Columns = {i: {} for i in range(model.nbodies)}
     for i in inward(model, "M"):
         X[i], p = model.joint_transform(i, q), model.parent[i]
-        for k, axis in reversed(model.freedoms[i]):
-            U[k] = IA[i] @ unit(axis)
-            Dinv[k] = Minv[k, k] = 1.0 / U[k][axis]
+        for k, S in reversed(model.freedoms[i]):
+            U[k] = IA[i] @ S
+            Dinv[k] = Minv[k, k] = 1.0 / (dot(S, U[k]) + model.armature[k])
             for j, force in F[i].items():
-                Minv[k, j] = -(Dinv[k] * force[axis])
+                Minv[k, j] = -(Dinv[k] * dot(S, force))
                 F[i][j] = force + U[k] * Minv[k, j]
             F[i][k] = U[k] * Dinv[k]
             IA[i] = IA[i].minus_outer(F[i][k], U[k])
@@ -57,10 +68,11 @@ def mass_matrix_inverse(model: Model, q: Scalars) -> Rows:
             F[p].update({j: X[i].force_to_parent(force) for j, force in F[i].items()})
     P: dict[tuple[int, int], Vector] = {}
     for i in outward(model, "M"):
-        for j in range(model.first_v[i], model.nv):
+        for j in range(model.freedoms[i][0].k, model.nv):
             P[i, j] = X[i].motion(P.get((model.parent[i], j), ZERO6))
-            for k, axis in model.freedoms[i]:
+            for k, S in model.freedoms[i]:
                 if k <= j:
                     Minv[k, j] = Minv.get((k, j), 0.0) - Dinv[k] * dot(U[k], P[i, j])
-                P[i, j] = P[i, j] + unit(axis) * Minv[min(k, j), max(k, j)]
-    return _symmetric(Minv, model.nv)
+                P[i, j] = P[i, j] + S * Minv[min(k, j), max(k, j)]
+    n = range(model.nv)
+    return [[Minv.get((min(i, j), max(i, j)), 0.0) for j in n] for i in n]

@@ -9,17 +9,20 @@ from featherlane.algorithms.kinematics import (
     Wrenches,
     joint_motion,
     no_wrenches,
+    resistance,
     rigid_acceleration,
 )
-from featherlane.model import WORLD, Model, inward, outward
+from featherlane.model import WORLD
 from featherlane.scalar import Scalar
-from featherlane.spatial import NO_MATRIX, ZERO3, Vector, cross, matvec, split
+from featherlane.spatial import NO_MATRIX, ZERO3, Vector, cross, dot, matvec, split
+from featherlane.tree import Tree
+from featherlane.walk import inward, outward
 
 
 def rnea(
-    model: Model, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
+    model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
-    """tau = M(q) qdd + C(q, qd) qd + g(q) - J^T f_ext, nv scalars.
+    """tau = M(q) qdd + C(q, qd) qd + g(q) + resistance(qd) - J^T f_ext, nv scalars.
 
     The acceleration a of a body is that of its origin as a point in space, so that linear
     velocities never enter (Luh, Walker and Paul 1980): the points of a body accelerate by a + U x,
@@ -38,10 +41,10 @@ def rnea(
         a[i] = X[i].E.to_child(a[p] + matvec(U[p], X[i].r)) + dvJ + cross(wp + w[i], vJ)
         U[i] = rigid_acceleration(w[i], dw[i])
         f[i] = model.inertias[i].wrench(U[i], a[i]) - f_ext[i]
-    tau: list[Scalar] = [None] * model.nv
+    tau = [I * a + r for I, a, r in zip(model.armature, qdd, resistance(model, qd), strict=True)]
     for i in inward(model, "R"):
-        for k, axis in model.freedoms[i]:
-            tau[k] = f[i][axis]  # S^T f
+        for k, S in model.freedoms[i]:
+            tau[k] = tau[k] + dot(S, f[i])
         p = model.parent[i]
         if p != WORLD:
             f[p] = f[p] + X[i].force_to_parent(f[i])

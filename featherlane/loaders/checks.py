@@ -92,31 +92,37 @@ def singular_notes(model: Model) -> Iterator[str]:
     M = L^T D L with D_i = S^T IA S, IA the articulated-body inertia (Featherstone, chapter 7):
     M is positive definite if and only if every D_i is. Joint transforms are 1 at q = 0.
     """
-    IA = [_inertia_matrix(model, i) for i in range(model.nbodies)]
+    tree = model.tree
+    IA = [np.array(Articulated.of(inertia).rows) for inertia in tree.inertias]
     IC = [I.copy() for I in IA]
-    suspects = []
-    for i in range(model.nbodies - 1, -1, -1):
-        reduced = _eliminated(IA[i], IC[i], list(model.types[i].axes))
+    suspects = set()
+    for i in range(tree.nbodies - 1, -1, -1):
+        armature = [float(tree.armature[freedom.k]) for freedom in tree.freedoms[i]]
+        S = np.array([freedom.S for freedom in tree.freedoms[i]]).T
+        reduced = _eliminated(IA[i], IC[i], S, np.diag(armature))
         if reduced is None:
-            suspects.append(model.joints[i].name)
+            suspects.add(min(body for body, at in enumerate(tree.carriers) if at >= i))
         else:
             IA[i] = reduced
-        if model.parent[i] != WORLD:
-            X = _motion_matrix(model, i)
-            IA[model.parent[i]] += X.T @ IA[i] @ X
-            IC[model.parent[i]] += X.T @ IC[i] @ X
+        if tree.parent[i] != WORLD:
+            X = np.array([tree.X_tree[i].motion(tuple(unit)) for unit in np.eye(6)]).T
+            IA[tree.parent[i]] += X.T @ IA[i] @ X
+            IC[tree.parent[i]] += X.T @ IC[i] @ X
     if suspects:
         yield (
             f"{WARNING}the mass matrix is singular or not positive definite at q = 0: "
-            f"too little inertia resists {', '.join(suspects[::-1])}"
+            f"too little inertia resists {', '.join(model.joints[i].name for i in sorted(suspects))}"
         )
 
 
-def _eliminated(IA: np.ndarray, IC: np.ndarray, axes: list[int]) -> np.ndarray | None:
+def _eliminated(
+    IA: np.ndarray, IC: np.ndarray, S: np.ndarray, armature: np.ndarray
+) -> np.ndarray | None:
     """IA - U D^-1 U^T, or None if D is not positive definite by a margin."""
-    U, D = IA[:, axes], IA[np.ix_(axes, axes)]
+    U = IA @ S
+    D = S.T @ U + armature
     angular, linear = np.trace(IC[:3, :3]), np.trace(IC[3:, 3:])
-    scale = np.array([angular if k < 3 else linear for k in axes])
+    scale = np.sum(S[:3] ** 2, 0) * angular + np.sum(S[3:] ** 2, 0) * linear
     if not np.all(np.diag(D) > SINGULAR * scale):
         return None
     root = np.sqrt(np.diag(D))
@@ -124,16 +130,3 @@ def _eliminated(IA: np.ndarray, IC: np.ndarray, axes: list[int]) -> np.ndarray |
     if not (np.all(np.isfinite(D)) and np.linalg.eigvalsh(D)[0] > SINGULAR):
         return None
     return IA - U @ np.linalg.solve(D, U.T)
-
-
-def _inertia_matrix(model: Model, i: int) -> np.ndarray:
-    """6 x 6, angular first, in the body's turned axes."""
-    turn = np.zeros((6, 6))
-    turn[:3, :3] = turn[3:, 3:] = np.array(model.turns[i].rows)
-    return turn @ np.array(Articulated.of(model.bodies[i].spatial()).rows) @ turn.T
-
-
-def _motion_matrix(model: Model, i: int) -> np.ndarray:
-    """The 6 x 6 X of the joint at q = 0."""
-    X = model.X_tree[i]
-    return np.array([X.motion(tuple(unit)) for unit in np.eye(6)]).T

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from featherlane.model import IDENTITY, Floats, Placement
+from featherlane.model import IDENTITY, NO_MOMENT, Floats, Mimic, Placement
 
 INF = float("inf")
-NO_MOMENT = ((0.0, 0.0, 0.0),) * 3
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,14 @@ class JointSpec:
     child: str
     placement: Placement = IDENTITY  # of the child's frame, at q = 0, in the parent's
     axis: Floats = (0.0, 0.0, 1.0)
+    axis2: Floats = (1.0, 0.0, 0.0)
+    pitch: float = 0.0
+    mimic: Mimic | None = None
     lower: Floats = ()  # per coordinate of q; empty: unlimited
     upper: Floats = ()
     velocity: float = INF
     effort: float = INF
-    damping: float = 0.0
-    friction: float = 0.0
+    armature: Floats = ()  # per degree of freedom; empty: none
+    damping: Floats = ()
+    friction: Floats = ()
     where: str = ""

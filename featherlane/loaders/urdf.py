@@ -179,8 +179,8 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
         upper=upper,
         velocity=velocity,
         effort=effort,
-        damping=damping,
-        friction=friction,
+        damping=(damping,) if damping else (),
+        friction=(friction,) if friction else (),
         where=element.where,
     )
 

@@ -1,0 +1,95 @@
+"""The table of functions: what each takes and gives, and the algorithms that compute it.
+
+A function may name several algorithms; the graph with the fewest operations is the one that is
+compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from featherlane import algorithms
+from featherlane.model import Model
+
+Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
+Algorithm = Callable[..., tuple[Any, ...]]  # (tree, *inputs, **what `takes` names) -> outputs
+
+
+class DynamicsFunction(NamedTuple):
+    """inputs, outputs: the sizes by name. takes: "f_ext", "frame" or "reference" besides."""
+
+    inputs: dict[str, Size]
+    outputs: dict[str, Size]
+    algorithms: tuple[Algorithm, ...]
+    takes: tuple[str, ...] = ()
+    shared: tuple[Algorithm, ...] | None = None
+    """The algorithms for trees whose bodies share coordinates, where those differ."""
+
+
+class Variant(NamedTuple):
+    """One form of a function, which has a kernel of its own."""
+
+    name: str
+    wrenches: str | None = None  # the axes of f_ext, if it is given: "body" or "world"
+    parameters: tuple[str, ...] = ()  # those that are inputs
+    frame: str | None = None
+    reference: str | None = None
+
+
+def _one(algorithm: Callable[..., Any]) -> Algorithm:
+    """An algorithm of one output; an f_ext that is given keeps its axes for the time being."""
+
+    def run(tree: Any, *inputs: Any, world_axes: bool = False, **options: Any) -> tuple[Any, ...]:
+        return (algorithm(tree, *inputs, **options),)
+
+    return run
+
+
+V, VV = ("v",), ("v", "v")
+STATE = {"q": ("q",), "v": V}
+QVA, QVT, Q = {**STATE, "a": V}, {**STATE, "tau": V}, {"q": ("q",)}
+FUNCTIONS: dict[str, DynamicsFunction] = {
+    "inverse_dynamics": DynamicsFunction(QVA, {"tau": V}, (_one(algorithms.rnea),), ("f_ext",)),
+    "forward_dynamics": DynamicsFunction(
+        QVT,
+        {"a": V},
+        (_one(algorithms.aba), _one(algorithms.factored_forward_dynamics)),
+        ("f_ext",),
+        shared=(_one(algorithms.factored_forward_dynamics),),
+    ),
+    "mass_matrix": DynamicsFunction(Q, {"M": VV}, (_one(algorithms.mass_matrix),)),
+    "mass_matrix_inverse": DynamicsFunction(
+        Q,
+        {"Minv": VV},
+        (_one(algorithms.mass_matrix_inverse), _one(algorithms.factored_inverse)),
+        shared=(_one(algorithms.factored_inverse),),
+    ),
+    "inverse_dynamics_derivatives": DynamicsFunction(
+        QVA,
+        {"dtau_dq": VV, "dtau_dv": VV},
+        (algorithms.inverse_dynamics_derivatives,),
+        ("f_ext",),
+    ),
+    "forward_dynamics_derivatives": DynamicsFunction(
+        QVT,
+        {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
+        (algorithms.forward_dynamics_derivatives,),
+        ("f_ext",),
+    ),
+    "forward_dynamics_derivatives_from": DynamicsFunction(
+        {**QVA, "minv": VV},
+        {"da_dq": VV, "da_dv": VV},
+        (algorithms.forward_dynamics_derivatives_from,),
+        ("f_ext",),
+    ),
+}
+
+
+def shape(model: Model, size: Size) -> tuple[int, ...]:
+    of = {"q": model.nq, "v": model.nv, "bodies": model.nbodies}
+    return tuple(of[n] if isinstance(n, str) else n for n in size)
+
+
+def shapes(model: Model, sizes: dict[str, Size]) -> dict[str, tuple[int, ...]]:
+    return {name: shape(model, size) for name, size in sizes.items()}
