@@ -16,7 +16,7 @@ from featherlane import cache
 from featherlane.algorithms.kinematics import Wrenches
 from featherlane.backends import cpu, machine
 from featherlane.errors import CompileError
-from featherlane.functions import FUNCTIONS, Algorithm, Variant, shapes
+from featherlane.functions import TABLE, Algorithm, Variant, shapes
 from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
 from featherlane.graph.graph import Graph, simplify
@@ -37,14 +37,14 @@ FLAT = 30_000  # operations of a graph up to which its code is fetched as fast a
 
 def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
     """The inputs of a variant in order: the function's own, f_ext, parameters."""
-    sizes = dict(FUNCTIONS[variant.name].inputs)
+    sizes = dict(TABLE[variant.name].inputs)
     if variant.wrenches:
         sizes["f_ext"] = ("bodies", 6)
     return shapes(model, sizes | {name: PARAMETERS[name] for name in variant.parameters})
 
 
 def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, FUNCTIONS[variant.name].outputs)
+    return shapes(model, TABLE[variant.name].outputs)
 
 
 def _body_wrenches(tree: Tree, q: list, f_ext: list, frame: str) -> Wrenches:
@@ -78,7 +78,7 @@ def _traceable(
     model: Model, variant: Variant, algorithm: Algorithm, ride: bool
 ) -> Callable[..., dict[str, Any]]:
     """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
-    names, outputs = tuple(input_shapes(model, variant)), FUNCTIONS[variant.name].outputs
+    names, outputs = tuple(input_shapes(model, variant)), TABLE[variant.name].outputs
 
     def run(*inputs: Any) -> dict[str, Any]:
         given = dict(zip(names, inputs, strict=True))
@@ -100,7 +100,7 @@ def _traceable(
 @lru_cache(maxsize=8)
 def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict[str, Any]]]:
     """The graph with the fewest operations, and the function whose trace it is."""
-    function, inputs = FUNCTIONS[variant.name], input_shapes(model, variant)
+    function, inputs = TABLE[variant.name], input_shapes(model, variant)
     algorithms = function.algorithms
     if model.tree.coupled and function.shared:
         algorithms = function.shared

@@ -21,7 +21,7 @@ from featherlane.compiler import (
     output_shapes,
 )
 from featherlane.function import Function, common_dtype
-from featherlane.functions import FUNCTIONS, Variant
+from featherlane.functions import TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.joints import JointType
 from featherlane.tree import PARAMETERS
@@ -109,8 +109,8 @@ class Model(model.Model):
 
     def _checked(self, variant: Variant) -> None:
         name, wrenches, parameters, frame, reference = variant
-        if name not in FUNCTIONS:
-            raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(FUNCTIONS)}")
+        if name not in TABLE:
+            raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
             raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
         for given in parameters:
@@ -122,7 +122,7 @@ class Model(model.Model):
                 "params has 'inertial' besides 'mass', 'com' or 'inertia': it is all of these, "
                 "give one or the other"
             )
-        takes = FUNCTIONS[name].takes
+        takes = TABLE[name].takes
         for what, value in (("f_ext", wrenches), ("frame", frame), ("reference", reference)):
             if value is not None and what not in takes:
                 raise ValueError(f"{name} takes no {what}")

@@ -86,6 +86,44 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
 }
 
 
+def _of_frame(
+    inputs: dict[str, Size], output: dict[str, Size], algorithm: Callable[..., Any]
+) -> DynamicsFunction:
+    return DynamicsFunction(inputs, output, (_one(algorithm),), ("frame", "reference"))
+
+
+def _of_robot(
+    inputs: dict[str, Size], output: dict[str, Size], algorithm: Callable[..., Any]
+) -> DynamicsFunction:
+    return DynamicsFunction(inputs, output, (_one(algorithm),))
+
+
+KINEMATICS: dict[str, DynamicsFunction] = {
+    "frame_placement": DynamicsFunction(
+        Q, {"placement": (4, 4)}, (_one(algorithms.frame_placement),), ("frame",)
+    ),
+    "frame_velocity": _of_frame(STATE, {"velocity": (6,)}, algorithms.frame_velocity),
+    "frame_acceleration": _of_frame(QVA, {"acceleration": (6,)}, algorithms.frame_acceleration),
+    "jacobian": _of_frame(Q, {"J": (6, "v")}, algorithms.jacobian),
+    "jacobian_time_derivative": _of_frame(
+        STATE, {"dJ_dt": (6, "v")}, algorithms.jacobian_time_derivative
+    ),
+    "center_of_mass": _of_robot(Q, {"c": (3,)}, algorithms.center_of_mass),
+    "center_of_mass_jacobian": _of_robot(Q, {"J": (3, "v")}, algorithms.center_of_mass_jacobian),
+    "centroidal_momentum": _of_robot(STATE, {"h": (6,)}, algorithms.centroidal_momentum),
+    "centroidal_momentum_matrix": _of_robot(
+        Q, {"A": (6, "v")}, algorithms.centroidal_momentum_matrix
+    ),
+    "kinetic_energy": _of_robot(STATE, {"T": ()}, algorithms.kinetic_energy),
+    "potential_energy": _of_robot(Q, {"V": ()}, algorithms.potential_energy),
+    "coriolis_matrix": _of_robot(STATE, {"C": VV}, algorithms.coriolis_matrix),
+    "gravity_torque": _of_robot(Q, {"g": V}, algorithms.gravity_torque),
+    "bias_force": DynamicsFunction(STATE, {"tau": V}, (_one(algorithms.bias_force),), ("f_ext",)),
+}
+TABLE = {**FUNCTIONS, **KINEMATICS}
+"""All of them; `FUNCTIONS` are the seven that are dynamics proper."""
+
+
 def shape(model: Model, size: Size) -> tuple[int, ...]:
     of = {"q": model.nq, "v": model.nv, "bodies": model.nbodies}
     return tuple(of[n] if isinstance(n, str) else n for n in size)

@@ -107,6 +107,7 @@ class Tree:
     turns: tuple[Rotation, ...]  # a body's axes here from the axes that the user knows
     X_tree: tuple[Transform, ...]  # the constant part of each joint's transform
     inertias: tuple[Inertia, ...]
+    ground: Inertia  # what of the moving mass rides on the ground
     carriers: tuple[int, ...]  # for each body of the model its body here
     armature: Sequence[Scalar]  # these three for each entry of v
     damping: Sequence[Scalar]
@@ -216,8 +217,7 @@ def tree(model: Model, parameters: Mapping[str, Any] | None = None, ride: bool =
     inertias = [NO_INERTIA] * len(links)
     for body, i in enumerate(carriers):
         inertias[i] = _turned(_inertia_of(model, body, given), turns[i])
-    if ride:
-        _let_ride(links, X_tree, inertias)
+    ground = _let_ride(links, X_tree, inertias) if ride else NO_INERTIA
     physics = {
         name: given.get(name, getattr(model, name).tolist())
         for name in ("armature", "damping", "friction")
@@ -235,6 +235,7 @@ def tree(model: Model, parameters: Mapping[str, Any] | None = None, ride: bool =
         turns=tuple(_rotation(turn) for turn in turns),
         X_tree=tuple(X_tree),
         inertias=tuple(inertias),
+        ground=ground,
         carriers=tuple(carriers),
         friction_velocity=model.friction_velocity,
         **physics,
@@ -361,16 +362,20 @@ def _turned(inertia: Inertia, turn: np.ndarray) -> Inertia:
     return Inertia(inertia.m, Vector(_quiet_relative(h)), Symmetric(*_quiet_relative(S)))
 
 
-def _let_ride(links: list[_Link], X_tree: list[Transform], inertias: list[Inertia]) -> None:
-    """Takes off each body what rides on its parent, and puts it there; on the ground it is
-    nothing.
+def _let_ride(links: list[_Link], X_tree: list[Transform], inertias: list[Inertia]) -> Inertia:
+    """Takes off each body what rides on its parent, and puts it there; what comes to ride on the
+    ground is returned.
     """
+    ground = NO_INERTIA
     for i in reversed(range(len(links))):
         rides, all_of = links[i].kind.ride(inertias[i]), inertias[i]
         if rides is NO_INERTIA:
             continue
         S = Symmetric(*[x - y for x, y in zip(all_of.S, rides.S, strict=True)])
         inertias[i] = Inertia(all_of.m - rides.m, all_of.h - rides.h, S)
-        p = links[i].parent
-        if p != WORLD:
-            inertias[p] = inertias[p] + X_tree[i].inertia_to_parent(rides)
+        p, moved = links[i].parent, X_tree[i].inertia_to_parent(rides)
+        if p == WORLD:
+            ground = ground + moved
+        else:
+            inertias[p] = inertias[p] + moved
+    return ground

@@ -5,23 +5,57 @@ one [moment; force] for each body in its turned frame (`Model.turns`); matrices 
 """
 
 from featherlane.algorithms.aba import aba
+from featherlane.algorithms.centroidal import (
+    center_of_mass,
+    center_of_mass_jacobian,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+)
 from featherlane.algorithms.derivatives import (
     forward_dynamics_derivatives,
     forward_dynamics_derivatives_from,
     inverse_dynamics_derivatives,
 )
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
+from featherlane.algorithms.frames import (
+    frame_acceleration,
+    frame_placement,
+    frame_velocity,
+    jacobian,
+    jacobian_time_derivative,
+)
 from featherlane.algorithms.mminv import mass_matrix, mass_matrix_inverse
 from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.terms import (
+    bias_force,
+    coriolis_matrix,
+    gravity_torque,
+    kinetic_energy,
+    potential_energy,
+)
 
 __all__ = [
     "aba",
+    "bias_force",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "coriolis_matrix",
     "factored_forward_dynamics",
     "factored_inverse",
     "forward_dynamics_derivatives",
     "forward_dynamics_derivatives_from",
+    "frame_acceleration",
+    "frame_placement",
+    "frame_velocity",
+    "gravity_torque",
     "inverse_dynamics_derivatives",
+    "jacobian",
+    "jacobian_time_derivative",
+    "kinetic_energy",
     "mass_matrix",
     "mass_matrix_inverse",
+    "potential_energy",
     "rnea",
 ]

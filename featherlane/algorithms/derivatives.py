@@ -16,7 +16,7 @@ the first body of their branch, where all that belongs to i and j meets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.kinematics import (
@@ -162,18 +162,27 @@ def columns(model: Tree, m: Motion, load: Loads | None) -> list[Columns]:
     return result
 
 
-class Pair(NamedTuple):
+class Seen(Protocol):
+    """What one freedom brings to the dot products."""
+
+    def seen_by(self: C, C: Transform) -> C: ...
+
+
+C = TypeVar("C", bound=Seen)
+
+
+class Pair(NamedTuple, Generic[C]):
     """Two freedoms, the first an ancestor of the second or in its joint, in one frame."""
 
     i: int  # entries of v
     j: int
-    ci: Columns
-    cj: Columns
+    ci: C
+    cj: C
     joint: bool  # whether they are in one joint
     same: bool  # whether they are one
 
 
-def pairs(model: Tree, m: Motion, local: list[Columns]) -> Iterator[Pair]:
+def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
     """All pairs of freedoms that meet. Within a joint each is there in both orders."""
     body = [i for i, own in enumerate(model.freedoms) for _ in own]
     k = [freedom.k for own in model.freedoms for freedom in own]

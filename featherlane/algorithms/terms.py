@@ -1,0 +1,81 @@
+"""The terms of the equation of motion one by one, and the energies they come from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from featherlane.algorithms.centroidal import composites
+from featherlane.algorithms.derivatives import motion, pairs
+from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion
+from featherlane.algorithms.mminv import Rows, square
+from featherlane.algorithms.rnea import rnea
+from featherlane.model import WORLD
+from featherlane.scalar import Scalar
+from featherlane.spatial import ZERO3, ZERO6, Transform, Vector, crm, dot, spatial
+from featherlane.tree import Tree
+from featherlane.walk import outward
+
+
+def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:
+    """1/2 qd^T M(q) qd, body by body, and the armatures."""
+    v = {WORLD: ZERO6}
+    twice = dot([I * x for I, x in zip(model.armature, qd, strict=True)], qd)
+    for i in outward(model, "E"):
+        X = model.joint_transform(i, q)
+        v[i] = X.motion(v[model.parent[i]]) + joint_motion(model, i, qd)
+        twice = twice + dot(v[i], model.inertias[i] @ v[i])
+    return 0.5 * twice
+
+
+def potential_energy(model: Tree, q: Scalars) -> Scalar:
+    """-m g . c: of the moving mass under gravity, zero for a centre of mass at the world's
+    origin.
+    """
+    return -dot(model.gravity, composites(model, q)[WORLD].h)
+
+
+def gravity_torque(model: Tree, q: Scalars) -> list[Scalar]:
+    """g(q), nv scalars: what holds the robot still."""
+    still = [0.0] * model.nv
+    return rnea(model, q, still, still)
+
+
+def bias_force(model: Tree, q: Scalars, qd: Scalars, f_ext: Wrenches | None = None) -> list[Scalar]:
+    """C qd + g + resistance(qd) - J^T f_ext, nv scalars: what is left without acceleration."""
+    return rnea(model, q, qd, [0.0] * model.nv, f_ext)
+
+
+class Column(NamedTuple):
+    """What one freedom brings to the Coriolis matrix; I and B are those of its body's subtree."""
+
+    S: Vector
+    dS: Vector  # v x S, the rate of S
+    force: Vector  # B S + I dS
+    IS: Vector
+    BtS: Vector  # B^T S
+
+    def seen_by(self, C: Transform) -> Column:
+        """The same in the coordinates that C starts from."""
+        motions = [C.motion_to_parent(x) for x in self[:2]]
+        return Column(*motions, *[C.force_to_parent(x) for x in self[2:]])
+
+
+def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars) -> Rows:
+    """C(q, qd), nv x nv, the one of Christoffel's symbols: C qd is the Coriolis and centrifugal
+    force, and dM/dt = C + C^T (Echeandia and Wensing 2021).
+
+    For i an ancestor of j: C_ij = S_i . (B S_j + I dS_j) and C_ji = S_j . (B S_i + I dS_i), with B
+    and I summed over the subtree of j.
+    """
+    m, C, columns = motion(model, q, qd), square(model.nv), []
+    for i in outward(model, "D"):
+        for _, S in model.freedoms[i]:
+            dS, IS = crm(m.v[i], S), m.I[i] @ S
+            force = (m.B2[i] @ S) * 0.5 + m.I[i] @ dS
+            BtS = spatial(m.B2[i].transposed(S) * 0.5, ZERO3)
+            columns.append(Column(S, dS, force, IS, BtS))
+    for i, j, ci, cj, joint, _ in pairs(model, m, columns):
+        C[i][j] = C[i][j] + dot(ci.S, cj.force)
+        if not joint:
+            C[j][i] = C[j][i] + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
+    return C
