@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from featherlane import loaders, model
+from featherlane import loaders
 from featherlane.compiler import (
     WRENCH_FRAMES,
     Kernel,
@@ -24,6 +24,7 @@ from featherlane.function import Function, common_dtype
 from featherlane.functions import TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.joints import JointType
+from featherlane.kinematics import REFERENCE_HINT, REFERENCES, Kinematics
 from featherlane.tree import PARAMETERS
 
 
@@ -50,11 +51,6 @@ COLLECT = {
     "inverse_dynamics_derivatives": InverseDynamicsDerivatives,
     "forward_dynamics_derivatives": ForwardDynamicsDerivatives,
 }
-REFERENCES = ("body", "world", "spatial")
-REFERENCE_HINT = (
-    "'body' (the frame's axes, at its origin), 'world' (the world's axes, at the frame's origin) "
-    "or 'spatial' (the world's axes, at the world's origin)"
-)
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Shared by equal models, for as long as one of them lives."""
 
@@ -67,7 +63,7 @@ def _text_signature(method: Any) -> str:
     return str(bare).replace("(self", "($self", 1)
 
 
-class Model(model.Model):
+class Model(Kinematics):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau

@@ -13,14 +13,15 @@ from featherlane import algorithms
 from featherlane.model import Model
 
 Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
+Sizes = dict[str, Size]
 Algorithm = Callable[..., tuple[Any, ...]]  # (tree, *inputs, **what `takes` names) -> outputs
 
 
 class DynamicsFunction(NamedTuple):
     """inputs, outputs: the sizes by name. takes: "f_ext", "frame" or "reference" besides."""
 
-    inputs: dict[str, Size]
-    outputs: dict[str, Size]
+    inputs: Sizes
+    outputs: Sizes
     algorithms: tuple[Algorithm, ...]
     takes: tuple[str, ...] = ()
     shared: tuple[Algorithm, ...] | None = None
@@ -46,9 +47,12 @@ def _one(algorithm: Callable[..., Any]) -> Algorithm:
     return run
 
 
-V, VV = ("v",), ("v", "v")
-STATE = {"q": ("q",), "v": V}
-QVA, QVT, Q = {**STATE, "a": V}, {**STATE, "tau": V}, {"q": ("q",)}
+V: Size = ("v",)
+VV: Size = ("v", "v")
+Q: Sizes = {"q": ("q",)}
+STATE: Sizes = {**Q, "v": V}
+QVA: Sizes = {**STATE, "a": V}
+QVT: Sizes = {**STATE, "tau": V}
 FUNCTIONS: dict[str, DynamicsFunction] = {
     "inverse_dynamics": DynamicsFunction(QVA, {"tau": V}, (_one(algorithms.rnea),), ("f_ext",)),
     "forward_dynamics": DynamicsFunction(
@@ -86,15 +90,11 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
 }
 
 
-def _of_frame(
-    inputs: dict[str, Size], output: dict[str, Size], algorithm: Callable[..., Any]
-) -> DynamicsFunction:
+def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
     return DynamicsFunction(inputs, output, (_one(algorithm),), ("frame", "reference"))
 
 
-def _of_robot(
-    inputs: dict[str, Size], output: dict[str, Size], algorithm: Callable[..., Any]
-) -> DynamicsFunction:
+def _of_robot(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
     return DynamicsFunction(inputs, output, (_one(algorithm),))
 
 
@@ -129,5 +129,5 @@ def shape(model: Model, size: Size) -> tuple[int, ...]:
     return tuple(of[n] if isinstance(n, str) else n for n in size)
 
 
-def shapes(model: Model, sizes: dict[str, Size]) -> dict[str, tuple[int, ...]]:
+def shapes(model: Model, sizes: Sizes) -> dict[str, tuple[int, ...]]:
     return {name: shape(model, size) for name, size in sizes.items()}
