@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from featherlane import loaders
+from featherlane import loaders, model
 from featherlane.compiler import (
     WRENCH_FRAMES,
     Kernel,
@@ -26,6 +26,7 @@ from featherlane.graph.graph import Graph
 from featherlane.joints import JointType
 from featherlane.kinematics import REFERENCE_HINT, REFERENCES, Kinematics
 from featherlane.tree import PARAMETERS
+from featherlane.wrenches import on_bodies, turning_arms
 
 
 class InverseDynamicsDerivatives(NamedTuple):
@@ -70,9 +71,10 @@ class Model(Kinematics):
     (..., nv); f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) = tau + sum_i
     J_i^T f_ext_i, in SI units and radians, gravity (0, 0, -9.81) unless loaded otherwise. 6-vectors
     are linear first: [v; w], [force; moment]. f_ext[i] acts on body i at the origin of its frame,
-    in its axes, or with f_ext_frame="world" in the world's axes (at the same point). float32 in
-    gives float32 out, all else float64; `out=` fills the caller's arrays; `threads=` bounds the
-    threads (default: all physical cores once the batch is large enough to pay).
+    in its axes, or with f_ext_frame="world" in the world's axes (at the same point). f_ext may also
+    be {frame: wrench (..., 6)}: at the frame's origin, in its axes or the world's. float32 in gives
+    float32 out, all else float64; `out=` fills the caller's arrays; `threads=` bounds the threads
+    (default: all physical cores once the batch is large enough to pay).
 
     Raises ValueError or TypeError naming the argument, what came and what was wanted.
     """
@@ -198,6 +200,8 @@ class Model(Kinematics):
     ) -> Any:
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if isinstance(f_ext, Mapping):
+            f_ext = on_bodies(self, arrays[0], f_ext, f_ext_frame, params)
         if f_ext is not None:
             arrays = (*arrays, f_ext)
         if params:
@@ -302,7 +306,7 @@ class Model(Kinematics):
         """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
         2022.
         """
-        return self._call(
+        d = self._call(
             "inverse_dynamics_derivatives",
             (q, v, a),
             f_ext,
@@ -311,6 +315,9 @@ class Model(Kinematics):
             out=out,
             threads=threads,
         )
+        if isinstance(f_ext, Mapping) and f_ext_frame == "world":
+            d.dtau_dq[...] += turning_arms(self, q, f_ext, params)
+        return d
 
     def forward_dynamics_derivatives(
         self,
@@ -332,6 +339,23 @@ class Model(Kinematics):
         Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which
         costs less.
         """
+        if isinstance(f_ext, Mapping):
+            dense = on_bodies(self, q, f_ext, f_ext_frame, params)
+            d = self.forward_dynamics_derivatives(
+                q,
+                v,
+                tau,
+                dense,
+                a=a,
+                minv=minv,
+                f_ext_frame=f_ext_frame,
+                params=params,
+                out=out,
+                threads=threads,
+            )
+            if f_ext_frame == "world":
+                d.da_dq[...] -= d.da_dtau @ turning_arms(self, q, f_ext, params)
+            return d
         if tau is not None and a is None and minv is None:
             return self._call(
                 "forward_dynamics_derivatives",
@@ -412,6 +436,20 @@ class Model(Kinematics):
         """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1)."""
         return np.array([x for kind, _, _ in self._own_coordinates() for x in kind.neutral])
 
+    def _limits(self, n: int, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of a joint and those that follow it, as far as they agree."""
+        joint = self.joints[n]
+        lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
+        for follower in self.joints:
+            if follower.mimic and follower.mimic[:1] == (joint.name,) and follower.mimic.multiplier:
+                _, ratio, offset = follower.mimic
+                ends = [(np.array(x) - offset) / ratio for x in (follower.lower, follower.upper)]
+                if not follower.lower:
+                    continue
+                low, high = np.maximum(lower, np.minimum(*ends)), np.minimum(upper, np.maximum(*ends))
+                lower, upper = (low, high) if np.all(low < high) else (lower, upper)
+        return lower, upper
+
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
     ) -> np.ndarray:
@@ -422,9 +460,9 @@ class Model(Kinematics):
         lead = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
         q = np.empty((*lead, self.nq))
         for n in self.independent:
-            joint, kind, i = self.joints[n], self.types[n], self.first_q[n]
+            kind, i = self.types[n], self.first_q[n]
             reach = np.where(np.isin(np.arange(kind.nq), kind.angles), np.pi, 1.0)
-            lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
+            lower, upper = self._limits(n, reach)
             span = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
             bounded = (span > 0) & (span < 4 * np.pi) | (reach == 1.0) & np.isfinite(span) & (
                 span > 0
@@ -437,14 +475,22 @@ class Model(Kinematics):
         return q
 
 
+def held(base: model.Model) -> Model:
+    """The same robot with its functions."""
+    return Model(**{field.name: getattr(base, field.name) for field in dataclasses.fields(base)})
+
+
 def load(
     source: loaders.Source,
     *,
-    root: str | None = None,
-    gravity: Sequence[float] = loaders.EARTH_GRAVITY,
+    root: loaders.Root | None = None,
+    gravity: Sequence[float] | None = None,
+    mimic: str = "project",
+    joint_order: loaders.JointOrder = "depth-first",
 ) -> Model:
-    base = loaders.load(source, root=root, gravity=gravity)
-    return Model(**{field.name: getattr(base, field.name) for field in dataclasses.fields(base)})
+    return held(
+        loaders.load(source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order)
+    )
 
 
 load.__doc__ = loaders.load.__doc__
