@@ -15,13 +15,17 @@ NAME = 28  # characters of a name that a list has room for
 ROOTS = {
     "fixed": "the root link is the ground",
     "free": "six degrees of freedom",
+    "free-split": "a translation, then a spherical joint: six degrees of freedom",
     "planar": "moves in the plane",
 }
 HEADER = ("", "joint", "type", "on body", "q", "v", "axis", "limits rad, m", "mass kg")
 TO_THE_RIGHT = (0, 4, 5, 8)
 TO_SHORTEN = (1, 3)  # the columns of names: they share the room that the others leave
 GROUPS = 20  # bodies whose frames are listed
-GROUP_LINES = 3  # of one body's frames
+GROUP_LINES = 3  # of one group's names
+FOLLOWERS = 40  # mimic joints that are listed
+PHYSICS = ("armature", "damping", "friction")
+PHYSICS_UNITS = "armature kg m^2 or kg; damping N m s/rad or N s/m; friction N m or N"
 NOTE_LINES = {True: 10, False: 3}  # of a warning, of any other note
 WARNING = "warning: "
 
@@ -29,15 +33,17 @@ WARNING = "warning: "
 def card(model: Model) -> str:
     """A page on the robot, at most 100 columns wide: size, masses, joints, frames, notes.
 
-    Limits are in radians or metres, masses in kilograms; warnings come first among the notes,
-    marked with "!". What is cut is in full in model.frames and model.notes.
+    Limits are in radians or metres, masses in kilograms; a mimic joint has "=" before the entries
+    of its leader. Warnings come first among the notes, marked with "!". What is cut is in full in
+    model.joints, model.frames and model.notes.
     """
-    parts = (_head(model), _joints(model), _frames(model), _notes(model))
-    return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines)
+    parts = (_head, _joints, _followers, _physics, _frames, _notes)
+    told = (list(part(model)) for part in parts)
+    return "\n\n".join("\n".join(lines) for lines in told if lines)
 
 
 def _head(model: Model) -> Iterator[str]:
-    root = f"{model.root}, {ROOTS[model.root]}" if model.root in ROOTS else model.root
+    root = f"{model.root}, {ROOTS[model.root]}" if model.root in ROOTS else _clean(model.root, 80)
     ground = f", {model.ground_mass:.6g} kg fixed to the ground" if model.ground_mass else ""
     yield _clean(model.name, WIDTH)
     yield f"{INDENT}source   {_clean(model.source or 'made in memory', WIDTH - 11)}"
@@ -66,14 +72,15 @@ def _joints(model: Model) -> Iterator[str]:
 
 def _row(model: Model, i: int) -> tuple[str, ...]:
     joint, kind = model.joints[i], model.types[i]
+    follows = "=" if joint.mimic else ""
     return (
         str(i),
         _clean(joint.name),
         joint.type,
         _body_name(model, joint.parent),
-        _span(model.first_q[i], kind.nq),
-        _span(model.first_v[i], kind.nv),
-        "-" if joint.type == "free" else _axis(joint.axis),
+        follows + _span(model.first_q[i], kind.nq),
+        follows + _span(model.first_v[i], kind.nv),
+        _axes(joint),
         _limits(joint),
         f"{model.bodies[i].mass:.5g}",
     )
@@ -96,6 +103,14 @@ def _span(first: int, count: int) -> str:
     return str(first) if count == 1 else f"{first}-{first + count - 1}"
 
 
+def _axes(joint: Joint) -> str:
+    if not joint.kind.axis:
+        return "-"
+    second = f", {_axis(joint.axis2)}" if joint.type == "universal" else ""
+    pitch = f", {joint.pitch:.3g} m/rad" if joint.type == "helical" else ""
+    return _axis(joint.axis) + second + pitch
+
+
 def _axis(axis: Floats) -> str:
     for k, letter in enumerate("xyz"):
         if abs(axis[k]) == 1:
@@ -108,6 +123,40 @@ def _limits(joint: Joint) -> str:
     if all(pair == (-inf, inf) for pair in pairs):
         return "none"
     return f"{pairs[0][0]:.3g} .. {pairs[0][1]:.3g}" if len(pairs) == 1 else "some"
+
+
+def _followers(model: Model) -> Iterator[str]:
+    told = [f"{joint.name} = {joint.mimic}" for joint in model.joints if joint.mimic]
+    if told:
+        yield "mimic joints, without entries of their own in q and v"
+    for line in told[:FOLLOWERS]:
+        yield INDENT + _clean(line, WIDTH - len(INDENT))
+    if len(told) > FOLLOWERS:
+        yield f"{INDENT}... and {len(told) - FOLLOWERS} more"
+
+
+def _physics(model: Model) -> Iterator[str]:
+    """Armature, damping and friction, and the joints that have them, by equal figures."""
+    grouped: dict[str, list[str]] = {}
+    for joint in model.joints:
+        given = {what: getattr(joint, what) for what in PHYSICS}
+        told = [f"{what} {_each(figures)}" for what, figures in given.items() if any(figures)]
+        if told:
+            grouped.setdefault(", ".join(told), []).append(joint.name)
+    if grouped:
+        yield f"joint physics ({PHYSICS_UNITS})"
+    shown = list(grouped.items())[:GROUPS]
+    width = max((len(figures) for figures, _ in shown), default=0)
+    for figures, names in shown:
+        everyone = len(names) == model.nbodies > 1
+        text = "every joint" if everyone else ", ".join(map(_clean, names))
+        yield from _wrapped(f"{INDENT}{figures.ljust(width)}{INDENT}", text, GROUP_LINES)
+    if len(grouped) > GROUPS:
+        yield f"{INDENT}... and {len(grouped) - GROUPS} more groups of joints"
+
+
+def _each(figures: Floats) -> str:
+    return f"{figures[0]:.4g}" if len(set(figures)) == 1 else _numbers(figures, 3)
 
 
 # Frames

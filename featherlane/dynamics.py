@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -25,6 +26,7 @@ from featherlane.functions import TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.joints import JointType
 from featherlane.kinematics import REFERENCE_HINT, REFERENCES, Kinematics
+from featherlane.model import Joint
 from featherlane.tree import PARAMETERS
 from featherlane.wrenches import on_bodies, turning_arms
 
@@ -436,18 +438,24 @@ class Model(Kinematics):
         """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1)."""
         return np.array([x for kind, _, _ in self._own_coordinates() for x in kind.neutral])
 
-    def _limits(self, n: int, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of a joint and those that follow it, as far as they agree."""
-        joint = self.joints[n]
+    @cached_property
+    def _followers(self) -> dict[str, list[Joint]]:
+        """The mimic joints that have limits, by the name of their leader."""
+        found: dict[str, list[Joint]] = {}
+        for joint in self.joints:
+            if joint.mimic and joint.mimic.multiplier and joint.lower:
+                found.setdefault(joint.mimic.joint, []).append(joint)
+        return found
+
+    def _limits(self, joint: Joint, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of a joint, and of those that follow it as far as they leave it room."""
         lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
-        for follower in self.joints:
-            if follower.mimic and follower.mimic[:1] == (joint.name,) and follower.mimic.multiplier:
-                _, ratio, offset = follower.mimic
-                ends = [(np.array(x) - offset) / ratio for x in (follower.lower, follower.upper)]
-                if not follower.lower:
-                    continue
-                low, high = np.maximum(lower, np.minimum(*ends)), np.minimum(upper, np.maximum(*ends))
-                lower, upper = (low, high) if np.all(low < high) else (lower, upper)
+        for follower in self._followers.get(joint.name, ()):
+            _, ratio, offset = follower.mimic  # type: ignore[misc]
+            ends = (np.array([follower.lower, follower.upper]) - offset) / ratio
+            low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
+            if np.all(low < high):
+                lower, upper = low, high
         return lower, upper
 
     def random_configuration(
@@ -462,7 +470,7 @@ class Model(Kinematics):
         for n in self.independent:
             kind, i = self.types[n], self.first_q[n]
             reach = np.where(np.isin(np.arange(kind.nq), kind.angles), np.pi, 1.0)
-            lower, upper = self._limits(n, reach)
+            lower, upper = self._limits(self.joints[n], reach)
             span = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
             bounded = (span > 0) & (span < 4 * np.pi) | (reach == 1.0) & np.isfinite(span) & (
                 span > 0

@@ -58,6 +58,12 @@ class Mimic(NamedTuple):
     multiplier: float = 1.0
     offset: float = 0.0
 
+    def __str__(self) -> str:
+        """'-1 * finger + 0.02'"""
+        sign = "-" if self.offset < 0 else "+"
+        shift = f" {sign} {abs(self.offset):g}" if self.offset else ""
+        return f"{self.multiplier:g} * {self.joint}{shift}"
+
 
 @dataclass(frozen=True)
 class Joint:

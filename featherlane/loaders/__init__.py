@@ -3,44 +3,82 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from featherlane.errors import ModelError
-from featherlane.loaders.assemble import ROOTS
+from featherlane.loaders.mimics import MIMIC
+from featherlane.loaders.order import JointOrder, checked_order
+from featherlane.loaders.packages import description, expanded, uses_xacro
+from featherlane.loaders.roots import ROOTS, Root, checked_root
+from featherlane.loaders.specs import EARTH_GRAVITY
 from featherlane.loaders.urdf import read_urdf
 from featherlane.loaders.words import quoted
-from featherlane.loaders.xml import EXPAND, XACRO, Element, parse
+from featherlane.loaders.xml import Element, parse
 from featherlane.model import Floats, Model
+
+__all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load"]
 
 Source = str | bytes | os.PathLike[str]
 
-EARTH_GRAVITY = (0.0, 0.0, -9.81)
 REFUSED = {  # root elements of other formats, and what to say of them
     "mujoco": "this is MJCF, which this version does not read yet; export the robot as URDF",
     "sdf": "this is SDF, which is not supported; export the robot as URDF",
 }
 
 
-def load(
-    source: Source, *, root: str | None = None, gravity: Sequence[float] = EARTH_GRAVITY
-) -> Model:
-    """A robot from a bundled name ("iiwa14"), a path to a URDF file, or XML text (str or bytes).
+class File(NamedTuple):
+    """A robot's text, and where it came from."""
 
-    root: "fixed" (the default: the root link is the ground), or "free" or "planar": a joint of
-    that type between the ground and the root link, which is then body 0. gravity: m/s^2, in the
-    ground's axes. print(model) shows what was read, merged and ignored.
-    Raises ModelError for a robot that cannot be used, naming file, line and element; ValueError or
-    TypeError for a wrong argument.
+    text: str | bytes
+    name: str = "<text>"  # in messages
+    robot: str = "robot"  # the name of a robot that has none
+    path: str | None = None
+    arguments: Mapping[str, str] | None = None  # for xacro
+
+
+def load(
+    source: Source,
+    *,
+    root: Root | None = None,
+    gravity: Sequence[float] | None = None,
+    mimic: str = "project",
+    joint_order: JointOrder = "depth-first",
+) -> Model:
+    """A robot from a bundled name ("iiwa14"), a path to a URDF file, XML text (str or bytes), or a
+    name of robot_descriptions ("go2_description"), if that package is installed.
+
+    root: what is between the ground and the root link. "fixed" (the default): nothing, the root
+    link is the ground. Or a joint, which moves body 0: "free", "planar", "free-split" (a
+    translation, then a spherical joint), another type of joint, or a `Joint` of your own. gravity:
+    m/s^2, in the ground's axes, by default (0, 0, -9.81). mimic: "project" (joints that follow
+    another have no entries in q and v) or "keep" (they are independent). joint_order:
+    "depth-first", "breadth-first" (both with siblings by name), "file" (as in the file, parents
+    first), or all moving joints by name. print(model) shows what was read, merged and ignored. A
+    xacro file is expanded by xacrodoc, if that is installed; it is a program, which must be
+    trusted. Raises ModelError for a robot that cannot be used, naming file, line and element;
+    ValueError or TypeError for a wrong argument.
     """
-    root, down = _checked_root(root), _checked_gravity(gravity)
-    text, name, stem = _read(source)
-    robot = parse(text, name)
+    root = None if root is None else checked_root(root)
+    down = None if gravity is None else checked_gravity(gravity)
+    if mimic not in MIMIC:
+        raise ValueError(f"mimic is {mimic!r}; wanted {' or '.join(map(repr, MIMIC))}")
+    order = checked_order(joint_order)
+    file = _read(source)
+    robot = _document(file)
     _check_format(robot)
-    return read_urdf(robot, root=root, gravity=down, fallback_name=stem)
+    return read_urdf(
+        robot,
+        root=root or "fixed",
+        gravity=down or EARTH_GRAVITY,
+        mimic=mimic,
+        joint_order=order,
+        fallback_name=file.robot,
+    )
 
 
 def bundled() -> tuple[str, ...]:
@@ -49,15 +87,8 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(f.name.removesuffix(".urdf") for f in files if f.name.endswith(".urdf")))
 
 
-def _checked_root(root: str | None) -> str:
-    if root is None:
-        return "fixed"
-    if root not in ROOTS:
-        raise ValueError(f"root is {root!r}; wanted one of {', '.join(map(repr, ROOTS))}")
-    return root
-
-
-def _checked_gravity(gravity: Sequence[float]) -> Floats:
+def checked_gravity(gravity: Sequence[float]) -> Floats:
+    """Three floats. Raises ValueError."""
     numbers = np.asarray(gravity, float)
     if numbers.shape != (3,) or not np.all(np.isfinite(numbers)):
         raise ValueError(f"gravity is {gravity!r}; wanted three finite numbers, in m/s^2")
@@ -67,27 +98,28 @@ def _checked_gravity(gravity: Sequence[float]) -> Floats:
 # Where the text comes from
 
 
-def _read(source: Source) -> tuple[str | bytes, str, str]:
-    """The text, how messages call it, and a name for a robot that has none."""
+def _read(source: Source) -> File:
     if isinstance(source, bytes):
-        return source, "<text>", "robot"
+        return File(source)
     if isinstance(source, str):
         if source.lstrip("\ufeff \t\r\n").startswith("<"):
-            return source.lstrip("\ufeff"), "<text>", "robot"
+            return File(source.lstrip("\ufeff"))
         if source in bundled():
             text = resources.files("featherlane").joinpath("robots", f"{source}.urdf").read_bytes()
-            return text, f"bundled {source}.urdf", source
+            return File(text, f"bundled {source}.urdf", source)
     elif not isinstance(source, os.PathLike):
         kind = type(source).__name__
         raise TypeError(f"source is of type {kind}; wanted a path, XML text or a robot's name")
-    return _read_file(os.fsdecode(source))
+    path = os.fsdecode(source)
+    told = description(path) if isinstance(source, str) and not os.path.exists(path) else None
+    return _read_file(path) if told is None else _read_file(told.path, told.arguments)
 
 
-def _read_file(path: str) -> tuple[bytes, str, str]:
+def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
     if not path:
         raise ModelError(f"source is empty; the bundled robots are {', '.join(bundled())}")
     try:
-        return Path(path).read_bytes(), path, Path(path).stem
+        return File(Path(path).read_bytes(), path, Path(path).stem, path, arguments)
     except FileNotFoundError:
         raise ModelError(_not_found(path)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -105,11 +137,15 @@ def _not_found(path: str) -> str:
 # What the text is
 
 
+def _document(file: File) -> Element:
+    document = parse(file.text, file.name)
+    if (file.path or "").endswith(".xacro") or uses_xacro(document) is not None:
+        return expanded(document, file.path, file.arguments)
+    return document
+
+
 def _check_format(robot: Element) -> None:
     if robot.tag in REFUSED:
         raise ModelError(f"{robot.source}: {REFUSED[robot.tag]}")
     if robot.tag != "robot":
         raise robot.error("a URDF file starts with <robot>")
-    for node in robot.node.iter():
-        if XACRO in (node.prefix or "") or XACRO in (node.nsmap.get(node.prefix) or ""):
-            raise Element(node, robot.source).error(EXPAND)

@@ -9,15 +9,23 @@ import numpy as np
 
 from featherlane.errors import ModelError
 from featherlane.joints import JOINT_TYPES
-from featherlane.loaders.checks import check_finite, check_inertia, inertia_notes, singular_notes
-from featherlane.loaders.specs import INF, JointSpec, LinkSpec
-from featherlane.loaders.tree import Hang, outward, root_link
-from featherlane.loaders.words import WARNING, counted
+from featherlane.loaders.checks import (
+    check_finite,
+    check_inertia,
+    check_joint,
+    inertia_notes,
+    physics_notes,
+    singular_notes,
+)
+from featherlane.loaders.mimics import mimic_notes, resolved
+from featherlane.loaders.order import JointOrder, permutation
+from featherlane.loaders.roots import GROUND, Root, described, root_joints
+from featherlane.loaders.specs import EARTH_GRAVITY, INF, FrameSpec, JointSpec, LinkSpec
+from featherlane.loaders.tree import Hang, Moving, outward, root_link, unique
+from featherlane.loaders.words import WARNING, counted, quoted
 from featherlane.model import IDENTITY, WORLD, Body, Floats, Frame, Joint, Model
 
-__all__ = ["ROOTS", "JointSpec", "LinkSpec", "assemble"]
-
-ROOTS = ("fixed", "free", "planar")
+__all__ = ["FrameSpec", "JointSpec", "LinkSpec", "assemble"]
 
 
 @np.errstate(all="ignore")  # sums and products of huge figures are refused by check_finite
@@ -25,39 +33,72 @@ def assemble(
     name: str,
     links: Sequence[LinkSpec],
     joints: Sequence[JointSpec],
+    frames: Sequence[FrameSpec] = (),
     *,
-    root: str = "fixed",
-    gravity: Floats = (0.0, 0.0, -9.81),
+    root: Root = "fixed",
+    gravity: Floats = EARTH_GRAVITY,
+    mimic: str = "project",
+    joint_order: JointOrder = "depth-first",
     source: str = "",
     notes: Iterable[str] = (),
 ) -> Model:
-    """The Model of a tree of links; joints come out depth-first, siblings in the order given.
+    """The Model of a tree of links.
 
-    A body's frame is that of the link which its joint moves; every link becomes a Frame. `root`
-    puts a joint of that type, named "root_joint", between the ground and the root link ("fixed":
-    none, the root link is the ground). gravity is in m/s^2. Raises ModelError where the links are
-    not one tree, where figures are not finite, or where nothing would resist a joint.
+    A body's frame is that of the link which its joint moves; every link becomes a Frame, and
+    `frames` are more of them. `root` is what stands between the ground and the root link, by
+    default nothing; mimic: "project" or "keep"; joint_order: siblings are in the order given. See
+    `load`. gravity is in m/s^2. Raises ModelError where the links are not one tree, where figures
+    are not finite, or where nothing would resist a joint.
     """
     base = root_link(links, joints, source)
-    moving, hangs = outward(base, joints, root)
+    every = resolved([*root_joints(root, base, links, joints), *joints], mimic)
+    for spec in every:
+        check_joint(spec)
+    moving, hangs = _ordered(*outward(GROUND, every), joint_order, [joint.name for joint in joints])
     grouped = _group(links, hangs, len(moving))
     model = Model(
         name,
         joints=tuple(_joint(spec, hang) for spec, hang in moving),
         bodies=tuple(_merge(s.child, grouped[i], hangs) for i, (s, _) in enumerate(moving)),
-        frames=tuple(Frame(link, *hang) for link, hang in hangs.items()),
+        frames=tuple(_frames(frames, links, hangs)),
         gravity=gravity,
-        root=root,
+        root=described(root),
         source=source,
         ground_mass=sum(link.mass for link in grouped[WORLD]),
     )
     check_finite(model, moving)
     check_inertia(model, moving)
     merged = sum(joint.type == "fixed" for joint in joints)
-    told = [*_merge_notes(model, merged, grouped[WORLD]), *notes]
-    told += [*inertia_notes(links), *singular_notes(model)]
+    told = [*_merge_notes(model, merged, grouped[WORLD]), *notes, *mimic_notes(joints, mimic)]
+    told += [*inertia_notes(links), *physics_notes(model), *singular_notes(model)]
     warnings_first = sorted(told, key=lambda note: not note.startswith(WARNING))
     return replace(model, notes=tuple(warnings_first))
+
+
+def _ordered(
+    moving: Moving, hangs: dict[str, Hang], order: JointOrder, file: Sequence[str]
+) -> tuple[Moving, dict[str, Hang]]:
+    """The same in the order of the joints that was asked for."""
+    chosen = permutation(moving, order, file)
+    new = {WORLD: WORLD} | {old: i for i, old in enumerate(chosen)}
+    again = [(spec, hang._replace(body=new[hang.body])) for spec, hang in moving]
+    there = {link: hang._replace(body=new[hang.body]) for link, hang in hangs.items()}
+    return [again[old] for old in chosen], there
+
+
+def _frames(
+    frames: Sequence[FrameSpec], links: Sequence[LinkSpec], hangs: dict[str, Hang]
+) -> Iterator[Frame]:
+    """The links' own, then the others."""
+    yield from (Frame(link, *hang) for link, hang in hangs.items())
+    named = unique("link", links)
+    for name, frame in unique("frame", frames).items():
+        if name in named:
+            raise ModelError(f"{frame.where}: the name is taken by a link ({named[name].where})")
+        if frame.link not in named:
+            raise ModelError(f"{frame.where}: its link {quoted(frame.link)} does not exist")
+        hang = hangs[frame.link]
+        yield Frame(name, hang.body, hang.placement * frame.placement)
 
 
 def _joint(spec: JointSpec, hang: Hang) -> Joint:

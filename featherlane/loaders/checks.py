@@ -1,20 +1,62 @@
-"""Masses and inertias that are refused, and those that are accepted but told on the card."""
+"""Figures that are refused, and those that are accepted but told on the card."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import hypot, isfinite, isinf, isnan
 
 import numpy as np
 
 from featherlane.errors import ModelError
-from featherlane.loaders.specs import LinkSpec
+from featherlane.joints import JOINT_TYPES
+from featherlane.loaders.specs import JointSpec, LinkSpec
 from featherlane.loaders.tree import Moving
-from featherlane.loaders.words import WARNING, quoted
+from featherlane.loaders.words import WARNING, counted, quoted
 from featherlane.model import WORLD, Model
-from featherlane.spatial import Articulated
+from featherlane.spatial import Articulated, Transform
 
 INERTIA_DIGITS = 1e-6  # relative: files print inertias with about this many digits
 SINGULAR = 1e-12
+UNIT_NOISE = 1e-9
+PARALLEL = 1 - 1e-9
+TAKES_PART = 0.1  # of a unit vector
+LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
+PER_Q = ("lower", "upper")
+PER_V = ("armature", "damping", "friction")
+
+
+def check_joint(spec: JointSpec) -> None:
+    """Refuses figures that are not as many as the type of joint wants, or not finite."""
+    if spec.type == "fixed":
+        return
+    kind = JOINT_TYPES[spec.type]
+    for names, wanted, per in (
+        (PER_Q, kind.nq, "coordinate"),
+        (PER_V, kind.nv, "degree of freedom"),
+    ):
+        for name in names:
+            given = getattr(spec, name)
+            if len(given) not in (0, wanted):
+                raise ModelError(
+                    f"{spec.where}: its {name} has {counted(len(given), 'number')}; a {spec.type} "
+                    f"joint has {wanted}, one for each {per}"
+                )
+            if any(map(isnan, given)) or (name in PER_V and any(map(isinf, given))):
+                raise ModelError(f"{spec.where}: its {name} is {given}; wanted finite numbers")
+    _check_axes(spec)
+
+
+def _check_axes(spec: JointSpec) -> None:
+    axes = {"axis": spec.axis} if JOINT_TYPES[spec.type].axis else {}
+    if spec.type == "universal":
+        axes["axis2"] = spec.axis2
+    for name, axis in axes.items():
+        if len(axis) != 3 or not abs(hypot(*axis) - 1) < UNIT_NOISE:
+            raise ModelError(f"{spec.where}: its {name} is {axis}; wanted a unit vector")
+    if len(axes) == 2 and abs(sum(a * b for a, b in zip(*axes.values(), strict=True))) > PARALLEL:
+        raise ModelError(f"{spec.where}: its axis and axis2 are parallel; wanted two directions")
+    if not isfinite(spec.pitch):
+        raise ModelError(f"{spec.where}: its pitch is {spec.pitch}; wanted m/rad")
 
 
 def check_finite(model: Model, moving: Moving) -> None:
@@ -22,26 +64,38 @@ def check_finite(model: Model, moving: Moving) -> None:
     for joint, body, (spec, _) in zip(model.joints, model.bodies, moving, strict=True):
         com = np.array(body.com)
         figures = [*joint.placement.p, *np.ravel(body.inertia), *com, body.mass * (com @ com)]
+        figures.append(joint.pitch * joint.pitch * body.mass)
         if not np.all(np.isfinite(figures)):
             raise ModelError(f"{spec.where}: what it moves has figures too large to compute with")
     positions = [frame.placement.p for frame in model.frames]
-    if not np.all(np.isfinite(positions)) or not np.isfinite(model.ground_mass):
+    physics = [*model.armature, *model.damping, *model.friction]
+    if not np.all(np.isfinite(positions)) or not np.all(np.isfinite([model.ground_mass, *physics])):
         raise ModelError(f"{model.source}: its figures are too large to compute with")
 
 
 def check_inertia(model: Model, moving: Moving) -> None:
-    """Refuses a joint that moves nothing with inertia: any force would accelerate it infinitely."""
+    """Refuses a joint that moves nothing with inertia: any force would accelerate it infinitely.
+
+    A mimic joint moves with its leader, and one of them with inertia is enough.
+    """
     resists = [body.mass > 0 or bool(np.any(body.inertia)) for body in model.bodies]
     for i in range(model.nbodies - 1, -1, -1):
         if resists[i] and model.parent[i] != WORLD:
             resists[model.parent[i]] = True
-    if not all(resists):
-        spec, _ = moving[resists.index(False)]
-        raise ModelError(
-            f"{spec.where}: link {quoted(spec.child)} and all that hangs on it have no mass and "
-            f"no inertia, so nothing resists joint {quoted(spec.name)} and the mass matrix has no "
-            'inverse; give the link an <inertial>, or make the joint type="fixed"'
-        )
+    moved = np.array(model.armature > 0)
+    for i in range(model.nbodies):
+        moved[model.dofs[i].start : model.dofs[i].stop] |= resists[i]
+    for i in range(model.nbodies):
+        if not all(moved[k] for k in model.dofs[i]):
+            raise ModelError(_nothing_resists(moving[i][0]))
+
+
+def _nothing_resists(spec: JointSpec) -> str:
+    return (
+        f"{spec.where}: link {quoted(spec.child)} and all that hangs on it have no mass and "
+        f"no inertia, so nothing resists joint {quoted(spec.name)} and the mass matrix has no "
+        'inverse; give the link an <inertial>, or make the joint type="fixed"'
+    )
 
 
 def inertia_notes(links: Iterable[LinkSpec]) -> Iterator[str]:
@@ -86,14 +140,31 @@ SUSPICIONS: dict[str, Callable[[float, np.ndarray], str | None]] = {
 """What is said of a link, or None, given its mass and its principal moments in ascending order."""
 
 
-def singular_notes(model: Model) -> Iterator[str]:
-    """Joints that make the mass matrix singular or indefinite at q = 0.
+def physics_notes(model: Model) -> Iterator[str]:
+    """Joint physics that no machine has."""
+    for what in PER_V:
+        found = [j.name for j in model.joints if any(x < 0 for x in getattr(j, what))]
+        if found:
+            yield f"{WARNING}negative {what}: {', '.join(found)}"
 
-    M = L^T D L with D_i = S^T IA S, IA the articulated-body inertia (Featherstone, chapter 7):
+
+def singular_notes(model: Model) -> Iterator[str]:
+    """Joints that make the mass matrix singular or indefinite at q = 0."""
+    suspects = _shared_suspects(model) if model.tree.coupled else _suspects(model)
+    if suspects:
+        names = ", ".join(model.joints[i].name for i in sorted(suspects))
+        yield (
+            f"{WARNING}the mass matrix is singular or not positive definite at q = 0: "
+            f"too little inertia resists {names}"
+        )
+
+
+def _suspects(model: Model) -> set[int]:
+    """M = L^T D L with D_i = S^T IA S, IA the articulated-body inertia (Featherstone, chapter 7):
     M is positive definite if and only if every D_i is. Joint transforms are 1 at q = 0.
     """
     tree = model.tree
-    IA = [np.array(Articulated.of(inertia).rows) for inertia in tree.inertias]
+    IA: list[np.ndarray] = [np.array(Articulated.of(inertia).rows) for inertia in tree.inertias]
     IC = [I.copy() for I in IA]
     suspects = set()
     for i in range(tree.nbodies - 1, -1, -1):
@@ -105,14 +176,51 @@ def singular_notes(model: Model) -> Iterator[str]:
         else:
             IA[i] = reduced
         if tree.parent[i] != WORLD:
-            X = np.array([tree.X_tree[i].motion(tuple(unit)) for unit in np.eye(6)]).T
+            X = _matrix(tree.X_tree[i])
             IA[tree.parent[i]] += X.T @ IA[i] @ X
             IC[tree.parent[i]] += X.T @ IC[i] @ X
-    if suspects:
-        yield (
-            f"{WARNING}the mass matrix is singular or not positive definite at q = 0: "
-            f"too little inertia resists {', '.join(model.joints[i].name for i in sorted(suspects))}"
-        )
+    return suspects
+
+
+def _shared_suspects(model: Model) -> set[int]:
+    """The same where bodies share coordinates: M itself, J_i^T I_i J_i over all bodies.
+
+    The rows of M are measured by the inertia that the joints would have if they moved it rigidly.
+    """
+    tree, q = model.tree, [0.0] * model.nq
+    for i in model.independent:
+        q[model.first_q[i] : model.first_q[i] + model.types[i].nq] = model.types[i].neutral
+    if tree.nbodies > LARGEST_SHARED:
+        return set()
+    J: list[np.ndarray] = []
+    M, scale = np.diag(model.armature), np.array(model.armature)
+    for i, inertia in enumerate(tree.inertias):
+        own = np.zeros((6, model.nv))
+        if tree.parent[i] != WORLD:
+            own += _matrix(tree.joint_transform(i, q)) @ J[tree.parent[i]]
+        for freedom in tree.freedoms[i]:
+            own[:, freedom.k] += freedom.S
+        I: np.ndarray = np.array(Articulated.of(inertia).rows)
+        M += own.T @ I @ own
+        trace = np.repeat([np.trace(I[:3, :3]), np.trace(I[3:, 3:])], 3)
+        scale += trace @ own**2
+        J.append(own)
+    weak = _weak(M, scale)
+    return {i for i in model.independent if weak[list(model.dofs[i])].any()}
+
+
+def _weak(M: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Which coordinates take part in a motion that next to nothing resists."""
+    root = np.sqrt(np.where(scale > 0, scale, 1.0))
+    M = M / root / root[:, None]
+    if not np.all(np.isfinite(M)):
+        return np.zeros(len(M), bool)
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.any(np.abs(vectors[:, values < SINGULAR]) > TAKES_PART, 1))
+
+
+def _matrix(X: Transform) -> np.ndarray:
+    return np.array([X.motion(tuple(unit)) for unit in np.eye(6)]).T
 
 
 def _eliminated(

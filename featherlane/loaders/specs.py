@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from featherlane.model import IDENTITY, NO_MOMENT, Floats, Mimic, Placement
 
 INF = float("inf")
+EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,16 @@ class LinkSpec:
     mass: float = 0.0  # kg
     com: Floats = (0.0, 0.0, 0.0)  # m
     inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2, about com, in the link's axes
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class FrameSpec:
+    """A frame besides those of the links; `placement` is on the link."""
+
+    name: str
+    link: str
+    placement: Placement = IDENTITY
     where: str = ""
 
 

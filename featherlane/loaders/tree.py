@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from featherlane.errors import ModelError
-from featherlane.loaders.specs import JointSpec, LinkSpec
+from featherlane.loaders.specs import FrameSpec, JointSpec, LinkSpec
 from featherlane.loaders.words import listed, quoted
 from featherlane.model import IDENTITY, WORLD, Placement
 
-Spec = TypeVar("Spec", LinkSpec, JointSpec)
+Spec = TypeVar("Spec", LinkSpec, JointSpec, FrameSpec)
 
 
 class Hang(NamedTuple):
@@ -27,8 +27,8 @@ def root_link(links: Sequence[LinkSpec], joints: Sequence[JointSpec], source: st
     """The root link, once it is sure that the links hang together as one tree."""
     if not links:
         raise ModelError(f"{source}: there are no links in it")
-    _unique("joint", joints)
-    above = _joints_above(_unique("link", links), joints)
+    unique("joint", joints)
+    above = _joints_above(unique("link", links), joints)
     roots = [link for link in links if link.name not in above]
     if len(roots) > 1:
         raise ModelError(
@@ -40,9 +40,11 @@ def root_link(links: Sequence[LinkSpec], joints: Sequence[JointSpec], source: st
     return roots[0]
 
 
-def _unique(kind: str, specs: Sequence[Spec]) -> dict[str, Spec]:
+def unique(kind: str, specs: Sequence[Spec]) -> dict[str, Spec]:
     seen: dict[str, Spec] = {}
     for spec in specs:
+        if not spec.name:
+            raise ModelError(f"{spec.where}: its name is empty")
         if spec.name in seen:
             first = seen[spec.name].where
             raise ModelError(f"{spec.where}: the name is taken by another {kind} ({first})")
@@ -82,23 +84,16 @@ def _check_loops(links: Sequence[LinkSpec], above: dict[str, JointSpec]) -> None
         reaches_root.update(path)
 
 
-def outward(
-    base: LinkSpec, joints: Sequence[JointSpec], root: str
-) -> tuple[Moving, dict[str, Hang]]:
-    """Depth-first from the root link: the moving joints in order, and where every link is.
-
-    A joint of type `root` (unless it is "fixed") is put before the root link.
+def outward(start: str, joints: Sequence[JointSpec]) -> tuple[Moving, dict[str, Hang]]:
+    """Depth-first from the ground, called `start`: the moving joints in order, and where every link
+    is.
     """
     below: dict[str, list[JointSpec]] = {}
     for joint in joints:
         below.setdefault(joint.parent, []).append(joint)
     moving: Moving = []
-    hangs = {base.name: Hang(WORLD)}
-    if root != "fixed":
-        name = _free_name("root_joint", {joint.name for joint in joints})
-        moving.append((JointSpec(name, root, "", base.name, where=base.where), Hang(WORLD)))
-        hangs[base.name] = Hang(0)
-    stack = below.get(base.name, [])[::-1]
+    hangs = {start: Hang(WORLD)}
+    stack = below.get(start, [])[::-1]
     while stack:
         joint = stack.pop()
         hang = hangs[joint.parent]
@@ -108,10 +103,5 @@ def outward(
             hangs[joint.child] = Hang(len(moving))
             moving.append((joint, hang))
         stack.extend(below.get(joint.child, [])[::-1])
+    del hangs[start]
     return moving, hangs
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

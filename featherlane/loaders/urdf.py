@@ -1,7 +1,7 @@
 """URDF, by its specification (wiki.ros.org/urdf/XML, version 1.1, and quat_xyzw of 1.2).
 
-Joints come depth-first, siblings sorted by name, as urdfdom and hence Pinocchio count them. Only
-kinematics, inertia, limits and dynamics are read; visuals, collisions and meshes are never opened.
+Siblings are sorted by name, as urdfdom and hence Pinocchio count them. Only kinematics, inertia,
+limits, dynamics and mimic are read; visuals, collisions and meshes are never opened.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from featherlane.joints import JOINT_TYPES
 from featherlane.loaders.assemble import assemble
+from featherlane.loaders.order import JointOrder
+from featherlane.loaders.roots import Root
 from featherlane.loaders.specs import INF, JointSpec, LinkSpec
-from featherlane.loaders.words import WARNING, counted, quoted
+from featherlane.loaders.words import WARNING, quoted
 from featherlane.loaders.xml import Element
-from featherlane.model import IDENTITY, Floats, Model, Placement
+from featherlane.model import IDENTITY, Floats, Mimic, Model, Placement
 
 TYPES = {
     "fixed": "fixed",
@@ -46,18 +49,12 @@ class Remarks:
     crossed: list[str] = field(default_factory=list)
     not_unit: list[str] = field(default_factory=list)
     normals: list[str] = field(default_factory=list)
-    dynamics: list[str] = field(default_factory=list)
-    mimic: list[str] = field(default_factory=list)
+    fixed_mimic: list[str] = field(default_factory=list)
 
     def notes(self) -> Iterator[str]:
-        driven = counted(len(self.dynamics), "joint")
         told = (
-            (f"{WARNING}mimic is not applied, these joints are independent", self.mimic),
             (f"{WARNING}lower limit above upper limit", self.crossed),
-            (
-                f"damping and friction of {driven} are read, not used by the functions",
-                self.dynamics,
-            ),
+            ("mimic of fixed joints, ignored", self.fixed_mimic),
             ("no <limit>, taken as unlimited", self.unlimited),
             ("axes made unit vectors", self.not_unit),
             ("planar joints whose normal is not z (Pinocchio takes z)", self.normals),
@@ -70,16 +67,32 @@ class Remarks:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by assemble
-def read_urdf(robot: Element, *, root: str, gravity: Floats, fallback_name: str = "robot") -> Model:
+def read_urdf(
+    robot: Element,
+    *,
+    root: Root,
+    gravity: Floats,
+    mimic: str = "project",
+    joint_order: JointOrder = "depth-first",
+    fallback_name: str = "robot",
+) -> Model:
     """The Model of a <robot> element; ModelError names the line and element that cannot be used."""
     remarks = Remarks()
     remarks.count(robot)
     links = [_link(e, remarks) for e in robot.children() if e.tag == "link"]
     joints = [_joint(e, remarks) for e in robot.children() if e.tag == "joint"]
-    joints.sort(key=lambda joint: joint.name)
-    name = robot.node.get("name") or fallback_name
+    if joint_order != "file":
+        joints.sort(key=lambda joint: joint.name)
     return assemble(
-        name, links, joints, root=root, gravity=gravity, source=robot.source, notes=remarks.notes()
+        robot.node.get("name") or fallback_name,
+        links,
+        joints,
+        root=root,
+        gravity=gravity,
+        mimic=mimic,
+        joint_order=joint_order,
+        source=robot.source,
+        notes=remarks.notes(),
     )
 
 
@@ -119,13 +132,13 @@ def _origin(element: Element) -> Placement:
         return IDENTITY
     xyz = origin.numbers("xyz", "0 0 0")
     if origin.node.get("quat_xyzw") is None:
-        return Placement.of(_rpy(*origin.numbers("rpy", "0 0 0")), xyz)
+        return Placement.of(rpy_rotation(*origin.numbers("rpy", "0 0 0")), xyz)
     if origin.node.get("rpy") is not None:
         raise origin.error("it has both rpy and quat_xyzw; wanted one of them")
     return Placement.of(_quaternion(origin), xyz)
 
 
-def _rpy(roll: float, pitch: float, yaw: float) -> np.ndarray:
+def rpy_rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
     """Rz(yaw) Ry(pitch) Rx(roll): turns about the fixed axes x, y, z, in this order."""
     (sr, cr), (sp, cp), (sy, cy) = ((math.sin(a), math.cos(a)) for a in (roll, pitch, yaw))
     return np.array(
@@ -166,8 +179,7 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
         raise element.error(f"its type is {quoted(given)}; wanted one of {', '.join(TYPES)}")
     kind = TYPES[given]
     lower, upper, velocity, effort = _limits(element, name, given, remarks)
-    damping, friction = _dynamics(element, name, remarks)
-    _mimic(element, name, remarks)
+    damping, friction = _dynamics(element, JOINT_TYPES[kind].nv if kind != "fixed" else 0)
     return JointSpec(
         name,
         kind,
@@ -175,12 +187,13 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
         child=element.required("child").text("link"),
         placement=_origin(element),
         axis=_axis(element, name, kind, remarks) if kind in WITH_AXIS else (0.0, 0.0, 1.0),
+        mimic=_mimic(element, name, kind, remarks),
         lower=lower,
         upper=upper,
         velocity=velocity,
         effort=effort,
-        damping=(damping,) if damping else (),
-        friction=(friction,) if friction else (),
+        damping=damping,
+        friction=friction,
         where=element.where,
     )
 
@@ -217,19 +230,20 @@ def _limits(joint: Element, name: str, given: str, remarks: Remarks) -> Limits:
     return (lower,), (upper,), *rates
 
 
-def _dynamics(joint: Element, name: str, remarks: Remarks) -> tuple[float, float]:
+def _dynamics(joint: Element, nv: int) -> tuple[Floats, Floats]:
+    """Damping and friction, the same for each degree of freedom."""
     element = joint.child("dynamics")
     if element is None:
-        return 0.0, 0.0
+        return (), ()
     damping, friction = element.number("damping", "0"), element.number("friction", "0")
-    if damping or friction:
-        remarks.dynamics.append(name)
-    return damping, friction
+    return (damping,) * nv if damping else (), (friction,) * nv if friction else ()
 
 
-def _mimic(joint: Element, name: str, remarks: Remarks) -> None:
+def _mimic(joint: Element, name: str, kind: str, remarks: Remarks) -> Mimic | None:
     element = joint.child("mimic")
-    if element is not None:
-        multiplier, offset = element.number("multiplier", "1"), element.number("offset", "0")
-        shift = f" {offset:+g}" if offset else ""
-        remarks.mimic.append(f"{name} ({multiplier:g} * {element.text('joint')}{shift})")
+    if element is None:
+        return None
+    multiplier, offset = element.number("multiplier", "1"), element.number("offset", "0")
+    if kind == "fixed":
+        remarks.fixed_mimic.append(name)
+    return Mimic(element.text("joint"), multiplier, offset)

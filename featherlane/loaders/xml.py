@@ -16,7 +16,10 @@ from featherlane.model import Floats
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 XACRO = "xacro"
-EXPAND = "a xacro file must be expanded first: xacro robot.xacro > robot.urdf"
+EXPAND = (
+    "a xacro file must be expanded first: pip install 'featherlane[xacro]' and load it as "
+    "it is, or run xacro robot.xacro > robot.urdf"
+)
 INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 
 
