@@ -2,6 +2,7 @@
 once.
 """
 
+from featherlane import convert
 from featherlane.dynamics import (
     ForwardDynamicsDerivatives,
     InverseDynamicsDerivatives,
@@ -30,6 +31,7 @@ __all__ = [
     "bundled",
     "chain",
     "compile",
+    "convert",
     "cos",
     "load",
     "random_tree",
