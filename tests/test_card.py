@@ -7,6 +7,7 @@ import pytest
 
 from featherlane.card import WIDTH, card
 from featherlane.loaders import bundled, load
+from featherlane.model import Joint
 
 MOMENTS = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
 INERTIAL = f'<inertial><mass value="1"/>{MOMENTS}</inertial>'
@@ -64,11 +65,36 @@ def test_frames_are_grouped_by_body():
 
 
 def test_warnings_come_first():
-    lines = card(load("panda")).splitlines()
+    lines = card(load("panda", mimic="keep")).splitlines()
     told = lines[lines.index("notes") + 1 :]
     assert told[0].startswith("  ! mimic is not applied")
     assert "panda_finger_joint2 (1 * panda_finger_joint1)" in " ".join(" ".join(told[:2]).split())
     assert any(line.startswith("  - ") for line in told[1:])
+
+
+def test_mimic_joints_show_their_leader():
+    lines = card(load("panda")).splitlines()
+    (row,) = (line.split() for line in lines if line.strip().startswith("8 "))
+    assert row[4:6] == ["=7", "=7"]
+    at = lines.index("mimic joints, without entries of their own in q and v")
+    assert lines[at + 1 : at + 3] == ["  panda_finger_joint2 = 1 * panda_finger_joint1", ""]
+    assert "mimic joints" not in card(load("iiwa14"))
+
+
+def test_joint_physics_are_grouped_by_their_figures():
+    lines = card(load("panda")).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("joint physics"))
+    assert lines[at + 1].startswith("  damping 0.003  panda_joint1, panda_joint2")
+    assert lines[at + 3] == "  damping 0.3    panda_finger_joint1, panda_finger_joint2"
+    assert "joint physics" not in card(load(chain(3)))
+    everywhere = card(load(chain(3, extra='<dynamics damping="1" friction="0.5"/>')))
+    assert "  damping 1, friction 0.5  every joint" in everywhere
+
+
+def test_the_root_is_told():
+    assert "root     free-split, a translation, then" in card(load("iiwa14", root="free-split"))
+    own = Joint("lift", "prismatic", -1)
+    assert "root     prismatic joint 'lift'" in card(load("iiwa14", root=own))
 
 
 def test_long_and_odd_names_keep_to_their_line():

@@ -9,7 +9,7 @@ from math import isfinite
 from featherlane.errors import ModelError
 from featherlane.joints import JOINT_TYPES
 from featherlane.loaders.specs import JointSpec
-from featherlane.loaders.words import WARNING, listed, quoted
+from featherlane.loaders.words import WARNING, listed, near, quoted
 from featherlane.model import Mimic
 
 MIMIC = ("project", "keep")  # follow their leaders, or are joints like any other
@@ -54,7 +54,10 @@ def _follow(joint: JointSpec, named: dict[str, JointSpec], done: dict[str, Mimic
 def _leader(joint: JointSpec, mimic: Mimic, named: dict[str, JointSpec]) -> JointSpec:
     leader = named.get(mimic.joint)
     if leader is None:
-        raise ModelError(f"{joint.where}: it mimics {quoted(mimic.joint)}, which is no joint{KEEP}")
+        hint = near(mimic.joint, named)
+        raise ModelError(
+            f"{joint.where}: it mimics {quoted(mimic.joint)}, which is no joint{hint}{KEEP}"
+        )
     for one, what in ((joint, "it"), (leader, f"its leader {quoted(leader.name)}")):
         if one.type == "fixed":
             raise ModelError(f"{joint.where}: {what} is fixed and has no position to follow{KEEP}")

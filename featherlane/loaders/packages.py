@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,7 @@ from xml.sax.saxutils import escape
 from lxml import etree
 
 from featherlane.errors import ModelError
-from featherlane.loaders.words import quoted
+from featherlane.loaders.words import near, quoted
 from featherlane.loaders.xml import EXPAND, XACRO, Element, parse
 
 DESCRIPTION = re.compile(r"[A-Za-z0-9_]+_description")
@@ -60,8 +59,7 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != f"{package.__name__}.{name}":
             raise ModelError(f"robot_descriptions cannot load {quoted(name)}: {error}") from None
-        near = get_close_matches(name, _known(package), 5, 0.5)
-        hint = f"; near it: {', '.join(near)}" if near else ""
+        hint = near(name, _known(package))
         raise ModelError(f"robot_descriptions knows no {quoted(name)}{hint}") from None
     except Exception as error:  # what git and the network can raise
         reason = " ".join(str(error).split())[:500]

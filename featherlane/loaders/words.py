@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from itertools import islice
 
 WARNING = "warning: "  # how a note begins that the user should not overlook
 SHOWN = 60  # characters of a file's own text in a message
 LISTED = 8  # names in a message before "and 12 more"
+COMPARED = 1000  # names that a wrong one is compared with
 
 
 def quoted(text: str) -> str:
@@ -23,3 +26,10 @@ def listed(names: Sequence[str], separator: str = ", ") -> str:
 def counted(count: int, noun: str) -> str:
     """'1 joint', '2 joints'"""
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """' (near it: 'elbow')', or nothing; long names and lists do not take long."""
+    short = (other for other in names if len(other) <= SHOWN)
+    found = get_close_matches(name[:SHOWN], islice(short, COMPARED), 3, 0.5)
+    return f" (near it: {listed(found)})" if found else ""

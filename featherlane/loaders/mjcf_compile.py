@@ -1,0 +1,197 @@
+"""MuJoCo's compiler, kept from what would hang it, and its complaints as ours."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree
+
+from featherlane.errors import ModelError
+from featherlane.loaders.words import quoted
+from featherlane.loaders.xml import Element
+from featherlane.model import IDENTITY, Floats, Placement
+
+EXTRA = (
+    "MJCF is read by the compiler of the mujoco package, 3.2 or newer, which is not installed: "
+    "pip install 'featherlane[mjcf]'"
+)
+MESHES = (
+    "; shapes and inertias may depend on it: load the robot by its path, with all its files where "
+    "they belong, or take the element out that names it, where bodies have an <inertial>"
+)
+MEMORY = "its compiler gave up without a reason, as it does when a file asks for too much memory"
+SIZES: dict[str, tuple[tuple[str, ...], float]] = {  # attributes, and the most of their product
+    "replicate": (("count",), 1e5),
+    "composite": (("count",), 1e5),
+    "flexcomp": (("count",), 1e5),
+    "hfield": (("nrow", "ncol"), 1e8),
+    "texture": (("width", "height"), 1e9),
+    "size": (
+        (
+            "nkey",
+            "nuserdata",
+            *(
+                f"nuser_{what}"
+                for what in ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor")
+            ),
+        ),
+        1e6,
+    ),
+}
+PLACE = re.compile(r"Element (?:name )?'(?P<name>.*)'(?:, id -?\d+)?(?:, line (?P<line>-?\d+))?$")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled MJCF, in which every body and joint has a name."""
+
+    m: Any  # mujoco.MjModel
+    mujoco: Any  # the module
+    source: str
+    bodies: tuple[str, ...]
+    joints: tuple[str, ...]
+    unnamed: tuple[str, ...]  # those of them that are called by their number
+    lines: dict[int, str]  # ", line 12" of bodies
+    warned: tuple[str, ...]  # by MuJoCo
+
+    def where(self, b: int) -> str:
+        """How messages call a body."""
+        return f"{self.source}{self.lines.get(b, '')}: body {quoted(self.bodies[b])}"
+
+    def name(self, kind: str, i: int) -> str:
+        """Of the i-th object of a kind, 'tendon' for example."""
+        return self.mujoco.mj_id2name(self.m, object_type(self.mujoco, kind), i) or f"{kind}{i}"
+
+    def joints_of(self, b: int) -> range:
+        first = int(self.m.body_jntadr[b])
+        return range(first, first + int(self.m.body_jntnum[b]))
+
+    def array(self, field: str) -> Any:
+        """An array of the compiled model; empty where MuJoCo is too old to have it."""
+        return getattr(self.m, field, ())
+
+    def disabled(self, what: str) -> bool:
+        """Whether <flag what="disable"/> is set."""
+        flag = getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{what}", 0)
+        return bool(self.m.opt.disableflags & int(flag))
+
+
+def object_type(mujoco: Any, kind: str) -> Any:
+    return getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
+
+
+def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled:
+    """The robot of an MJCF text, or of the file at `path`, whose includes and meshes are then
+    found. Raises ModelError with MuJoCo's complaint.
+    """
+    mujoco = _module(document.source)
+    for node in document.node.iter(etree.Element):
+        _check_size(Element(node, document.source))
+    told: list[str] = []
+    try:
+        with _heard(mujoco, told):
+            make: Callable[[str], Any] = mujoco.MjSpec.from_string
+            spec = make(_decoded(text, document)) if path is None else mujoco.MjSpec.from_file(path)
+            m = spec.compile()
+    except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
+        raise _complaint(error, document.source) from None
+    nameless: list[str] = []
+    bodies, joints = (
+        tuple(_names(mujoco, m, kind, count, nameless))
+        for kind, count in (("body", m.nbody), ("joint", m.njnt))
+    )
+    lines = _lines(spec) if document.node.find(".//include") is None else {}
+    return Compiled(
+        m, mujoco, document.source, bodies, joints, tuple(nameless), lines, tuple(dict.fromkeys(told))
+    )
+
+
+def _module(source: str) -> Any:
+    try:
+        import mujoco
+    except ImportError:
+        raise ModelError(f"{source}: {EXTRA}") from None
+    if not hasattr(getattr(mujoco, "MjSpec", None), "from_string"):
+        raise ModelError(f"{source}: {EXTRA} (here is {mujoco.__version__})")
+    return mujoco
+
+
+@contextmanager
+def _heard(mujoco: Any, told: list[str]) -> Iterator[None]:
+    """MuJoCo's warnings, which else go to the terminal and to a file MUJOCO_LOG.TXT."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(told.append)
+    try:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            yield
+        told += [str(warning.message) for warning in seen]
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def _decoded(text: str | bytes, document: Element) -> str:
+    if isinstance(text, str):
+        return text.lstrip()
+    try:
+        return text.decode("utf-8-sig").lstrip()
+    except UnicodeDecodeError:  # in the encoding that its declaration names
+        return str(etree.tostring(document.node, encoding="unicode"))
+
+
+def _names(mujoco: Any, m: Any, kind: str, count: int, nameless: list[str]) -> Iterator[str]:
+    """MuJoCo's names, and numbers for what has none."""
+    given = [mujoco.mj_id2name(m, object_type(mujoco, kind), i) for i in range(count)]
+    taken = set(given)
+    for i, name in enumerate(given):
+        if not name:
+            name = fresh(f"{kind}{i}", taken)
+            nameless.append(name)
+        yield name
+
+
+def fresh(name: str, taken: set[str | None]) -> str:
+    """The name, with underscores where it is taken; it is taken then."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _lines(spec: Any) -> dict[int, str]:
+    """Of the bodies; an included file's lines would mislead."""
+    return {body.id: f", {body.info}" for body in spec.bodies if body.info}
+
+
+# What is refused
+
+
+def _check_size(element: Element) -> None:
+    """A few bytes may ask for more bodies or memory than there is; MuJoCo then takes forever."""
+    attributes, most = SIZES.get(element.tag, ((), 0.0))
+    for asked in ([a] for a in attributes) if element.tag == "size" else [attributes]:
+        if (size := _product(element, asked)) > most:
+            told = " ".join(f"{a}={quoted(element.node.get(a, ''))}" for a in asked)
+            raise element.error(f"{told} asks for {size:.3g}; wanted {most:g} or less")
+
+
+def _product(element: Element, attributes: Any) -> float:
+    """Of the numbers in these attributes; of replicates also of those around it."""
+    words = [w for a in attributes for w in element.node.get(a, "").split()]
+    numbers = []
+    for word in words:
+        try:
+            numbers.append(max(float(word), 1.0))
+        except ValueError:
+            pass  # MuJoCo says what is wrong with it
+    above = element.node.getparent() if element.tag == "replicate" else None
+    around = above.iterancestors("replicate") if above is not None else ()
+    outer = [above] if above is not None and above.tag == "replicate" else []
+    counts = [_product_of_one(node) for node in (*outer, *around)]
+    return math.prod(numbers) * math.prod(counts)
