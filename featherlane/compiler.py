@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from featherlane import cache
 from featherlane.algorithms.kinematics import Wrenches
 from featherlane.backends import cpu, machine
+from featherlane.derived import DERIVE
 from featherlane.errors import CompileError
 from featherlane.functions import TABLE, Algorithm, Variant, shapes
 from featherlane.graph.expand import expand
@@ -44,7 +45,7 @@ def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 
 def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, TABLE[variant.name].outputs)
+    return shapes(model, TABLE[variant.name].outputs, variant.wrt)
 
 
 def _body_wrenches(tree: Tree, q: list, f_ext: list, frame: str) -> Wrenches:
@@ -97,6 +98,17 @@ def _traceable(
     return run
 
 
+def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
+    """A function of scalars whose trace holds derivatives of other functions' graphs."""
+    names = tuple(input_shapes(model, variant))
+    graphs = partial(dynamics_graph, model)
+
+    def run(*inputs: Any) -> dict[str, Any]:
+        return DERIVE[variant.name](model, variant, dict(zip(names, inputs, strict=True)), graphs)
+
+    return run
+
+
 @lru_cache(maxsize=8)
 def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict[str, Any]]]:
     """The graph with the fewest operations, and the function whose trace it is."""
@@ -105,9 +117,9 @@ def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict
     if model.tree.coupled and function.shared:
         algorithms = function.shared
     ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
+    runs = [_traceable(model, variant, *choice) for choice in product(algorithms, ride)]
     traced = []
-    for algorithm, rides in product(algorithms, ride):
-        run = _traceable(model, variant, algorithm, rides)
+    for run in runs or [_derived(model, variant)]:
         graph = simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
         traced.append((graph, run))
     return min(traced, key=lambda pair: pair[0].cost().operations)

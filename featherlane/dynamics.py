@@ -27,6 +27,7 @@ from featherlane.graph.graph import Graph
 from featherlane.joints import JointType
 from featherlane.kinematics import REFERENCE_HINT, REFERENCES, Kinematics
 from featherlane.model import Joint
+from featherlane.sensitivities import Sensitivities, check_parameters, in_order
 from featherlane.tree import PARAMETERS
 from featherlane.wrenches import on_bodies, turning_arms
 
@@ -66,7 +67,7 @@ def _text_signature(method: Any) -> str:
     return str(bare).replace("(self", "($self", 1)
 
 
-class Model(Kinematics):
+class Model(Kinematics, Sensitivities):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau
@@ -89,16 +90,17 @@ class Model(Kinematics):
         params: Iterable[str] = (),
         frame: str | None = None,
         reference: str | None = None,
+        wrt: str | None = None,
         width: int | None = None,
     ) -> Function:
         """One of the functions (a key of `featherlane.FUNCTIONS`) as a `Function` of plain arrays.
 
         f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
         params: parameters that are further inputs behind it, see `parameters`. frame, reference:
-        for the functions of a frame. width: lanes of the vectors, by default the widest of the
-        processor; results do not depend on it.
+        for the functions of a frame. wrt: the parameter of a derivative. width: lanes of the
+        vectors, by default the widest of the processor; results do not depend on it.
         """
-        return self._function(Variant(name, f_ext, tuple(params), frame, reference), width)
+        return self._function(Variant(name, f_ext, tuple(params), frame, reference, wrt), width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         cache = self.__dict__.setdefault("_functions", {})
@@ -108,24 +110,19 @@ class Model(Kinematics):
         return cache[key]
 
     def _checked(self, variant: Variant) -> None:
-        name, wrenches, parameters, frame, reference = variant
+        name, wrenches, parameters, frame, reference, wrt = variant
         if name not in TABLE:
             raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
             raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
-        for given in parameters:
-            if given not in PARAMETERS:
-                known = ", ".join(PARAMETERS)
-                raise ValueError(f"params has {given!r}: wanted some of {known}")
-        if "inertial" in parameters and set(parameters) & {"mass", "com", "inertia"}:
-            raise ValueError(
-                "params has 'inertial' besides 'mass', 'com' or 'inertia': it is all of these, "
-                "give one or the other"
-            )
+        check_parameters(parameters, wrt)
         takes = TABLE[name].takes
-        for what, value in (("f_ext", wrenches), ("frame", frame), ("reference", reference)):
+        options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
+        for what, value in options.items():
             if value is not None and what not in takes:
                 raise ValueError(f"{name} takes no {what}")
+        if "wrt" in takes and wrt is None:
+            raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
         if "frame" in takes:
             self.frame(frame)  # type: ignore[arg-type]
         if "reference" in takes and reference not in REFERENCES:
@@ -163,11 +160,12 @@ class Model(Kinematics):
         params: Iterable[str] = (),
         frame: str | None = None,
         reference: str | None = None,
+        wrt: str | None = None,
     ) -> Graph:
         """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
         Arguments as those of `function`.
         """
-        variant = Variant(name, f_ext, tuple(params), frame, reference)
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt)
         self._checked(variant)
         return dynamics_graph(self, variant)
 
@@ -176,7 +174,11 @@ class Model(Kinematics):
         last = shape[-1] if shape else None
         if name == "f_ext":
             return f"one [force; moment] for each of the {self.nbodies} moving bodies"
-        wanted = "nq" if name == "q" else "nv"
+        if name in PARAMETERS:
+            return f"model.parameters({name!r}) has the model's own"
+        if name not in ("q", "q0", "q1", "v", "a", "tau"):
+            return ""
+        wanted = "nq" if name in ("q", "q0", "q1") else "nv"
         size = f"the model has {wanted} = {getattr(self, wanted)}"
         if self.nq == self.nv:
             turned = len(shape) == 2 and shape[0] == self.nv
@@ -197,6 +199,7 @@ class Model(Kinematics):
         *,
         frame: str | None = None,
         reference: str | None = None,
+        wrt: str | None = None,
         out: Any = None,
         threads: int | None = None,
     ) -> Any:
@@ -206,10 +209,11 @@ class Model(Kinematics):
             f_ext = on_bodies(self, arrays[0], f_ext, f_ext_frame, params)
         if f_ext is not None:
             arrays = (*arrays, f_ext)
+        names = in_order(params)
         if params:
-            arrays = (*arrays, *params.values())
+            arrays = (*arrays, *(params[name] for name in names))
         axes = None if f_ext is None else f_ext_frame
-        variant = Variant(name, axes, tuple(params or ()), frame, reference)
+        variant = Variant(name, axes, names, frame, reference, wrt)
         function = self._function(variant)
         if out is not None or threads is not None:
             return function(*arrays, out=out, threads=threads)

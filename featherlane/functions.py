@@ -6,11 +6,13 @@ compiled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from featherlane import algorithms
 from featherlane.model import Model
+from featherlane.tree import PARAMETERS
 
 Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
 Sizes = dict[str, Size]
@@ -36,6 +38,7 @@ class Variant(NamedTuple):
     parameters: tuple[str, ...] = ()  # those that are inputs
     frame: str | None = None
     reference: str | None = None
+    wrt: str | None = None  # the parameter of a derivative
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
@@ -120,14 +123,34 @@ KINEMATICS: dict[str, DynamicsFunction] = {
     "gravity_torque": _of_robot(Q, {"g": V}, algorithms.gravity_torque),
     "bias_force": DynamicsFunction(STATE, {"tau": V}, (_one(algorithms.bias_force),), ("f_ext",)),
 }
-TABLE = {**FUNCTIONS, **KINEMATICS}
+DIRECTIONS = {"dq": V, "dv": V}
+DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
+    "inverse_dynamics_parameter_derivatives": DynamicsFunction(
+        QVA, {"dtau": ("v", "wrt")}, (), ("wrt",)
+    ),
+    "inverse_dynamics_second_derivatives": DynamicsFunction(
+        {**QVA, "direction": V},
+        dict.fromkeys(("d2tau_dqdq", "d2tau_dvdq", "d2tau_dvdv", "d2tau_dadq"), VV),
+        (),
+        ("f_ext",),
+    ),
+    "inverse_dynamics_hessian_product": DynamicsFunction(
+        {**QVA, "weights": V, **DIRECTIONS, "da": V}, {"product": ("3v",)}, (), ("f_ext",)
+    ),
+    "forward_dynamics_hessian_product": DynamicsFunction(
+        {**QVT, "weights": V, **DIRECTIONS, "dtau": V}, {"product": ("3v",)}, (), ("f_ext",)
+    ),
+}
+TABLE = {**FUNCTIONS, **KINEMATICS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 
 
-def shape(model: Model, size: Size) -> tuple[int, ...]:
-    of = {"q": model.nq, "v": model.nv, "bodies": model.nbodies}
+def shape(model: Model, size: Size, wrt: str | None = None) -> tuple[int, ...]:
+    of = {"q": model.nq, "v": model.nv, "3v": 3 * model.nv, "bodies": model.nbodies}
+    if wrt is not None:
+        of["wrt"] = math.prod(shape(model, PARAMETERS[wrt]))
     return tuple(of[n] if isinstance(n, str) else n for n in size)
 
 
-def shapes(model: Model, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    return {name: shape(model, size) for name, size in sizes.items()}
+def shapes(model: Model, sizes: Sizes, wrt: str | None = None) -> dict[str, tuple[int, ...]]:
+    return {name: shape(model, size, wrt) for name, size in sizes.items()}

@@ -51,6 +51,50 @@ PARAMETERS = {  # what may be given at run time: the axes of its shape
 BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
 
 
+def parameter_value(model: Model, name: str) -> np.ndarray:
+    """What a parameter is where it is not given: see `Model.parameters`."""
+    of_bodies = {
+        "mass": lambda body: body.mass,
+        "com": lambda body: body.com,
+        "inertia": lambda body: _six(np.array(body.inertia)),
+        "inertial": lambda body: _ten(body.mass, np.array(body.com), np.array(body.inertia)),
+    }
+    of_joints = {
+        "position": lambda joint: joint.placement.p,
+        "orientation": lambda joint: quaternion_of(np.array(joint.placement.R)),
+    }
+    if name in of_bodies:
+        return np.array([of_bodies[name](body) for body in model.bodies], float)
+    if name in of_joints:
+        return np.array([of_joints[name](joint) for joint in model.joints], float)
+    return np.array(getattr(model, name), float)
+
+
+def _six(I: np.ndarray) -> np.ndarray:
+    return I[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
+
+
+def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
+    return np.array([m, *(m * c), *_six(I + m * (c @ c * np.eye(3) - np.outer(c, c)))])
+
+
+def quaternion_of(R: np.ndarray) -> np.ndarray:
+    """The unit quaternion xyzw of a rotation matrix, w >= 0: the eigenvector of the largest
+    eigenvalue of Bar-Itzhack's matrix (2000), which is accurate for every angle.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R
+    K = np.array(
+        [
+            [xx - yy - zz, xy + yx, xz + zx, zy - yz],
+            [xy + yx, yy - xx - zz, yz + zy, xz - zx],
+            [xz + zx, yz + zy, zz - xx - yy, yx - xy],
+            [zy - yz, xz - zx, yx - xy, xx + yy + zz],
+        ]
+    )
+    quaternion = np.linalg.eigh(K)[1][:, -1]
+    return quaternion if quaternion[3] >= 0 else -quaternion
+
+
 def _quiet(x: Any) -> np.ndarray:
     """Zeros that the file's rounding has hidden are zeros again."""
     x = np.array(x, float)

@@ -21,7 +21,7 @@ ROBOT = {
     "card": "model",
     "loaders": "errors joints model spatial",
     "algorithms": "model scalar spatial tree walk",
-    "functions": "algorithms model",
+    "functions": "algorithms model tree",
 }
 COMPILER = {
     "graph": "errors",
@@ -30,12 +30,14 @@ COMPILER = {
 }
 BOTH = ROBOT.keys() | COMPILER.keys() | {"cache"}
 TOGETHER = {
-    "compiler": BOTH,
+    "derived": BOTH,
+    "compiler": BOTH | {"derived"},
     "cache": "",
     "function": {"backends", "compiler", "errors", "graph"},
     "kinematics": "model",
     "wrenches": "function kinematics model",
-    "dynamics": BOTH | {"compiler", "function", "kinematics", "wrenches"},
+    "sensitivities": "model tree",
+    "dynamics": BOTH | {"sensitivities"} | {"compiler", "function", "kinematics", "wrenches"},
     "conventions": "joints model",
     "trees": "dynamics errors joints loaders model spatial",
     "peers": "conventions dynamics errors loaders model",

@@ -142,6 +142,39 @@ def _flatten(value: Any, name: str) -> tuple[tuple[int, ...], list[Any]]:
     return (len(parts), *inner), [entry for _, flat in parts for entry in flat]
 
 
+def call(graph: Graph, **arguments: Any) -> dict[str, Any]:
+    """The outputs of a graph for scalars of another trace: a graph is a function again.
+
+    arguments: nested lists of scalars, or numbers, for each input of the graph. Raises TypeError
+    for missing ones, ValueError for other shapes.
+    """
+    flat = {}
+    for name, shape in graph.inputs.items():
+        if name not in arguments:
+            raise TypeError(f"{name} is missing: the graph takes {', '.join(graph.inputs)}")
+        given, flat[name] = _flatten(arguments[name], name)
+        if given != shape:
+            raise ValueError(f"{name} has shape {given}, wanted {shape}")
+    nodes = [x for entries in flat.values() for x in entries if isinstance(x, Node)]
+    if not nodes:
+        raise TypeError("there is no traced scalar among the arguments: evaluate the graph instead")
+    into, place = nodes[0].graph, []
+    lift, before = nodes[0]._lift, into.current_stage
+    for op, args, value, stage in zip(graph.op, graph.args, graph.value, graph.stage, strict=True):
+        into.current_stage = stage
+        if op == "input":
+            place.append(lift(flat[value[0]][value[1]]))
+        elif op == "constant":
+            place.append(into.node(op, value=value))
+        else:
+            place.append(getattr(into, op)(*[place[a] for a in args]))
+    into.current_stage = before
+    return {
+        name: _nest([Node(into, place[k]) for k in out.nodes], out.shape)
+        for name, out in graph.outputs.items()
+    }
+
+
 def trace(
     function: Callable[..., Any],
     inputs: Mapping[str, Shape],
