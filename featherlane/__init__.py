@@ -3,6 +3,7 @@ once.
 """
 
 from featherlane import convert
+from featherlane.builder import ModelBuilder
 from featherlane.dynamics import (
     ForwardDynamicsDerivatives,
     InverseDynamicsDerivatives,
@@ -16,18 +17,25 @@ from featherlane.functions import FUNCTIONS
 from featherlane.graph.graph import Graph
 from featherlane.graph.trace import select, trace
 from featherlane.loaders import bundled
+from featherlane.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import cos, sin, sqrt
 from featherlane.trees import chain, random_tree
 
 __all__ = [
     "FUNCTIONS",
+    "Body",
     "CompileError",
     "ForwardDynamicsDerivatives",
+    "Frame",
     "Function",
     "Graph",
     "InverseDynamicsDerivatives",
+    "Joint",
+    "Mimic",
     "Model",
+    "ModelBuilder",
     "ModelError",
+    "Placement",
     "bundled",
     "chain",
     "compile",

@@ -23,7 +23,9 @@ TO_THE_RIGHT = (0, 4, 5, 8)
 TO_SHORTEN = (1, 3)  # the columns of names: they share the room that the others leave
 GROUPS = 20  # bodies whose frames are listed
 GROUP_LINES = 3  # of one group's names
+AXES = 34  # characters of the axes of a joint
 FOLLOWERS = 40  # mimic joints that are listed
+FIGURES = 72  # characters of the joint physics of a group
 PHYSICS = ("armature", "damping", "friction")
 PHYSICS_UNITS = "armature kg m^2 or kg; damping N m s/rad or N s/m; friction N m or N"
 NOTE_LINES = {True: 10, False: 3}  # of a warning, of any other note
@@ -108,7 +110,7 @@ def _axes(joint: Joint) -> str:
         return "-"
     second = f", {_axis(joint.axis2)}" if joint.type == "universal" else ""
     pitch = f", {joint.pitch:.3g} m/rad" if joint.type == "helical" else ""
-    return _axis(joint.axis) + second + pitch
+    return _shortened(_axis(joint.axis) + second + pitch, AXES)
 
 
 def _axis(axis: Floats) -> str:
@@ -142,7 +144,7 @@ def _physics(model: Model) -> Iterator[str]:
         given = {what: getattr(joint, what) for what in PHYSICS}
         told = [f"{what} {_each(figures)}" for what, figures in given.items() if any(figures)]
         if told:
-            grouped.setdefault(", ".join(told), []).append(joint.name)
+            grouped.setdefault(_shortened(", ".join(told), FIGURES), []).append(joint.name)
     if grouped:
         yield f"joint physics ({PHYSICS_UNITS})"
     shown = list(grouped.items())[:GROUPS]
@@ -156,7 +158,9 @@ def _physics(model: Model) -> Iterator[str]:
 
 
 def _each(figures: Floats) -> str:
-    return f"{figures[0]:.4g}" if len(set(figures)) == 1 else _numbers(figures, 3)
+    """One figure for all degrees of freedom of a joint, or from the least to the most."""
+    low, high = min(figures), max(figures)
+    return f"{low:.3g}" if low == high else f"{low:.2g} .. {high:.2g}"
 
 
 # Frames

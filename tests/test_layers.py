@@ -38,10 +38,11 @@ TOGETHER = {
     "wrenches": "function kinematics model",
     "sensitivities": "model tree",
     "dynamics": BOTH | {"sensitivities"} | {"compiler", "function", "kinematics", "wrenches"},
-    "conventions": "joints model",
+    "convert": "joints model",
+    "builder": "dynamics joints loaders model",
     "trees": "dynamics errors joints loaders model spatial",
-    "peers": "conventions dynamics errors loaders model",
-    "check": "compiler conventions dynamics errors functions loaders peers",
+    "peers": "convert dynamics errors loaders model",
+    "check": "compiler dynamics errors functions loaders peers",
 }
 OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see everything
 LATE = {("model", "card"), ("model", "tree"), ("graph", "analysis")}  # inside a function, for a user's convenience

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,22 +63,11 @@ def load(
     trusted. Raises ModelError for a robot that cannot be used, naming file, line and element;
     ValueError or TypeError for a wrong argument.
     """
-    root = None if root is None else checked_root(root)
-    down = None if gravity is None else checked_gravity(gravity)
-    if mimic not in MIMIC:
-        raise ValueError(f"mimic is {mimic!r}; wanted {' or '.join(map(repr, MIMIC))}")
-    order = checked_order(joint_order)
+    options = checked_options(root, gravity, mimic, joint_order)
     file = _read(source)
     robot = _document(file)
     _check_format(robot)
-    return read_urdf(
-        robot,
-        root=root or "fixed",
-        gravity=down or EARTH_GRAVITY,
-        mimic=mimic,
-        joint_order=order,
-        fallback_name=file.robot,
-    )
+    return read_urdf(robot, fallback_name=file.robot, **options)
 
 
 def bundled() -> tuple[str, ...]:
@@ -87,8 +76,24 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(f.name.removesuffix(".urdf") for f in files if f.name.endswith(".urdf")))
 
 
-def checked_gravity(gravity: Sequence[float]) -> Floats:
-    """Three floats. Raises ValueError."""
+def checked_options(
+    root: Root | None, gravity: Sequence[float] | None, mimic: str, joint_order: JointOrder
+) -> dict[str, Any]:
+    """What `assemble` is told; None stands for what the file says.
+
+    Raises ValueError or TypeError naming the argument.
+    """
+    if mimic not in MIMIC:
+        raise ValueError(f"mimic is {mimic!r}; wanted {' or '.join(map(repr, MIMIC))}")
+    return {
+        "root": None if root is None else checked_root(root),
+        "gravity": None if gravity is None else _checked_gravity(gravity),
+        "mimic": mimic,
+        "joint_order": checked_order(joint_order),
+    }
+
+
+def _checked_gravity(gravity: Sequence[float]) -> Floats:
     numbers = np.asarray(gravity, float)
     if numbers.shape != (3,) or not np.all(np.isfinite(numbers)):
         raise ValueError(f"gravity is {gravity!r}; wanted three finite numbers, in m/s^2")

@@ -35,8 +35,8 @@ def assemble(
     joints: Sequence[JointSpec],
     frames: Sequence[FrameSpec] = (),
     *,
-    root: Root = "fixed",
-    gravity: Floats = EARTH_GRAVITY,
+    root: Root | None = None,
+    gravity: Floats | None = None,
     mimic: str = "project",
     joint_order: JointOrder = "depth-first",
     source: str = "",
@@ -45,11 +45,12 @@ def assemble(
     """The Model of a tree of links.
 
     A body's frame is that of the link which its joint moves; every link becomes a Frame, and
-    `frames` are more of them. `root` is what stands between the ground and the root link, by
-    default nothing; mimic: "project" or "keep"; joint_order: siblings are in the order given. See
-    `load`. gravity is in m/s^2. Raises ModelError where the links are not one tree, where figures
-    are not finite, or where nothing would resist a joint.
+    `frames` are more of them. root: what stands between the ground and the root link, None for
+    "fixed". gravity: m/s^2, None for the Earth's. mimic, joint_order: see `load`; siblings are in
+    the order given. Raises ModelError where the links are not one tree, where figures are not
+    finite, or where nothing would resist a joint.
     """
+    root, gravity = root or "fixed", gravity or EARTH_GRAVITY
     base = root_link(links, joints, source)
     every = resolved([*root_joints(root, base, links, joints), *joints], mimic)
     for spec in every:

@@ -70,8 +70,8 @@ class Remarks:
 def read_urdf(
     robot: Element,
     *,
-    root: Root,
-    gravity: Floats,
+    root: Root | None = None,
+    gravity: Floats | None = None,
     mimic: str = "project",
     joint_order: JointOrder = "depth-first",
     fallback_name: str = "robot",
