@@ -30,8 +30,8 @@ import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
 from featherlane.check import Report, check, random_states, text_of
-from featherlane.functions import FUNCTIONS, Variant
 from featherlane.compiler import dynamics_program, input_shapes, lowered
+from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.routine import inline
 from featherlane.peers import Pinocchio
 
@@ -86,14 +86,14 @@ def evaluate(model: Any, name: str, frame: str | None, inputs: Sequence[np.ndarr
     """A dynamics function, compiled if it is small and interpreted if it is large."""
     if model.graph(name, frame).cost().operations <= COMPILED:
         return model.function(name, frame)(*inputs)
-    named = dict(zip(input_shapes(model, name, frame), inputs, strict=True))
-    dtype = inputs[0].dtype
-    return tuple(reference.evaluate(flat(model, name, frame, dtype), named, dtype).values())
+    variant, dtype = Variant(name, frame), inputs[0].dtype
+    named = dict(zip(input_shapes(model, variant), inputs, strict=True))
+    return tuple(reference.evaluate(flat(model, variant, dtype), named, dtype).values())
 
 
 @lru_cache(maxsize=8)
-def flat(model: Any, name: str, frame: str | None, dtype: np.dtype) -> Any:
-    return inline(lowered(program(model, name, frame), dtype))
+def flat(model: Any, variant: Variant, dtype: np.dtype) -> Any:
+    return inline(lowered(program(model, variant), dtype))
 
 
 program = lru_cache(maxsize=16)(dynamics_program)
@@ -187,7 +187,7 @@ def whose(states: int = 20) -> Iterator[str]:
         given = random_states(model, states, 0, np.dtype(float))
         condition = np.linalg.cond(peer.mass_matrix(given, None)["M"]).max()
         scalars = [list(x.astype(np.longdouble).T) for x in (given.q, given.v, given.tau)]
-        exact = algorithms.forward_dynamics_derivatives(model, *scalars)
+        exact = algorithms.forward_dynamics_derivatives(model.tree, *scalars)
         ours = model.forward_dynamics_derivatives(given.q, given.v, given.tau)
         theirs = peer.forward_dynamics_derivatives(given, None)
         for k, block in enumerate(blocks):

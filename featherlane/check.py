@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from featherlane.compiler import WRENCH_FRAMES
-from featherlane.functions import FUNCTIONS
 from featherlane.dynamics import Model, load
+from featherlane.functions import FUNCTIONS
 from featherlane.loaders import bundled
-from featherlane.peers import PEERS, Blocks, States
+from featherlane.peers import PEERS, Blocks, Projected, States, independent
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what is next
 Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
@@ -79,6 +79,7 @@ class Report:
     adjusted: int  # joints of the peer placed without the rounding of the file
     rows: tuple[Row, ...]
     unavailable: tuple[str, ...]  # functions that the peer lacks
+    notes: tuple[str, ...] = ()  # in what the robot compared differs from the one that is loaded
 
     @property
     def passed(self) -> bool:
@@ -117,6 +118,7 @@ class Report:
                 f"  M is singular in {self.singular} of {self.states} states: "
                 f"they are left out of what divides by M"
             )
+        lines += [f"  {note}" for note in self.notes]
         lines += [f"  {name:34} not available in {self.against}" for name in self.unavailable]
         failed = sum(not row.passed for row in self.rows)
         lines.append(f"{failed} of {len(self.rows)} comparisons failed" if failed else "all agree")
@@ -125,7 +127,7 @@ class Report:
 
 def check(
     source: str | os.PathLike[str],
-    root: str = "fixed",
+    root: str | None = None,
     *,
     against: str = "pinocchio",
     states: int = 100,
@@ -149,9 +151,15 @@ def check(
     dtype = np.dtype(dtype)
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
-    model = load(source, root=root)
-    peer = PEERS[against](text_of(source), model, same_angles)
+    model, notes = comparable(load(source, root=root))
+    path = os.fspath(source) if os.path.isfile(source) else None
+    every = independent(model)
+    peer = PEERS[against](text_of(source), every, same_angles, path)
+    if every != model:
+        peer = Projected(peer, model)
+        notes.append("joints that follow others are projected from the peer's independent ones")
     given = random_states(model, states, seed, dtype)
+    given.f_ext[:, list(peer.unloaded)] = 0.0
     M = peer.mass_matrix(given, None)["M"]
     force = float(np.abs(M).max())  # that a unit of acceleration takes
     with np.errstate(all="ignore"):
@@ -170,7 +178,7 @@ def check(
             rows += _compare(name, frame, found, expected, unit, condition, dtype)
     return Report(
         robot=model.name,
-        root=root,
+        root=str(model.root),
         against=against,
         version=peer.version,
         dtype=str(dtype),
@@ -181,7 +189,20 @@ def check(
         singular=int(np.sum(_singular(condition, dtype))),
         rows=tuple(rows),
         unavailable=tuple(name for name in FUNCTIONS if not hasattr(peer, name)),
+        notes=tuple(notes),
     )
+
+
+def comparable(model: Model) -> tuple[Model, list[str]]:
+    """The robot without what peers' functions do not know, and what that is."""
+    notes = []
+    if model.damping.any() or model.friction.any():
+        joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
+        model = replace(model, joints=joints)
+        notes.append("damping and friction are switched off: the peer's functions have none")
+    if model.armature.any():
+        notes.append("armature is in both")
+    return model, notes
 
 
 def text_of(source: str | os.PathLike[str]) -> str | bytes:
@@ -211,7 +232,7 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
 def _cases(peer: Any, frames: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
     for name, function in FUNCTIONS.items():
         for frame in frames:
-            if hasattr(peer, name) and (frame is None or function.takes_wrenches):
+            if hasattr(peer, name) and (frame is None or "f_ext" in function.takes):
                 yield name, frame
 
 

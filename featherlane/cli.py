@@ -152,7 +152,7 @@ def check(args: argparse.Namespace) -> int:
     with Progress(sys.stderr) as progress:
         report = compare(
             _source(args.robot),
-            args.root or "fixed",
+            args.root,
             against=args.against,
             states=args.states,
             dtype=args.dtype,

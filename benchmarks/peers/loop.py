@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from featherlane import conventions
+from featherlane import convert
 from featherlane.cache import folder
 from featherlane.dynamics import Model
 
@@ -89,9 +89,8 @@ class Robot:
         root = [pin.JointModelFreeFlyer()] if model.root == "free" else []
         self.model = pin.buildModelFromUrdf(urdf, *root)
         self.data = self.model.createData()
-        layout = conventions.pinocchio_layout(model, self.model)
-        self.order = conventions.pinocchio_order(model, layout)
-        self.q = np.ascontiguousarray(conventions.to_pinocchio(model, q, layout))
+        change = convert.pinocchio(model, self.model)
+        self.order, self.q = change.order, change.to_q(q)
         self.v, self.u = np.empty_like(v), np.empty_like(u)
         self.v[:, self.order], self.u[:, self.order] = v, u
 
