@@ -30,7 +30,7 @@ class Robot(NamedTuple):
         return f"{self.name}, {self.root} root"
 
     def model(self) -> Model:
-        return fl.load(self.urdf, root=self.root)
+        return fl.load(self.urdf, root=self.root, mimic="keep")  # as Pinocchio loads it
 
 
 def _bundled(name: str) -> Path:

@@ -182,7 +182,7 @@ def whose(states: int = 20) -> Iterator[str]:
         return
     blocks = list(FUNCTIONS["forward_dynamics_derivatives"].outputs)
     for name, root in EXTENDED:
-        model = fl.load(name, root=root)
+        model = fl.load(name, root=root, mimic="keep")
         peer = Pinocchio(text_of(name), model)
         given = random_states(model, states, 0, np.dtype(float))
         condition = np.linalg.cond(peer.mass_matrix(given, None)["M"]).max()

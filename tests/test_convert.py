@@ -281,7 +281,7 @@ def test_other_joints_are_refused():
 def test_what_is_missing_or_wrong_is_named():
     model = robot(("free",))
     q, v, M = model.neutral(), np.zeros(6), np.eye(6)
-    with pytest.raises(ValueError, match="^a is converted with the help of v"):
+    with pytest.raises(ValueError, match=r"^a is converted with the help of v"):
         convert.to_mujoco(model, q, a=v)
     with pytest.raises(ValueError, match=r"dtau_dv .* M was not given"):
         convert.from_mujoco(model, q, v, dtau_dv=M)

@@ -1,7 +1,8 @@
 // A C++ loop over Pinocchio's functions: one thread, results stored in (batch, ...) arrays.
 //
-// usage: pinocchio_loop ROBOT.urdf fixed|free STATES BATCH
+// usage: pinocchio_loop ROBOT fixed|free STATES BATCH
 //
+// ROBOT is a URDF, or a model that Pinocchio's Python API saved as text (.txt), whose root is part of it.
 // STATES is a file of doubles: q (batch x nq), v and u (batch x nv each), u being a or tau. Then, for each line
 // "FUNCTION PASSES" on stdin, the median time of that many passes over the batch (after one more) is printed, in ns per
 // state. Between lines the process sleeps, so that whoever drives it can time something else.
@@ -14,6 +15,7 @@
 #include <pinocchio/algorithm/joint-configuration.hpp>
 #include <pinocchio/algorithm/rnea-derivatives.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
+#include <pinocchio/serialization/model.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -51,10 +53,12 @@ std::vector<VectorXd> rows(std::ifstream& file, int batch, int size) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 5) return std::fprintf(stderr, "usage: %s ROBOT.urdf fixed|free STATES BATCH\n", argv[0]), 2;
+  if (argc != 5) return std::fprintf(stderr, "usage: %s ROBOT fixed|free STATES BATCH\n", argv[0]), 2;
   const int batch = std::atoi(argv[4]);
   pin::Model model;
-  if (std::string(argv[2]) == "free") pin::urdf::buildModel(argv[1], pin::JointModelFreeFlyer(), model);
+  const std::string robot = argv[1];
+  if (robot.size() > 4 && robot.substr(robot.size() - 4) == ".txt") pin::serialization::loadFromText(model, robot);
+  else if (std::string(argv[2]) == "free") pin::urdf::buildModel(argv[1], pin::JointModelFreeFlyer(), model);
   else pin::urdf::buildModel(argv[1], model);
   pin::Data data(model);
   const int nv = model.nv;

@@ -1,0 +1,58 @@
+"""What all peers need."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from lxml import etree
+
+NOT_MECHANICS = ("visual", "collision", "material", "transmission", "gazebo", "sensor", "mujoco")
+
+Blocks = dict[str, np.ndarray]
+
+
+class States(NamedTuple):
+    """Random states of a robot, (states, ...) each, float64."""
+
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    tau: np.ndarray
+    f_ext: np.ndarray
+    minv: np.ndarray
+
+
+def module(name: str) -> Any:
+    """A library that only comparisons need."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise RuntimeError(
+            f"{name} cannot be imported ({error}): comparisons need it, "
+            f"pip install 'featherlane[check]' brings it"
+        ) from error
+
+
+def _parsed(text: str | bytes) -> Any:
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
+    return etree.fromstring(text.encode() if isinstance(text, str) else text, parser)
+
+
+def is_mjcf(text: str | bytes) -> bool:
+    return bool(_parsed(text).tag == "mujoco")
+
+
+def bare(text: str | bytes) -> str:
+    """A URDF without what is to be seen or touched, so that no mesh is looked for."""
+    robot = _parsed(text)
+    for element in list(robot.iter(*NOT_MECHANICS)):
+        parent = element.getparent()
+        if parent is not None:
+            parent.remove(element)
+    return etree.tostring(robot, encoding="unicode")
+
+
+def skew(x: np.ndarray) -> np.ndarray:
+    return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
