@@ -499,9 +499,12 @@ def load(
     gravity: Sequence[float] | None = None,
     mimic: str = "project",
     joint_order: loaders.JointOrder = "depth-first",
+    loops: str = "refuse",
 ) -> Model:
     return held(
-        loaders.load(source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order)
+        loaders.load(
+            source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order, loops=loops
+        )
     )
 
 

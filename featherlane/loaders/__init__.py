@@ -12,6 +12,8 @@ import numpy as np
 
 from featherlane.errors import ModelError
 from featherlane.loaders.mimics import MIMIC
+from featherlane.loaders.mjcf import read_mjcf
+from featherlane.loaders.mjcf_notes import LOOPS
 from featherlane.loaders.order import JointOrder, checked_order
 from featherlane.loaders.packages import description, expanded, uses_xacro
 from featherlane.loaders.roots import ROOTS, Root, checked_root
@@ -26,7 +28,6 @@ __all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", 
 Source = str | bytes | os.PathLike[str]
 
 REFUSED = {  # root elements of other formats, and what to say of them
-    "mujoco": "this is MJCF, which this version does not read yet; export the robot as URDF",
     "sdf": "this is SDF, which is not supported; export the robot as URDF",
 }
 
@@ -48,9 +49,10 @@ def load(
     gravity: Sequence[float] | None = None,
     mimic: str = "project",
     joint_order: JointOrder = "depth-first",
+    loops: str = "refuse",
 ) -> Model:
-    """A robot from a bundled name ("iiwa14"), a path to a URDF file, XML text (str or bytes), or a
-    name of robot_descriptions ("go2_description"), if that package is installed.
+    """A robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str or
+    bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
 
     root: what is between the ground and the root link. "fixed" (the default): nothing, the root
     link is the ground. Or a joint, which moves body 0: "free", "planar", "free-split" (a
@@ -60,12 +62,25 @@ def load(
     "depth-first", "breadth-first" (both with siblings by name), "file" (as in the file, parents
     first), or all moving joints by name. print(model) shows what was read, merged and ignored. A
     xacro file is expanded by xacrodoc, if that is installed; it is a program, which must be
-    trusted. Raises ModelError for a robot that cannot be used, naming file, line and element;
+    trusted.
+
+    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
+    by default what the file says, siblings are in its order, and a root that is given takes the
+    place of the free joint of a robot on the world. loops: "refuse" constraints that close loops
+    and soft bodies, or "drop" them.
+
+    Raises ModelError for a robot that cannot be used, naming file, line and element;
     ValueError or TypeError for a wrong argument.
     """
     options = checked_options(root, gravity, mimic, joint_order)
+    if loops not in LOOPS:
+        raise ValueError(f"loops is {loops!r}; wanted {' or '.join(map(repr, LOOPS))}")
     file = _read(source)
     robot = _document(file)
+    if robot.tag == "mujoco":
+        return read_mjcf(
+            robot, file.text, file.path, loops=loops, fallback_name=file.robot, **options
+        )
     _check_format(robot)
     return read_urdf(robot, fallback_name=file.robot, **options)
 
@@ -153,4 +168,4 @@ def _check_format(robot: Element) -> None:
     if robot.tag in REFUSED:
         raise ModelError(f"{robot.source}: {REFUSED[robot.tag]}")
     if robot.tag != "robot":
-        raise robot.error("a URDF file starts with <robot>")
+        raise robot.error("a URDF file starts with <robot>, an MJCF file with <mujoco>")

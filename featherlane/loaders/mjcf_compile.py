@@ -15,7 +15,6 @@ from lxml import etree
 from featherlane.errors import ModelError
 from featherlane.loaders.words import quoted
 from featherlane.loaders.xml import Element
-from featherlane.model import IDENTITY, Floats, Placement
 
 EXTRA = (
     "MJCF is read by the compiler of the mujoco package, 3.2 or newer, which is not installed: "
@@ -108,7 +107,14 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
     )
     lines = _lines(spec) if document.node.find(".//include") is None else {}
     return Compiled(
-        m, mujoco, document.source, bodies, joints, tuple(nameless), lines, tuple(dict.fromkeys(told))
+        m,
+        mujoco,
+        document.source,
+        bodies,
+        joints,
+        tuple(nameless),
+        lines,
+        tuple(dict.fromkeys(told)),
     )
 
 
@@ -174,24 +180,34 @@ def _lines(spec: Any) -> dict[int, str]:
 
 def _check_size(element: Element) -> None:
     """A few bytes may ask for more bodies or memory than there is; MuJoCo then takes forever."""
-    attributes, most = SIZES.get(element.tag, ((), 0.0))
-    for asked in ([a] for a in attributes) if element.tag == "size" else [attributes]:
-        if (size := _product(element, asked)) > most:
-            told = " ".join(f"{a}={quoted(element.node.get(a, ''))}" for a in asked)
-            raise element.error(f"{told} asks for {size:.3g}; wanted {most:g} or less")
+    together, most = SIZES.get(element.tag, ((), 0.0))
+    alone = element.tag == "size"
+    around = [_number(node, "count") for node in element.node.iterancestors("replicate")]
+    for attributes in [(a,) for a in together] if alone else [together]:
+        size = math.prod([*around, *(_number(element.node, a) for a in attributes)])
+        if attributes and size > most:
+            told = ", ".join(f"{a} {quoted(element.node.get(a, ''))}" for a in attributes)
+            raise element.error(f"{told}: this makes {size:.3g} in all; wanted {most:g} or less")
 
 
-def _product(element: Element, attributes: Any) -> float:
-    """Of the numbers in these attributes; of replicates also of those around it."""
-    words = [w for a in attributes for w in element.node.get(a, "").split()]
-    numbers = []
-    for word in words:
-        try:
-            numbers.append(max(float(word), 1.0))
-        except ValueError:
-            pass  # MuJoCo says what is wrong with it
-    above = element.node.getparent() if element.tag == "replicate" else None
-    around = above.iterancestors("replicate") if above is not None else ()
-    outer = [above] if above is not None and above.tag == "replicate" else []
-    counts = [_product_of_one(node) for node in (*outer, *around)]
-    return math.prod(numbers) * math.prod(counts)
+def _number(node: etree._Element, attribute: str) -> float:
+    """The product of an attribute's numbers, 1 where there are none: MuJoCo says what is wrong."""
+    try:
+        return math.prod(max(float(word), 1.0) for word in node.get(attribute, "").split())
+    except ValueError:
+        return 1.0
+
+
+def _complaint(error: Exception, source: str) -> ModelError:
+    """MuJoCo's message in one line, with the place that it names in front."""
+    text = str(error).replace("XML Error: ", "").replace("Error: ", "")
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    place = PLACE.fullmatch(said[-1]) if said else None
+    if "unknown exception" in text or isinstance(error, MemoryError):
+        return ModelError(f"{source}: MuJoCo cannot read it: {MEMORY}")
+    hint = MESHES if "opening file" in text else ""
+    if place is None:
+        return ModelError(f"{source}: MuJoCo cannot read it: {'; '.join(said)}{hint}")
+    line = f", line {place['line']}" if int(place["line"] or 0) > 0 else ""
+    element = f": {quoted(place['name'])}" if place["name"] else ""
+    return ModelError(f"{source}{line}{element}: {'; '.join(said[:-1])}{hint}")
