@@ -13,7 +13,7 @@ import datetime
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -69,9 +69,9 @@ class Result(NamedTuple):
         return "" if self.target is None else "met" if self.ratio >= self.target else "missed"
 
 
-def verify(model: Model, peer: Peer, states: States) -> None:
+def verify(model: Model, peer: Peer, states: States, functions: Sequence[str] = FUNCTIONS) -> None:
     """Stops where a function disagrees with Pinocchio."""
-    for name in FUNCTIONS:
+    for name in functions:
         expected = [peer.answers(name, k) for k in range(CHECKED)]
         for dtype in DTYPES:
             given = [x[:CHECKED] for x in states.inputs(model, name, dtype)]
@@ -95,10 +95,16 @@ def ns_per_state(call: Callable[[], Any], batch: int, passes: int) -> float:
 
 
 def measure(
-    robot: Robot, model: Model, loop: Loop | PythonLoop, states: States, rounds: int, passes: int
+    robot: Robot,
+    model: Model,
+    loop: Loop | PythonLoop,
+    states: States,
+    rounds: int,
+    passes: int,
+    functions: Sequence[str] = FUNCTIONS,
 ) -> Iterator[Result]:
     batch = len(states.q)
-    for name in FUNCTIONS:
+    for name in functions:
         calls: dict[tuple[str, bool], Callable[[], Any]] = {}
         for dtype in DTYPES:
             given, function = states.inputs(model, name, dtype), model.function(name)

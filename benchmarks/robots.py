@@ -14,6 +14,7 @@ from peers.loop import example_robot, say
 
 import featherlane as fl
 from featherlane.bench import SHORT, machine, outputs
+from featherlane.check import comparable
 from featherlane.dynamics import Model
 
 FUNCTIONS = tuple(name for name in SHORT if SHORT[name] != "diFD")  # those that Pinocchio has too
@@ -30,7 +31,8 @@ class Robot(NamedTuple):
         return f"{self.name}, {self.root} root"
 
     def model(self) -> Model:
-        return fl.load(self.urdf, root=self.root, mimic="keep")  # as Pinocchio loads it
+        """As Pinocchio computes it: without damping and friction, and nothing follows another."""
+        return comparable(fl.load(self.urdf, root=self.root, mimic="keep"))[0]
 
 
 def _bundled(name: str) -> Path:

@@ -29,7 +29,7 @@ import numpy as np
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
-from featherlane.check import Report, check, random_states, text_of
+from featherlane.check import Report, check, comparable, random_states, text_of
 from featherlane.compiler import dynamics_program, input_shapes, lowered
 from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.routine import inline
@@ -182,7 +182,7 @@ def whose(states: int = 20) -> Iterator[str]:
         return
     blocks = list(FUNCTIONS["forward_dynamics_derivatives"].outputs)
     for name, root in EXTENDED:
-        model = fl.load(name, root=root, mimic="keep")
+        model, _ = comparable(fl.load(name, root=root, mimic="keep"))
         peer = Pinocchio(text_of(name), model)
         given = random_states(model, states, 0, np.dtype(float))
         condition = np.linalg.cond(peer.mass_matrix(given, None)["M"]).max()

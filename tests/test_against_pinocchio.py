@@ -1,7 +1,8 @@
 """A representative dozen of benchmarks/sweep.py: all seven functions against Pinocchio.
 
-Chosen to hold what differs between robots: chains, branches, hands, continuous, prismatic and
-planar joints, joint axes of any direction, and M from well conditioned to singular.
+Chosen to hold what differs between robots: chains, branches, hands, continuous, prismatic, planar
+and mimic joints, joint axes of any direction, and M from well conditioned to singular. Joint types
+that URDF does not know are in test_joint_types.py.
 """
 
 import json
@@ -12,11 +13,11 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane import conventions
+from featherlane import convert
 from featherlane.backends import reference
-from featherlane.check import check
-from featherlane.functions import FUNCTIONS, Variant
+from featherlane.check import check, comparable, text_of
 from featherlane.compiler import dynamics_program, input_shapes, lowered
+from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.routine import inline
 from featherlane.peers import Pinocchio, module
 
@@ -55,8 +56,9 @@ def source(name):
 def evaluate(model, name, frame, inputs):
     if model.graph(name, frame).cost().operations <= COMPILED:
         return model.function(name, frame)(*inputs)
-    program, dtype = dynamics_program(model, name, frame), inputs[0].dtype
-    named = dict(zip(input_shapes(model, name, frame), inputs, strict=True))
+    variant, dtype = Variant(name, frame), inputs[0].dtype
+    program = dynamics_program(model, variant)
+    named = dict(zip(input_shapes(model, variant), inputs, strict=True))
     return tuple(reference.evaluate(inline(lowered(program, dtype)), named, dtype).values())
 
 
@@ -149,41 +151,82 @@ def test_wrong_requests():
         module("no_such_library")
 
 
+# What peers do not know
+
+
+LINK = '<inertial><mass value="{}"/><inertia ixx="1" iyy="1.2" izz="1.5" ixy="0" ixz="0" iyz="0"/>'
+GRIPPER = f"""<robot name="gripper"><link name="base">{LINK.format(3)}</inertial></link>
+  <link name="wrist">{LINK.format(2)}</inertial></link>
+  <link name="left">{LINK.format(0.4)}<origin xyz="0.1 0 0.2"/></inertial></link>
+  <link name="right">{LINK.format(0.3)}<origin xyz="0 0.1 0.2"/></inertial></link>
+  <joint name="wrist" type="revolute"><parent link="base"/><child link="wrist"/>
+    <axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/>
+    <dynamics damping="0.5" friction="0.2"/></joint>
+  <joint name="left" type="revolute"><parent link="wrist"/><child link="left"/>
+    <origin xyz="0.1 0 0.3" rpy="0.3 0.2 0.1"/><axis xyz="1 0 0"/>
+    <limit lower="-1" upper="1" effort="1" velocity="1"/><dynamics damping="0.1"/></joint>
+  <joint name="right" type="prismatic"><parent link="wrist"/><child link="right"/>
+    <origin xyz="-0.1 0 0.3"/><axis xyz="1 0 0"/>
+    <mimic joint="left" multiplier="-0.2" offset="0.1"/>
+    <limit lower="-1" upper="1" effort="1" velocity="1"/></joint>
+</robot>"""
+
+
+@pytest.mark.parametrize("root", ["fixed", "free", "planar", "spherical", "translation"])
+def test_mimic_joints_damping_and_friction(root):
+    report = check(GRIPPER, root, states=10, evaluate=evaluate)
+    assert report.passed, str(report)
+    assert {row.function for row in report.rows} == set(FUNCTIONS)
+    assert report.root == root
+    assert "damping and friction are switched off" in str(report)
+    assert "projected from the peer's independent ones" in str(report)
+
+
+def test_mimic_joints_as_pinocchio_itself_has_them():
+    """Where it takes them: in rnea and crba."""
+    import pinocchio as pin
+
+    model = comparable(fl.load(GRIPPER, root="free"))[0]
+    peer = pin.buildModelFromXML(GRIPPER, pin.JointModelFreeFlyer(), mimic=True)
+    change, data = convert.pinocchio(model, peer), peer.createData()
+    q = model.random_configuration(4, seed=0)
+    v, a = np.random.default_rng(0).normal(size=(2, 4, model.nv))
+    there = change.to(q, v=v, a=a)
+    assert peer.nv == model.nv == 8
+    for k in range(len(q)):
+        tau = pin.rnea(peer, data, there.q[k], there.v[k], there.a[k])
+        np.testing.assert_allclose(model.inverse_dynamics(q, v, a)[k], tau, rtol=0, atol=1e-12)
+        M = np.triu(pin.crba(peer, data, there.q[k]))
+        M = change.back(there.q[k], M=M + np.triu(M, 1).T).M
+        np.testing.assert_allclose(model.mass_matrix(q)[k], M, rtol=0, atol=1e-12)
+
+
+def test_roots_that_pinocchios_reader_does_not_know_are_told():
+    with pytest.raises(RuntimeError, match="root is 'free-split': wanted fixed, free, planar"):
+        check("double_pendulum", "free-split")
+    pytest.importorskip("mujoco")
+    with pytest.raises(RuntimeError, match="root is 'spherical': wanted fixed, free or planar"):
+        check("double_pendulum", "spherical", against="mujoco")
+
+
 # Conventions
 
 
 @pytest.mark.parametrize("name", ["mobile_arm", "double_pendulum_description/urdf/"
                                   "double_pendulum_continuous"])  # fmt: skip
 def test_configurations_go_to_pinocchio_and_back(name):
+    """With its model, or without it as its reader of URDF would make it."""
     model = fl.load(source(name), root="free")
-    text = Path(source(name)).read_bytes() if "/" in name else None
-    if text is None:
-        package = Path(fl.__file__).parent / "robots" / f"{name}.urdf"
-        text = package.read_bytes()
-    peer = Pinocchio(text, model).peer
-    layout = conventions.pinocchio_layout(model)
-    assert layout == conventions.pinocchio_layout(model, peer)
-    assert layout.size == peer.nq
+    peer = Pinocchio(text_of(source(name)), model).peer
     q = model.random_configuration((3, 4), seed=0)
-    there = conventions.to_pinocchio(model, q)
+    there = convert.to_pinocchio(model, q).q
+    np.testing.assert_array_equal(there, convert.to_pinocchio(model, q, peer=peer).q)
     assert there.shape == (3, 4, peer.nq)
-    back = conventions.from_pinocchio(model, there)
+    back = convert.from_pinocchio(model, there).q
     np.testing.assert_allclose(model.difference(q, back), 0, atol=1e-14)
-    names = [peer.names[joint] for joint in layout.joints]
-    assert names == list(model.joint_names)
 
 
 def test_a_peer_with_other_joints_is_refused():
     other = Path(fl.__file__).parent / "robots" / "panda.urdf"
     with pytest.raises(RuntimeError, match="in one of the two models only"):
         Pinocchio(other.read_bytes(), fl.load("iiwa14"))
-
-
-def test_configurations_go_to_mujoco_and_back():
-    model = fl.load("mobile_arm", root="free")
-    q = model.random_configuration((2, 3), seed=0)
-    there = conventions.to_mujoco(model, q)
-    np.testing.assert_array_equal(there[..., 3], q[..., 6])
-    np.testing.assert_array_equal(conventions.from_mujoco(model, there), q)
-    T = conventions.mujoco_velocity_map(model, q)
-    np.testing.assert_allclose(T @ np.swapaxes(T, -1, -2), np.eye(model.nv) + 0 * T, atol=1e-14)

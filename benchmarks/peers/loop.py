@@ -83,11 +83,16 @@ def build() -> Path:
 
 
 class Robot:
-    """A robot in Pinocchio, with the given states in Pinocchio's layout."""
+    """A robot in Pinocchio, from a URDF or as a model of its own, with the given states in its
+    layout.
+    """
 
-    def __init__(self, model: Model, urdf: str, q: np.ndarray, v: np.ndarray, u: np.ndarray):
+    def __init__(
+        self, model: Model, source: str | pin.Model, q: np.ndarray, v: np.ndarray, u: np.ndarray
+    ) -> None:
         root = [pin.JointModelFreeFlyer()] if model.root == "free" else []
-        self.model = pin.buildModelFromUrdf(urdf, *root)
+        read = isinstance(source, str)
+        self.model = pin.buildModelFromUrdf(source, *root) if read else source
         self.data = self.model.createData()
         change = convert.pinocchio(model, self.model)
         self.order, self.q = change.order, change.to_q(q)
@@ -122,12 +127,12 @@ class Loop:
 
     kind = "C++"
 
-    def __init__(self, program: Path, model: Model, urdf: str, robot: Robot) -> None:
+    def __init__(self, program: Path, model: Model, source: str, robot: Robot) -> None:
         with tempfile.NamedTemporaryFile(suffix=".states", delete=False) as file:
             for array in (robot.q, robot.v, robot.u):
                 file.write(array.astype(np.float64).tobytes())
         self._states = Path(file.name)
-        arguments = [program, urdf, model.root, file.name, str(len(robot.q))]
+        arguments = [program, source, model.root, file.name, str(len(robot.q))]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, text=True)
 
@@ -173,4 +178,4 @@ class PythonLoop:
 def largest_error(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
     """Relative to the largest entry of each block."""
     pairs = zip(got, expected, strict=True)
-    return max(float(np.abs(x - y).max() / np.abs(y).max()) for x, y in pairs)
+    return max(float(np.abs(x - y).max() / (np.abs(y).max() or 1.0)) for x, y in pairs)

@@ -15,7 +15,7 @@
 #include <pinocchio/algorithm/joint-configuration.hpp>
 #include <pinocchio/algorithm/rnea-derivatives.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
-#include <pinocchio/serialization/model.hpp>
+#include <pinocchio/serialization.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   const int batch = std::atoi(argv[4]);
   pin::Model model;
   const std::string robot = argv[1];
-  if (robot.size() > 4 && robot.substr(robot.size() - 4) == ".txt") pin::serialization::loadFromText(model, robot);
+  if (robot.size() > 4 && robot.substr(robot.size() - 4) == ".txt") model.loadFromText(robot);
   else if (std::string(argv[2]) == "free") pin::urdf::buildModel(argv[1], pin::JointModelFreeFlyer(), model);
   else pin::urdf::buildModel(argv[1], model);
   pin::Data data(model);

@@ -54,12 +54,13 @@ class Projected:
         return {"M": self._ours(self.peer.mass_matrix(self._all(s), frame)["M"])}
 
     def mass_matrix_inverse(self, s: States, frame: str | None) -> Blocks:
-        return {"Minv": np.linalg.inv(self.mass_matrix(s, frame)["M"])}
+        """Of a singular M, whose states `check` leaves out, something finite."""
+        return {"Minv": np.linalg.pinv(self.mass_matrix(s, frame)["M"], hermitian=True)}
 
     def forward_dynamics(self, s: States, frame: str | None) -> Blocks:
-        M = self.mass_matrix(s, None)["M"]
+        minv = self.mass_matrix_inverse(s, None)["Minv"]
         bias = self.inverse_dynamics(s._replace(a=0 * s.a), frame)["tau"]
-        return {"a": np.linalg.solve(M, (s.tau - bias)[..., None])[..., 0]}
+        return {"a": (minv @ (s.tau - bias)[..., None])[..., 0]}
 
     def inverse_dynamics_derivatives(self, s: States, frame: str | None) -> Blocks:
         blocks = self.peer.inverse_dynamics_derivatives(self._all(s), frame)
