@@ -4,6 +4,8 @@ import numpy as np
 
 from featherlane.model import WORLD
 
+UNITS = [tuple(map(float, unit)) for unit in np.eye(3)]
+
 # Pinocchio
 
 
@@ -14,6 +16,10 @@ def _pinocchio_joint(pin, joint):
         both.addJoint(pin.JointModelRevoluteUnaligned(axis))
         both.addJoint(pin.JointModelPrismaticUnaligned(axis))
         return both
+    if joint.axis in UNITS and joint.type in ("revolute", "prismatic", "helical"):
+        kind = {"revolute": "R", "prismatic": "P", "helical": "H"}[joint.type]
+        aligned = getattr(pin, f"JointModel{kind}{'XYZ'[UNITS.index(joint.axis)]}")
+        return aligned(joint.pitch) if kind == "H" else aligned()
     return {
         "revolute": lambda: pin.JointModelRevoluteUnaligned(axis),
         "prismatic": lambda: pin.JointModelPrismaticUnaligned(axis),
