@@ -113,7 +113,6 @@ def test_what_cannot_be_read(tmp_path):
 
 
 def test_other_formats_are_named():
-    refused("<mujoco/>", "MJCF", "does not read yet")
     refused("<sdf/>", "SDF")
     refused("<html/>", "<html>", "<robot>")
 

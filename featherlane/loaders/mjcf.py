@@ -18,7 +18,17 @@ import numpy as np
 from featherlane.errors import ModelError
 from featherlane.loaders.assemble import assemble
 from featherlane.loaders.mjcf_compile import Compiled, compiled, fresh
-from featherlane.loaders.mjcf_notes import check_loops, followers, geared, notes, rubbing
+from featherlane.loaders.mjcf_notes import (
+    BALL,
+    FREE,
+    HINGE,
+    SLIDE,
+    check_loops,
+    followers,
+    geared,
+    notes,
+    rubbing,
+)
 from featherlane.loaders.order import JointOrder
 from featherlane.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
@@ -26,7 +36,6 @@ from featherlane.loaders.words import listed, quoted
 from featherlane.loaders.xml import Element
 from featherlane.model import IDENTITY, Floats, Model, Placement
 
-FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
 TYPES = ("free", "spherical", "prismatic", "revolute")
 SIZES = (6, 3, 1, 1)  # degrees of freedom
 WORLD_LINK = "world"
@@ -49,6 +58,7 @@ class _Parts:
         self.taken_joints: set[str | None] = set(self.robot.joints)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by assemble
 def read_mjcf(
     document: Element,
     text: str | bytes,

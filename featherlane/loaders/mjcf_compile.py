@@ -100,6 +100,8 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
             m = spec.compile()
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
         raise _complaint(error, document.source) from None
+    if any("NaN" in warning for warning in told):
+        raise _not_numbers(document)
     nameless: list[str] = []
     bodies, joints = (
         tuple(_names(mujoco, m, kind, count, nameless))
@@ -196,6 +198,16 @@ def _number(node: etree._Element, attribute: str) -> float:
         return math.prod(max(float(word), 1.0) for word in node.get(attribute, "").split())
     except ValueError:
         return 1.0
+
+
+def _not_numbers(document: Element) -> ModelError:
+    """MuJoCo warns that there is a NaN, but not where."""
+    for node in document.node.iter(etree.Element):
+        for attribute, value in node.attrib.items():
+            if "nan" in value.lower().split():
+                element = Element(node, document.source)
+                return element.error(f"{attribute} holds {quoted(value)}; wanted finite numbers")
+    return ModelError(f"{document.source}: a file that it includes holds numbers that are NaN")
 
 
 def _complaint(error: Exception, source: str) -> ModelError:

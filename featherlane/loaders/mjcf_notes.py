@@ -13,7 +13,7 @@ from featherlane.loaders.words import WARNING, counted, listed
 from featherlane.model import Mimic
 
 LOOPS = ("refuse", "drop")
-BALL, SLIDE, HINGE = 1, 2, 3  # mjtJoint
+FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
 ON_JOINTS = ("JOINT", "JOINTINPARENT")  # transmissions of actuators, of mjtTrn
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq
 IGNORED = {  # what has no part in the equation of motion without contacts, and how it is called
@@ -178,6 +178,12 @@ def _tendons(robot: Compiled) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def _free_armature(robot: Compiled) -> list[str]:
+    reflected = (robot.m.dof_armature + geared(robot)[0]) != 0
+    joints = np.unique(robot.m.dof_jntid[reflected])
+    return [robot.joints[j] for j in joints if robot.m.jnt_type[j] == FREE]
+
+
 def _fluid(robot: Compiled) -> list[str]:
     fields = ("density", "viscosity")
     return [f"{f} {x:g}" for f in fields if (x := getattr(robot.m.opt, f))]
@@ -258,6 +264,7 @@ WARNINGS: dict[str, Names] = {  # where the motion differs from MuJoCo's
         r, "body", r.m.body_gravcomp
     ),
     "stiffness, damping, armature and friction of tendons are not applied": _tendons,
+    "armature of free joints is without its term w x v": _free_armature,
     "forces of a fluid are not applied": _fluid,
     "forces of plugins are not applied": _plugins,
     "armature and damping of actuators that act on no joint are not applied": _other_actuators,
