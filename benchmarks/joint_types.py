@@ -2,8 +2,8 @@
 
 For each type a chain of six such joints about z in random places, against Pinocchio's C++ loop
 with its own joint of the type, on the same states, alternating. Pinocchio has no cylindrical joint:
-it gets a composite. Its derivatives leave out how the axes of universal joints move with q: they are
-not timed.
+it gets a composite. Its derivatives leave out how the axes of universal joints move with q: they
+are not timed.
 """
 
 from __future__ import annotations

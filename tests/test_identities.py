@@ -41,6 +41,11 @@ SMALL = [
     textbook.tree(("free", "revolute", "planar", "prismatic"), (-1, 0, 0, 1), seed=1),
     textbook.tree(("planar", "free", "prismatic", "revolute"), (-1, 0, 1, 1), seed=2),
     textbook.tree(("prismatic", "planar", "revolute", "revolute"), (-1, -1, 0, 1), seed=3),
+    textbook.tree(("spherical", "universal", "helical"), (-1, 0, 0), seed=4, physics=True),
+    textbook.tree(("cylindrical", "translation", "helical"), (-1, 0, 1), seed=5, mimic={}),
+    textbook.tree(
+        ("revolute", "spherical", "prismatic", "helical"), (-1, 0, 1, 0), 6, True, {3: 0}
+    ),
 ]
 EPS = np.finfo(float).eps
 
@@ -309,11 +314,35 @@ def test_compiled_functions_are_the_algorithms(model):
     close(direct.da_dq, -minv @ inverse.dtau_dq, tolerance)
 
 
+@small_trees
+def test_compiled_functions_in_float32(model):
+    """Relative errors of a few hundred roundings, times the condition where M is inverted."""
+    q, v, a, tau = sample(model, 20)
+    eps = np.finfo(np.float32).eps
+    condition = np.linalg.cond(textbook.mass_matrix(model, q)).max()
+    for name, x in (
+        ("inverse_dynamics", (q, v, a)),
+        ("forward_dynamics", (q, v, tau)),
+        ("mass_matrix", (q,)),
+        ("mass_matrix_inverse", (q,)),
+        ("inverse_dynamics_derivatives", (q, v, a)),
+        ("forward_dynamics_derivatives", (q, v, tau)),
+    ):
+        function = getattr(model, name)
+        single = function(*[np.float32(y) for y in x])
+        exact = function(*[np.float32(y).astype(float) for y in x])
+        plain = name.startswith("inverse") or name == "mass_matrix"
+        tolerance = 100 * eps * (1 if plain else condition)
+        for one, other in zip(np.atleast_2d(single), np.atleast_2d(exact), strict=True):
+            assert one.dtype == np.float32
+            close(one, other, tolerance)
+
+
 def test_energy_is_conserved():
     """A floating tree with every joint type swings freely; a commutator-free method of fourth
     order (Celledoni, Marthinsen and Owren 2003) keeps its energy up to O(dt^4)."""
-    types = ("free", "revolute", "planar", "prismatic", "free")
-    model = textbook.tree(types, (-1, 0, 0, 1, 1), seed=3)
+    types = ("free", "universal", "planar", "spherical", "helical", "cylindrical", "translation")
+    model = textbook.tree(types, (-1, 0, 0, 1, 1, 2, 3), seed=3)
     q0 = model.random_configuration(4, seed=1)
     v0 = np.random.default_rng(2).normal(size=(4, model.nv))
     start = textbook.energy(model, q0, v0)
