@@ -17,7 +17,7 @@ from featherlane.loaders.words import quoted
 from featherlane.loaders.xml import Element
 
 EXTRA = (
-    "MJCF is read by the compiler of the mujoco package, 3.2 or newer, which is not installed: "
+    "MJCF is read by the compiler of the mujoco package, 3.4 or newer, which is not installed: "
     "pip install 'featherlane[mjcf]'"
 )
 MESHES = (
@@ -43,6 +43,7 @@ SIZES: dict[str, tuple[tuple[str, ...], float]] = {  # attributes, and the most 
         1e6,
     ),
 }
+NOT_FINITE = {"nan", "inf", "infinity"}
 PLACE = re.compile(r"Element (?:name )?'(?P<name>.*)'(?:, id -?\d+)?(?:, line (?P<line>-?\d+))?$")
 
 
@@ -99,9 +100,11 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
             spec = make(_decoded(text, document)) if path is None else mujoco.MjSpec.from_file(path)
             m = spec.compile()
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
-        raise _complaint(error, document.source) from None
+        found = _not_finite(document) if "Nan" in str(error) else None
+        raise found or _complaint(error, document.source) from None
     if any("NaN" in warning for warning in told):
-        raise _not_numbers(document)
+        told_where = f"{document.source}: a file that it includes holds numbers that are NaN"
+        raise _not_finite(document) or ModelError(told_where)
     nameless: list[str] = []
     bodies, joints = (
         tuple(_names(mujoco, m, kind, count, nameless))
@@ -125,7 +128,7 @@ def _module(source: str) -> Any:
         import mujoco
     except ImportError:
         raise ModelError(f"{source}: {EXTRA}") from None
-    if not hasattr(getattr(mujoco, "MjSpec", None), "from_string"):
+    if not hasattr(getattr(mujoco, "MjsBody", None), "id"):  # came with 3.4
         raise ModelError(f"{source}: {EXTRA} (here is {mujoco.__version__})")
     return mujoco
 
@@ -200,14 +203,14 @@ def _number(node: etree._Element, attribute: str) -> float:
         return 1.0
 
 
-def _not_numbers(document: Element) -> ModelError:
-    """MuJoCo warns that there is a NaN, but not where."""
+def _not_finite(document: Element) -> ModelError | None:
+    """MuJoCo says that there is a NaN, or what came of an infinity, but not where."""
     for node in document.node.iter(etree.Element):
         for attribute, value in node.attrib.items():
-            if "nan" in value.lower().split():
+            if NOT_FINITE & set(re.findall(r"\w+", value.lower())):
                 element = Element(node, document.source)
                 return element.error(f"{attribute} holds {quoted(value)}; wanted finite numbers")
-    return ModelError(f"{document.source}: a file that it includes holds numbers that are NaN")
+    return None
 
 
 def _complaint(error: Exception, source: str) -> ModelError:
