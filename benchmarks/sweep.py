@@ -29,10 +29,11 @@ import numpy as np
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
-from featherlane.check import Report, check, comparable, random_states, text_of
+from featherlane.check import Report, check, comparable, random_states
 from featherlane.compiler import dynamics_program, input_shapes, lowered
 from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.routine import inline
+from featherlane.loaders import xml_text
 from featherlane.peers import Pinocchio
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
@@ -183,7 +184,7 @@ def whose(states: int = 20) -> Iterator[str]:
     blocks = list(FUNCTIONS["forward_dynamics_derivatives"].outputs)
     for name, root in EXTENDED:
         model, _ = comparable(fl.load(name, root=root, mimic="keep"))
-        peer = Pinocchio(text_of(name), model)
+        peer = Pinocchio(xml_text(name)[0], model)
         given = random_states(model, states, 0, np.dtype(float))
         condition = np.linalg.cond(peer.mass_matrix(given, None)["M"]).max()
         scalars = [list(x.astype(np.longdouble).T) for x in (given.q, given.v, given.tau)]

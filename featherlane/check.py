@@ -20,8 +20,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ import numpy as np
 from featherlane.compiler import WRENCH_FRAMES
 from featherlane.dynamics import Model, load
 from featherlane.functions import FUNCTIONS
-from featherlane.loaders import bundled
+from featherlane.loaders import xml_text
 from featherlane.peers import PEERS, Blocks, Projected, States, independent
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what is next
@@ -152,14 +150,16 @@ def check(
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
     model, notes = comparable(load(source, root=root))
-    path = os.fspath(source) if os.path.isfile(source) else None
-    every = independent(model)
-    peer = PEERS[against](text_of(source), every, same_angles, path)
+    every, (text, path) = independent(model), xml_text(source)
+    peer = PEERS[against](text, every, same_angles, path)
     if every != model:
         peer = Projected(peer, model)
         notes.append("joints that follow others are projected from the peer's independent ones")
     given = random_states(model, states, seed, dtype)
     given.f_ext[:, list(peer.unloaded)] = 0.0
+    if peer.unloaded:
+        names = ", ".join(model.body_names[i] for i in peer.unloaded)
+        notes.append(f"no f_ext acts on bodies between joints in series: {names}")
     M = peer.mass_matrix(given, None)["M"]
     force = float(np.abs(M).max())  # that a unit of acceleration takes
     with np.errstate(all="ignore"):
@@ -188,7 +188,7 @@ def check(
         adjusted=peer.adjusted,
         singular=int(np.sum(_singular(condition, dtype))),
         rows=tuple(rows),
-        unavailable=tuple(name for name in FUNCTIONS if not hasattr(peer, name)),
+        unavailable=tuple(name for name in FUNCTIONS if name not in peer.functions),
         notes=tuple(notes),
     )
 
@@ -203,16 +203,6 @@ def comparable(model: Model) -> tuple[Model, list[str]]:
     if model.armature.any():
         notes.append("armature is in both")
     return model, notes
-
-
-def text_of(source: str | os.PathLike[str]) -> str | bytes:
-    """The text that `load` reads of this source, for the peer."""
-    if isinstance(source, str):
-        if source.lstrip("\ufeff \t\r\n").startswith("<"):
-            return source.lstrip("\ufeff")
-        if source in bundled():
-            return resources.files("featherlane").joinpath("robots", f"{source}.urdf").read_bytes()
-    return Path(source).read_bytes()
 
 
 def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -232,7 +222,7 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
 def _cases(peer: Any, frames: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
     for name, function in FUNCTIONS.items():
         for frame in frames:
-            if hasattr(peer, name) and (frame is None or "f_ext" in function.takes):
+            if name in peer.functions and (frame is None or "f_ext" in function.takes):
                 yield name, frame
 
 

@@ -15,10 +15,11 @@ import pytest
 import featherlane as fl
 from featherlane import convert
 from featherlane.backends import reference
-from featherlane.check import check, comparable, text_of
+from featherlane.check import check, comparable
 from featherlane.compiler import dynamics_program, input_shapes, lowered
 from featherlane.functions import FUNCTIONS, Variant
 from featherlane.graph.routine import inline
+from featherlane.loaders import xml_text
 from featherlane.peers import Pinocchio, module
 
 pytest.importorskip("pinocchio")
@@ -40,6 +41,7 @@ ROBOTS = [
     ("ur_description/urdf/ur5_robot", "free"),
     ("xarm_description/urdf/xarm7", "fixed"),
 ]
+SHARED = Path(__file__).parents[2] / "shared" / "robots"
 COMPILED = 500  # operations: what is larger is interpreted, to the same bits
 SINGLE = 1e-5  # float32: measured at most 2e-6 over all robots (docs/accuracy.md)
 
@@ -136,6 +138,45 @@ def test_against_mujoco(name, root):
     assert "not available in mujoco" in str(report)
 
 
+MJCF = """<mujoco model="mixed"><compiler angle="radian"/><option gravity="0 0 -3"/><worldbody>
+  <body name="base"><freejoint/><geom type="box" size=".1 .2 .3"/>
+    <body name="arm" pos=".3 0 0">
+      <joint name="turn" axis="0 1 0" pos="0.1 0 0" ref="0.4" armature="0.3" damping="1"/>
+      <joint name="slide" type="slide" axis="1 0 .2" frictionloss="0.2"/>
+      <joint name="roll" axis="0 0 1" pos="0 .1 .1"/><geom type="capsule" size=".05 .2"/>
+      <body pos=".3 0 0.4"><joint type="ball" pos="0 .1 .1" armature=".1"/>
+        <geom type="capsule" size=".05 .2"/></body></body>
+    <body name="other" pos="0 .3 0"><joint name="follower" axis="0 1 0"/>
+      <geom type="capsule" size=".05 .2"/></body></body></worldbody>
+  <equality><joint joint1="follower" joint2="turn" polycoef="0.1 0.5 0 0 0"/></equality></mujoco>"""
+
+
+def test_an_mjcf_file_against_mujoco(tmp_path):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "mixed.xml"
+    path.write_text(MJCF)
+    report = check(path, against="mujoco", evaluate=evaluate, states=10)
+    assert report.passed, str(report)
+    assert {row.f_ext for row in report.rows} == {None, "body", "world"}
+    assert (report.root, len(report.unavailable)) == ("free", 3)
+    for note in ("armature is in both", "switched off", "projected", "no f_ext acts on bodies"):
+        assert note in str(report)
+    with pytest.raises(RuntimeError, match="compared with the root that it has"):
+        check(path, "fixed", against="mujoco")
+    with pytest.raises(RuntimeError, match="'mixed' is MJCF: compare it with MuJoCo"):
+        check(MJCF)
+
+
+@pytest.mark.parametrize("name", ["franka_panda", "shadow_hand_right", "unitree_go2", "ur5e"])
+def test_mjcf_files_against_mujoco(name):
+    pytest.importorskip("mujoco")
+    path = SHARED / f"{name}.xml"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    report = check(path, against="mujoco", evaluate=evaluate, states=5, f_ext=(None, "world"))
+    assert report.passed, str(report)
+
+
 def test_what_mujoco_refuses_is_told():
     pytest.importorskip("mujoco")
     with pytest.raises(RuntimeError, match="MuJoCo does not load 'mobile_arm'"):
@@ -217,7 +258,7 @@ def test_roots_that_pinocchios_reader_does_not_know_are_told():
 def test_configurations_go_to_pinocchio_and_back(name):
     """With its model, or without it as its reader of URDF would make it."""
     model = fl.load(source(name), root="free")
-    peer = Pinocchio(text_of(source(name)), model).peer
+    peer = Pinocchio(xml_text(source(name))[0], model).peer
     q = model.random_configuration((3, 4), seed=0)
     there = convert.to_pinocchio(model, q).q
     np.testing.assert_array_equal(there, convert.to_pinocchio(model, q, peer=peer).q)

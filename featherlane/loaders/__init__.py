@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from lxml import etree
 
 from featherlane.errors import ModelError
 from featherlane.loaders.mimics import MIMIC
@@ -23,7 +24,7 @@ from featherlane.loaders.words import quoted
 from featherlane.loaders.xml import Element, parse
 from featherlane.model import Floats, Model
 
-__all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load"]
+__all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load", "xml_text"]
 
 Source = str | bytes | os.PathLike[str]
 
@@ -83,6 +84,14 @@ def load(
         )
     _check_format(robot)
     return read_urdf(robot, fallback_name=file.robot, **options)
+
+
+def xml_text(source: Source) -> tuple[bytes, str | None]:
+    """The XML that `load` reads of this source, xacro expanded, and its path if it is a file: what
+    another library is given of the same robot. Raises ModelError as `load` does.
+    """
+    file = _read(source)
+    return etree.tostring(_document(file).node), file.path
 
 
 def bundled() -> tuple[str, ...]:

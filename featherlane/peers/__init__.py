@@ -1,8 +1,8 @@
 """Other libraries' answers for the same robot file, in our conventions: what `check` compares with.
 
-A peer has a method for each function that it can compute, of the function's name; each takes the
-states and the axes of f_ext (None: there is none) and returns the function's blocks by name. Peers
-know neither damping nor friction, nor joints that follow others: see `compared` and `Projected`.
+A peer has a method for each of its `functions`, of the function's name; each takes the states and
+the axes of f_ext (None: there is none) and returns the function's blocks by name. Peers know
+neither damping nor friction; joints that follow others are for `Projected`.
 """
 
 from featherlane.peers.common import Blocks, States, module

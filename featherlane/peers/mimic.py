@@ -27,6 +27,7 @@ class Projected:
 
     def __init__(self, peer: Any, model: Model) -> None:
         self.peer, self.model, self.version = peer, model, peer.version
+        self.functions = peer.functions
         self.adjusted, self.unloaded = peer.adjusted, peer.unloaded
         free = independent(model)
         self.G = np.zeros((free.nv, model.nv))

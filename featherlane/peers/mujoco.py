@@ -10,7 +10,7 @@ from lxml import etree
 
 from featherlane import convert
 from featherlane.model import Model
-from featherlane.peers.common import Blocks, States, bare, is_mjcf, module
+from featherlane.peers.common import DYNAMICS, Blocks, States, bare, is_mjcf, module
 
 COMPILER = {
     "fusestatic": "false",
@@ -27,6 +27,7 @@ class MuJoCo:
     one, and its joints are in the model's order.
     """
 
+    functions = DYNAMICS
     adjusted = 0
 
     def __init__(
@@ -39,7 +40,8 @@ class MuJoCo:
             self.peer = self._mjcf(text, path) if mjcf else self._urdf(text).compile()
             self.change = convert.mujoco(model, None if mjcf else self.peer)
             if self.peer.nv != model.nv:
-                raise ValueError(f"nv is {self.peer.nv} there and {model.nv} here")
+                own = ": an MJCF file is compared with the root that it has" if mjcf else ""
+                raise ValueError(f"nv is {self.peer.nv} there and {model.nv} here{own}")
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise RuntimeError(f"MuJoCo does not load {model.name!r}: {reason}") from error
@@ -111,11 +113,17 @@ class MuJoCo:
                 continue
             body = self.peer.jnt_bodyid[joint]
             axes = self.data.xmat[body].reshape(3, 3)
-            at = self.data.xpos[body] + axes @ self.peer.jnt_pos[joint]
+            at = self.data.xpos[body] + axes @ self._anchor(joint)
             R = axes if frame == "body" else np.eye(3)
             force, moment = R @ wrench[:3], R @ wrench[3:]
             self.mujoco.mj_applyFT(self.peer, self.data, force, moment, at, body, total)
         return total
+
+    def _anchor(self, joint: int) -> np.ndarray:
+        """Where our body has its origin: what does not turn has no anchor."""
+        kinds = self.mujoco.mjtJoint
+        turns = self.peer.jnt_type[joint] in (int(kinds.mjJNT_BALL), int(kinds.mjJNT_HINGE))
+        return np.asarray(self.peer.jnt_pos[joint] * turns)
 
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
         there = self.change.to(s.q, v=s.v, a=s.a)

@@ -9,7 +9,16 @@ import numpy as np
 
 from featherlane import convert
 from featherlane.model import WORLD, Model
-from featherlane.peers.common import Blocks, States, bare, is_mjcf, module, skew
+from featherlane.peers.common import (
+    DERIVATIVES,
+    DYNAMICS,
+    Blocks,
+    States,
+    bare,
+    is_mjcf,
+    module,
+    skew,
+)
 
 LIKE = 1e-10  # placements that differ by less are meant to be the same
 
@@ -36,6 +45,7 @@ class Pinocchio:
     how many joints that moved.
     """
 
+    functions = (*DYNAMICS, *DERIVATIVES)
     unloaded: tuple[int, ...] = ()  # bodies on which no f_ext can act
 
     def __init__(
