@@ -121,7 +121,7 @@ def parse(text: str | bytes, source: str) -> Element:
 def _syntax_error(error: etree.XMLSyntaxError, data: bytes, source: str) -> ModelError:
     if b"\0" in data[:1024] and not data.startswith(UTF16_MARKS):
         return ModelError(f"{source}: this is a binary file; wanted XML text")
-    reason = (error.msg or "no XML in it").rsplit(", line", 1)[0]
+    reason = (error.msg or "no XML in it").rsplit(", line", 1)[0].strip()
     hint = f"; {EXPAND}" if XACRO in reason else ""
     return ModelError(f"{source}, line {error.lineno}: not well-formed XML: {reason}{hint}")
 
