@@ -93,7 +93,8 @@ class Model(Kinematics, Sensitivities):
         wrt: str | None = None,
         width: int | None = None,
     ) -> Function:
-        """One of the functions (a key of `featherlane.FUNCTIONS`) as a `Function` of plain arrays.
+        """One of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method of
+        `Kinematics`) as a `Function` of plain arrays.
 
         f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
         params: parameters that are further inputs behind it, see `parameters`. frame, reference:
@@ -462,6 +463,7 @@ class Model(Kinematics, Sensitivities):
                 lower, upper = low, high
         return lower, upper
 
+    @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
     ) -> np.ndarray:
