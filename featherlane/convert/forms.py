@@ -1,7 +1,7 @@
 """The table of other libraries: how each holds a joint of every type.
 
-Of their public documentation; Pinocchio's and MuJoCo's rows are tested against the libraries
-themselves. A type without a row has the same q, v and tau there, if need be as a chain of joints of
+Of their public documentation; the rows of Pinocchio, MuJoCo and Drake are tested against the
+libraries themselves. A type without a row has the same q, v and tau there, if need be as a chain of joints of
 one degree of freedom.
 """
 
