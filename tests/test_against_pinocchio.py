@@ -139,7 +139,7 @@ def test_against_mujoco(name, root):
 
 
 MJCF = """<mujoco model="mixed"><compiler angle="radian"/><option gravity="0 0 -3"/><worldbody>
-  <body name="base"><freejoint/><geom type="box" size=".1 .2 .3"/>
+  <body name="base"><joint type="free" armature="0.3"/><geom type="box" size=".1 .2 .3"/>
     <body name="arm" pos=".3 0 0">
       <joint name="turn" axis="0 1 0" pos="0.1 0 0" ref="0.4" armature="0.3" damping="1"/>
       <joint name="slide" type="slide" axis="1 0 .2" frictionloss="0.2"/>

@@ -125,22 +125,28 @@ class MuJoCo:
         turns = self.peer.jnt_type[joint] in (int(kinds.mjJNT_BALL), int(kinds.mjJNT_HINGE))
         return np.asarray(self.peer.jnt_pos[joint] * turns)
 
+    def _drift(self, s: States) -> np.ndarray:
+        """Their acceleration at a = 0 here, with which our armature has nothing to do."""
+        return np.asarray(self.change.to(s.q, v=s.v, a=0 * s.v).a)
+
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
         there = self.change.to(s.q, v=s.v, a=s.a)
+        armature = self.peer.dof_armature * (there.a - self._drift(s))
         tau, result = np.empty_like(s.v), np.empty(self.peer.nv)
         for k, applied in self._each(there, s, frame):
             self.data.qacc = there.a[k]
             self.mujoco.mj_rne(self.peer, self.data, 1, result)
-            tau[k] = result - applied + self.peer.dof_armature * there.a[k]
+            tau[k] = result - applied + armature[k]
         return {"tau": self.change.back(there.q, tau=tau).tau}
 
     def forward_dynamics(self, s: States, frame: str | None) -> Blocks:
         there = self.change.to(s.q, v=s.v, tau=s.tau)
+        tau = there.tau + self.peer.dof_armature * self._drift(s)
         qacc, bias = np.empty_like(s.v), np.empty(self.peer.nv)
         x = np.empty((1, self.peer.nv))
         for k, applied in self._each(there, s, frame):
             self.mujoco.mj_rne(self.peer, self.data, 0, bias)
-            self.mujoco.mj_solveM(self.peer, self.data, x, (there.tau[k] + applied - bias)[None])
+            self.mujoco.mj_solveM(self.peer, self.data, x, (tau[k] + applied - bias)[None])
             qacc[k] = x[0]
         return {"a": self.change.back(there.q, v=there.v, a=qacc).a}
 
