@@ -611,6 +611,10 @@ def test_what_mujoco_refuses_is_a_model_error(text, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["robot.xml"]  # and no log of MuJoCo's
 
 
+def test_a_part_of_a_file_is_refused():
+    refused(f"<mujocoinclude>{body(GEOM)}</mujocoinclude>", "load the file that includes it")
+
+
 def test_files_beside_the_robot_are_found(tmp_path, monkeypatch):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "arm.xml").write_text(

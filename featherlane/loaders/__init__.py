@@ -29,6 +29,7 @@ __all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", 
 Source = str | bytes | os.PathLike[str]
 
 REFUSED = {  # root elements of other formats, and what to say of them
+    "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
     "sdf": "this is SDF, which is not supported; export the robot as URDF",
 }
 
