@@ -21,6 +21,7 @@ from featherlane.compiler import (
     input_shapes,
     output_shapes,
 )
+from featherlane.editing import Editing
 from featherlane.function import Function, common_dtype
 from featherlane.functions import TABLE, Variant
 from featherlane.graph.graph import Graph
@@ -67,7 +68,7 @@ def _text_signature(method: Any) -> str:
     return str(bare).replace("(self", "($self", 1)
 
 
-class Model(Kinematics, Sensitivities):
+class Model(Kinematics, Sensitivities, Editing):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau

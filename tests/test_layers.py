@@ -37,7 +37,9 @@ TOGETHER = {
     "kinematics": "model",
     "wrenches": "function kinematics model",
     "sensitivities": "model tree",
-    "dynamics": BOTH | {"sensitivities"} | {"compiler", "function", "kinematics", "wrenches"},
+    "editing": "convert function joints kinematics loaders model spatial",
+    "dynamics": BOTH
+    | {"compiler", "editing", "function", "kinematics", "sensitivities", "wrenches"},
     "convert": "joints model",
     "builder": "dynamics joints loaders model",
     "trees": "dynamics errors joints loaders model spatial",
