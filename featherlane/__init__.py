@@ -15,7 +15,7 @@ from featherlane.function import Function
 from featherlane.function import compile_function as compile
 from featherlane.functions import FUNCTIONS
 from featherlane.graph.graph import Graph
-from featherlane.graph.trace import select, trace
+from featherlane.graph.trace import call, select, trace
 from featherlane.loaders import bundled
 from featherlane.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import cos, sin, sqrt
@@ -37,6 +37,7 @@ __all__ = [
     "ModelError",
     "Placement",
     "bundled",
+    "call",
     "chain",
     "compile",
     "convert",

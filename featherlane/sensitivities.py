@@ -34,7 +34,7 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
             what = "wrt" if name == wrt else "params"
             known = ", ".join(PARAMETERS)
             raise ValueError(f"{what} names {name!r}: wanted {'one' if wrt else 'some'} of {known}")
-    together = {*names, wrt} if wrt != "inertial" else set(names)
+    together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
     if "inertial" in together and (twice := together & INERTIAL):
         raise ValueError(
             f"'inertial' is given besides {', '.join(map(repr, sorted(twice)))}: it holds mass, "

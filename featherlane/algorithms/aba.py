@@ -49,13 +49,12 @@ def aba(
         U0[i] = rigid_acceleration(w[i], ZERO3)
         IA[i] = Articulated.of(model.inertias[i])
         pA[i] = model.inertias[i].wrench(U0[i], ZERO3) - f_ext[i]
-    resists = resistance(model, qd)
     U, Dinv, u = {}, {}, {}
     for i in inward(model, "A"):
         for k, S in reversed(model.freedoms[i]):
             U[k] = IA[i] @ S
             Dinv[k] = 1.0 / (dot(S, U[k]) + model.armature[k])
-            u[k] = tau[k] - resists[k] - dot(S, pA[i])
+            u[k] = tau[k] - resistance(model, k, qd[k]) - dot(S, pA[i])
             IA[i] = IA[i].minus_outer(U[k] * Dinv[k], U[k])
             pA[i] = pA[i] + U[k] * (Dinv[k] * u[k])
         p = model.parent[i]

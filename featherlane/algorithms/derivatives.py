@@ -62,10 +62,11 @@ class Motion(NamedTuple):
     vJ: list[Vector]
     I: list[Inertia]
     B2: list[Coriolis]  # 2 B of the subtree
+    slopes: list[Scalar]  # of the joints' resistance, by their entries of qd
 
 
 def motion(model: Tree, q: Scalars, qd: Scalars) -> Motion:
-    m = Motion([], [], [], [], [], list(model.inertias), [])
+    m = Motion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
     for i in outward(model, "D"):
         p = model.parent[i]
         m.X.append(model.joint_transform(i, q))
@@ -74,6 +75,8 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> Motion:
         m.vJ.append(joint_motion(model, i, qd))
         m.v.append(m.vp[i] + m.vJ[i])
         m.B2.append(Coriolis.of(m.I[i], m.v[i] + m.v[i]))
+        for k, _ in model.freedoms[i]:
+            m.slopes[k] = resistance_slope(model, k, qd[k])
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
@@ -194,8 +197,8 @@ def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
                 yield Pair(k[i], k[j], frame[i], frame[j], body[i] == b, i == j)
 
 
-def _derivatives(model: Tree, m: Motion, load: Loads, qd: Scalars) -> tuple[Rows, Rows]:
-    dq, dv = square(model.nv), square(model.nv, resistance_slope(model, qd))
+def _derivatives(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
+    dq, dv = square(model.nv), square(model.nv, m.slopes)
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
         dv[i][j] = dv[i][j] + dot(ci.S, cj.dv)
         if joint:  # S_i moves with q_j, which takes S x* f away again
@@ -221,7 +224,7 @@ def inverse_dynamics_derivatives(
     """
     m = motion(model, q, qd)
     load = loads(model, m, qdd, f_ext or no_wrenches(model), world_axes)
-    return _derivatives(model, m, load, qd)
+    return _derivatives(model, m, load)
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
@@ -278,7 +281,7 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes), qd)
+    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes))
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
     da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))

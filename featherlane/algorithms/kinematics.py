@@ -31,22 +31,17 @@ def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
     )
 
 
-def resistance(model: Tree, qd: Scalars) -> list[Scalar]:
-    """What damping and smooth Coulomb friction ask of tau, nv scalars."""
+def resistance(model: Tree, k: int, v: Scalar) -> Scalar:
+    """What damping and smooth Coulomb friction ask of tau[k] at the velocity v."""
     v0 = model.friction_velocity
-    return [
-        d * v + f * (v / sqrt(v * v + v0 * v0))
-        for d, f, v in zip(model.damping, model.friction, qd, strict=True)
-    ]
+    return model.damping[k] * v + model.friction[k] * (v / sqrt(v * v + v0 * v0))
 
 
-def resistance_slope(model: Tree, qd: Scalars) -> list[Scalar]:
-    """The derivative of each by its own entry of qd."""
-    v0, slopes = model.friction_velocity, []
-    for d, f, v in zip(model.damping, model.friction, qd, strict=True):
-        square = v * v + v0 * v0
-        slopes.append(d + f * (v0 * v0 / (square * sqrt(square))))
-    return slopes
+def resistance_slope(model: Tree, k: int, v: Scalar) -> Scalar:
+    """Its derivative by v."""
+    v0 = model.friction_velocity
+    square = v * v + v0 * v0
+    return model.damping[k] + model.friction[k] * (v0 * v0 / (square * sqrt(square)))
 
 
 def no_wrenches(model: Tree) -> list[Vector]:

@@ -31,6 +31,7 @@ def rnea(
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     w, dw, a = {WORLD: ZERO3}, {WORLD: ZERO3}, {WORLD: -Vector(model.gravity)}
     U, X, f = {WORLD: NO_MATRIX}, {}, {}
+    tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
         p, X[i] = model.parent[i], model.joint_transform(i, q)
         wJ, vJ = split(joint_motion(model, i, qd))
@@ -41,7 +42,8 @@ def rnea(
         a[i] = X[i].E.to_child(a[p] + matvec(U[p], X[i].r)) + dvJ + cross(wp + w[i], vJ)
         U[i] = rigid_acceleration(w[i], dw[i])
         f[i] = model.inertias[i].wrench(U[i], a[i]) - f_ext[i]
-    tau = [I * a + r for I, a, r in zip(model.armature, qdd, resistance(model, qd), strict=True)]
+        for k, _ in model.freedoms[i]:
+            tau[k] = model.armature[k] * qdd[k] + resistance(model, k, qd[k])
     for i in inward(model, "R"):
         for k, S in model.freedoms[i]:
             tau[k] = tau[k] + dot(S, f[i])
