@@ -331,6 +331,13 @@ def test_followers_have_no_coordinates():
         close(back(library, model, to(library, model, ours)).dtau_dq, ours.dtau_dq, 1e-9)
 
 
+def test_robots_that_do_not_move_have_nothing_to_convert():
+    model = fl.load("<robot name='post'><link name='base'/></robot>")
+    there = convert.to_mujoco(model, [], [], [], M=np.empty((0, 0)))
+    assert there.q.shape == there.a.shape == (0,)
+    assert there.M.shape == (0, 0)
+
+
 def test_large_robots_take_no_cube_of_their_size():
     model = robot(("free", *["revolute"] * 400))
     assert convert.mujoco(model)._rates[1].shape == (3, model.nv, model.nv)

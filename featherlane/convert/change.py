@@ -227,7 +227,8 @@ class Change:
                         own = slice(first + at, first + at + 3)
                         G[own, own] = _skew(np.array(S[:3], float))
                     turning.append((k, unshift @ G @ shift))
-        return [k for k, _ in turning], np.array([G for _, G in turning]).reshape(-1, nv, nv)
+        rates = np.reshape([G for _, G in turning], (len(turning), nv, nv))
+        return [k for k, _ in turning], rates
 
     def _terms(self, x: State) -> _Terms:
         """What is added to ours before T is applied."""

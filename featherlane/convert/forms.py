@@ -1,8 +1,8 @@
 """The table of other libraries: how each holds a joint of every type.
 
 Of their public documentation; the rows of Pinocchio, MuJoCo and Drake are tested against the
-libraries themselves. A type without a row has the same q, v and tau there, if need be as a chain of joints of
-one degree of freedom.
+libraries themselves. A type without a row has the same q, v and tau there, if need be as a chain of
+joints of one degree of freedom.
 """
 
 from __future__ import annotations
