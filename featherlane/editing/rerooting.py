@@ -84,18 +84,20 @@ class Rerooting:
     def _seen(self, here: Side, there: Side, given: dict[str, Any]) -> State:
         x = _arrays(here, given)
         q = self._configuration(here, there, x.q)
-        if x.v is None and x.tau is None and x.M is None:
-            return State(q)
-        T = self._map(here, there, x.q)
-        inverse = self._map(there, here, q)
-        dual = np.swapaxes(inverse, -1, -2)
-        return State(
-            q,
-            v=None if x.v is None else _times(T, x.v),
-            a=None if x.a is None else self._acceleration(here, there, T, x),
-            tau=None if x.tau is None else _times(dual, x.tau),
-            M=None if x.M is None else dual @ x.M @ inverse,
-        )
+        result = State(q)
+        if x.v is not None:
+            T = self._map(here, there, x.q)
+            result = result._replace(v=_times(T, x.v))
+            if x.a is not None:
+                result = result._replace(a=self._acceleration(here, there, T, x))
+        if x.tau is not None or x.M is not None:
+            inverse = self._map(there, here, q)
+            dual = np.swapaxes(inverse, -1, -2)
+            result = result._replace(
+                tau=None if x.tau is None else _times(dual, x.tau),
+                M=None if x.M is None else dual @ x.M @ inverse,
+            )
+        return result
 
     def _configuration(self, here: Side, there: Side, q: Array) -> Array:
         result = np.empty_like(q)
@@ -117,7 +119,7 @@ class Rerooting:
         still[..., here.q(self.root)] = here.kind(self.root).neutral
         R, p = here.model.joints[here.joints[self.root]].placement
         T = here.model.frame_placement(still, OTHER)
-        way = np.array(R, q.dtype).T @ (T[..., :3, :3])
+        way = np.array(R, q.dtype).T @ T[..., :3, :3]
         step = (T[..., :3, 3] - np.array(p, q.dtype)) @ np.array(R, q.dtype)
         turn = own[..., 3:] / np.linalg.norm(own[..., 3:], axis=-1, keepdims=True)
         moved = own[..., :3] + quaternion_turn(turn, step)
