@@ -26,7 +26,7 @@ def run(path):
     namespace = {"__name__": "document"}
     for line, code, expected in blocks(path):
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), contextlib.chdir(ROOT):
             exec(compile("\n" * line + code, str(path), "exec"), namespace)
         if expected is not None:
             assert printed.getvalue() == expected, f"{path.name}, code at line {line + 1}"

@@ -4,6 +4,6 @@ import pytest
 from documents import ROOT, run
 
 
-@pytest.mark.parametrize("name", ["tour.md", "conventions.md", "frames.md"])
+@pytest.mark.parametrize("name", ["tour.md", "conventions.md", "frames.md", "identification.md"])
 def test_the_code_of_a_document_runs(name):
     run(ROOT / "docs" / name)

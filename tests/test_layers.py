@@ -37,6 +37,7 @@ TOGETHER = {
     "kinematics": "model",
     "wrenches": "function kinematics model",
     "sensitivities": "model tree",
+    "identification": "model",
     "editing": "convert function joints kinematics loaders model spatial",
     "dynamics": BOTH
     | {"compiler", "editing", "function", "kinematics", "sensitivities", "wrenches"},
