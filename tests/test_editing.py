@@ -237,9 +237,10 @@ def test_a_joint_of_every_type_reversed(kind):
         assert sorted(new.joint_names) == sorted(model.joint_names)
 
 
-def test_trees_of_every_type_from_every_body():
+def test_trees_of_every_type_from_the_ends_of_three_branches():
+    """Each joint is on one of the paths, and beside the others."""
     model = every_type(physics=False)
-    for body in model.body_names:
+    for body in ("body7", "body9", "body10"):
         check_rerooted(model, body)
 
 
