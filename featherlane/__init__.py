@@ -4,12 +4,7 @@ once.
 
 from featherlane import convert
 from featherlane.builder import ModelBuilder
-from featherlane.dynamics import (
-    ForwardDynamicsDerivatives,
-    InverseDynamicsDerivatives,
-    Model,
-    load,
-)
+from featherlane.dynamics import Model, load
 from featherlane.errors import CompileError, ModelError
 from featherlane.function import Function
 from featherlane.function import compile_function as compile
@@ -18,6 +13,7 @@ from featherlane.graph.graph import Graph
 from featherlane.graph.trace import call, select, trace
 from featherlane.loaders import bundled
 from featherlane.model import Body, Frame, Joint, Mimic, Placement
+from featherlane.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.scalar import cos, sin, sqrt
 from featherlane.trees import chain, random_tree
 

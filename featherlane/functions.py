@@ -12,11 +12,20 @@ from typing import Any, NamedTuple
 
 from featherlane import algorithms
 from featherlane.model import Model
+from featherlane.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.tree import PARAMETERS
 
 Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
 Sizes = dict[str, Size]
 Algorithm = Callable[..., tuple[Any, ...]]  # (tree, *inputs, **what `takes` names) -> outputs
+
+
+REFERENCES = ("body", "world", "spatial")
+REFERENCE_HINT = (
+    "'body' (the frame's axes, at its origin; LOCAL in Pinocchio), 'world' (the world's axes, at "
+    "the frame's origin; LOCAL_WORLD_ALIGNED) or 'spatial' (the world's axes, at the world's "
+    "origin; WORLD)"
+)
 
 
 class DynamicsFunction(NamedTuple):
@@ -28,6 +37,7 @@ class DynamicsFunction(NamedTuple):
     takes: tuple[str, ...] = ()
     shared: tuple[Algorithm, ...] | None = None
     """The algorithms for trees whose bodies share coordinates, where those differ."""
+    collect: Callable[..., Any] | None = None  # what several results are returned in
 
 
 class Variant(NamedTuple):
@@ -77,12 +87,14 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         {"dtau_dq": VV, "dtau_dv": VV},
         (algorithms.inverse_dynamics_derivatives,),
         ("f_ext",),
+        collect=InverseDynamicsDerivatives,
     ),
     "forward_dynamics_derivatives": DynamicsFunction(
         QVT,
         {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
         (algorithms.forward_dynamics_derivatives,),
         ("f_ext",),
+        collect=ForwardDynamicsDerivatives,
     ),
     "forward_dynamics_derivatives_from": DynamicsFunction(
         {**QVA, "minv": VV},

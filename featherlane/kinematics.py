@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from featherlane import model
+from featherlane.compiled import Compiled
 
-REFERENCES = ("body", "world", "spatial")
-REFERENCE_HINT = (
-    "'body' (the frame's axes, at its origin; LOCAL in Pinocchio), 'world' (the world's axes, at "
-    "the frame's origin; LOCAL_WORLD_ALIGNED) or 'spatial' (the world's axes, at the world's "
-    "origin; WORLD)"
-)
 Params = Mapping[str, Any] | None
 Out = np.ndarray | None
 
 
-class Kinematics(model.Model):
+class Kinematics(Compiled):
     """What a `featherlane.Model` can do besides its dynamics.
 
     q (..., nq), v and a (..., nv) broadcast; lengths in m, masses in kg, angles in rad. Motions are
@@ -33,8 +27,6 @@ class Kinematics(model.Model):
     All take `params`, `out` and `threads` as the dynamics do. Raise ValueError or TypeError naming
     the argument, what came and what was wanted.
     """
-
-    _call: Callable[..., Any]  # of the class that inherits
 
     def frame_placement(
         self,

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from featherlane import model
+from featherlane.compiled import Compiled, check_parameters, in_order
+from featherlane.results import InverseDynamicsSecondDerivatives
 from featherlane.tree import PARAMETERS, parameter_value
 
 Params = Mapping[str, Any] | None
-INERTIAL = {"mass", "com", "inertia"}
-
-
-class InverseDynamicsSecondDerivatives(NamedTuple):
-    """Derivatives of the first derivatives of tau = ID(q, v, a), each (..., nv, nv, nv).
-
-    d2tau_dxdy[..., i, j, k] is the derivative by y_k of dtau_i/dx_j, both in the tangent space for
-    q: where a joint has a quaternion or a heading, d2tau_dqdq is not symmetric in j and k.
-    """
-
-    d2tau_dqdq: np.ndarray
-    d2tau_dvdq: np.ndarray
-    d2tau_dvdv: np.ndarray
-    d2tau_dadq: np.ndarray  # dM_ij/dq_k
-
-
-def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
-    """Raises ValueError for parameters that are unknown or say the same twice."""
-    for name in (*names, *([] if wrt is None else [wrt])):
-        if name not in PARAMETERS:
-            what = "wrt" if name == wrt else "params"
-            known = ", ".join(PARAMETERS)
-            raise ValueError(f"{what} names {name!r}: wanted {'one' if wrt else 'some'} of {known}")
-    together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
-    if "inertial" in together and (twice := together & INERTIAL):
-        raise ValueError(
-            f"'inertial' is given besides {', '.join(map(repr, sorted(twice)))}: it holds mass, "
-            f"centre and inertia, give one or the other"
-        )
-
-
-def in_order(params: Params) -> tuple[str, ...]:
-    """The names of the parameters that are given, in the order of their table: one kernel for all
-    orders of a dict.
-    """
-    if params is None:
-        return ()
-    if not isinstance(params, Mapping):
-        kind = type(params).__name__
-        raise TypeError(f"params is {kind}: wanted a dict of arrays by name, as in {{'mass': m}}")
-    check_parameters(tuple(params))
-    return tuple(name for name in PARAMETERS if name in params)
 
 
 def _beside(x: Any, core: int) -> Any:
@@ -60,7 +19,7 @@ def _beside(x: Any, core: int) -> Any:
     return None if x is None else np.expand_dims(np.asarray(x), np.ndim(x) - core)
 
 
-class Sensitivities(model.Model):
+class Sensitivities(Compiled):
     """How a `featherlane.Model`'s dynamics answer to its parameters, and twice to its state.
 
     Parameters, as `params=` takes them and `parameters` gives them, in SI units: mass (nbodies,),
@@ -70,8 +29,6 @@ class Sensitivities(model.Model):
     parents; gravity (3,); armature, damping, friction (nv,). Any leading dimensions broadcast: one
     set for all states, or one for each. A body here is a link with all that is fixed to it.
     """
-
-    _call: Callable[..., Any]  # of the class that inherits
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
         """The model's own values of these parameters, or of all: to be changed and given as

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from featherlane.function import common_dtype
-from featherlane.kinematics import Kinematics
 from featherlane.model import WORLD
+
+if TYPE_CHECKING:
+    from featherlane.kinematics import Kinematics
 
 GEOMETRY = ("position", "orientation")  # the parameters that move frames
 

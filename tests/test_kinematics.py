@@ -12,9 +12,8 @@ import textbook
 
 import featherlane as fl
 from featherlane import convert
-from featherlane.functions import KINEMATICS
+from featherlane.functions import KINEMATICS, REFERENCES
 from featherlane.joints import JOINT_TYPES
-from featherlane.kinematics import REFERENCES
 from featherlane.model import WORLD, Frame, Placement
 from featherlane.trees import random_rotation
 

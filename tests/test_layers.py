@@ -21,7 +21,8 @@ ROBOT = {
     "card": "model",
     "loaders": "errors joints model spatial",
     "algorithms": "model scalar spatial tree walk",
-    "functions": "algorithms model tree",
+    "results": "",
+    "functions": "algorithms model results tree",
 }
 COMPILER = {
     "graph": "errors",
@@ -34,13 +35,14 @@ TOGETHER = {
     "compiler": BOTH | {"derived"},
     "cache": "",
     "function": {"backends", "compiler", "errors", "graph"},
-    "kinematics": "model",
-    "wrenches": "function kinematics model",
-    "sensitivities": "model tree",
+    "wrenches": "function model",
+    "compiled": "compiler function functions graph model tree wrenches",
+    "kinematics": "compiled",
+    "sensitivities": "compiled model results tree",
+    "configurations": "compiled function joints model",
     "identification": "model",
     "editing": "convert function joints kinematics loaders model spatial",
-    "dynamics": BOTH
-    | {"compiler", "editing", "function", "kinematics", "sensitivities", "wrenches"},
+    "dynamics": "configurations editing kinematics loaders model results sensitivities wrenches",
     "convert": "joints model",
     "builder": "dynamics joints loaders model",
     "trees": "dynamics errors joints loaders model spatial",
@@ -48,7 +50,12 @@ TOGETHER = {
     "check": "compiler dynamics errors functions loaders peers",
 }
 OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see everything
-LATE = {("model", "card"), ("model", "tree"), ("graph", "analysis")}  # inside a function, for a user's convenience
+LATE = {  # inside a function, for a user's convenience, or for types alone
+    ("model", "card"),
+    ("model", "tree"),
+    ("graph", "analysis"),
+    ("wrenches", "kinematics"),
+}
 
 
 def part(module):

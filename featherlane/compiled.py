@@ -1,0 +1,225 @@
+"""A robot whose functions are compiled when they are first called: what is behind the methods."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from featherlane import model
+from featherlane.compiler import (
+    WRENCH_FRAMES,
+    Kernel,
+    compile_program,
+    dynamics_graph,
+    dynamics_program,
+    input_shapes,
+    output_shapes,
+)
+from featherlane.function import Function
+from featherlane.functions import REFERENCE_HINT, REFERENCES, TABLE, Variant
+from featherlane.graph.graph import Graph
+from featherlane.tree import PARAMETERS
+from featherlane.wrenches import on_bodies
+
+Params = Mapping[str, Any] | None
+INERTIAL = {"mass", "com", "inertia"}
+_kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
+"""Shared by equal models, for as long as one of them lives."""
+
+
+def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
+    """Raises ValueError for parameters that are unknown or say the same twice."""
+    for name in (*names, *([] if wrt is None else [wrt])):
+        if name not in PARAMETERS:
+            what = "wrt" if name == wrt else "params"
+            known = ", ".join(PARAMETERS)
+            raise ValueError(f"{what} names {name!r}: wanted {'one' if wrt else 'some'} of {known}")
+    together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
+    if "inertial" in together and (twice := together & INERTIAL):
+        raise ValueError(
+            f"'inertial' is given besides {', '.join(map(repr, sorted(twice)))}: it holds mass, "
+            f"centre and inertia, give one or the other"
+        )
+
+
+def in_order(params: Params) -> tuple[str, ...]:
+    """The names of the parameters that are given, in the order of their table: one kernel for all
+    orders of a dict.
+    """
+    if params is None:
+        return ()
+    if not isinstance(params, Mapping):
+        kind = type(params).__name__
+        raise TypeError(f"params is {kind}: wanted a dict of arrays by name, as in {{'mass': m}}")
+    check_parameters(tuple(params))
+    return tuple(name for name in PARAMETERS if name in params)
+
+
+def _text_signature(method: Any) -> str:
+    """The signature in the form that CPython reads from the documentation of built-in methods."""
+    told = inspect.signature(method)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
+    bare = inspect.Signature(plain)
+    return str(bare).replace("(self", "($self", 1)
+
+
+class Compiled(model.Model):
+    """The functions of `functions.TABLE`, by name."""
+
+    def function(
+        self,
+        name: str,
+        f_ext: str | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        width: int | None = None,
+    ) -> Function:
+        """One of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method of
+        `Kinematics`) as a `Function` of plain arrays.
+
+        f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
+        params: parameters that are further inputs behind it, see `parameters`. frame, reference:
+        for the functions of a frame. wrt: the parameter of a derivative. width: lanes of the
+        vectors, by default the widest of the processor; results do not depend on it.
+        """
+        return self._function(Variant(name, f_ext, tuple(params), frame, reference, wrt), width)
+
+    def _function(self, variant: Variant, width: int | None = None) -> Function:
+        cache = self.__dict__.setdefault("_functions", {})
+        key = variant, width
+        if key not in cache:
+            cache[key] = self._make(*key)
+        return cache[key]
+
+    def _checked(self, variant: Variant) -> None:
+        name, wrenches, parameters, frame, reference, wrt = variant
+        if name not in TABLE:
+            raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
+        if wrenches not in (None, *WRENCH_FRAMES):
+            raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
+        check_parameters(parameters, wrt)
+        takes = TABLE[name].takes
+        options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
+        for what, value in options.items():
+            if value is not None and what not in takes:
+                raise ValueError(f"{name} takes no {what}")
+        if "wrt" in takes and wrt is None:
+            raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
+        if "frame" in takes:
+            self.frame(frame)  # type: ignore[arg-type]
+        if "reference" in takes and reference not in REFERENCES:
+            raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
+        if not self.nv:
+            raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
+
+    def _make(self, variant: Variant, width: int | None) -> Function:
+        self._checked(variant)
+
+        def kernel(dtype: np.dtype) -> Kernel:
+            place = self.frame(variant.frame)[1:] if variant.frame is not None else None
+            key = self.fingerprint, variant._replace(frame=None), place, dtype, width
+            made = _kernels.get(key)
+            if made is None:  # two threads may both come here, and make the same
+                text = repr(key[:3])
+                program = lambda: dynamics_program(self, variant)
+                made = _kernels[key] = compile_program(program, text, dtype, width)
+            return made
+
+        return Function(
+            variant.name,
+            input_shapes(self, variant),
+            output_shapes(self, variant),
+            kernel,
+            TABLE[variant.name].collect,
+            self._explain,
+        )
+
+    def graph(
+        self,
+        name: str,
+        f_ext: str | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+    ) -> Graph:
+        """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
+        Arguments as those of `function`.
+        """
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt)
+        self._checked(variant)
+        return dynamics_graph(self, variant)
+
+    def _explain(self, name: str, shape: tuple[int, ...]) -> str:
+        """The likely confusion behind a wrong shape."""
+        last = shape[-1] if shape else None
+        if name == "f_ext":
+            return f"one [force; moment] for each of the {self.nbodies} moving bodies"
+        if name in PARAMETERS:
+            return f"model.parameters({name!r}) has the model's own"
+        if name not in ("q", "q0", "q1", "v", "a", "tau"):
+            return ""
+        wanted = "nq" if name in ("q", "q0", "q1") else "nv"
+        size = f"the model has {wanted} = {getattr(self, wanted)}"
+        if self.nq == self.nv:
+            turned = len(shape) == 2 and shape[0] == self.nv
+            return f"{size}; states go in rows, pass {name}.T" if turned else size
+        free = "a free joint takes 7 entries of q (position, quaternion xyzw) and 6 of v"
+        other = "v" if name == "q" else "q"
+        if last == (self.nv if name == "q" else self.nq):
+            return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
+        return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
+
+    def _call(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        f_ext: Any = None,
+        f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
+        *,
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        out: Any = None,
+        threads: int | None = None,
+    ) -> Any:
+        if f_ext_frame not in WRENCH_FRAMES:
+            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if isinstance(f_ext, Mapping):
+            f_ext = on_bodies(self, arrays[0], f_ext, f_ext_frame, params)  # type: ignore[arg-type]
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        names = in_order(params)
+        if params:
+            arrays = (*arrays, *(params[name] for name in names))
+        axes = None if f_ext is None else f_ext_frame
+        variant = Variant(name, axes, names, frame, reference, wrt)
+        function = self._function(variant)
+        if out is not None or threads is not None:
+            return function(*arrays, out=out, threads=threads)
+        known = self.__dict__.setdefault("_direct", {})
+        count, call = known.get(variant, (0, function))
+        result = call(*arrays)
+        if count != len(function.compiled):
+            known[variant] = len(function.compiled), function.direct(function.__call__)
+            self._shorten(variant, function)
+        return result
+
+    def _shorten(self, variant: Variant, function: Function) -> None:
+        """From now on single states go straight to the machine code: this instance's method is that
+        code, unless a subclass has a method of its own.
+        """
+        name = variant.name
+        method = getattr(type(self), name, None)
+        if variant == Variant(name) and method and method.__module__.startswith("featherlane."):
+            doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
+            self.__dict__[name] = function.direct(method.__get__(self), doc)

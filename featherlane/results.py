@@ -1,0 +1,39 @@
+"""What functions of several results return."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class InverseDynamicsDerivatives(NamedTuple):
+    """Derivatives of tau = ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da
+    is M.
+    """
+
+    dtau_dq: np.ndarray
+    dtau_dv: np.ndarray
+
+
+class ForwardDynamicsDerivatives(NamedTuple):
+    """Derivatives of a = FD(q, v, tau), each (..., nv, nv), columns in the tangent space; da/dtau
+    is M^-1.
+    """
+
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_dtau: np.ndarray
+
+
+class InverseDynamicsSecondDerivatives(NamedTuple):
+    """Derivatives of the first derivatives of tau = ID(q, v, a), each (..., nv, nv, nv).
+
+    d2tau_dxdy[..., i, j, k] is the derivative by y_k of dtau_i/dx_j, both in the tangent space for
+    q: where a joint has a quaternion or a heading, d2tau_dqdq is not symmetric in j and k.
+    """
+
+    d2tau_dqdq: np.ndarray
+    d2tau_dvdq: np.ndarray
+    d2tau_dvdv: np.ndarray
+    d2tau_dadq: np.ndarray  # dM_ij/dq_k
