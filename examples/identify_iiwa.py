@@ -123,7 +123,7 @@ def weighted_rows(robot: fl.Model, angles: np.ndarray, torques: np.ndarray):
 def least_squares(Y: np.ndarray, tau: np.ndarray, base: BaseParameters):
     """The base parameters and their covariance."""
     columns = Y[:, base.columns]
-    return np.linalg.lstsq(columns, tau)[0], np.linalg.inv(columns.T @ columns)
+    return np.linalg.lstsq(columns, tau, rcond=None)[0], np.linalg.inv(columns.T @ columns)
 
 
 def cad_model(robot: fl.Model, rng: np.random.Generator) -> fl.Model:
@@ -174,7 +174,7 @@ def report_base(robot, base, found, covariance, truth) -> None:
         if names[k].endswith(("link_4", "joint_4")):
             grouped = np.count_nonzero(base.combinations[i]) - 1
             name = names[k] + (f" + {grouped} more" if grouped else "")
-            row(name, [own[i], found[i], sd[i]], "9.4f")
+            row(name, [own[i], found[i], sd[i]], "9.5f")
 
 
 def validate(robot, cad, base, found, params, rng) -> tuple[np.ndarray, ...]:

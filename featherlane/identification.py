@@ -58,7 +58,7 @@ def base_parameters(Y: Any) -> BaseParameters:
     scale = np.where(size > DEPENDENT * size.max(initial=0), size, 0)
     unit = np.divide(R, scale, out=np.zeros_like(R), where=scale > 0)
     columns = _independent(unit)
-    K = np.linalg.lstsq(unit[:, columns], unit)[0]
+    K = np.linalg.lstsq(unit[:, columns], unit, rcond=None)[0]
     K = np.where(np.abs(K) > DEPENDENT, K, 0) * scale / scale[columns, None]
     K[:, columns] = np.eye(len(columns))
     return BaseParameters(columns, K)
@@ -118,7 +118,7 @@ def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) 
     counts as much as weight. prior (nbodies, 10): inertial parameters of possible bodies. The
     columns of Y behind 10 * nbodies are free (friction and the like). Lee, Wensing and Park,
     Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for a prior with a
-    body that is not possible, and for shapes.
+    body that is not possible, for free columns that depend on one another, and for shapes.
     """
     Y, tau, prior = (np.asarray(x, float) for x in (Y, tau, prior))
     _check(Y, tau, prior, weight)
@@ -145,6 +145,10 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
     if Y.ndim != 2 or Y.shape[1] < prior.size or tau.shape != Y.shape[:1]:
         told = f"Y has shape {Y.shape} and tau {tau.shape}, wanted (rows, p) and (rows,)"
         raise ValueError(f"{told} with p at least 10 * nbodies = {prior.size}: stack the states")
+    free = Y[:, prior.size :]
+    if (np.linalg.matrix_rank(free) if free.size else 0) < free.shape[1]:
+        told = f"the {free.shape[1]} columns of Y behind the bodies'"
+        raise ValueError(f"{told} depend on one another: did a joint not move? Leave some out")
     if not weight > 0:
         raise ValueError(f"weight is {weight}, wanted a positive number")
     least = np.linalg.eigvalsh(pseudo_inertia(prior))[:, 0]
