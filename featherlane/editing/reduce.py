@@ -77,7 +77,7 @@ def _locked(model: Model, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozense
 
 
 def _position(joint: Joint, value: Any) -> np.ndarray:
-    """Where a joint is locked (nq,), quaternions of length one."""
+    """Where a joint is locked (nq,)."""
     if value is None:
         return np.array(joint.kind.neutral)
     where, nq = f"the position of joint {quoted(joint.name)}", joint.kind.nq
@@ -90,11 +90,8 @@ def _position(joint: Joint, value: Any) -> np.ndarray:
         raise ValueError(f"{where} has shape {position.shape}: wanted {wanted}")
     if not np.all(np.isfinite(position)):
         raise ValueError(f"{where} is {value!r}: wanted finite numbers")
-    for k in joint.kind.quaternions:
-        turn = position[k : k + 4]
-        if not turn.any():
-            raise ValueError(f"{where} has a quaternion of length 0, which is no orientation")
-        position[k : k + 4] = turn / np.linalg.norm(turn)
+    if any(not position[k : k + 4].any() for k in joint.kind.quaternions):
+        raise ValueError(f"{where} has a quaternion of length 0, which is no orientation")
     return position
 
 
