@@ -77,7 +77,7 @@ def regressor(robot: fl.Model, motion: Motion) -> np.ndarray:
 def information(robot: fl.Model, base: BaseParameters, coefficients: np.ndarray) -> np.ndarray:
     """log det of the base parameters' information (...): their joint uncertainty, negated."""
     Y = regressor(robot, fourier(coefficients, np.arange(0, PERIOD, 0.25)))
-    Y = (Y / TORQUE_NOISE[:, None])[..., base.columns]
+    Y = np.take(Y / TORQUE_NOISE[:, None], base.columns, -1)
     Y = Y.reshape(*coefficients.shape[:-3], -1, len(base.columns))
     return np.linalg.slogdet(np.swapaxes(Y, -1, -2) @ Y)[1]
 
