@@ -2,7 +2,7 @@
 once.
 """
 
-from featherlane import convert
+from featherlane import convert, editing, identification
 from featherlane.builder import ModelBuilder
 from featherlane.dynamics import Model, load
 from featherlane.errors import CompileError, ModelError
@@ -38,6 +38,8 @@ __all__ = [
     "compile",
     "convert",
     "cos",
+    "editing",
+    "identification",
     "load",
     "random_tree",
     "select",
