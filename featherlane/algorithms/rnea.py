@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
@@ -14,9 +16,43 @@ from featherlane.algorithms.kinematics import (
 )
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
-from featherlane.spatial import NO_MATRIX, ZERO3, Vector, cross, dot, matvec, split
+from featherlane.spatial import (
+    NO_MATRIX,
+    ZERO3,
+    Matrix,
+    Transform,
+    Vector,
+    cross,
+    dot,
+    matvec,
+    split,
+)
 from featherlane.tree import Tree
 from featherlane.walk import inward, outward
+
+
+class Motion(NamedTuple):
+    """How a body moves, in its own axes: its points x accelerate by a + U x."""
+
+    w: Vector
+    dw: Vector
+    a: Vector
+    U: Matrix
+
+
+def ground(gravity: Vector) -> Motion:
+    """Gravity is an acceleration of the ground."""
+    return Motion(ZERO3, ZERO3, -gravity, NO_MATRIX)
+
+
+def carried(X: Transform, parent: Motion, motion: Vector, change: Vector) -> Motion:
+    """The motion of a body whose joint adds S qd = motion and S qdd = change to its parent's."""
+    (wJ, vJ), (dwJ, dvJ) = split(motion), split(change)
+    wp = X.E.to_child(parent.w)
+    w = wp + wJ
+    dw = X.E.to_child(parent.dw) + dwJ + cross(wp, wJ)
+    a = X.E.to_child(parent.a + matvec(parent.U, X.r)) + dvJ + cross(wp + w, vJ)
+    return Motion(w, dw, a, rigid_acceleration(w, dw))
 
 
 def rnea(
@@ -29,19 +65,12 @@ def rnea(
     and gravity is the ground's acceleration.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
-    w, dw, a = {WORLD: ZERO3}, {WORLD: ZERO3}, {WORLD: -Vector(model.gravity)}
-    U, X, f = {WORLD: NO_MATRIX}, {}, {}
+    m, X, f = {WORLD: ground(model.gravity)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
         p, X[i] = model.parent[i], model.joint_transform(i, q)
-        wJ, vJ = split(joint_motion(model, i, qd))
-        dwJ, dvJ = split(joint_motion(model, i, qdd))
-        wp = X[i].E.to_child(w[p])
-        w[i] = wp + wJ
-        dw[i] = X[i].E.to_child(dw[p]) + dwJ + cross(wp, wJ)
-        a[i] = X[i].E.to_child(a[p] + matvec(U[p], X[i].r)) + dvJ + cross(wp + w[i], vJ)
-        U[i] = rigid_acceleration(w[i], dw[i])
-        f[i] = model.inertias[i].wrench(U[i], a[i]) - f_ext[i]
+        m[i] = carried(X[i], m[p], joint_motion(model, i, qd), joint_motion(model, i, qdd))
+        f[i] = model.inertias[i].wrench(m[i].U, m[i].a) - f_ext[i]
         for k, _ in model.freedoms[i]:
             tau[k] = model.armature[k] * qdd[k] + resistance(model, k, qd[k])
     for i in inward(model, "R"):
