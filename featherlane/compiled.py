@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from featherlane import model
+from featherlane import linkwise, model
 from featherlane.compiler import (
     WRENCH_FRAMES,
     Kernel,
@@ -26,6 +26,7 @@ from featherlane.tree import PARAMETERS
 from featherlane.wrenches import on_bodies
 
 Params = Mapping[str, Any] | None
+LONG = 128  # links from which on a step is looped instead of all being one piece of code
 INERTIAL = {"mass", "com", "inertia"}
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Shared by equal models, for as long as one of them lives."""
@@ -122,6 +123,11 @@ class Compiled(model.Model):
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
 
+        long = variant == Variant(variant.name) and self.tree.nbodies >= LONG
+        if long and variant.name in linkwise.FUNCTIONS and not linkwise.refusal(self.tree):
+            loops = linkwise.FUNCTIONS[variant.name]
+            return self._held(variant, lambda dtype: loops(self.tree, dtype))
+
         def kernel(dtype: np.dtype) -> Kernel:
             place = self.frame(variant.frame)[1:] if variant.frame is not None else None
             key = self.fingerprint, variant._replace(frame=None), place, dtype, width
@@ -132,14 +138,12 @@ class Compiled(model.Model):
                 made = _kernels[key] = compile_program(program, text, dtype, width)
             return made
 
-        return Function(
-            variant.name,
-            input_shapes(self, variant),
-            output_shapes(self, variant),
-            kernel,
-            TABLE[variant.name].collect,
-            self._explain,
-        )
+        return self._held(variant, kernel)
+
+    def _held(self, variant: Variant, kernel: Callable[[np.dtype], Any]) -> Function:
+        inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
+        collect = TABLE[variant.name].collect
+        return Function(variant.name, inputs, outputs, kernel, collect, self._explain)
 
     def graph(
         self,

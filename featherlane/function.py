@@ -24,6 +24,7 @@ from featherlane.graph.trace import trace
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 Shapes = Mapping[str, tuple[int, ...]]
+Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 WORTH_A_THREAD = 1 << 19  # numbers read and written by a call before a second thread pays
 
 # Worker threads: one pool for the process, kept alive, made anew after a fork
@@ -132,14 +133,14 @@ class Function:
         name: str,
         inputs: Shapes,
         outputs: Shapes,
-        kernel: Callable[[np.dtype], Kernel],
+        kernel: Callable[[np.dtype], Kernel | Evaluator],
         collect: Callable[..., Any] | None = None,
         explain: Callable[[str, tuple[int, ...]], str] = lambda name, shape: "",
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._kernel, self._collect, self._explain = kernel, collect, explain
         self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
-        self._compiled: dict[np.dtype, tuple[np.ufunc, Kernel, object]] = {}
+        self._compiled: dict[np.dtype, tuple[Evaluator, Kernel | None, object]] = {}
 
     def __repr__(self) -> str:
         def show(shapes: Shapes) -> str:
@@ -147,11 +148,15 @@ class Function:
 
         return f"<Function {self.name}({show(self.inputs)}) -> ({show(self.outputs)})>"
 
-    def ufunc(self, dtype: Any) -> np.ufunc:
-        """The generalised ufunc of one dtype: compiled now if it is not yet."""
+    def ufunc(self, dtype: Any) -> Evaluator:
+        """The generalised ufunc of one dtype, or what stands for it: compiled now if it is not
+        yet.
+        """
         dtype = np.dtype(dtype)
         if dtype not in self._compiled:  # two threads may both come here: the first wins
             kernel = self._kernel(dtype)
+            if not isinstance(kernel, Kernel):
+                return self._compiled.setdefault(dtype, (kernel, None, None))[0]
             made, alive = gufunc(
                 self.name,
                 kernel.code.address,
@@ -172,7 +177,8 @@ class Function:
         `pass_on`.
         """
         if direct.available():
-            for _, kernel, _ in self._compiled.values():
+            kernels = [kernel for _, kernel, _ in self._compiled.values() if kernel]
+            for kernel in kernels:
                 collect = self._collect or _together
                 pass_on = direct.callable_at(
                     kernel.code.call_address, self.name, doc, pass_on, collect, kernel.code
@@ -267,7 +273,7 @@ class Function:
 
     def _spread(
         self,
-        ufunc: np.ufunc,
+        ufunc: Evaluator,
         arrays: Sequence[np.ndarray],
         results: tuple[np.ndarray, ...],
         lead: tuple[int, ...],

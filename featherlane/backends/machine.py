@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 
 import llvmlite.binding as llvm
@@ -51,14 +52,22 @@ class Code:
     _jit: llvm.LLJIT | None = None
     _names = count()
 
-    def __init__(self, image: bytes) -> None:
+    def __init__(self, image: bytes, names: Sequence[str] = ("loop", "call")) -> None:
         if Code._jit is None:
             target_machine()  # initialises LLVM
             Code._jit = llvm.create_lljit_compiler()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name, place in direct.symbols().items():
             builder = builder.import_symbol(name, place)
-        builder = builder.export_symbol("loop").export_symbol("call")
+        for name in names:
+            builder = builder.export_symbol(name)
         self._library = builder.link(Code._jit, f"featherlane{next(Code._names)}")
-        self.address: int = self._library["loop"]
-        self.call_address: int = self._library["call"]
+        self._places = {name: int(self._library[name]) for name in names}
+
+    @property
+    def address(self) -> int:
+        return self._places["loop"]
+
+    @property
+    def call_address(self) -> int:
+        return self._places["call"]
