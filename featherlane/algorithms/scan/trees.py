@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from featherlane.algorithms.scan import SCANS, Combine, balanced, chosen
+from featherlane.algorithms.scan.lists import SCANS, Combine, balanced, chosen
 
 Run = Callable[[Combine, Sequence[Any]], list[Any]]
 Parents = Sequence[int]

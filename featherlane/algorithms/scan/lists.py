@@ -1,4 +1,4 @@
-"""All-prefix sums of lists under any associative operation; `tree_scan` has those of trees.
+"""All-prefix sums of lists: scans.
 
 The list versions differ in depth and in work, for n elements:
 
