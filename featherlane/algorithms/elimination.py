@@ -11,6 +11,10 @@ W = [coupling before, coupling after, right side], from its neighbours' blocks, 
 neighbours to each other, and needs one factor D_j = L Delta L^T and one forward substitution.
 No block is inverted and no value is compared.
 
+All are as accurate as a dense solver, but the residual of odd-even elimination grows with the
+condition number (1e-12 at 1e6, where the others stay at 1e-16): its rows do not come from one
+factorisation.
+
 Y. Yang, Y. Wu, J. Pan, A novel GPU-based parallel implementation scheme and performance analysis of
 robot forward dynamics algorithms (2016), section IV: equations (18), (19) and Algorithm 2.
 """

@@ -1,15 +1,15 @@
-"""All-prefix sums of lists: scans.
+"""All-prefix sums of lists.
 
-The list versions differ in depth and in work, for n elements:
+The methods differ in depth and in work, for n elements (p bits of n are set):
 
 ============= ============================== ===========================================
 method        depth in combines              combines
 ============= ============================== ===========================================
 serial        n - 1                          n - 1
 kogge_stone   ceil(log2 n)                   n ceil(log2 n) - 2^ceil(log2 n) + 1
-brent_kung    2 log2 n - 2, n a power of 2   about 2 n
+brent_kung    2 log2 n - 2, n a power of 2   2 n - p - floor(log2 n) - 1
 blelloch      2 log2 n - 2, n a power of 2   2 (n - 1) - ceil(log2 n)
-blocked       block + log2(n / block)        about 2 n + the scan across the blocks
+blocked       block + ceil(log2 blocks)      2 (n - blocks) - block + 1, and Kogge-Stone's
 ============= ============================== ===========================================
 
 P. M. Kogge, H. S. Stone, A parallel algorithm for the efficient solution of a general class of
@@ -105,11 +105,12 @@ def blelloch(combine: Combine, elements: Sequence[Any]) -> list[Any]:
         sums.append(_pairs(combine, sums[-1]))
     before: list[tuple[Any, ...]] = [()]
     for level in reversed(sums[:-1]):
+        lefts = level[: len(level) - 1 : 2]  # those with a right sibling
         halves = [
             (start, (combine(start[0], left) if start else left,))
-            for start, left in zip(before, level[::2], strict=True)
+            for start, left in zip(before, lefts, strict=False)
         ]
-        before = [start for pair in halves for start in pair][: len(level)]
+        before = [start for pair in halves for start in pair] + before[len(lefts) :]
     return [value for (value,) in before[1:]] + sums[-1]
 
 
