@@ -197,7 +197,8 @@ def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
                 yield Pair(k[i], k[j], frame[i], frame[j], body[i] == b, i == j)
 
 
-def _derivatives(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
+def assembled(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
+    """(dtau/dq, dtau/dv) from sums over subtrees: all that is left is local to a pair of joints."""
     dq, dv = square(model.nv), square(model.nv, m.slopes)
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
         dv[i][j] = dv[i][j] + dot(ci.S, cj.dv)
@@ -224,7 +225,7 @@ def inverse_dynamics_derivatives(
     """
     m = motion(model, q, qd)
     load = loads(model, m, qdd, f_ext or no_wrenches(model), world_axes)
-    return _derivatives(model, m, load)
+    return assembled(model, m, load)
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
@@ -281,7 +282,7 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = _derivatives(model, m, loads(model, m, qdd, f_ext, world_axes))
+    dq, dv = assembled(model, m, loads(model, m, qdd, f_ext, world_axes))
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
     da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))
