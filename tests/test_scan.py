@@ -504,9 +504,16 @@ def test_depth_of_elimination():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 33])
 def test_work_of_elimination(monkeypatch, n):
+    """Blocks eliminated, of each the lower triangle alone."""
     count = []
     whole = elimination.eliminated
-    monkeypatch.setattr(elimination, "eliminated", lambda *a: count.append(1) or whole(*a))
+
+    def eliminated(D, *rest):
+        assert [len(row) for row in D] == [1, 2]
+        count.append(D)
+        return whole(D, *rest)
+
+    monkeypatch.setattr(elimination, "eliminated", eliminated)
     A, places, b = system([2] * n, 0)
     wanted = {"serial": n, "odd_even": n * (ceil(log2(n)) + 1), "cyclic_reduction": n}
     for method in ELIMINATIONS:

@@ -49,7 +49,7 @@ def eliminate(
     each step, then back again). ValueError for any other method and for lists that do not fit.
 
     A singular system is not seen here, as scalars may be nodes of a graph: arrays get inf or nan,
-    Python floats a ZeroDivisionError.
+    Python floats a ZeroDivisionError, and a pivot that rounding keeps from zero gives huge numbers.
     """
     _check(diagonal, off_diagonal, right)
     solve = chosen(ELIMINATIONS, method)
