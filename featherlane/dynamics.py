@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane import loaders, model
+from featherlane.compiled import in_order
 from featherlane.configurations import Configurations
 from featherlane.editing import Editing
 from featherlane.kinematics import Kinematics
@@ -142,25 +143,11 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which
         costs less.
         """
+        pushes = f_ext
         if isinstance(f_ext, Mapping):
-            dense = on_bodies(self, q, f_ext, f_ext_frame, params)
-            d = self.forward_dynamics_derivatives(
-                q,
-                v,
-                tau,
-                dense,
-                a=a,
-                minv=minv,
-                f_ext_frame=f_ext_frame,
-                params=params,
-                out=out,
-                threads=threads,
-            )
-            if f_ext_frame == "world":
-                d.da_dq[...] -= d.da_dtau @ turning_arms(self, q, f_ext, params)
-            return d
+            f_ext = on_bodies(self, q, f_ext, f_ext_frame, params)
         if tau is not None and a is None and minv is None:
-            return self._call(
+            d = self._call(
                 "forward_dynamics_derivatives",
                 (q, v, tau),
                 f_ext,
@@ -169,25 +156,41 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
                 out=out,
                 threads=threads,
             )
-        if tau is not None or a is None or minv is None:
-            given = ", ".join(
-                n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None
-            )
+        elif tau is None and a is not None and minv is not None:
+            d = self._from_known(q, v, a, minv, f_ext, f_ext_frame, params, out, threads)
+        else:
+            given = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
             raise TypeError(
-                f"forward_dynamics_derivatives got {given or 'neither'}: wanted tau, or a and minv"
+                f"forward_dynamics_derivatives got {', '.join(given) or 'neither'}: "
+                f"wanted tau, or a and minv"
             )
-        name = "forward_dynamics_derivatives_from"
-        first = None
+        if isinstance(pushes, Mapping) and f_ext_frame == "world":
+            d.da_dq[...] -= d.da_dtau @ turning_arms(self, q, pushes, params)
+        return d
+
+    def _from_known(
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        minv: Any,
+        f_ext: Any,
+        frame: str,
+        params: Mapping[str, Any] | None,
+        out: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+        threads: int | None,
+    ) -> ForwardDynamicsDerivatives:
+        """diFD: the inverse mass matrix goes through unchanged."""
+        name, first = "forward_dynamics_derivatives_from", None
         if out is not None:
-            axes, names = None if f_ext is None else f_ext_frame, tuple(params or ())
-            function = self.function(name, axes, params=names)
-            more = ([] if f_ext is None else [f_ext]) + list((params or {}).values())
+            names = in_order(params)
+            more = ([] if f_ext is None else [f_ext]) + [(params or {})[k] for k in names]
+            function = self.function(name, None if f_ext is None else frame, params=names)
             lead, dtype = function.batch_of(q, v, a, minv, *more)
             checked = self.function("forward_dynamics_derivatives").results(out, lead, dtype)
             first, minv = checked[:2], np.array(minv, dtype)  # which may be one of the results
-        da_dq, da_dv = self._call(
-            name, (q, v, a, minv), f_ext, f_ext_frame, params, out=first, threads=threads
-        )
+        given = (q, v, a, minv)
+        da_dq, da_dv = self._call(name, given, f_ext, frame, params, out=first, threads=threads)
         da_dtau = np.empty_like(da_dq) if out is None else out[2]
         da_dtau[...] = minv
         return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)

@@ -43,7 +43,7 @@ TOGETHER = {
     "configurations": "compiled function joints model",
     "identification": "model",
     "editing": "convert function joints kinematics loaders model spatial",
-    "dynamics": "configurations editing kinematics loaders model results sensitivities wrenches",
+    "dynamics": "compiled configurations editing kinematics loaders model results sensitivities wrenches",
     "convert": "joints model",
     "builder": "dynamics joints loaders model",
     "trees": "dynamics errors joints loaders model spatial",
