@@ -9,9 +9,9 @@ that the joint does not allow: a symmetric block-tridiagonal system, one block f
 solved by elimination. In the letters of the paper it is A = W^T (1 - G) J^-1 (1 - G)^T W.
 
 Two things are added. Where a joint has armature, its torque S^T f = tau - armature qdd is not known
-beforehand: s = -armature qdd joins the unknowns, along T, the dual of S (T^T S = 1), with the
-equation qdd + s / armature = 0. And a body without mass between joints, as in a universal joint,
-has no J^-1: its joints count as one, whose S moves.
+beforehand: z = -sqrt(armature) qdd joins the unknowns, along sqrt(armature) T, where T is the dual
+of S (T^T S = 1), with the equation sqrt(armature) qdd + z = 0. And a body without mass between
+joints, as in a universal joint, has no J^-1: its joints count as one, whose S moves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from featherlane.algorithms.parallel.kinematics import (
     resting_ground,
     terms,
 )
-from featherlane.scalar import Scalar
+from featherlane.scalar import Scalar, sqrt
 from featherlane.spatial import (
     NO_INERTIA,
     ZERO6,
@@ -97,28 +97,33 @@ def cfa(
     f_ext: Wrenches | None = None,
     method: str = METHOD,
     elimination: str = "odd_even",
+    refinements: int = 1,
 ) -> list[Scalar]:
     """qdd of `aba`, nv scalars, of a chain, in O(log n) rounds.
 
     The tree has to be one in which no mass rides on a parent (`tree(model, ride=False)`), so that
     each body has its own inertia. method: of the scan of angular velocities, one of `path_scan`;
-    elimination: one of `eliminate`. ValueError for any other, and for robots of which
+    elimination: one of `eliminate`. refinements: how often what the equations still lack is solved
+    for again; odd-even elimination needs it once where masses differ by orders. The factors are the
+    same, so that a graph has them once. ValueError for any other method, and for robots of which
     `cfa_refusal` says why.
     """
     refuse(cfa_refusal(tree))
     links = _links(tree, q, qd, tau, f_ext, method)
-    forces = [_combined(link.basis.T, link.tau) for link in links]
-    opening = _openings(tree, links, forces)
-    right = [
-        [-dot(b, x) for b in link.basis.unknown] for link, x in zip(links, opening, strict=True)
-    ]
-    solution = eliminate(*_system(links), right, elimination)
-    for n, link in enumerate(links):
-        forces[n] = forces[n] + _combined(link.basis.unknown, solution[n])
+    blocks = _system(links)
+    f = [_combined(link.basis.T, link.tau) for link in links]
+    geared = [[0.0] * link.basis.geared for link in links]
+    for _ in range(1 + refinements):
+        opening = _openings(tree, links, f)
+        right = [link.basis.left(x, s) for link, x, s in zip(links, opening, geared, strict=True)]
+        for n, x in enumerate(eliminate(*blocks, right, elimination)):
+            f[n] = f[n] + _combined(links[n].basis.unknown, x)
+            last = x[len(x) - len(geared[n]) :]
+            geared[n] = [s + y for s, y in zip(geared[n], last, strict=True)]
     qdd: list[Scalar] = [None] * tree.nv
-    for link, x in zip(links, _openings(tree, links, forces), strict=True):
+    for link, opened in zip(links, _openings(tree, links, f), strict=True):
         for k, T in zip(link.dofs, link.basis.T, strict=True):
-            qdd[k] = dot(T, x)
+            qdd[k] = dot(T, opened)
     return qdd
 
 
@@ -134,14 +139,22 @@ def _combined(vectors: Sequence[Vector], factors: Scalars) -> Vector:
 
 class Basis(NamedTuple):
     """How the force on a link is made up: T tau + unknown x. The first unknowns may be more than
-    needed, then `redundant` is the projector on what of them must vanish; the last ones belong to
-    armatures.
+    needed, then `redundant` is the projector on what of them must vanish; the last `geared` ones
+    belong to armatures.
     """
 
     T: list[Vector]
     unknown: list[Vector]
     redundant: Matrix
-    armature: list[Scalar]
+    geared: int
+
+    def left(self, opening: Vector, geared: Scalars) -> list[Scalar]:
+        """What the equations still lack; geared: the unknowns of armatures."""
+        left = [-dot(b, opening) for b in self.unknown]
+        first = len(left) - len(geared)
+        for i, z in enumerate(geared, first):
+            left[i] = left[i] - z
+        return left
 
 
 class Link(NamedTuple):
@@ -224,8 +237,8 @@ def _basis(S: Sequence[Vector], armature: Sequence[Scalar], moving: bool) -> Bas
         for s, t in zip(S, T, strict=True):
             redundant = plus(redundant, outer(s, t))
         unknown = list(minus(IDENTITY, redundant))
-    geared = [(t, x) for t, x in zip(T, armature, strict=True) if not _is_zero(x)]
-    return Basis(T, unknown + [t for t, _ in geared], redundant, [x for _, x in geared])
+    geared = [t * sqrt(x) for t, x in zip(T, armature, strict=True) if not _is_zero(x)]
+    return Basis(T, unknown + geared, redundant, len(geared))
 
 
 def _is_zero(x: Scalar) -> bool:
@@ -295,7 +308,6 @@ def _block(basis: Basis, K: Matrix) -> Matrix:
     for i, row in enumerate(basis.redundant):
         for j, x in enumerate(row):
             D[i][j] = D[i][j] + scale * x
-    first = len(D) - len(basis.armature)
-    for i, x in enumerate(basis.armature, first):
-        D[i][i] = D[i][i] + 1.0 / x
+    for i in range(len(D) - basis.geared, len(D)):
+        D[i][i] = D[i][i] + 1.0
     return tuple(map(Vector, D))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 
 from featherlane.algorithms.elimination import backward, factor, forward
-from featherlane.scalar import Scalar, sqrt
+from featherlane.algorithms.scan import balanced
+from featherlane.scalar import Scalar
 from featherlane.spatial import (
     ZERO6,
     Articulated,
@@ -13,7 +15,6 @@ from featherlane.spatial import (
     Symmetric,
     Transform,
     Vector,
-    dot,
     transpose,
     unit,
 )
@@ -49,26 +50,27 @@ def articulated(rows: Matrix) -> Articulated:
 
 def solve(A: Matrix, B: Matrix) -> Matrix:
     """A^-1 B of any matrix that has an inverse, by modified Gram-Schmidt on [A B]: it needs no
-    pivots, so that it can be traced, and rounds as little as Householder's method (Bjorck 1967).
+    pivots, so that it can be traced, and rounds as little as Householder's method (Bjorck, Solving
+    linear least squares problems by Gram-Schmidt orthogonalization, 1967).
     """
-    n, columns = len(A), [*transpose(A), *transpose(B)]
-    R = []
-    for _ in range(n):
-        head, *rest = columns
-        length = sqrt(dot(head, head))
-        q = head * (1.0 / length)
-        row = [dot(q, x) for x in rest]
-        columns = [x - q * r for x, r in zip(rest, row, strict=True)]
-        R.append((length, row))
+    columns, R = [*transpose(A), *transpose(B)], []
+    for _ in A:
+        head, *columns = columns
+        scale = 1.0 / _dot(head, head)
+        R.append([_dot(head, x) * scale for x in columns])
+        columns = [x - head * r for x, r in zip(columns, R[-1], strict=True)]
     X: list[Vector] = []
-    for k in reversed(range(n)):
-        length, row = R[k]
-        left = n - 1 - k
-        x = Vector(row[left:])
-        for r, known in zip(row[:left], reversed(X), strict=True):
+    for row in reversed(R):
+        x = Vector(row[len(X) :])
+        for r, known in zip(row[: len(X)][::-1], X, strict=True):
             x = x - known * r
-        X.append(x * (1.0 / length))
+        X.append(x)
     return tuple(reversed(X))
+
+
+def _dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+    """Summed in a balanced tree."""
+    return balanced(add, [x * y for x, y in zip(a, b, strict=True)])
 
 
 def inverse(A: Matrix) -> Matrix:
