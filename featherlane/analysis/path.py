@@ -39,11 +39,11 @@ def availability(
     nothing is to wait for. Raises ValueError for a kind without a latency and an unknown input.
     """
     arrival, each = arrival or {}, tasks.each(latency, 0)
-    given = dict(zip(tasks.names, tasks.kinds, strict=True))
-    for name in arrival:
-        if given.get(name) != "input":
-            known = ", ".join(sorted({n for n, kind in given.items() if kind == "input"}))
-            raise ValueError(f"no input {name!r} is needed: there are {known or 'none'}")
+    pairs = zip(tasks.kinds, tasks.names, strict=True)
+    inputs = {name for kind, name in pairs if kind == "input"}
+    if unknown := sorted(arrival.keys() - inputs):
+        known = ", ".join(sorted(inputs)) or "none"
+        raise ValueError(f"no input {unknown[0]!r} is needed: there are {known}")
     times: list[float] = []
     for kind, name, needs, takes in zip(tasks.kinds, tasks.names, tasks.needs, each, strict=True):
         start = arrival.get(name, 0) if kind == "input" else _latest(times, needs)
@@ -77,6 +77,5 @@ def critical_path(
     chain = [last]
     while needs := tasks.needs[chain[-1]]:
         chain.append(max(needs, key=lambda k: times[k]))
-    chain.reverse()
-    done = [k for k in chain if k in set(tasks.work())]
+    done = [k for k in reversed(chain) if tasks.kinds[k] != "input"]
     return Path(times[last], tuple(done), Counter(tasks.kinds[k] for k in done))

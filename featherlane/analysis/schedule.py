@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from featherlane.analysis.tasks import GIVEN, Tasks
+from featherlane.analysis.tasks import Tasks
 
 
 class Unit(NamedTuple):
@@ -44,7 +44,7 @@ class Schedule:
 
     def unit(self, k: int) -> Unit:
         kind = self.tasks.kinds[k]
-        return NOTHING if kind in GIVEN else self.units[kind]
+        return NOTHING if kind == "input" else self.units[kind]
 
     def end(self, k: int) -> int:
         """The cycle in which the result of task k is there."""
@@ -170,7 +170,7 @@ def scheduled(tasks: Tasks, units: Units, counts: Mapping[str, int]) -> Schedule
     counts: units in each pool; pools left out have as many as they need. Raises ValueError for
     counts below 1 and pools that nothing is done in.
     """
-    pools = {_pool(kind, units) for kind in tasks.kinds if kind not in GIVEN}
+    pools = {_pool(kind, units) for kind in tasks.kinds if kind != "input"}
     for pool, count in counts.items():
         if pool not in pools or count < 1:
             wanted = f"wanted 1 or more of {', '.join(sorted(pools))}"
@@ -183,7 +183,7 @@ class _List:
 
     def __init__(self, tasks: Tasks, units: Units, counts: Mapping[str, int]) -> None:
         self.tasks, self.each = tasks, tasks.each(units, NOTHING)
-        self.pools = ["" if kind in GIVEN else _pool(kind, units) for kind in tasks.kinds]
+        self.pools = ["" if kind == "input" else _pool(kind, units) for kind in tasks.kinds]
         self.left = _after(tasks, _latencies(tasks, units))
         self.users, self.waits = tasks.users(), [len(needs) for needs in tasks.needs]
         self.ready = [0] * len(tasks)

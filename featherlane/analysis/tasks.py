@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
 from featherlane.graph.graph import Graph
 from featherlane.graph.op import OPS
 
-GIVEN = {"input", "constant"}  # kinds of what is there without work
 Entry = TypeVar("Entry")
 
 
@@ -22,8 +22,9 @@ class Tasks:
     """Tasks by number, in an order of evaluation.
 
     kinds[k] is what latencies are looked up by, needs[k] the earlier tasks whose results task k
-    takes, names[k] the stage that it is or belongs to, or the name of the input; results are, by
-    the name of an output, the tasks that it waits for.
+    takes, names[k] the stage that it is or belongs to; results are, by the name of an output, the
+    tasks that it waits for. Entries of inputs are tasks of kind "input", with the input's name;
+    constants are there without a task.
     """
 
     kinds: list[str] = field(default_factory=list)
@@ -35,8 +36,8 @@ class Tasks:
         return len(self.kinds)
 
     def work(self) -> list[int]:
-        """The tasks that are more than an input or a constant."""
-        return [k for k, kind in enumerate(self.kinds) if kind not in GIVEN]
+        """The tasks that are no inputs."""
+        return [k for k, kind in enumerate(self.kinds) if kind != "input"]
 
     def users(self) -> list[list[int]]:
         """For each task the tasks that need it."""
@@ -47,14 +48,14 @@ class Tasks:
         return users
 
     def each(self, table: Mapping[str, Entry], given: Entry) -> list[Entry]:
-        """The entry of each task in a table by kinds, `given` for inputs and constants.
+        """The entry of each task in a table by kinds, `given` for inputs.
 
         Raises ValueError for a kind that the table lacks.
         """
-        if missing := sorted(set(self.kinds) - set(table) - GIVEN):
+        if missing := sorted(set(self.kinds) - set(table) - {"input"}):
             known = ", ".join(table) or "nothing"
             raise ValueError(f"no entry for {', '.join(missing)}: the table has {known}")
-        return [given if kind in GIVEN else table[kind] for kind in self.kinds]
+        return [given if kind == "input" else table[kind] for kind in self.kinds]
 
 
 def tasks(graph: Graph) -> Tasks:
@@ -65,8 +66,8 @@ def tasks(graph: Graph) -> Tasks:
 def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind) -> Tasks:
     """The stages that the outputs need, of kind(stage), one task each.
 
-    Inputs, constants and operations outside of any stage are tasks of their own. Raises ValueError
-    where two stages need each other.
+    Inputs and operations outside of any stage are tasks of their own. Raises ValueError where two
+    stages need each other.
     """
 
     def group(k: int) -> Hashable:
@@ -76,27 +77,43 @@ def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind)
 
 
 def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any], str]) -> Tasks:
+    """What costs nothing is no task: constants are there, and who needs a sign changes it."""
     found, needed = Tasks(), graph.live()
     of_group: dict[Hashable, int] = {}
-    of_node: dict[int, int] = {}
+    of_node: dict[int, int | None] = {}
+    waits: list[set[int]] = []
     for k, op in enumerate(graph.op):
         if not needed[k]:
             continue
-        args = {of_node[a] for a in graph.args[k]}
-        if OPS[op].kind == "sign":  # costs nothing: whoever needs it changes the sign
-            (of_node[k],) = args
+        args = {t for a in graph.args[k] if (t := of_node[a]) is not None}
+        if op == "constant" or OPS[op].kind == "sign":
+            of_node[k] = args.pop() if args else None
             continue
         key = group(k)
-        t = of_node[k] = of_group.setdefault(key, len(found))
-        if t == len(found):
-            alone = op if op in GIVEN else OPS[op].kind
+        t = of_node[k] = of_group.setdefault(key, len(waits))
+        if t == len(waits):
+            alone = op if op == "input" else OPS[op].kind
             found.kinds.append(alone if key == k else kind(graph.stage[k]))
             found.names.append(graph.value[k][0] if op == "input" else graph.stage[k])
-            found.needs.append(())
-        if max(args, default=0) > t:
-            other = found.names[max(args)]
-            raise ValueError(f"stages {found.names[t]} and {other} need each other")
-        found.needs[t] = tuple(sorted({*found.needs[t], *args} - {t}))
+            waits.append(set())
+        waits[t] |= args - {t}
     for name, (_, nodes) in graph.outputs.items():
-        found.results[name] = tuple(sorted({of_node[k] for k in nodes}))
-    return found
+        ends = {t for k in nodes if (t := of_node[k]) is not None}
+        found.results[name] = tuple(sorted(ends))
+    return _ordered(found, waits)
+
+
+def _ordered(found: Tasks, waits: list[set[int]]) -> Tasks:
+    """The tasks with those first that others wait for."""
+    try:
+        order = list(TopologicalSorter(dict(enumerate(map(sorted, waits)))).static_order())
+    except CycleError as error:
+        first, second = (found.names[t] for t in error.args[1][:2])
+        raise ValueError(f"stages {first} and {second} need each other") from None
+    place = {t: k for k, t in enumerate(order)}
+    return Tasks(
+        [found.kinds[t] for t in order],
+        [tuple(sorted(place[a] for a in waits[t])) for t in order],
+        [found.names[t] for t in order],
+        {name: tuple(sorted(place[t] for t in ends)) for name, ends in found.results.items()},
+    )

@@ -1,0 +1,169 @@
+"""The figure of docs/lathrop.md: a schedule of the linear form for four links, after Lathrop's
+figure 4.
+
+Writes docs/lathrop.svg, with --png a picture on white and one on a dark page as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.patches import FancyBboxPatch
+
+import featherlane as fl
+from featherlane.algorithms import lathrop
+from featherlane.analysis.path import critical_path
+from featherlane.analysis.schedule import Schedule, Unit, asap
+from featherlane.analysis.tasks import grouped
+
+INK = "#75808a"
+LINKS = 4
+FLOPS = {"MV": 3, "VC": 2, "VA": 1, "SV": 1}
+KINDS = {
+    "MV": ("#2f81c7", "matrix times vector, 3"),
+    "VC": ("#d9722e", "vector product, 2"),
+    "VA": ("#3a9a5c", "sum of vectors, 1"),
+    "SV": ("#8a63d2", "number times vector, 1"),
+}
+ROWS = {  # a variable: its name on the page, and the operations on the way to it
+    "w": (r"$\omega_i$", ("T2",)),
+    "dw": (r"$\dot\omega_i$", ("T4", "T5", "T6")),
+    "a": (r"$\ddot p_i$", ("T7", "T8", "T9", "T10", "T11")),
+    "F": (r"$F_i$", ("T12", "T13", "T14", "T15", "ac")),
+    "N": (r"$N_i$", ("T16", "T17", "T18")),
+    "f": (r"$f_i$", ("T19",)),
+    "n": (r"$n_i$", ("T20", "T21", "T22", "T23", "T24")),
+}
+ROW_OF = {name: row for row, (_, steps) in ROWS.items() for name in (row, *steps)}
+LANE, GAP = 1.0, 0.75  # heights on the page, where a flop is 1 wide
+
+
+def schedule() -> Schedule:
+    arm = lathrop.general_arm(lathrop.linear, "R" * LINKS)
+    units = {kind: Unit(flops, flops) for kind, flops in FLOPS.items()}
+    found = asap(grouped(fl.trace(*arm, lathrop.follow)), units)
+    found.verify()
+    return found
+
+
+def lanes(found: Schedule) -> dict[int, tuple[str, int]]:
+    """For each operation its row, and the first lane of the row that is free."""
+    place: dict[int, tuple[str, int]] = {}
+    free: dict[str, list[int]] = {row: [] for row in ROWS}
+    for k in sorted(found.tasks.work(), key=lambda k: (found.start[k], k)):
+        row = ROW_OF[found.tasks.names[k].variable]
+        ends = free[row]
+        lane = next((n for n, end in enumerate(ends) if end <= found.start[k]), len(ends))
+        ends[lane : lane + 1] = [found.end(k)]
+        place[k] = row, lane
+    return place
+
+
+def tops(place: dict[int, tuple[str, int]]) -> dict[str, float]:
+    """The upper edge of each row; y points down."""
+    top, y = {}, 0.0
+    for row in ROWS:
+        top[row] = y
+        y += LANE * (1 + max(lane for r, lane in place.values() if r == row)) + GAP
+    return top | {"": y}
+
+
+def box(axes: Any, found: Schedule, k: int, y: float, critical: bool) -> None:
+    step = found.tasks.names[k]
+    colour, x, width = KINDS[step.kind][0], found.start[k], found.unit(k).latency
+    inner, edge = 0.07, 0.12
+    style = {"boxstyle": "round,pad=0,rounding_size=0.16", "edgecolor": colour}
+    corner, size = (x + inner, y + edge), (width - 2 * inner, LANE - 2 * edge)
+    axes.add_patch(FancyBboxPatch(corner, *size, facecolor="none", lw=1.0, **style, zorder=3))
+    shade = FancyBboxPatch(corner, *size, facecolor=colour, lw=0, **style, zorder=2)
+    shade.set_alpha(0.92 if critical else 0.16)
+    axes.add_patch(shade)
+    link = step.node.split()[1]
+    ink, weight = ("white", "bold") if critical else (colour, "normal")
+    middle = x + width / 2, y + LANE / 2 + 0.03
+    axes.text(*middle, link, color=ink, weight=weight, size=7.5, ha="center", va="center", zorder=4)
+
+
+def arrivals(axes: Any, found: Schedule, row: str, y: float) -> list[int]:
+    """Marks where the row's variable is there, link by link; their times."""
+    tasks = found.tasks
+    ends = [found.end(k) for k in tasks.work() if tasks.names[k].variable == row]
+    for end in ends:
+        axes.plot(end, y - 0.14, "v", color=INK, ms=5, mew=0, zorder=5)
+    return sorted(ends)
+
+
+def interval(axes: Any, start: float, end: float, y: float) -> None:
+    arrow = {"arrowstyle": "<|-|>", "color": INK, "lw": 0.9, "mutation_scale": 7}
+    axes.annotate("", (end, y), (start, y), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+    axes.text(
+        end + 0.35, y, f"{end - start:g} flops to the next link", size=8.5, va="center", color=INK
+    )
+
+
+def scale(axes: Any, length: int, bottom: float) -> None:
+    for x in range(0, length + 1, 2):
+        axes.plot([x, x], [-0.4, bottom], color=INK, lw=0.5, alpha=0.35 if x % 4 == 0 else 0.14)
+        if x % 4 == 0:
+            axes.text(x, bottom + 0.35, str(x), size=8.5, ha="center", va="top")
+    axes.text(length + 0.6, bottom + 0.35, "flops", size=8.5, ha="left", va="top")
+
+
+def legend(axes: Any, y: float) -> None:
+    for x, (colour, words) in zip((0, 9.2, 16.9, 24.5), KINDS.values(), strict=True):
+        patch = FancyBboxPatch(
+            (x, y), 0.9, 0.76, boxstyle="round,pad=0,rounding_size=0.16", fc=colour, ec=colour
+        )
+        axes.add_patch(patch)
+        axes.text(x + 1.25, y + 0.4, words, size=9, va="center")
+    axes.text(34.4, y + 0.4, "filled: a critical path", size=9, va="center")
+
+
+def draw() -> Any:
+    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "featherlane"})
+    plt.rcParams.update({"text.color": INK, "font.size": 10.5, "mathtext.fontset": "dejavusans"})
+    found = schedule()
+    place, path = lanes(found), set(critical_path(found.tasks, FLOPS).tasks)
+    top = tops(place)
+    figure, axes = plt.subplots(figsize=(10, 5.2))
+    axes.axis("off")
+    figure.subplots_adjust(0.005, 0.005, 0.995, 0.995)
+    rows = list(top)
+    for row, following in pairwise(rows):
+        height = top[following] - top[row] - GAP
+        label = ROWS[row][0]
+        axes.text(-0.7, top[row] + height / 2, label, size=13, ha="right", va="center")
+        times = arrivals(axes, found, row, top[row])
+        if row == "w":
+            interval(axes, times[-2], times[-1], top[row] - 0.75)
+    for k, (row, lane) in place.items():
+        box(axes, found, k, top[row] + LANE * lane, k in path)
+    bottom = top[""] - GAP + 0.3
+    scale(axes, found.length, bottom)
+    legend(axes, bottom + 2.0)
+    axes.set_xlim(-2.6, found.length + 2.8)
+    axes.set_ylim(bottom + 3.1, -1.3)
+    return figure
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--png", type=Path)
+    args = options.parse_args()
+    figure = draw()
+    name = Path(__file__).with_name("lathrop.svg")
+    figure.savefig(name, transparent=True, metadata={"Date": None})
+    if args.png:
+        figure.savefig(args.png, dpi=110, facecolor="white")
+        figure.savefig(args.png.with_stem(args.png.stem + "_dark"), dpi=110, facecolor="#0d1117")
+
+
+if __name__ == "__main__":
+    main()
