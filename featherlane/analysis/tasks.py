@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
 from featherlane.graph.graph import Graph
@@ -104,12 +105,20 @@ def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any
 
 
 def _ordered(found: Tasks, waits: list[set[int]]) -> Tasks:
-    """The tasks with those first that others wait for."""
+    """The tasks with those first that others wait for, else in the order in which they began."""
+    sorter, order = TopologicalSorter(dict(enumerate(waits))), list[int]()
     try:
-        order = list(TopologicalSorter(dict(enumerate(map(sorted, waits)))).static_order())
+        sorter.prepare()
     except CycleError as error:
         first, second = (found.names[t] for t in error.args[1][:2])
         raise ValueError(f"stages {first} and {second} need each other") from None
+    ready = list(sorter.get_ready())
+    heapify(ready)
+    while ready:
+        order.append(heappop(ready))
+        sorter.done(order[-1])
+        for t in sorter.get_ready():
+            heappush(ready, t)
     place = {t: k for k, t in enumerate(order)}
     return Tasks(
         [found.kinds[t] for t in order],
