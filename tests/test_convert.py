@@ -1,5 +1,6 @@
 """To other libraries' conventions and back: by formula, and against the libraries themselves."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -269,6 +270,8 @@ def test_other_joints_are_refused():
     model = robot(("revolute", "prismatic"))
     with pytest.raises(ValueError, match=r"in one of the two models only, or .* elbow, joint1"):
         convert.to_drake(model, np.zeros(2), peer=["joint0", "elbow"])
+    with pytest.raises(ValueError, match=r"elbow, joint1; model.renamed gives joints other names"):
+        convert.to_drake(model, np.zeros(2), peer=["joint0", "elbow"])
     with pytest.raises(ValueError, match="named twice: joint1"):
         convert.to_drake(model, np.zeros(2), peer=["joint0", "joint1", "joint1"])
     follows = robot(("revolute", "prismatic"), mimic={1: 0})
@@ -291,6 +294,19 @@ def test_what_is_missing_or_wrong_is_named():
         convert.to_mujoco(model, q, M=v)
     with pytest.raises(TypeError, match="there is no 'mass' to convert: wanted some of q, v"):
         convert.to_mujoco(model, q, mass=M)
+    with pytest.raises(TypeError, match=r"q is None: wanted the configuration, \(..., 7\)"):
+        convert.to_mujoco(model, None, v)
+
+
+def test_a_wrong_peer_is_named():
+    model = robot(("free",))
+    for peer in (3, "joint0", [3]):
+        with pytest.raises(TypeError, match=r"peer is .*: wanted an MjModel, or the names of MuJ"):
+            convert.mujoco(model, peer)
+        with pytest.raises(TypeError, match=r"peer is .*: wanted the names of Isaac Lab's joints"):
+            convert.to_isaac(model, model.neutral(), peer=peer)
+        with pytest.raises(TypeError, match=r"peer is .*: wanted a pinocchio.Model"):
+            convert.pinocchio(model, peer)
 
 
 @every_library
@@ -308,7 +324,9 @@ def test_batches_and_dtypes(library):
     assert_allclose(single.v, there.v, atol=1e-5)
     returned = getattr(convert, f"from_{library}")(model, single.q, single.v)
     assert returned.v.dtype == np.float32
-    assert getattr(convert, f"to_{library}")(model, q.astype("f4"), v).v.dtype == np.float64
+    with pytest.raises(TypeError, match="q is float32 but v is float64: float32 is not promoted"):
+        getattr(convert, f"to_{library}")(model, q.astype("f4"), v)
+    assert getattr(convert, f"to_{library}")(model, q.astype("f4"), v[0].tolist()).v.dtype == "f4"
 
 
 @every_library
@@ -321,6 +339,19 @@ def test_quaternions_of_any_length_become_unit_quaternions(library):
     one, three = (getattr(convert, f"to_{library}")(model, x, v) for x in (q, longer))
     assert_allclose(three.q, one.q, atol=1e-15)
     assert_allclose(three.v, one.v, atol=1e-15)
+
+
+@every_library
+def test_a_quaternion_of_length_zero_is_nan_and_no_warning(library):
+    model = robot(("free", "revolute"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        there = getattr(convert, f"to_{library}")(model, np.zeros(8), np.ones(7))
+        here = getattr(convert, f"from_{library}")(model, np.zeros(len(there.q)), np.ones(7))
+    assert np.isnan(there.q).sum() == 4
+    if library != "pinocchio":  # its velocities are ours
+        assert np.isnan(there.v).any()
+        assert np.isnan(here.v).any()
 
 
 def test_followers_have_no_coordinates():
@@ -427,6 +458,43 @@ def test_an_mjmodel_tells_the_order_of_joints():
     _, tau, M, _ = mujoco_there(model, *there[:3])
     close(there.tau, tau)
     close(there.M, M)
+
+
+UNNAMED = """<mujoco><worldbody>
+<body><freejoint/><geom size=".1"/><body><joint axis="0 1 0"/><geom size=".1"/>
+<body><joint name="joint2"/><joint/><geom size=".1"/></body></body></body></worldbody></mujoco>"""
+
+
+def test_joints_without_a_name_are_numbered_as_by_load():
+    mujoco = pytest.importorskip("mujoco")
+    peer, model = mujoco.MjModel.from_xml_string(UNNAMED), fl.load(UNNAMED)
+    assert model.joint_names == ("joint0", "joint1", "joint2", "joint3")
+    q = model.random_configuration(seed=0)
+    assert_allclose(convert.to_mujoco(model, q, peer=peer).q, convert.to_mujoco(model, q).q)
+    with pytest.raises(ValueError, match=r"only, or named twice: a, joint3; model.renamed"):
+        convert.mujoco(robot(("free", "revolute", "revolute", "revolute")).renamed(
+            joints={"joint3": "a"}), peer)  # fmt: skip
+
+
+def test_the_one_free_root_may_have_another_name():
+    mujoco, pin = pytest.importorskip("mujoco"), pytest.importorskip("pinocchio")
+    peer, model = mujoco.MjModel.from_xml_string(UNNAMED), fl.load(UNNAMED)
+    base = model.renamed(joints={"joint0": "base"})
+    q = model.random_configuration(seed=0)
+    there = convert.to_mujoco(model, q, peer=peer).q
+    assert_allclose(convert.to_mujoco(base, q, peer=peer).q, there)
+    theirs = peer_models.pinocchio_model(model)
+    assert isinstance(theirs, pin.Model)
+    there = convert.to_pinocchio(model, q, peer=theirs).q
+    assert_allclose(convert.to_pinocchio(base, q, peer=theirs).q, there)
+
+
+def test_a_free_root_that_an_mjmodel_lacks_is_refused():
+    mujoco = pytest.importorskip("mujoco")
+    peer = mujoco.MjModel.from_xml_string(UNNAMED.replace("<freejoint/>", ""))
+    with pytest.raises(ValueError, match="in one of the two models only"):
+        convert.mujoco(fl.load(UNNAMED), peer)
+    assert convert.mujoco(fl.load(UNNAMED), ["joint1", "joint2", "joint3"]).nq == 10
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -44,7 +44,7 @@ TOGETHER = {
     "identification": "model",
     "editing": "convert function joints kinematics loaders model spatial",
     "dynamics": "compiled configurations editing kinematics loaders model results sensitivities wrenches",
-    "convert": "joints model",
+    "convert": "function joints loaders model",
     "builder": "dynamics joints loaders model",
     "trees": "dynamics errors joints loaders model spatial",
     "peers": "convert dynamics errors loaders model",

@@ -23,6 +23,7 @@ from featherlane.convert.forms import (
     RBDL,
 )
 from featherlane.convert.layout import Names, lay_out
+from featherlane.loaders.words import all_named
 from featherlane.model import Model
 
 __all__ = [
@@ -48,17 +49,24 @@ __all__ = [
     "to_rbdl",
 ]
 
+MJ_FREE = 0  # mjtJoint
+PIN_FREE = "JointModelFreeFlyer"
+
 
 def mujoco(model: Model, peer: Any = None) -> Change:
     """MuJoCo: quaternions are w x y z; a free joint's linear velocity is in the world's axes.
 
     A planar joint J is the slides J_TX and J_TY and the hinge J_RZ, as MuJoCo's reader of URDF
     makes of it; other types of several degrees of freedom are slides and hinges in our order. peer:
-    the MjModel or the names of its joints in order; without it the joints are in our order. Raises
-    ValueError for joints that only one of them has.
+    the MjModel, whose joints without a name are numbered as `load` does, or the names of its joints
+    in order; without it the joints are in our order. The one free joint on the ground may have
+    another name in an MjModel. Raises ValueError for joints that only one of them has.
     """
-    names = [peer.joint(j).name for j in range(peer.njnt)] if hasattr(peer, "njnt") else peer
-    return lay_out(model, MUJOCO, names)
+    if not hasattr(peer, "njnt"):
+        return lay_out(model, MUJOCO, peer)
+    names = all_named("joint", [peer.joint(j).name for j in range(peer.njnt)])
+    free = [name for name, kind in zip(names, peer.jnt_type, strict=True) if kind == MJ_FREE]
+    return lay_out(model, MUJOCO, names, free=free)
 
 
 def drake(model: Model, peer: Names = None) -> Change:
@@ -99,17 +107,21 @@ def pinocchio(model: Model, peer: Any = None) -> Change:
     """Pinocchio: the turns of continuous and planar joints are (cos, sin) in q, all else is as
     here.
 
-    peer: its pinocchio.Model, whose joints are found by name. Without one, joints are taken to be
-    in our order, as both loaders make them, and a turn without limits to be continuous. Raises
-    ValueError for joints that only one of them has.
+    peer: its pinocchio.Model, whose joints are found by name, but for the one free joint on the
+    ground. Without one, joints are taken to be in our order, as both loaders make them, and a turn
+    without limits to be continuous. Raises ValueError for joints that only one of them has.
     """
     if peer is None:
         turning = {j.name for j in model.joints if not j.lower or j.lower[0] == -float("inf")}
         return lay_out(model, PINOCCHIO, None, turning)
+    if not hasattr(peer, "nqs"):
+        raise TypeError(f"peer is {peer!r}: wanted a pinocchio.Model")
     sizes = zip(peer.names, peer.nqs, peer.nvs, strict=True)
     own = [(name, nq) for name, nq, nv in sizes if nv]  # all but the universe and mimic joints
     turning = {name for name, nq in own if nq == CONTINUOUS.nq}
-    return lay_out(model, PINOCCHIO, [name for name, _ in own], turning)
+    joints = zip(peer.names, peer.joints, strict=True)
+    free = [name for name, joint in joints if joint.shortname() == PIN_FREE]
+    return lay_out(model, PINOCCHIO, [name for name, _ in own], turning, free)
 
 
 # The functions of every library

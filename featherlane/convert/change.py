@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.convert.forms import Form
+from featherlane.function import common_dtype
 from featherlane.joints import JointType, quaternion_turn
 from featherlane.model import Model
 
@@ -163,13 +164,15 @@ class Change:
         return np.array([k for place in self.places for k in place.v], int)
 
     def _checked(self, nq: int, given: dict[str, Any]) -> State:
-        """As arrays of one dtype: float32 where all are, else float64."""
-        given = {name: np.asarray(x) for name, x in given.items() if x is not None}
+        """As arrays of one dtype: float32 or float64."""
+        if given["q"] is None:
+            raise TypeError(f"q is None: wanted the configuration, (..., {nq})")
+        given = {name: x for name, x in given.items() if x is not None}
         if unknown := set(given) - set(State._fields):
             known = ", ".join(State._fields)
             raise TypeError(f"there is no {min(unknown)!r} to convert: wanted some of {known}")
-        single = all(x.dtype == np.float32 for x in given.values())
-        nv = self.model.nv
+        dtype, nv = common_dtype(given), self.model.nv
+        given = {name: np.asarray(x, dtype) for name, x in given.items()}
         for name, x in given.items():
             wanted = (nq,) if name == "q" else (nv,) if name in ("v", "a", "tau") else (nv, nv)
             if x.shape[x.ndim - len(wanted) :] != wanted:
@@ -181,7 +184,7 @@ class Change:
                     f"{name} is converted with the help of {', '.join(NEEDS[name])}: "
                     f"{', '.join(missing)} was not given"
                 )
-        return State(**{k: x.astype(np.float32 if single else float) for k, x in given.items()})
+        return State(**given)
 
     # T and its rate
 
@@ -284,6 +287,7 @@ def _skew(x: Array) -> Array:
     return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
 
 
+@np.errstate(all="ignore")  # of a quaternion of length 0: NaN, as everywhere
 def _unit(quaternion: Array) -> Array:
     return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
 

@@ -41,7 +41,7 @@ class Form(NamedTuple):
 
 class Library(NamedTuple):
     """forms, lacks: by joint type. parts: suffixes of the names of several joints that are one
-    here.
+    here. model: what else than names may be its peer, for messages.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Library(NamedTuple):
     parts: Mapping[str, tuple[str, ...]] = {}
     breadth_first: bool = False  # the usual order of joints: else depth-first, as here
     w_last: bool = False  # the w of all quaternions are at the end of q
+    model: str = ""
 
 
 # Ways to write an orientation
@@ -106,6 +107,7 @@ MUJOCO = Library(
     },
     lacks=("helical",),
     parts={"planar": ("_TX", "_TY", "_RZ")},  # as MuJoCo's reader of URDF names them
+    model="an MjModel, or ",
 )
 DRAKE = Library(
     "Drake",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from featherlane.convert.change import Change, Place
 from featherlane.convert.forms import CONTINUOUS, Form, Library
@@ -13,17 +14,23 @@ Part = tuple[int, range, range]  # a joint, and which entries of its q and v the
 
 
 def lay_out(
-    model: Model, library: Library, names: Names = None, continuous: Collection[str] = ()
+    model: Model,
+    library: Library,
+    names: Names = None,
+    continuous: Collection[str] = (),
+    free: Collection[str] | None = None,
 ) -> Change:
-    """The change to a library whose joints come in the order of `names`. continuous: the turns that
-    are a cosine and a sine there. Raises ValueError for joints that only one of them has.
+    """The change to a library whose joints come in the order of `names`.
+
+    continuous: the turns that are a cosine and a sine there. free: those of `names` that are free
+    joints; None where that is not known. Raises ValueError for joints that only one of them has.
     """
     order = model.independent
     if library.breadth_first:
         order = tuple(sorted(order, key=_depths(model).__getitem__))
     forms = {i: _form(model, i, library, continuous) for i in order}
     parts = {name: part for i in order for name, part in _parts(model, i, library, forms[i])}
-    there = [parts[name] for name in _sorted(model, library, list(parts), names)]
+    there = [parts[name] for name in _sorted(model, library, list(parts), names, free)]
     q = [(i, k) for i, entries, _ in there for k in entries]
     v = [(i, k) for i, _, entries in there for k in entries]
     if library.w_last:
@@ -68,20 +75,47 @@ def _parts(model: Model, i: int, library: Library, form: Form) -> Iterator[tuple
         yield model.joints[i].name + suffix, part
 
 
-def _sorted(model: Model, library: Library, known: list[str], names: Names) -> list[str]:
-    """The names of the joints there, in order; a free root that is not named comes first."""
+def _sorted(
+    model: Model, library: Library, known: list[str], names: Names, free: Collection[str] | None
+) -> list[str]:
+    """The joints there, in order and by our names."""
     if names is None:
         return known
-    given = list(names)
-    root = model.joint_names[0] if model.types and model.types[0].name == "free" else None
-    if root in known and root not in given:
-        given = [root, *given]
+    given = _with_root(model, _checked(library, names), free)
     if len(set(given)) != len(given) or set(given) != set(known):
         other = sorted(set(known) ^ set(given)) or sorted({n for n in given if given.count(n) > 1})
-        follow = {joint.name for joint in model.joints if joint.mimic} & set(other)
-        hint = f" ({', '.join(sorted(follow))}: followers of another, without coordinates here)"
         raise ValueError(
             f"{library.name}'s joints are not the model's: in one of the two models only, or "
-            f"named twice: {', '.join(other)}{hint if follow else ''}"
+            f"named twice: {', '.join(other)}{_hint(model, set(known), set(given))}"
         )
     return given
+
+
+def _checked(library: Library, names: Any) -> list[str]:
+    told = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+    if isinstance(names, str) or not all(isinstance(name, str) for name in told):
+        wanted = f"{library.model}the names of {library.name}'s joints in order"
+        raise TypeError(f"peer is {names!r}: wanted {wanted}")
+    return told
+
+
+def _with_root(model: Model, given: list[str], free: Collection[str] | None) -> list[str]:
+    """A free root that is not named comes first; where the free joints there are known, it is the
+    only one that has another name.
+    """
+    roots = [joint.name for joint in model.joints if joint.type == "free" and joint.parent == WORLD]
+    mine = [name for name in roots if name not in given]
+    if free is None:
+        return [name for name in mine if name == model.joint_names[0]] + given
+    theirs = [name for name in free if name not in model.joint_names]
+    if len(mine) == len(theirs) == 1:
+        given[given.index(theirs[0])] = mine[0]
+    return given
+
+
+def _hint(model: Model, known: set[str], given: set[str]) -> str:
+    follow = sorted({joint.name for joint in model.joints if joint.mimic} & given)
+    if follow:
+        return f" ({', '.join(follow)}: followers of another, without coordinates here)"
+    both = known - given and given - known
+    return "; model.renamed gives joints other names" if both else ""

@@ -17,7 +17,7 @@ import numpy as np
 
 from featherlane.errors import ModelError
 from featherlane.loaders.assemble import assemble
-from featherlane.loaders.mjcf_compile import Compiled, compiled, fresh
+from featherlane.loaders.mjcf_compile import Compiled, compiled
 from featherlane.loaders.mjcf_notes import (
     BALL,
     FREE,
@@ -32,7 +32,7 @@ from featherlane.loaders.mjcf_notes import (
 from featherlane.loaders.order import JointOrder
 from featherlane.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
-from featherlane.loaders.words import listed, quoted
+from featherlane.loaders.words import fresh, listed, quoted
 from featherlane.loaders.xml import Element
 from featherlane.model import IDENTITY, Floats, Model, Placement
 

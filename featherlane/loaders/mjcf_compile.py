@@ -13,7 +13,7 @@ from typing import Any
 from lxml import etree
 
 from featherlane.errors import ModelError
-from featherlane.loaders.words import quoted
+from featherlane.loaders.words import all_named, quoted
 from featherlane.loaders.xml import Element
 
 EXTRA = (
@@ -105,11 +105,8 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
     if any("NaN" in warning for warning in told):
         told_where = f"{document.source}: a file that it includes holds numbers that are NaN"
         raise _not_finite(document) or ModelError(told_where)
-    nameless: list[str] = []
-    bodies, joints = (
-        tuple(_names(mujoco, m, kind, count, nameless))
-        for kind, count in (("body", m.nbody), ("joint", m.njnt))
-    )
+    bodies, no_body = _names(mujoco, m, "body", m.nbody)
+    joints, no_joint = _names(mujoco, m, "joint", m.njnt)
     lines = _lines(spec) if document.node.find(".//include") is None else {}
     return Compiled(
         m,
@@ -117,7 +114,7 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
         document.source,
         bodies,
         joints,
-        tuple(nameless),
+        no_body + no_joint,
         lines,
         tuple(dict.fromkeys(told)),
     )
@@ -156,23 +153,14 @@ def _decoded(text: str | bytes, document: Element) -> str:
         return str(etree.tostring(document.node, encoding="unicode"))
 
 
-def _names(mujoco: Any, m: Any, kind: str, count: int, nameless: list[str]) -> Iterator[str]:
-    """MuJoCo's names, and numbers for what has none."""
+Names = tuple[str, ...]
+
+
+def _names(mujoco: Any, m: Any, kind: str, count: int) -> tuple[Names, Names]:
+    """MuJoCo's names, with numbers for what has none; and these alone."""
     given = [mujoco.mj_id2name(m, object_type(mujoco, kind), i) for i in range(count)]
-    taken = set(given)
-    for i, name in enumerate(given):
-        if not name:
-            name = fresh(f"{kind}{i}", taken)
-            nameless.append(name)
-        yield name
-
-
-def fresh(name: str, taken: set[str | None]) -> str:
-    """The name, with underscores where it is taken; it is taken then."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
+    names = tuple(all_named(kind, given))
+    return names, tuple(name for name, own in zip(names, given, strict=True) if not own)
 
 
 def _lines(spec: Any) -> dict[int, str]:

@@ -28,6 +28,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
+def fresh(name: str, taken: set[str | None]) -> str:
+    """The name, with underscores where it is taken; it is taken then."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def all_named(kind: str, given: Sequence[str | None]) -> list[str]:
+    """The names of things of a kind; what has none is called by its number: 'joint0'."""
+    taken = set(given)
+    return [name or fresh(f"{kind}{i}", taken) for i, name in enumerate(given)]
+
+
 def near(name: str, names: Iterable[str]) -> str:
     """' (near it: 'elbow')', or nothing; long names and lists do not take long."""
     short = (other for other in names if len(other) <= SHOWN)
