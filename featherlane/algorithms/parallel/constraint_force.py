@@ -255,8 +255,7 @@ def _complement(S: Sequence[Vector]) -> list[Vector]:
     """What is orthogonal to a constant S, as orthonormal vectors: unit vectors where S is made of
     such.
     """
-    taken = [np.array(s, float) for s in S]
-    Q = np.linalg.qr(np.array(taken).T)[0]
+    Q = np.linalg.qr(np.array(S, float).T)[0]
     found: list[Vector] = []
     while Q.shape[1] < 6:
         rest = np.eye(6) - Q @ Q.T

@@ -7,11 +7,12 @@ a1 and of f, the force that the tip has to pass on:
 
     f1 = H a1 + A^T f + pi        a2 = A a1 - Phi f + alpha
 
-The motion of the base is then always given, the joint to the ground is one like all others, and no
-inertia is inverted: bodies without mass and armature are nothing special, and H and Phi of a whole
-are sums of positive semidefinite terms, so that masses of different orders do not cancel each
-other. Chains are joined in a balanced binary tree. A tree is cut into chains of which a path to the
-root meets at most log2(n) + 1; those that end on a body are joined before it.
+The motion of the base is then always given, so that the joint to the ground is one like all others
+and no inertia is inverted: a body may be a point mass, or have no mass at all. H and Phi of a whole
+are sums of positive semidefinite terms, so that masses of different orders do not cancel.
+
+Chains are joined in a balanced binary tree. A tree is cut into chains of which a path to the root
+meets at most log2(n) + 1; those that end on a body are joined before it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -234,9 +235,13 @@ def _joined(left: Span, right: Span) -> tuple[Span, Middle]:
     has no eigenvalue below 1.
     """
     At, AtR = transpose(left.A), transpose(right.A)
-    known: list[Any] = [left.A, matmul(left.Phi, AtR)]
-    last = left.alpha - matvec(left.Phi, right.pi)
-    rows = tuple(Vector((*a, *b, c)) for a, b, c in zip(*known, last, strict=True))
+    known = zip(
+        left.A,
+        matmul(left.Phi, AtR),
+        left.alpha - matvec(left.Phi, right.pi),
+        strict=True,
+    )
+    rows = tuple(Vector((*a, *b, c)) for a, b, c in known)
     solved = solve(plus(IDENTITY, matmul(left.Phi, right.H)), rows)
     EA, EPhi = tuple(Vector(r[:6]) for r in solved), tuple(Vector(r[6:12]) for r in solved)
     e = Vector([r[12] for r in solved])

@@ -1,0 +1,349 @@
+"""Dynamics parallel in the links give what the serial algorithms give, on chains and trees of every
+joint type, and graphs whose depth grows like a logarithm.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import textbook
+from test_identities import (
+    ALL,
+    BATCH,
+    CHAINS,
+    MIMIC,
+    TREES,
+    array,
+    close,
+    conditioned,
+    name,
+    run,
+    sample,
+    scalars,
+)
+
+from featherlane import algorithms
+from featherlane.algorithms import parallel
+from featherlane.algorithms.derivatives import world_fixed
+from featherlane.algorithms.elimination import ELIMINATIONS
+from featherlane.algorithms.scan import PATHS, SCANS
+from featherlane.graph.trace import trace
+from featherlane.model import IDENTITY, Placement
+from featherlane.spatial import Vector
+from featherlane.tree import tree
+from featherlane.trees import chain, random_tree
+
+KINDS = ("revolute", "spherical", "prismatic", "universal", "helical", "free", "cylindrical")
+LONG = [
+    textbook.tree(KINDS, seed=1, physics=True),
+    random_tree(20, 1.3, seed=2, roots=2, physics=True),
+    random_tree(9, np.inf, seed=3),
+    random_tree(13, 2, KINDS, seed=4),
+]
+METHODS = sorted(PATHS | SCANS)
+FORWARD = parallel.FORWARD_DYNAMICS
+SOME = [*ALL[::7], *MIMIC, *LONG]
+SOME_TREES = [*TREES[::7], *LONG]
+SOME_CHAINS = [*CHAINS[::7], LONG[0]]
+
+
+def wrenches(model, seed=1):
+    """On all bodies of the tree, also those between the axes of a universal joint."""
+    f = np.random.default_rng(seed).normal(size=(BATCH, model.tree.nbodies, 6))
+    return [Vector(x) for x in scalars(f, 2)]
+
+
+def apart(model):
+    """The tree in which every body has its own mass."""
+    return tree(model, ride=False)
+
+
+def forward(kind, model, q, v, tau, **options):
+    algorithm, _, ride = FORWARD[kind]
+    return array(algorithm(tree(model, ride=ride), *map(scalars, (q, v, tau)), **options))
+
+
+def takes(method, model):
+    return FORWARD[method].refusal(tree(model, ride=FORWARD[method].ride)) is None
+
+
+# Inverse dynamics
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("model", SOME, ids=name)
+def test_scanned_inverse_dynamics(model, together):
+    q, v, a, _ = sample(model)
+    f_ext = wrenches(model)
+    wanted = run(algorithms.rnea, model, q, v, a)
+    pushed = run(partial(algorithms.rnea, f_ext=f_ext), model, q, v, a)
+    scanned = partial(parallel.scanned_inverse_dynamics, together=together)
+    close(run(scanned, model, q, v, a), wanted)
+    close(run(partial(scanned, f_ext=f_ext), model, q, v, a), pushed)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("together", [False, True])
+def test_all_scans_give_the_same(method, together):
+    for model in LONG:
+        q, v, a, _ = sample(model)
+        scanned = partial(parallel.scanned_inverse_dynamics, together=together, method=method)
+        close(run(scanned, model, q, v, a), run(algorithms.rnea, model, q, v, a))
+
+
+@pytest.mark.parametrize("kind", FORWARD)
+def test_forward_dynamics_with_all_scans(kind):
+    model = LONG[0]
+    q, v, _, tau = sample(model)
+    wanted = run(algorithms.aba, model, q, v, tau)
+    for method in METHODS:
+        close(forward(kind, model, q, v, tau, method=method), wanted, conditioned(model, q))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_ground_may_move(together):
+    """As body 0 of a floating robot does: the rest of it feels no difference."""
+    kinds = ("free", "revolute", "spherical", "prismatic", "universal")
+    floating = textbook.tree(kinds, (-1, 0, 1, 0, 3), seed=4)
+    root = replace(floating.joints[0], placement=IDENTITY)
+    floating = replace(floating, joints=(root, *floating.joints[1:]))
+    fixed = replace(
+        floating,
+        joints=tuple(replace(joint, parent=joint.parent - 1) for joint in floating.joints[1:]),
+        bodies=floating.bodies[1:],
+        frames=(),
+    )
+    q, v, a, _ = sample(floating)
+    q[:, 3:7] = [0, 0, 0, 1]  # gravity is the same for both
+    moved = [Vector(scalars(np.roll(x[:, :6], 3, -1))) for x in (v, a)]
+    scanned = partial(
+        parallel.scanned_inverse_dynamics,
+        base_velocity=moved[0],
+        base_acceleration=moved[1],
+        together=together,
+    )
+    wanted = run(algorithms.rnea, floating, q, v, a)[:, 6:]
+    close(run(scanned, fixed, q[:, 7:], v[:, 6:], a[:, 6:]), wanted)
+
+
+def test_an_unknown_scan_is_refused():
+    with pytest.raises(ValueError, match="method is 'fast'"):
+        parallel.scanned_inverse_dynamics(LONG[2].tree, [0.0] * 99, [0.0] * 99, [0.0] * 99,
+                                          method="fast")  # fmt: skip
+
+
+# Derivatives
+
+
+@pytest.mark.parametrize("model", SOME, ids=name)
+def test_scanned_derivatives(model):
+    q, v, a, _ = sample(model)
+    f_ext = wrenches(model)
+    for options in ({}, {"f_ext": f_ext, "fixed": [world_fixed(f) for f in f_ext]}):
+        wanted = run(partial(algorithms.inverse_dynamics_derivatives, **options), model, q, v, a)
+        found = run(partial(parallel.scanned_derivatives, **options), model, q, v, a)
+        for x, y in zip(found, wanted, strict=True):
+            close(x, y)
+
+
+# Forward dynamics
+
+
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [(method, model) for method in FORWARD for model in SOME if takes(method, model)],
+)
+def test_forward_dynamics(method, model):
+    """Those that take robots without mimic joints take 9 of 10 of them; jsiia takes all."""
+    q, v, _, tau = sample(model)
+    for options in ({}, {"f_ext": wrenches(model)}):
+        serial = partial(algorithms.factored_forward_dynamics, **options)
+        wanted = run(serial, model, q, v, tau)
+        close(forward(method, model, q, v, tau, **options), wanted, conditioned(model, q))
+
+
+def test_what_methods_take():
+    for method in FORWARD:
+        assert takes(method, LONG[0])
+        assert all(takes(method, model) == (method != "cfa") for model in LONG[1:])
+        assert all(takes(method, model) == (method == "jsiia") for model in MIMIC)
+    assert all(takes("cfa", model) for model in CHAINS)
+
+
+@pytest.mark.parametrize("method", ["abia", "cfa", "dca"])
+def test_what_a_method_does_not_take_it_says_and_what_does(method):
+    with pytest.raises(ValueError, match=f"{method} .*mimic.*'jsiia'"):
+        forward(method, MIMIC[0], *[np.zeros((1, 3))] * 3)
+    with pytest.raises(ValueError, match="chains, and this robot has branches: use 'dca'"):
+        forward("cfa", LONG[2], *[np.zeros((1, 99))] * 3)
+
+
+def test_an_inertia_without_inverse_is_refused_by_name():
+    model = chain(4, 0)
+    point = replace(model.bodies[2], inertia=((0.0,) * 3,) * 3)
+    model = replace(model, bodies=(*model.bodies[:2], point, model.bodies[3]))
+    with pytest.raises(ValueError, match="body 2 is singular: use 'dca', 'aba'"):
+        forward("cfa", model, *[np.zeros((1, 4))] * 3)
+    q, v, _, tau = sample(model)
+    wanted = run(algorithms.aba, model, q, v, tau)
+    close(forward("dca", model, q, v, tau), wanted, conditioned(model, q))
+
+
+@pytest.mark.parametrize("elimination", ELIMINATIONS)
+@pytest.mark.parametrize("refinements", [0, 1])
+def test_all_eliminations_give_the_same(elimination, refinements):
+    for model in (LONG[0], chain(13, 5)):
+        q, v, _, tau = sample(model)
+        found = forward("cfa", model, q, v, tau, elimination=elimination, refinements=refinements)
+        close(found, run(algorithms.aba, model, q, v, tau), conditioned(model, q, 1000))
+
+
+@pytest.mark.parametrize("method", ["cfa", "dca"])
+@pytest.mark.parametrize("armature", [0.0, 1e-6, 0.3, 1e4])
+def test_armature_at_run_time(method, armature):
+    """Also where it happens to be zero."""
+    model = chain(5, 1)
+    q, v, _, tau = sample(model)
+    given = {"armature": [np.full(BATCH, armature)] * 5}
+    lists = [scalars(x) for x in (q, v, tau)]
+    found = FORWARD[method].algorithm(tree(model, given, ride=False), *lists)
+    close(array(found), array(algorithms.aba(tree(model, given), *lists)), 1e-10)
+
+
+def massless(model, *bodies):
+    none = {"mass": 0.0, "inertia": ((0.0,) * 3,) * 3}
+    return replace(
+        model,
+        bodies=tuple(replace(b, **none) if i in bodies else b for i, b in enumerate(model.bodies)),
+    )
+
+
+@pytest.mark.parametrize("method", ["abia", "cfa", "dca"])
+@pytest.mark.parametrize("ride", [True, False])
+def test_bodies_without_mass(method, ride):
+    """Three slides and a ball, as MJCF has them, and a crossing without mass; cfa wants mass where
+    it is."""
+    slides = ("prismatic", "prismatic", "prismatic", "spherical", "revolute", "revolute")
+    models = [massless(textbook.tree(slides, seed=2), 0, 1, 2, 4)]
+    if method != "cfa":
+        models.append(massless(textbook.tree(slides, (-1, 0, 1, 1, 3, 3), seed=3), 0, 1, 3))
+    for model in models:
+        q, v, _, tau = sample(model)
+        algorithm = FORWARD[method].algorithm
+        lists = [scalars(x) for x in (q, v, tau)]
+        options = {"f_ext": wrenches(model)}
+        serial = partial(algorithms.aba, **options)
+        found = array(algorithm(tree(model, ride=ride and method != "cfa"), *lists, **options))
+        close(found, run(serial, model, q, v, tau), conditioned(model, q, 1000))
+
+
+@pytest.mark.parametrize("method", FORWARD)
+def test_planar_and_straight_chains(method):
+    """Their tips do not give way in all directions."""
+    for step in ((0.3, 0.0, 0.0), (0.0, 0.0, 0.3)):
+        model = chain(9, 2)
+        joints = [
+            replace(j, placement=Placement.of(np.eye(3), step), axis=(0.0, 0.0, 1.0))
+            for j in model.joints
+        ]
+        model = replace(model, joints=tuple(joints))
+        q, v, _, tau = sample(model)
+        q[0] = 0
+        wanted = run(algorithms.aba, model, q, v, tau)
+        close(forward(method, model, q, v, tau), wanted, conditioned(model, q))
+
+
+# Accuracy
+
+
+def relative_error(x, wanted):
+    return np.abs(np.array(x) - wanted).max() / np.abs(wanted).max()
+
+
+def in_long_double(algorithm, model, *args):
+    wide = [[np.longdouble(x) for x in values] for values in args]
+    return np.array(algorithm(model.tree, *wide), np.longdouble)
+
+
+def test_two_hundred_links():
+    model = chain(200, 7)
+    rng = np.random.default_rng(7)
+    q = model.random_configuration(seed=rng).tolist()
+    v, tau = rng.normal(size=(2, 200)).tolist()
+    exact = in_long_double(algorithms.aba, model, q, v, tau)
+    own = apart(model)
+    for method in ("jsiia", "abia", "cfa", "dca"):
+        found = FORWARD[method].algorithm(
+            own if method in ("cfa", "dca") else model.tree, q, v, tau
+        )
+        assert relative_error(found, exact) < (1e-10 if method == "jsiia" else 1e-11), method
+    exact = in_long_double(algorithms.rnea, model, q, v, tau)
+    for together in (False, True):
+        found = parallel.scanned_inverse_dynamics(model.tree, q, v, tau, together=together)
+        assert relative_error(found, exact) < 1e-13
+
+
+@pytest.mark.parametrize("method", FORWARD)
+@pytest.mark.parametrize("seed", range(3))
+def test_masses_over_six_orders(method, seed):
+    rng = np.random.default_rng(seed)
+    model = chain(24, seed)
+    scaled = []
+    for body in model.bodies:
+        s = 10 ** rng.uniform(-3, 3)
+        rows = tuple(tuple(s * x for x in row) for row in body.inertia)
+        scaled.append(replace(body, mass=s * body.mass, inertia=rows))
+    model = replace(model, bodies=tuple(scaled))
+    q = model.random_configuration(seed=rng).tolist()
+    v, tau = rng.normal(size=(2, 24)).tolist()
+    exact = in_long_double(algorithms.aba, model, q, v, tau)
+    found = FORWARD[method].algorithm(tree(model, ride=FORWARD[method].ride), q, v, tau)
+    assert relative_error(found, exact) < 1e-8
+
+
+# Graphs
+
+
+def depth(algorithm, model, ride=True):
+    sizes = {"q": model.nq, "v": model.nv, "a": model.nv}
+    made = tree(model, ride=ride)
+    return trace(lambda *x: dict(enumerate_names(algorithm(made, *x))), sizes).cost().depth
+
+
+def enumerate_names(result):
+    parts = result if isinstance(result, tuple) else (result,)
+    return ((f"out{i}", part) for i, part in enumerate(parts))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "round_"),
+    [
+        (parallel.scanned_inverse_dynamics, 16),
+        (partial(parallel.scanned_inverse_dynamics, together=True), 11),
+        (parallel.scanned_derivatives, 13),
+    ],
+)
+def test_depth_grows_by_a_round_when_links_double(algorithm, round_):
+    depths = [depth(algorithm, chain(n, 1)) for n in (4, 8, 16, 32)]
+    assert max(np.diff(depths)) <= round_
+
+
+def test_depth_of_inverse_dynamics_of_64_links():
+    assert depth(parallel.scanned_inverse_dynamics, chain(64, 1)) <= 88
+    assert depth(algorithms.rnea, chain(64, 1)) > 500
+
+
+@pytest.mark.parametrize(("method", "round_"), [("cfa", 45), ("dca", 95)])
+def test_depth_of_forward_dynamics(method, round_):
+    depths = [depth(FORWARD[method].algorithm, chain(n, 1), False) for n in (4, 8, 16)]
+    assert max(np.diff(depths)) <= round_
+
+
+def test_depth_on_trees():
+    """A chain with a leg on every body, and a star."""
+    star = random_tree(32, np.inf, seed=1)
+    assert depth(parallel.scanned_inverse_dynamics, star) < 60
+    parents = [-1, 0, *[i - 2 + i % 2 for i in range(2, 64)]]
+    spine = textbook.tree(["revolute"] * len(parents), parents)
+    assert depth(parallel.scanned_inverse_dynamics, spine) < 90
