@@ -596,7 +596,7 @@ BAD = {
         "nrow '99999', ncol '99999'",
     ),
     mjcf('<flexcomp name="f" type="grid" count="9999 9999 9" spacing="1 1 1"/>'): ("flexcomp 'f'",),
-    mjcf("<body><geom size='.1'/>" * 3000 + "</body>" * 3000): ("line 1",),
+    mjcf("<body><geom size='.1'/>" * 3000 + "</body>" * 3000): ("line 1", "nested too deeply"),
 }
 
 
@@ -640,12 +640,52 @@ def test_without_mujoco(monkeypatch, module):
     refused(MODELS["hinge"], "<text>", "pip install 'featherlane[mjcf]'")
 
 
+def nested(count):
+    return mjcf("<body><joint/><geom size='.1'/>" * count + "</body>" * count)
+
+
+@pytest.mark.parametrize("count", [600, 5000])
+def test_chains_deeper_than_mujoco_reads(count):
+    refused(nested(count), "nested too deeply")
+
+
+@pytest.mark.parametrize(
+    ("prologue", "encoding"),
+    [
+        ('<?xml version="1.0" encoding="utf-8"?>\n', "utf-8-sig"),
+        ('<?xml version="1.0" encoding="us-ascii"?>\n', "ascii"),
+        ("\n  ", "utf-8"),
+    ],
+)
+def test_deep_documents_of_plain_encodings(prologue, encoding):
+    assert fl.load((prologue + nested(300)).encode(encoding)).nv == 300
+
+
+BOMB = '<!DOCTYPE m [<!ENTITY a "0"><!ENTITY b "&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("prologue", "encoding"),
+    [
+        (BOMB, "utf-8"),
+        (BOMB, "utf-16"),
+        ("<!DOCTYPE mujoco>", "utf-8"),
+        ('<?xml version="1.0" encoding="UTF-7"?>' + BOMB.replace("<!", "+ADwAIQ-"), "utf-8"),
+    ],
+)
+def test_deep_documents_that_may_declare_entities_are_refused(prologue, encoding):
+    with pytest.raises(fl.ModelError) as caught:
+        fl.load((prologue + nested(300)).encode(encoding))
+    assert "XML_PARSE" not in str(caught.value)
+    assert any(word in str(caught.value) for word in ("nested too deeply", "not well-formed"))
+
+
 @pytest.mark.parametrize("depth", [True, False])
 def test_large_robots(depth):
-    count = 200 if depth else 2000
+    count = 490 if depth else 2000
     bodies = [f'<body name="b{i}"><joint name="j{i}"/><geom size=".1"/>' for i in range(count)]
-    nested = "".join(bodies) + "</body>" * count if depth else "</body>".join(bodies) + "</body>"
-    model = fl.load(mjcf(nested))
+    inside = "".join(bodies) + "</body>" * count if depth else "</body>".join(bodies) + "</body>"
+    model = fl.load(mjcf(inside))
     assert model.nv == count
-    assert "j199" in model.joint_names
+    assert "j489" in model.joint_names
     assert str(model)

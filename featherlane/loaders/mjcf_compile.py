@@ -25,6 +25,7 @@ MESHES = (
     "they belong, or take the element out that names it, where bodies have an <inertial>"
 )
 MEMORY = "its compiler gave up without a reason, as it does when a file asks for too much memory"
+DEPTH = "its elements are nested too deeply; it reads about 500 inside one another"
 SIZES: dict[str, tuple[tuple[str, ...], float]] = {  # attributes, and the most of their product
     "replicate": (("count",), 1e5),
     "composite": (("count",), 1e5),
@@ -208,6 +209,8 @@ def _complaint(error: Exception, source: str) -> ModelError:
     place = PLACE.fullmatch(said[-1]) if said else None
     if "unknown exception" in text or isinstance(error, MemoryError):
         return ModelError(f"{source}: MuJoCo cannot read it: {MEMORY}")
+    if "DEPTH_EXCEEDED" in text:
+        return ModelError(f"{source}: MuJoCo cannot read it: {DEPTH}")
     hint = MESHES if "opening file" in text else ""
     if place is None:
         return ModelError(f"{source}: MuJoCo cannot read it: {'; '.join(said)}{hint}")

@@ -20,6 +20,13 @@ EXPAND = (
     "a xacro file must be expanded first: pip install 'featherlane[xacro]' and load it as "
     "it is, or run xacro robot.xacro > robot.urdf"
 )
+TOO_DEEP = "Excessive depth"  # in libxml2's message
+DEEPEST = (
+    "its elements are nested too deeply; wanted 2,000 inside one another or fewer, or 250 in a "
+    "document with a DOCTYPE or in another encoding than UTF-8"
+)
+OPTION = re.compile(r"[,;]?\s*(?:\b(?:try|use)\s+)?XML_PARSE_\w+(?:\s+option)?")
+DECLARED = re.compile(rb"""(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
 INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 
 
@@ -108,8 +115,7 @@ def parse(text: str | bytes, source: str) -> Element:
     try:
         # A str has been decoded already, whatever encoding its declaration still names.
         data = text.encode("utf-8") if isinstance(text, str) else text
-        parser = _parser("utf-8" if isinstance(text, str) else None)
-        root = etree.fromstring(_declaration_first(data), parser)
+        root = _root(_declaration_first(data), "utf-8" if isinstance(text, str) else None)
     except etree.XMLSyntaxError as error:
         raise _syntax_error(error, data, source) from None
     except (UnicodeError, ValueError) as error:
@@ -118,21 +124,43 @@ def parse(text: str | bytes, source: str) -> Element:
     return Element(root, source)
 
 
+def _root(data: bytes, encoding: str | None) -> etree._Element:
+    """libxml2 stops at 256 elements inside one another, unless it is to drop its bounds on what
+    entities expand to as well: so only where a document plainly declares none.
+    """
+    try:
+        return etree.fromstring(data, _parser(encoding))
+    except etree.XMLSyntaxError as error:
+        if TOO_DEEP not in str(error.msg) or not _is_plain(data, encoding):
+            raise
+        return etree.fromstring(data, _parser("utf-8", huge_tree=True))
+
+
+def _is_plain(data: bytes, encoding: str | None) -> bool:
+    """Whether it is UTF-8 without a DOCTYPE, which other encodings might hide."""
+    declared = DECLARED.match(data)
+    utf8 = encoding or declared is None or declared[1].lower() in (b"utf-8", b"us-ascii", b"ascii")
+    return bool(utf8) and b"<!DOCTYPE" not in data and b"\0" not in data
+
+
 def _syntax_error(error: etree.XMLSyntaxError, data: bytes, source: str) -> ModelError:
     if b"\0" in data[:1024] and not data.startswith(UTF16_MARKS):
         return ModelError(f"{source}: this is a binary file; wanted XML text")
     reason = (error.msg or "no XML in it").rsplit(", line", 1)[0].strip()
+    if TOO_DEEP in reason:
+        return ModelError(f"{source}, line {error.lineno}: {DEEPEST}")
+    reason = OPTION.sub("", reason)
     hint = f"; {EXPAND}" if XACRO in reason else ""
     return ModelError(f"{source}, line {error.lineno}: not well-formed XML: {reason}{hint}")
 
 
-def _parser(encoding: str | None) -> etree.XMLParser:
+def _parser(encoding: str | None, huge_tree: bool = False) -> etree.XMLParser:
     return etree.XMLParser(
         encoding=encoding,
         resolve_entities=False,
         no_network=True,
         load_dtd=False,
-        huge_tree=False,
+        huge_tree=huge_tree,
         remove_comments=True,
         remove_pis=True,
     )

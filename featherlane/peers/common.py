@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from lxml import etree
 
+from featherlane.loaders.xml import parse
+
 NOT_MECHANICS = ("visual", "collision", "material", "transmission", "gazebo", "sensor", "mujoco")
 
 DYNAMICS = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "mass_matrix_inverse")
@@ -42,18 +44,13 @@ def module(name: str) -> Any:
         ) from error
 
 
-def _parsed(text: str | bytes) -> Any:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
-    return etree.fromstring(text.encode() if isinstance(text, str) else text, parser)
-
-
 def is_mjcf(text: str | bytes) -> bool:
-    return bool(_parsed(text).tag == "mujoco")
+    return parse(text, "<text>").tag == "mujoco"
 
 
 def bare(text: str | bytes) -> str:
     """A URDF without what is to be seen or touched, so that no mesh is looked for."""
-    robot = _parsed(text)
+    robot = parse(text, "<text>").node
     for element in list(robot.iter(*NOT_MECHANICS)):
         parent = element.getparent()
         if parent is not None:
