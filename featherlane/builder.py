@@ -91,7 +91,7 @@ class ModelBuilder:
         frame; the normal of a planar joint; axis2: the second one of a universal joint. pitch:
         m/rad, of a helical joint. mimic: the joint that it follows, or (joint, multiplier, offset).
         lower, upper: a number, or one for each coordinate of q. armature, damping, friction: a
-        number, or one for each degree of freedom.
+        number, or one for each degree of freedom. velocity, effort: the largest. No negative ones.
         """
         where = f"joint {_name(name, 'name', 'a joint')!r}"
         if type not in TYPES:
@@ -178,9 +178,12 @@ def _numbers(given: Any, shapes: tuple[tuple[int, ...], ...], what: str, where: 
         raise ValueError(f"{what} of {where} has shape {numbers.shape}; wanted {wanted}")
     if np.any(np.isnan(numbers)) or (what not in UNBOUNDED and np.any(np.isinf(numbers))):
         raise ValueError(f"{what} of {where} is {given!r}; wanted finite numbers")
+    if what in SIZES and np.any(numbers < 0):
+        raise ValueError(f"{what} of {where} is {given!r}; wanted zero or more")
     return numbers
 
 
+SIZES = ("mass", "armature", "damping", "friction", "velocity", "effort")  # not negative
 UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
 
 
@@ -224,6 +227,8 @@ def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
 def _mimic(given: Any, where: str) -> Mimic | None:
     if given is None:
         return None
+    if not isinstance(given, Sequence):
+        raise TypeError(f"mimic of {where} is {given!r}; wanted (joint, multiplier, offset)")
     told = (given,) if isinstance(given, str) else tuple(given)
     if not 1 <= len(told) <= 3:
         raise ValueError(f"mimic of {where} is {given!r}; wanted (joint, multiplier, offset)")

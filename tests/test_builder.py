@@ -156,6 +156,12 @@ def test_mimic_in_three_ways(given, wanted):
         ({"lower": 1, "upper": 0}, ValueError, "limits of joint 'swing' are crossed"),
         ({"damping": np.inf}, ValueError, "damping of joint 'swing'"),
         ({"velocity": "fast"}, TypeError, "velocity of joint 'swing' is 'fast'"),
+        ({"armature": -1}, ValueError, "armature of joint 'swing' is -1; wanted zero or more"),
+        ({"damping": [-1]}, ValueError, r"damping of joint 'swing' is \[-1\]; wanted zero or more"),
+        ({"friction": -1}, ValueError, "friction of joint 'swing' is -1; wanted zero or more"),
+        ({"effort": -1}, ValueError, "effort of joint 'swing' is -1; wanted zero or more"),
+        ({"velocity": -np.inf}, ValueError, "velocity of joint 'swing' is -inf; wanted zero"),
+        ({"mimic": 3}, TypeError, r"mimic of joint 'swing' is 3; wanted \(joint, multiplier, offs"),
         ({"pitch": None}, (TypeError, ValueError), "pitch of joint 'swing'"),
         ({"mimic": ("a", 1, 2, 3)}, ValueError, "mimic of joint 'swing'"),
         ({"mimic": (1, 2)}, TypeError, "mimic of joint 'swing' is 1; wanted a text"),
@@ -171,6 +177,7 @@ def test_wrong_arguments_of_a_joint(given, error, words):
     ("given", "error", "words"),
     [
         ({"mass": "heavy"}, TypeError, "mass of link 'a' is 'heavy'; wanted numbers"),
+        ({"mass": -1}, ValueError, "mass of link 'a' is -1; wanted zero or more"),
         ({"mass": (1, 2)}, ValueError, "mass of link 'a' has shape"),
         ({"inertia": (1, 2)}, ValueError, r"wanted \(3,\) or \(3, 3\)"),
         ({"inertia": np.triu(np.ones((3, 3)))}, ValueError, "inertia of link 'a' is not symmetric"),
@@ -213,6 +220,12 @@ def test_what_makes_no_robot_is_told_by_call():
         pendulum(type="universal", axis=(0, 0, 1), axis2=(0, 0, -2)).build()
     with pytest.raises(fl.ModelError, match=r"joint 'swing': it mimics 'swong'.*'swing'"):
         pendulum(mimic="swong").build()
+    massless = fl.ModelBuilder()
+    massless.link("base")
+    massless.link("rod")
+    massless.joint("swing", "revolute", "base", "rod")
+    with pytest.raises(fl.ModelError, match="give the link mass and inertia, or make the joint"):
+        massless.build()
     with pytest.raises(ValueError, match="joint_order"):
         pendulum().build(joint_order="by size")
 

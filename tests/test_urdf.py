@@ -266,6 +266,9 @@ def test_dynamics_are_read():
     planar = load(arm('<dynamics damping="0.5"/>', "planar"))
     assert list(planar.damping) == [0.5] * 3
     assert notes(load(arm('<dynamics friction="-1"/>')), "negative friction: j")
+    limits = load(arm('<limit lower="-1" upper="1" velocity="-2" effort="-3"/>'))
+    assert notes(limits, "warning: negative velocity limits: j")
+    assert notes(limits, "warning: negative effort limits: j")
     assert load(arm('<dynamics damping="1"/>', "fixed")).nv == 0
 
 

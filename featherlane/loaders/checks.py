@@ -23,6 +23,7 @@ TAKES_PART = 0.1  # of a unit vector
 LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
 PER_Q = ("lower", "upper")
 PER_V = ("armature", "damping", "friction")
+LIMITS = ("velocity", "effort")
 
 
 def check_joint(spec: JointSpec) -> None:
@@ -94,7 +95,7 @@ def _nothing_resists(spec: JointSpec) -> str:
     return (
         f"{spec.where}: link {quoted(spec.child)} and all that hangs on it have no mass and "
         f"no inertia, so nothing resists joint {quoted(spec.name)} and the mass matrix has no "
-        'inverse; give the link an <inertial>, or make the joint type="fixed"'
+        "inverse; give the link mass and inertia, or make the joint fixed"
     )
 
 
@@ -141,11 +142,15 @@ SUSPICIONS: dict[str, Callable[[float, np.ndarray], str | None]] = {
 
 
 def physics_notes(model: Model) -> Iterator[str]:
-    """Joint physics that no machine has."""
-    for what in PER_V:
-        found = [j.name for j in model.joints if any(x < 0 for x in getattr(j, what))]
-        if found:
-            yield f"{WARNING}negative {what}: {', '.join(found)}"
+    """Joint physics and limits that no machine has."""
+    negative = {
+        w: [j.name for j in model.joints if min(getattr(j, w), default=0) < 0] for w in PER_V
+    }
+    for what in LIMITS:
+        negative[f"{what} limits"] = [j.name for j in model.joints if getattr(j, what) < 0]
+    for title, names in negative.items():
+        if names:
+            yield f"{WARNING}negative {title}: {', '.join(names)}"
 
 
 def singular_notes(model: Model) -> Iterator[str]:

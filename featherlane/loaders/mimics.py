@@ -38,7 +38,7 @@ def _follow(joint: JointSpec, named: dict[str, JointSpec], done: dict[str, Mimic
     while joint.mimic is not None and joint.name not in done:
         if joint.name in path:
             circle = listed([*path, joint.name], " <- ")
-            raise ModelError(f"{joint.where}: its <mimic> goes round in a circle: {circle}{KEEP}")
+            raise ModelError(f"{joint.where}: its mimic goes round in a circle: {circle}{KEEP}")
         path[joint.name] = joint.mimic
         joint = _leader(joint, joint.mimic, named)
     for name, own in reversed(path.items()):
