@@ -23,7 +23,7 @@ from featherlane.function import Function
 from featherlane.functions import REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.tree import PARAMETERS
-from featherlane.wrenches import on_bodies
+from featherlane.wrenches import stacked
 
 Params = Mapping[str, Any] | None
 LONG = 128  # links from which on a step is looped instead of all being one piece of code
@@ -100,7 +100,7 @@ class Compiled(model.Model):
         return cache[key]
 
     def _checked(self, variant: Variant) -> None:
-        name, wrenches, parameters, frame, reference, wrt = variant
+        name, wrenches, parameters, frame, reference, wrt, at = variant
         if name not in TABLE:
             raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
@@ -113,8 +113,8 @@ class Compiled(model.Model):
                 raise ValueError(f"{name} takes no {what}")
         if "wrt" in takes and wrt is None:
             raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
-        if "frame" in takes:
-            self.frame(frame)  # type: ignore[arg-type]
+        for place in (*at, *([frame] if "frame" in takes else [])):
+            self.frame(place)  # type: ignore[arg-type]
         if "reference" in takes and reference not in REFERENCES:
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
         if not self.nv:
@@ -129,8 +129,10 @@ class Compiled(model.Model):
             return self._held(variant, lambda dtype: loops(self.tree, dtype))
 
         def kernel(dtype: np.dtype) -> Kernel:
-            place = self.frame(variant.frame)[1:] if variant.frame is not None else None
-            key = self.fingerprint, variant._replace(frame=None), place, dtype, width
+            named = (variant.frame, *variant.at)
+            places = [self.frame(name)[1:] for name in named if name is not None]
+            plain = variant._replace(frame=None, at=())
+            key = self.fingerprint, plain, tuple(places), dtype, width
             made = _kernels.get(key)
             if made is None:  # two threads may both come here, and make the same
                 text = repr(key[:3])
@@ -198,15 +200,16 @@ class Compiled(model.Model):
     ) -> Any:
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        at: tuple[str, ...] = ()
         if isinstance(f_ext, Mapping):
-            f_ext = on_bodies(self, arrays[0], f_ext, f_ext_frame, params)  # type: ignore[arg-type]
+            at, f_ext = stacked(f_ext) if f_ext else ((), None)
         if f_ext is not None:
             arrays = (*arrays, f_ext)
         names = in_order(params)
         if params:
             arrays = (*arrays, *(params[name] for name in names))
         axes = None if f_ext is None else f_ext_frame
-        variant = Variant(name, axes, names, frame, reference, wrt)
+        variant = Variant(name, axes, names, frame, reference, wrt, at)
         function = self._function(variant)
         if out is not None or threads is not None:
             return function(*arrays, out=out, threads=threads)

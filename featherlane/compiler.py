@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from featherlane import cache
-from featherlane.algorithms.kinematics import Wrenches
+from featherlane.algorithms.derivatives import world_fixed
 from featherlane.backends import cpu, machine
 from featherlane.derived import DERIVE
 from featherlane.errors import CompileError
@@ -26,8 +26,17 @@ from featherlane.graph.order import by_columns
 from featherlane.graph.routine import Program, Recorder, record
 from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
-from featherlane.model import WORLD, Model
-from featherlane.spatial import NO_TURN, ZERO6, Rotation, Vector, matmul, spatial
+from featherlane.model import WORLD, Frame, Model
+from featherlane.spatial import (
+    NO_CORIOLIS,
+    NO_TURN,
+    ZERO6,
+    Rotation,
+    Transform,
+    Vector,
+    matmul,
+    spatial,
+)
 from featherlane.tree import BODY_PARAMETERS, PARAMETERS, Tree
 from featherlane.tree import tree as make_tree
 from featherlane.walk import on_repeat, on_stage
@@ -40,7 +49,7 @@ def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
     """The inputs of a variant in order: the function's own, f_ext, parameters."""
     sizes = dict(TABLE[variant.name].inputs)
     if variant.wrenches:
-        sizes["f_ext"] = ("bodies", 6)
+        sizes["f_ext"] = (len(variant.at) or "bodies", 6)
     return shapes(model, sizes | {name: PARAMETERS[name] for name in variant.parameters})
 
 
@@ -48,20 +57,32 @@ def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
     return shapes(model, TABLE[variant.name].outputs, variant.wrt)
 
 
-def _body_wrenches(tree: Tree, q: list, f_ext: list, frame: str) -> Wrenches:
-    """[moment; force] in the turned body frames, from the user's [force; moment]."""
-    E = {WORLD: NO_TURN}
+def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
+    """What algorithms take for the user's wrenches [force; moment], on bodies or at frames: sums
+    [moment; force] at the origins of the turned body frames, and, for wrenches in the world's axes,
+    how those change because body frames turn.
+    """
+    frames = [model.frame(name) for name in variant.at]
+    frames = frames or [Frame("", body) for body in range(model.nbodies)]
+    E, world = {WORLD: NO_TURN}, variant.wrenches == "world"
     for i in range(tree.nbodies):
-        if frame == "world":
-            X = tree.joint_transform(i, q)
-            E[i] = Rotation(matmul(X.E.rows, E[tree.parent[i]].rows))
-        else:
-            E[i] = tree.turns[i]
+        turn = tree.joint_transform(i, q).E.rows
+        E[i] = Rotation(matmul(turn, E[tree.parent[i]].rows))
     wrenches = [ZERO6] * tree.nbodies
-    for i, wrench in zip(tree.carriers, f_ext, strict=True):
-        force, moment = Vector(wrench[:3]), Vector(wrench[3:])
-        wrenches[i] = spatial(E[i].to_child(moment), E[i].to_child(force))
-    return wrenches
+    fixed = [NO_CORIOLIS] * tree.nbodies
+    for frame, given in zip(frames, f_ext, strict=True):
+        i, X = tree.point(frame)
+        force, moment = Vector(given[:3]), Vector(given[3:])
+        if i == WORLD:
+            continue
+        if world:
+            X = Transform(NO_TURN, X.r)
+            wrench = spatial(E[i].to_child(moment), E[i].to_child(force))
+            fixed[i] = fixed[i] + X.coriolis_to_parent(world_fixed(wrench))
+        else:
+            wrench = spatial(moment, force)
+        wrenches[i] = wrenches[i] + X.force_to_parent(wrench)
+    return {"f_ext": wrenches, "fixed": fixed if world else None}
 
 
 @contextmanager
@@ -87,8 +108,7 @@ def _traceable(
         tree = make_tree(model, parameters, ride) if parameters else model.tree
         options: dict[str, Any] = {}
         if variant.wrenches:
-            wrenches = _body_wrenches(tree, given["q"], given.pop("f_ext"), variant.wrenches)
-            options = {"f_ext": wrenches, "world_axes": variant.wrenches == "world"}
+            options = _wrenches(model, tree, variant, given["q"], given.pop("f_ext"))
         if variant.frame is not None:
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
@@ -120,7 +140,13 @@ def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict
     runs = [_traceable(model, variant, *choice) for choice in product(algorithms, ride)]
     traced = []
     for run in runs or [_derived(model, variant)]:
-        graph = simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+        try:
+            graph = simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+        except ZeroDivisionError:
+            raise CompileError(
+                f"the mass matrix of {model.name!r} is singular for every q: too little inertia "
+                f"resists one of its joints for {variant.name}, see print(model)"
+            ) from None
         traced.append((graph, run))
     return min(traced, key=lambda pair: pair[0].cost().operations)
 

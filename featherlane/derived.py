@@ -29,7 +29,8 @@ def parameter_derivatives(model: Model, variant: Variant, given: Given, graphs: 
     p = str(variant.wrt)
     replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
     others = tuple(name for name in variant.parameters if name not in replaced)
-    base = graphs(Variant("inverse_dynamics", parameters=(*others, p)))
+    parameters = (*others, p)
+    base = graphs(variant._replace(name="inverse_dynamics", parameters=parameters, wrt=None))
     value = {p: parameter_value(model, p).tolist()}  # of which a linear parameter does not depend
     rows = call(jacobian(base, "tau", p, "reverse"), **value | given)[f"dtau_d{p}"]
     return {"dtau": [_flat(row) for row in rows]}
@@ -66,7 +67,7 @@ def hessian_product(
     """The derivative of the gradient of weights . f by (q, v, third) along one direction: reverse
     mode, then forward mode.
     """
-    base = graphs(Variant(of, variant.wrenches, variant.parameters))
+    base = graphs(variant._replace(name=of))
     wanted, weight = ("q", "v", third), f"{out}_weight"
 
     def gradient(*inputs: Any) -> dict[str, Any]:

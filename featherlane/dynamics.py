@@ -11,10 +11,11 @@ from featherlane import loaders, model
 from featherlane.compiled import in_order
 from featherlane.configurations import Configurations
 from featherlane.editing import Editing
+from featherlane.functions import Variant
 from featherlane.kinematics import Kinematics
 from featherlane.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.sensitivities import Sensitivities
-from featherlane.wrenches import on_bodies, turning_arms
+from featherlane.wrenches import stacked
 
 
 class Model(Kinematics, Sensitivities, Configurations, Editing):
@@ -110,7 +111,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
         2022.
         """
-        d = self._call(
+        return self._call(
             "inverse_dynamics_derivatives",
             (q, v, a),
             f_ext,
@@ -119,9 +120,6 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
             out=out,
             threads=threads,
         )
-        if isinstance(f_ext, Mapping) and f_ext_frame == "world":
-            d.dtau_dq[...] += turning_arms(self, q, f_ext, params)
-        return d
 
     def forward_dynamics_derivatives(
         self,
@@ -143,11 +141,8 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which
         costs less.
         """
-        pushes = f_ext
-        if isinstance(f_ext, Mapping):
-            f_ext = on_bodies(self, q, f_ext, f_ext_frame, params)
         if tau is not None and a is None and minv is None:
-            d = self._call(
+            return self._call(
                 "forward_dynamics_derivatives",
                 (q, v, tau),
                 f_ext,
@@ -156,17 +151,13 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
                 out=out,
                 threads=threads,
             )
-        elif tau is None and a is not None and minv is not None:
-            d = self._from_known(q, v, a, minv, f_ext, f_ext_frame, params, out, threads)
-        else:
-            given = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
-            raise TypeError(
-                f"forward_dynamics_derivatives got {', '.join(given) or 'neither'}: "
-                f"wanted tau, or a and minv"
-            )
-        if isinstance(pushes, Mapping) and f_ext_frame == "world":
-            d.da_dq[...] -= d.da_dtau @ turning_arms(self, q, pushes, params)
-        return d
+        if tau is None and a is not None and minv is not None:
+            return self._from_known(q, v, a, minv, f_ext, f_ext_frame, params, out, threads)
+        given = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
+        raise TypeError(
+            f"forward_dynamics_derivatives got {', '.join(given) or 'neither'}: "
+            f"wanted tau, or a and minv"
+        )
 
     def _from_known(
         self,
@@ -184,8 +175,11 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         name, first = "forward_dynamics_derivatives_from", None
         if out is not None:
             names = in_order(params)
-            more = ([] if f_ext is None else [f_ext]) + [(params or {})[k] for k in names]
-            function = self.function(name, None if f_ext is None else frame, params=names)
+            at, dense = stacked(f_ext) if isinstance(f_ext, Mapping) else ((), f_ext)
+            more = [] if dense is None else [dense]
+            more += [(params or {})[k] for k in names]
+            axes = frame if f_ext is not None else None
+            function = self._function(Variant(name, axes, names, at=at))
             lead, dtype = function.batch_of(q, v, a, minv, *more)
             checked = self.function("forward_dynamics_derivatives").results(out, lead, dtype)
             first, minv = checked[:2], np.array(minv, dtype)  # which may be one of the results

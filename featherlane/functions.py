@@ -49,12 +49,13 @@ class Variant(NamedTuple):
     frame: str | None = None
     reference: str | None = None
     wrt: str | None = None  # the parameter of a derivative
+    at: tuple[str, ...] = ()  # the frames that f_ext acts at, if not one on each body
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
-    """An algorithm of one output; an f_ext that is given keeps its axes for the time being."""
+    """An algorithm of one output, for which it does not matter how wrenches turn."""
 
-    def run(tree: Any, *inputs: Any, world_axes: bool = False, **options: Any) -> tuple[Any, ...]:
+    def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
         return (algorithm(tree, *inputs, **options),)
 
     return run
@@ -138,7 +139,7 @@ KINEMATICS: dict[str, DynamicsFunction] = {
 DIRECTIONS = {"dq": V, "dv": V}
 DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
     "inverse_dynamics_parameter_derivatives": DynamicsFunction(
-        QVA, {"dtau": ("v", "wrt")}, (), ("wrt",)
+        QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
     ),
     "inverse_dynamics_second_derivatives": DynamicsFunction(
         {**QVA, "direction": V},

@@ -47,6 +47,7 @@ SIZES = {  # the constants of a link, in their order
     "armature": 1,
     "damping": 1,
     "friction": 1,
+    "v0": 1,
 }
 
 
@@ -59,6 +60,7 @@ class Link(NamedTuple):
     armature: Any
     damping: Any
     friction: Any
+    v0: Any
 
     @property
     def motion(self) -> Vector:
@@ -80,7 +82,7 @@ class Link(NamedTuple):
             at += size
         E = Rotation(tuple(Vector(fields["E"][3 * i : 3 * i + 3]) for i in range(3)))
         inertia = Inertia(fields["m"][0], fields["h"], Symmetric(*fields["S"]))
-        single = (fields[name][0] for name in ("armature", "damping", "friction"))
+        single = (fields[name][0] for name in ("armature", "damping", "friction", "v0"))
         return Link(fields["screw"], Transform(E, fields["r"]), inertia, *single)
 
 
@@ -99,7 +101,8 @@ def constants(tree: Tree) -> np.ndarray:
         k, S = tree.freedoms[i][0]
         X, inertia = tree.X_tree[i], tree.inertias[i]
         E = [x for row in X.E.rows for x in row]
-        physics = tree.armature[k], tree.damping[k], tree.friction[k]
+        friction, v0 = tree.frictions[k][0] if tree.frictions[k] else (0.0, 1.0)
+        physics = tree.armature[k], tree.damping[k], friction, v0
         rows.append([S[2], S[5], *E, *X.r, inertia.m, *inertia.h, *inertia.S, *physics])
     return np.array(rows, float)
 
@@ -115,8 +118,8 @@ class Step(NamedTuple):
     outward: bool
 
 
-def _resistance(link: Link, v0: float, qd: Any) -> Any:
-    return link.damping * qd + link.friction * (qd / sqrt(qd * qd + v0 * v0))
+def _resistance(link: Link, qd: Any) -> Any:
+    return link.damping * qd + link.friction * (qd / sqrt(qd * qd + link.v0 * link.v0))
 
 
 def _rows(flat: Sequence[Any]) -> tuple[Vector, ...]:
@@ -135,7 +138,7 @@ def _turned(link: Link, q: Any) -> tuple[Any, Any, Any]:
     return cos(angle), sin(angle), link.screw[1] * q
 
 
-def inverse_steps(v0: float) -> list[Step]:
+def inverse_steps() -> list[Step]:
     """RNEA: outward, then inward."""
 
     def out(link: Link, carry: list, state: list) -> dict[str, Any]:
@@ -143,7 +146,7 @@ def inverse_steps(v0: float) -> list[Step]:
         place = _turned(link, q)
         parent = Motion(Vector(carry[:3]), Vector(carry[3:6]), Vector(carry[6:9]), _rows(carry[9:]))
         m = carried(link.transform(*place), parent, link.motion * qd, link.motion * qdd)
-        own = link.armature * qdd + _resistance(link, v0, qd)
+        own = link.armature * qdd + _resistance(link, qd)
         return {"carry": _flat(*m), "sum": [*link.inertia.wrench(m.U, m.a)], "kept": [*place, own]}
 
     def back(link: Link, carry: list, kept: list) -> dict[str, Any]:
@@ -160,7 +163,7 @@ def _articulated(flat: list) -> tuple[Articulated, Vector]:
     return Articulated(Symmetric(*I), _rows(H), Symmetric(*M)), Vector(p)
 
 
-def forward_steps(v0: float) -> list[Step]:
+def forward_steps() -> list[Step]:
     """ABA: outward, inward and outward again."""
 
     def out(link: Link, carry: list, state: list) -> dict[str, Any]:
@@ -169,7 +172,7 @@ def forward_steps(v0: float) -> list[Step]:
         parent = Bias(Vector(carry[:3]), _rows(carry[3:]), AT_REST.c)
         b = carried_bias(link.transform(*place), parent, link.motion * qd)
         pA = link.inertia.wrench(b.U0, AT_REST.w)
-        left = tau - _resistance(link, v0, qd)
+        left = tau - _resistance(link, qd)
         return {
             "carry": _flat(b.w, b.U0),
             "sum": _flat(*Articulated.of(link.inertia), pA),
@@ -291,12 +294,12 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def _inverse(tree: Tree, dtype: Any) -> LinkFunction:
     start = [_flat(*ground(tree.gravity)), []]
-    return LinkFunction(tree, inverse_steps(tree.friction_velocity), start, np.dtype(dtype))
+    return LinkFunction(tree, inverse_steps(), start, np.dtype(dtype))
 
 
 def _forward(tree: Tree, dtype: Any) -> LinkFunction:
     start = [[0.0] * 12, [], [0.0] * 3 + [-g for g in tree.gravity]]
-    return LinkFunction(tree, forward_steps(tree.friction_velocity), start, np.dtype(dtype))
+    return LinkFunction(tree, forward_steps(), start, np.dtype(dtype))
 
 
 FUNCTIONS: dict[str, Callable[[Tree, Any], LinkFunction]] = {

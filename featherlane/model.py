@@ -172,6 +172,7 @@ class Model:
         """
         told = [
             (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
+            + ((j.friction,) if any(j.friction) else ())
             for j in self.joints
         ]
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]
@@ -247,7 +248,7 @@ class Model:
 
     def frame(self, name: str) -> Frame:
         """The frame of this name. Raises ValueError that lists the nearest names."""
-        frame = self._frames.get(name)
+        frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
             near = get_close_matches(str(name), self.frame_names, 5, 0.5) or self.frame_names[:12]
             told = ", ".join(near) or "none"
@@ -284,7 +285,9 @@ class Model:
 
     @cached_property
     def friction(self) -> np.ndarray:
-        """(nv,), N m or N: Coulomb's friction, smoothed: see `friction_velocity`."""
+        """(nv,), N m or N: Coulomb's friction, smoothed: see `friction_velocity`. A mimic joint's
+        comes with its leader's, and is smoothed at its own velocity.
+        """
         ratios = [abs(j.mimic.multiplier) if j.mimic else 1.0 for j in self.joints]
         return self._per_dof([j.friction for j in self.joints], ratios)
 

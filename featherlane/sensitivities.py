@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.compiled import Compiled, check_parameters, in_order
+from featherlane.functions import TABLE
 from featherlane.results import InverseDynamicsSecondDerivatives
 from featherlane.tree import PARAMETERS, parameter_value
 
@@ -16,7 +17,7 @@ Params = Mapping[str, Any] | None
 
 def _beside(x: Any, core: int) -> Any:
     """The array with an axis for directions before its core dimensions."""
-    return None if x is None else np.expand_dims(np.asarray(x), np.ndim(x) - core)
+    return None if x is None else np.expand_dims(np.asarray(x), max(np.ndim(x) - core, 0))
 
 
 class Sensitivities(Compiled):
@@ -26,7 +27,8 @@ class Sensitivities(Compiled):
     com (nbodies, 3), inertia (nbodies, 6) about the centre of mass as [Ixx, Ixy, Iyy, Ixz, Iyz,
     Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order];
     position (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their
-    parents; gravity (3,); armature, damping, friction (nv,). Any leading dimensions broadcast: one
+    parents; gravity (3,); armature, damping, friction (nv,), where friction given so is smoothed at
+    the velocity of v's entry, also for mimic joints. Any leading dimensions broadcast: one
     set for all states, or one for each. A body here is a link with all that is fixed to it.
     """
 
@@ -43,14 +45,18 @@ class Sensitivities(Compiled):
         v: Any,
         a: Any,
         wrt: str = "inertial",
+        f_ext: Any = None,
         *,
+        f_ext_frame: str = "body",
         params: Params = None,
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
         """dtau/dp (..., nv, entries of p) for a parameter p of `parameters`, in C order."""
         name = "inverse_dynamics_parameter_derivatives"
-        return self._call(name, (q, v, a), params=params, wrt=wrt, out=out, threads=threads)
+        return self._call(
+            name, (q, v, a), f_ext, f_ext_frame, params, wrt=wrt, out=out, threads=threads
+        )
 
     def inverse_dynamics_regressor(
         self,
@@ -88,7 +94,7 @@ class Sensitivities(Compiled):
         a = self._call("forward_dynamics", (q, v, tau), f_ext, f_ext_frame, params, threads=threads)
         minv = self._call("mass_matrix_inverse", (q,), params=params, threads=threads)
         dtau = self.inverse_dynamics_parameter_derivatives(
-            q, v, a, wrt, params=params, threads=threads
+            q, v, a, wrt, f_ext, f_ext_frame=f_ext_frame, params=params, threads=threads
         )
         return -minv @ dtau
 
@@ -178,6 +184,12 @@ class Sensitivities(Compiled):
         """H direction (..., 3 nv), with H of `forward_dynamics_hessian` and direction (..., 3 nv):
         without H itself, in a few times the operations of forward dynamics.
         """
+        given = np.shape(direction)
+        if not given or given[-1] != 3 * self.nv:
+            raise ValueError(
+                f"direction has shape {given}, wanted (..., {3 * self.nv}): along q, v and tau, nv "
+                "of each"
+            )
         parts = np.split(np.asarray(direction), [self.nv, 2 * self.nv], -1)
         arrays = (q, v, tau, weights, *parts)
         name = "forward_dynamics_hessian_product"
@@ -208,6 +220,12 @@ class Sensitivities(Compiled):
         threads: int | None,
     ) -> Any:
         """A function of states and directions for all of these directions, on one more axis."""
+        for what, x in zip(TABLE[name].inputs, arrays, strict=False):
+            size = self.nq if what == "q" else self.nv
+            if not np.ndim(x) or np.shape(x)[-1] != size:
+                hint = self._explain(what, np.shape(x))
+                told = f"{what} has shape {np.shape(x)}, wanted (..., {size})"
+                raise ValueError(told + (hint and f": {hint}"))
         dtype = np.result_type(*arrays) if all(map(_single, arrays)) else float
         parts = np.split(directions.astype(dtype), directions.shape[1] // self.nv, -1)
         states = [_beside(x, 1) for x in arrays]

@@ -155,8 +155,8 @@ class Tree:
     carriers: tuple[int, ...]  # for each body of the model its body here
     armature: Sequence[Scalar]  # these three for each entry of v
     damping: Sequence[Scalar]
-    friction: Sequence[Scalar]
-    friction_velocity: float
+    frictions: Sequence[Sequence[tuple[Scalar, float]]]
+    """Friction f v / sqrt(v^2 + v0^2) as pairs (f, v0): one of each joint with this entry of v."""
 
     @property
     def nbodies(self) -> int:
@@ -262,10 +262,6 @@ def tree(model: Model, parameters: Mapping[str, Any] | None = None, ride: bool =
     for body, i in enumerate(carriers):
         inertias[i] = _turned(_inertia_of(model, body, given), turns[i])
     ground = _let_ride(links, X_tree, inertias) if ride else NO_INERTIA
-    physics = {
-        name: given.get(name, getattr(model, name).tolist())
-        for name in ("armature", "damping", "friction")
-    }
     return Tree(
         nv=model.nv,
         gravity=Vector(given.get("gravity", model.gravity)),
@@ -281,9 +277,24 @@ def tree(model: Model, parameters: Mapping[str, Any] | None = None, ride: bool =
         inertias=tuple(inertias),
         ground=ground,
         carriers=tuple(carriers),
-        friction_velocity=model.friction_velocity,
-        **physics,
+        armature=given.get("armature", model.armature.tolist()),
+        damping=given.get("damping", model.damping.tolist()),
+        frictions=_frictions(model, given.get("friction")),
     )
+
+
+def _frictions(model: Model, given: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:
+    """Those of the robot's file; a follower slides `multiplier` times as fast as its leader."""
+    v0 = model.friction_velocity
+    if given is not None:
+        return [[(f, v0)] for f in given]
+    frictions: list[list[tuple[Scalar, float]]] = [[] for _ in range(model.nv)]
+    for joint, dofs in zip(model.joints, model.dofs, strict=True):
+        ratio = abs(joint.mimic.multiplier) if joint.mimic else 1.0
+        for k, f in zip(dofs, joint.friction, strict=False):
+            if f and ratio:
+                frictions[k].append((f * ratio, v0 / ratio))
+    return frictions
 
 
 def _links(model: Model, given: Mapping[str, Any]) -> tuple[list[_Link], list[int]]:

@@ -8,7 +8,7 @@ import textbook
 from numpy.testing import assert_allclose
 
 import featherlane as fl
-from featherlane.model import Placement
+from featherlane.model import Frame, Placement
 from featherlane.tree import PARAMETERS, quaternion_of
 from featherlane.trees import random_rotation
 
@@ -183,6 +183,24 @@ def test_derivatives_by_every_parameter(model, state, wrt):
     close(found, differences(forward, p, 1e-4), 1e-6)
 
 
+@pytest.mark.parametrize("where", ["bodies", "frames"])
+@pytest.mark.parametrize("frame", ["body", "world"])
+def test_derivatives_by_placements_with_external_forces(where, frame):
+    model = TREES["mimic"]
+    rng = np.random.default_rng(0)
+    q, v, tau = rng.normal(size=(3, BATCH, model.nv))
+    model, f_ext = pushes(model, where)
+    for wrt in ("position", "orientation"):
+        p = model.parameters(wrt)[wrt]
+        forward = lambda p, wrt=wrt: model.forward_dynamics(
+            q, v, tau, f_ext, f_ext_frame=frame, params={wrt: p}
+        )
+        found = model.forward_dynamics_parameter_derivatives(
+            q, v, tau, wrt, f_ext, f_ext_frame=frame
+        )
+        close(found, differences(forward, p, 1e-4), 1e-6)
+
+
 def test_derivatives_by_one_parameter_at_values_of_others(model, state):
     q, v, a, _ = state
     other, values = other_robot(model)
@@ -215,11 +233,29 @@ def along(model, function, q, h=1e-4):
     return np.stack(columns, -1)
 
 
-@pytest.mark.parametrize("frame", [None, "body", "world"])
-def test_second_derivatives_are_those_of_the_first(model, state, frame):
+def pushes(model, where):
+    """No wrenches, or wrenches on all bodies or at two frames that are not at their origins."""
+    rng = np.random.default_rng(5)
+    if where == "nowhere":
+        return model, None
+    if where == "bodies":
+        return model, rng.normal(size=(BATCH, model.nbodies, 6))
+    place = [Placement.of(random_rotation(rng), rng.normal(size=3)) for _ in range(2)]
+    frames = (*model.frames, Frame("left", 1, place[0]), Frame("right", 2, place[1]))
+    return replace(model, frames=frames), {
+        k: rng.normal(size=(BATCH, 6)) for k in ("right", "left")
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "frame"),
+    [("nowhere", "body"), ("bodies", "body"), ("bodies", "world"), ("frames", "body"),
+     ("frames", "world")],
+)  # fmt: skip
+def test_second_derivatives_are_those_of_the_first(model, state, where, frame):
     q, v, a, _ = state
-    f_ext = np.random.default_rng(5).normal(size=(BATCH, model.nbodies, 6)) if frame else None
-    options = {"f_ext": f_ext, "f_ext_frame": frame or "body"}
+    model, f_ext = pushes(model, where)
+    options = {"f_ext": f_ext, "f_ext_frame": frame}
     second = model.inverse_dynamics_second_derivatives(q, v, a, **options)
     first = lambda q, v: model.inverse_dynamics_derivatives(q, v, a, **options)
     close(second.d2tau_dqdq, along(model, lambda q: first(q, v).dtau_dq, q), 1e-8)
@@ -284,3 +320,22 @@ def test_second_derivatives_of_parameters_shapes_and_single_states(iiwa):
     close(one.d2tau_dqdq, heavy.inverse_dynamics_second_derivatives(q, v, a).d2tau_dqdq)
     single = iiwa.inverse_dynamics_hessian(*np.ones((4, 7), np.float32))
     assert (single.shape, single.dtype) == ((21, 21), np.float32)
+
+
+def test_what_does_not_fit_is_named_as_it_was_given(iiwa):
+    q = np.zeros(7)
+    with pytest.raises(ValueError, match=r"direction has shape \(20,\), wanted \(..., 21\)"):
+        iiwa.forward_dynamics_hessian_product(q, q, q, q, np.zeros(20))
+    with pytest.raises(ValueError, match=r"direction has shape \(\)"):
+        iiwa.forward_dynamics_hessian_product(q, q, q, q, 3)
+    with pytest.raises(ValueError, match=r"weights has shape \(6,\), wanted \(..., 7\)"):
+        iiwa.forward_dynamics_hessian(q, q, q, np.zeros(6))
+    with pytest.raises(ValueError, match=r"q has shape \(\), wanted \(..., 7\)"):
+        iiwa.inverse_dynamics_second_derivatives(1.0, q, q)
+
+
+def test_a_robot_that_nothing_resists_is_named():
+    joint = fl.Joint("j", "revolute", -1)
+    idle = fl.Model("idle", (joint,), (fl.Body("b", 1.0, (0.0, 0.0, 1.0)),))
+    with pytest.raises(fl.CompileError, match="'idle' is singular"):
+        idle.forward_dynamics([0.0], [0.0], [1.0])

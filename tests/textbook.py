@@ -189,6 +189,17 @@ def poses(model, q):
     return [result[i] for i in range(model.nbodies)]
 
 
+def resistance(model, v):
+    """Of damping and friction, (..., nv)."""
+    total = model.damping * v
+    for i, joint in enumerate(model.joints):
+        own = own_rates(model, i, v)
+        smooth = own / np.sqrt(own * own + model.friction_velocity**2)
+        friction = np.array(joint.friction or [0.0])
+        total[..., list(model.dofs[i])] += ratio(model, i) * friction * smooth
+    return total
+
+
 def rnea(model, q, v, a, f_ext=None, gravity=True):
     """tau (..., nv). f_ext (..., nbodies, 6) is [force; moment] in body frames."""
     g = np.array(model.gravity) if gravity else np.zeros(3)
@@ -207,8 +218,7 @@ def rnea(model, q, v, a, f_ext=None, gravity=True):
     lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], a.shape[:-1])
     tau = np.zeros((*lead, model.nv)) + model.armature * a
     if gravity:
-        tau = tau + model.damping * v
-        tau = tau + model.friction * v / np.sqrt(v * v + model.friction_velocity**2)
+        tau = tau + resistance(model, v)
     for i in reversed(range(model.nbodies)):
         S = np.swapaxes(motion_subspace(model, i, q), -1, -2)
         tau[..., list(model.dofs[i])] += ratio(model, i) * times(S, f[i])

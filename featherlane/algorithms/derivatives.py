@@ -51,6 +51,8 @@ from featherlane.spatial import (
 from featherlane.tree import Tree
 from featherlane.walk import inward, outward, repeat
 
+Fixed = Sequence[Coriolis] | None
+
 
 class Motion(NamedTuple):
     """Positions and velocities, for each body in its own frame."""
@@ -105,7 +107,7 @@ def world_fixed(wrench: Vector) -> Coriolis:
     return Coriolis(f, skew(n))
 
 
-def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, world_axes: bool) -> Loads:
+def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -> Loads:
     a: dict[int, Vector] = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
     ap, f = [], []
     for i in outward(model, "D"):
@@ -113,7 +115,7 @@ def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, world_axes: boo
         a[i] = ap[i] + joint_motion(model, i, qdd) + crm(m.vp[i], m.vJ[i])
         (w, vo), (dw, ao) = split(m.v[i]), split(a[i])
         f.append(model.inertias[i].wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext[i])
-    T = [world_fixed(wrench) if world_axes else NO_CORIOLIS for wrench in f_ext]
+    T = list(fixed) if fixed else [NO_CORIOLIS] * model.nbodies
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
@@ -218,13 +220,13 @@ def inverse_dynamics_derivatives(
     qd: Scalars,
     qdd: Scalars,
     f_ext: Wrenches | None = None,
-    world_axes: bool = False,
+    fixed: Fixed = None,
 ) -> tuple[Rows, Rows]:
-    """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies unless
-    `world_axes`.
+    """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies but for
+    what `fixed` says of each body: the `world_fixed` of its wrenches that do not.
     """
     m = motion(model, q, qd)
-    load = loads(model, m, qdd, f_ext or no_wrenches(model), world_axes)
+    load = loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
     return assembled(model, m, load)
 
 
@@ -270,7 +272,7 @@ def forward_dynamics_derivatives(
     qd: Scalars,
     tau: Scalars,
     f_ext: Wrenches | None = None,
-    world_axes: bool = False,
+    fixed: Fixed = None,
 ) -> tuple[Rows, Rows, Rows]:
     """(da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
     f_ext = f_ext or no_wrenches(model)
@@ -282,7 +284,7 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = assembled(model, m, loads(model, m, qdd, f_ext, world_axes))
+    dq, dv = assembled(model, m, loads(model, m, qdd, f_ext, fixed))
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
     da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))
@@ -296,14 +298,14 @@ def forward_dynamics_derivatives_from(
     qdd: Scalars,
     Minv: Rows,
     f_ext: Wrenches | None = None,
-    world_axes: bool = False,
+    fixed: Fixed = None,
 ) -> tuple[Rows, Rows]:
     """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of
     Dadu-RBD, table I.
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
-    derivatives = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, world_axes)
+    derivatives = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, fixed)
     n, root = model.nv, [line[-1] for line in model.ancestors]
 
     def product(packed: Scalars, b: Scalars) -> list[Scalar]:

@@ -33,15 +33,19 @@ def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
 
 def resistance(model: Tree, k: int, v: Scalar) -> Scalar:
     """What damping and smooth Coulomb friction ask of tau[k] at the velocity v."""
-    v0 = model.friction_velocity
-    return model.damping[k] * v + model.friction[k] * (v / sqrt(v * v + v0 * v0))
+    total = model.damping[k] * v
+    for f, v0 in model.frictions[k]:
+        total = total + f * (v / sqrt(v * v + v0 * v0))
+    return total
 
 
 def resistance_slope(model: Tree, k: int, v: Scalar) -> Scalar:
     """Its derivative by v."""
-    v0 = model.friction_velocity
-    square = v * v + v0 * v0
-    return model.damping[k] + model.friction[k] * (v0 * v0 / (square * sqrt(square)))
+    slope = model.damping[k]
+    for f, v0 in model.frictions[k]:
+        square = v * v + v0 * v0
+        slope = slope + f * (v0 * v0 / (square * sqrt(square)))
+    return slope
 
 
 def no_wrenches(model: Tree) -> list[Vector]:

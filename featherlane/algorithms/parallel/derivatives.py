@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import add
 from typing import NamedTuple
 
-from featherlane.algorithms.derivatives import Loads, Motion, assembled, world_fixed
+from featherlane.algorithms.derivatives import Fixed, Loads, Motion, assembled
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
@@ -37,22 +37,20 @@ def scanned_derivatives(
     qd: Scalars,
     qdd: Scalars,
     f_ext: Wrenches | None = None,
-    world_axes: bool = False,
+    fixed: Fixed = None,
     method: str = METHOD,
 ) -> tuple[Rows, Rows]:
     """(dtau/dq, dtau/dv) of `inverse_dynamics_derivatives`, each nv x nv, with the depth of a scan.
 
-    f_ext is in body axes, and turns with the bodies unless `world_axes`. method: one of
-    `path_scan`; ValueError for any other.
+    f_ext and fixed as there. method: one of `path_scan`; ValueError for any other.
     """
     bodies, X = range(tree.nbodies), joint_transforms(tree, q)
     f_ext, ground = f_ext or no_wrenches(tree), resting_ground(tree)
     vJ = [joint_motion(tree, i, qd) for i in bodies]
     own = [(vJ[i], joint_motion(tree, i, qdd)) for i in bodies]
     moving = motions(tree, X, own, (ZERO6, ground), method)
-    below = [
-        Subtree.of(tree.inertias[i], m.v, m.a, f_ext[i], world_axes) for i, m in enumerate(moving)
-    ]
+    T = fixed or [NO_CORIOLIS] * tree.nbodies
+    below = [Subtree.of(tree.inertias[i], m.v, m.a, f_ext[i], T[i]) for i, m in enumerate(moving)]
     below = subtree_sum(add, Subtree.seen_through, product, below, X, tree.parent, method)
     above = [(ZERO6, ground) if p == WORLD else (moving[p].v, moving[p].a) for p in tree.parent]
     m = Motion(
@@ -78,10 +76,9 @@ class Subtree(NamedTuple):
     T: Coriolis
 
     @staticmethod
-    def of(inertia: Inertia, v: Vector, a: Vector, wrench: Vector, world_axes: bool) -> Subtree:
+    def of(inertia: Inertia, v: Vector, a: Vector, wrench: Vector, T: Coriolis) -> Subtree:
         """A body alone, at its spatial velocity and acceleration."""
         f = newton_euler(inertia, v, a) - wrench
-        T = world_fixed(wrench) if world_axes else NO_CORIOLIS
         return Subtree(inertia, Coriolis.of(inertia, v + v), f, T)
 
     def __add__(self, other: Subtree) -> Subtree:  # type: ignore[override]
