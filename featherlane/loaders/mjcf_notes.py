@@ -84,15 +84,26 @@ def check_loops(robot: Compiled, loops: str) -> None:
     if loops == "drop" or not (closing := _closing(robot)):
         return
     raise ModelError(
-        f"{robot.source}: bodies are closed into loops, or are soft: {listed(closing)}; only trees "
-        'of rigid bodies are supported; load with loops="drop" to leave these out'
+        f"{robot.source}: bodies are closed into loops or soft, or joints held still: "
+        f"{listed(closing)}; only trees of rigid bodies are supported; load with "
+        'loops="drop" to leave these out (model.reduced holds joints still)'
     )
 
 
 def _closing(robot: Compiled) -> list[str]:
     """'weld grip (hand, cup)' for each."""
     soft = [f"flex {robot.name('flex', i)}" for i in range(getattr(robot.m, "nflex", 0))]
-    return [_told(robot, i) for i in _equalities(robot, *CLOSING)] + soft
+    return [_told(robot, i) for i in [*_equalities(robot, *CLOSING), *_holding(robot)]] + soft
+
+
+def _holding(robot: Compiled) -> list[int]:
+    """Equalities that hold one joint where it is, as a weld does."""
+    m = robot.m
+    return [
+        i
+        for i in _equalities(robot, "JOINT")
+        if m.eq_obj2id[i] < 0 or not np.any(m.eq_data[i][1:5])
+    ]
 
 
 def _told(robot: Compiled, i: int) -> str:
@@ -199,7 +210,7 @@ def _other_actuators(robot: Compiled) -> list[str]:
 
 def _other_equalities(robot: Compiled) -> list[str]:
     others = [k for k in _all_kinds(robot) if k not in CLOSING and not k.startswith("FLEX")]
-    applied = set(_coupled(robot).values())
+    applied = {*_coupled(robot).values(), *_holding(robot)}
     return [_told(robot, i) for i in _equalities(robot, *others) if i not in applied]
 
 
@@ -257,7 +268,7 @@ def _disabled(robot: Compiled) -> list[str]:
 Names = Callable[[Compiled], list[str]]
 
 WARNINGS: dict[str, Names] = {  # where the motion differs from MuJoCo's
-    "loop closures and soft bodies are dropped, as asked": _closing,
+    "loop closures, soft bodies and holds of joints are dropped, as asked": _closing,
     "joint springs are not applied": _springs,
     "damping is applied without the terms of higher order in v": _curved_damping,
     "gravity compensation (gravcomp) is not applied": lambda r: _named(
