@@ -17,6 +17,13 @@ STEPS = 200  # of Newton's method: 10 to 50 are usual
 DEPENDENT = 1e-9  # of a column's norm: what is left of it is rounding
 
 
+def _numbers(given: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {given!r:.60}: wanted an array of numbers") from None
+
+
 def parameter_names(model: Model) -> list[str]:
     """Names of the regressor's columns (10 * nbodies): 'm link', 'mx link', ... 'Izz link'."""
     return [f"{name} {body}" for body in model.body_names for name in INERTIAL]
@@ -50,7 +57,7 @@ def base_parameters(Y: Any) -> BaseParameters:
     trajectory it is what this trajectory can tell. Gautier, Numerical calculation of the base
     inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
     """
-    Y = np.asarray(Y, float)
+    Y = _numbers(Y, "Y")
     if Y.ndim < 2 or not np.isfinite(Y).all():
         raise ValueError(f"Y has shape {Y.shape}: wanted (..., rows, p), all numbers finite")
     R = np.linalg.qr(Y.reshape(-1, Y.shape[-1]), mode="r")  # as Y in what its columns share
@@ -85,7 +92,7 @@ def pseudo_inertia(inertial: Any) -> np.ndarray:
     is one more. Wensing, Kim and Slotine, Linear matrix inequalities for physically consistent
     inertial parameter identification, IEEE RA-L 2018.
     """
-    x = np.asarray(inertial, float)
+    x = _numbers(inertial, "inertial")
     if not x.ndim or x.shape[-1] != 10:
         raise ValueError(f"inertial has shape {x.shape}, wanted (..., 10): {', '.join(INERTIAL)}")
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = np.moveaxis(x, -1, 0)
@@ -97,7 +104,7 @@ def pseudo_inertia(inertial: Any) -> np.ndarray:
 
 def inertial_of(P: Any) -> np.ndarray:
     """The inertial parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
-    P = np.asarray(P, float)
+    P = _numbers(P, "P")
     if P.shape[-2:] != (4, 4):
         raise ValueError(f"P has shape {P.shape}, wanted (..., 4, 4)")
     (xx, xy, xz, hx), (_, yy, yz, hy), (_, _, zz, hz), (*_, m) = np.moveaxis(P, (-2, -1), (0, 1))
@@ -120,7 +127,7 @@ def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) 
     Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for a prior with a
     body that is not possible, for free columns that depend on one another, and for shapes.
     """
-    Y, tau, prior = (np.asarray(x, float) for x in (Y, tau, prior))
+    Y, tau, prior = _numbers(Y, "Y"), _numbers(tau, "tau"), _numbers(prior, "prior")
     _check(Y, tau, prior, weight)
     Q, R = np.linalg.qr(Y)
     fit = _Fit(R, Q.T @ tau, np.linalg.inv(pseudo_inertia(prior)), weight)

@@ -305,3 +305,14 @@ def test_errors_are_what_their_standard_deviations_say(example, iiwa, base):
         error = found - truth
         squares.append(error @ np.linalg.solve(covariance, error) / len(error))
     assert 0.75 < np.mean(squares) < 1.25  # 228 degrees of freedom: 1 +- 0.09
+
+
+def test_what_is_no_array_is_named():
+    with pytest.raises(TypeError, match="Y is 'x': wanted an array of numbers"):
+        fl.identification.base_parameters("x")
+    with pytest.raises(TypeError, match=r"inertial is \[None, 'a'\]: wanted"):
+        fl.identification.pseudo_inertia([None, "a"])
+    with pytest.raises(TypeError, match="P is 'P': wanted"):
+        fl.identification.inertial_of("P")
+    with pytest.raises(TypeError, match="prior is 'b': wanted"):
+        fl.identification.consistent_parameters(np.eye(10), np.ones(10), "b")
