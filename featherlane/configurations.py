@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,25 @@ from featherlane.compiled import Compiled
 from featherlane.function import common_dtype
 from featherlane.joints import JointType
 from featherlane.model import Joint
+
+
+def _batch_shape(batch: Any) -> tuple[int, ...]:
+    """Of the user's number or tuple of numbers."""
+    told = (batch,) if isinstance(batch, int | np.integer) else batch
+    complaint = f"batch is {batch!r}: wanted a whole number, or a tuple of them"
+    try:
+        lead = tuple(map(index, told))
+    except TypeError:
+        raise TypeError(complaint) from None
+    if any(n < 0 for n in lead):
+        raise ValueError(f"{complaint}, not negative")
+    return lead
+
+
+def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
+    """Its limits, infinite where it has none."""
+    none = (np.inf,) * joint.kind.nq
+    return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
 
 
 class Configurations(Compiled):
@@ -66,41 +86,50 @@ class Configurations(Compiled):
         """The mimic joints that have limits, by the name of their leader."""
         found: dict[str, list[Joint]] = {}
         for joint in self.joints:
-            if joint.mimic and joint.mimic.multiplier and joint.lower:
+            if joint.mimic and joint.mimic.multiplier and (joint.lower or joint.upper):
                 found.setdefault(joint.mimic.joint, []).append(joint)
         return found
 
-    def _limits(self, joint: Joint, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
         """Of a joint, and of those that follow it as far as they leave it room."""
-        lower, upper = np.array(joint.lower or -reach), np.array(joint.upper or reach)
+        lower, upper = _range(joint)
         for follower in self._followers.get(joint.name, ()):
             _, ratio, offset = follower.mimic  # type: ignore[misc]
-            ends = (np.array([follower.lower, follower.upper]) - offset) / ratio
+            ends = (np.array(_range(follower)) - offset) / ratio
             low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
             if np.all(low < high):
                 lower, upper = low, high
         return lower, upper
+
+    def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Between what the coordinates of joint n are drawn: its limits, or a stretch of twice the
+        reach within them where they are further apart, as near to zero as they allow.
+        """
+        kind, (lower, upper) = self.types[n], self._limits(self.joints[n])
+        turns = np.isin(np.arange(kind.nq), kind.angles)
+        reach, most = np.where(turns, np.pi, 1.0), np.where(turns, 4 * np.pi, np.inf)
+        absent = ~(lower < upper)
+        lower, upper = np.where(absent, -np.inf, lower), np.where(absent, np.inf, upper)
+        wide = ~(upper - lower < most)
+        start = np.clip(-reach, lower, upper - 2 * reach)
+        return np.where(wide, start, lower), np.where(
+            wide, np.minimum(start + 2 * reach, upper), upper
+        )
 
     @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
     ) -> np.ndarray:
         """Configurations (*batch, nq): uniform between the limits, turns without limits over a full
-        turn, slides and positions without limits over -1 to 1 m, orientations uniform.
+        turn, slides and positions without limits over -1 to 1 m, orientations uniform. Where only
+        one limit is given, and for turns whose limits are two turns apart or more, over a full turn
+        or 2 m that the limits allow.
         """
-        rng = np.random.default_rng(seed)
-        lead = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
+        rng, lead = np.random.default_rng(seed), _batch_shape(batch)
         q = np.empty((*lead, self.nq))
         for n in self.independent:
             kind, i = self.types[n], self.first_q[n]
-            reach = np.where(np.isin(np.arange(kind.nq), kind.angles), np.pi, 1.0)
-            lower, upper = self._limits(self.joints[n], reach)
-            span = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
-            bounded = (span > 0) & (span < 4 * np.pi) | (reach == 1.0) & np.isfinite(span) & (
-                span > 0
-            )
-            lower, upper = np.where(bounded, lower, -reach), np.where(bounded, upper, reach)
-            q[..., i : i + kind.nq] = rng.uniform(lower, upper, (*lead, kind.nq))
+            q[..., i : i + kind.nq] = rng.uniform(*self._bounds(n), (*lead, kind.nq))
             for k in kind.quaternions:
                 turn = rng.normal(size=(*lead, 4))
                 q[..., i + k : i + k + 4] = turn / np.linalg.norm(turn, axis=-1, keepdims=True)

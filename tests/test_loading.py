@@ -234,6 +234,43 @@ def test_random_configurations_keep_to_the_limits_of_followers():
     assert 0.29 < q.max() <= 0.3
 
 
+TURN = 2 * np.pi
+
+
+@pytest.mark.parametrize(
+    ("type", "limits", "low", "high"),
+    [
+        ("revolute", {"lower": 5}, 5, 5 + TURN),
+        ("revolute", {"upper": -5}, -5 - TURN, -5),
+        ("revolute", {"lower": -1}, -1, -1 + TURN),
+        ("revolute", {"lower": -20}, -np.pi, np.pi),
+        ("revolute", {"lower": 10, "upper": 90}, 10, 10 + TURN),
+        ("revolute", {"lower": -3, "upper": 5}, -3, 5),
+        ("revolute", {"lower": 1, "upper": 1}, -np.pi, np.pi),
+        ("prismatic", {"lower": 5}, 5, 7),
+        ("prismatic", {"upper": -5}, -7, -5),
+        ("prismatic", {"lower": -50, "upper": 70}, -50, 70),
+        ("prismatic", {}, -1, 1),
+    ],
+)
+def test_random_configurations_keep_to_limits_on_one_side(type, limits, low, high):
+    b = fl.ModelBuilder()
+    b.link("base")
+    b.link("rod", mass=1, inertia=(1, 1, 1))
+    b.joint("j", type, "base", "rod", **limits)
+    q = b.build().random_configuration(1000, seed=0)
+    assert low <= q.min() < low + 0.01 * (high - low)
+    assert high - 0.01 * (high - low) < q.max() <= high
+
+
+def test_wrong_batches_of_random_configurations():
+    for batch in (3.0, "3", (2, 1.5)):
+        with pytest.raises(TypeError, match=r"batch is .*: wanted a whole number, or a tuple"):
+            fl.load("iiwa14").random_configuration(batch)
+    with pytest.raises(ValueError, match="batch is -1"):
+        fl.load("iiwa14").random_configuration(-1)
+
+
 # Roots
 
 
@@ -300,6 +337,8 @@ def test_wrong_roots():
     text, own = star(("a", "")), Joint("lift", "prismatic", WORLD)
     with pytest.raises(ValueError, match=r"'helical'.*'free'.*Joint of your own"):
         load(text, root="helical")
+    with pytest.raises(ValueError, match="Joint of your own, a universal one with its pitch or ax"):
+        load(text, root="universal")
     with pytest.raises(TypeError, match="root is of type int"):
         load(text, root=3)
     with pytest.raises(ValueError, match="parent 0"):

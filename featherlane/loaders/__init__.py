@@ -58,13 +58,13 @@ def load(
 
     root: what is between the ground and the root link. "fixed" (the default): nothing, the root
     link is the ground. Or a joint, which moves body 0: "free", "planar", "free-split" (a
-    translation, then a spherical joint), another type of joint, or a `Joint` of your own. gravity:
-    m/s^2, in the ground's axes, by default (0, 0, -9.81). mimic: "project" (joints that follow
-    another have no entries in q and v) or "keep" (they are independent). joint_order:
-    "depth-first", "breadth-first" (both with siblings by name), "file" (as in the file, parents
-    first), or all moving joints by name. print(model) shows what was read, merged and ignored. A
-    xacro file is expanded by xacrodoc, if that is installed; it is a program, which must be
-    trusted.
+    translation, then a spherical joint), another type of joint, or a `Joint` of your own, as screws
+    and universal joints must be, for their pitch and axes. gravity: m/s^2, in the ground's axes, by
+    default (0, 0, -9.81). mimic: "project" (joints that follow another have no entries in q and v)
+    or "keep" (they are independent). joint_order: "depth-first", "breadth-first" (both with
+    siblings by name), "file" (as in the file, parents first), or all moving joints by name.
+    print(model) shows what was read, merged and ignored. A xacro file is expanded by xacrodoc, if
+    that is installed; it is a program, which must be trusted.
 
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
     by default what the file says, siblings are in its order, and a root that is given takes the

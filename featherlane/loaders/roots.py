@@ -36,7 +36,8 @@ def checked_root(root: Root) -> Root:
         raise TypeError(f"root is of type {type(root).__name__}; wanted a name or a Joint")
     if root not in ROOTS:
         known = ", ".join(map(repr, ROOTS))
-        raise ValueError(f"root is {root!r}; wanted one of {known}, or a Joint of your own")
+        meant = f", a {root} one with its pitch or axes" if root in JOINT_TYPES else ""
+        raise ValueError(f"root is {root!r}; wanted one of {known}, or a Joint of your own{meant}")
     return root
 
 
