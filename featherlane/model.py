@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featherlane.joints import JointType, joint_type
+from featherlane.joints import JOINT_TYPES, JointType, joint_type
 
 if TYPE_CHECKING:
     from featherlane.tree import Tree
@@ -114,12 +114,29 @@ class Frame(NamedTuple):
     placement: Placement = IDENTITY
 
 
+def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
+    """Whether it can be the i-th of a model with these independent joints."""
+    if joint.type not in JOINT_TYPES:
+        known = ", ".join(JOINT_TYPES)
+        raise ValueError(f"joint {joint.name!r} is of type {joint.type!r}; wanted one of {known}")
+    if not WORLD <= joint.parent < i:
+        raise ValueError(
+            f"joint {joint.name!r} is joint {i} and has parent {joint.parent}; wanted a body "
+            f"before it, or {WORLD}, the ground"
+        )
+    if joint.mimic and joint.mimic.joint not in leaders:
+        raise ValueError(
+            f"joint {joint.name!r} mimics {joint.mimic.joint!r}; wanted a joint of the model that "
+            "mimics no other"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A tree-structured robot; immutable, hashable, picklable, safe to share between threads.
 
     joints[i] carries bodies[i], and parents come before children. `root` is what was asked for at
-    load time.
+    load time. Raises ValueError for joints, bodies and frames that do not fit together.
     """
 
     name: str
@@ -133,6 +150,22 @@ class Model:
     ground_mass: float = 0.0  # kg that do not move, merged into the ground
     friction_velocity: float = 0.01
     """rad/s or m/s: friction f resists v with f v / sqrt(v^2 + friction_velocity^2)."""
+
+    def __post_init__(self) -> None:
+        n = len(self.joints)
+        if len(self.bodies) != n:
+            raise ValueError(
+                f"joints and bodies are {n} and {len(self.bodies)}; wanted a body for each joint"
+            )
+        leaders = {joint.name for joint in self.joints if joint.mimic is None}
+        for i, joint in enumerate(self.joints):
+            _check_joint(i, joint, leaders)
+        for frame in self.frames:
+            if not WORLD <= frame.body < n:
+                raise ValueError(
+                    f"frame {frame.name!r} is on body {frame.body}; wanted one of {n} bodies "
+                    f"counted from 0, or {WORLD}, the ground"
+                )
 
     # Size and identity
 

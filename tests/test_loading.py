@@ -595,3 +595,27 @@ def test_two_thousand_bodies_load_and_print_soon(parent, follow):
     assert model.nv == 6 + (1 if follow else 1999)
     kept = fl.load(text, mimic="keep", joint_order=list(model.joint_names[1:]))
     assert kept.random_configuration(seed=0).shape == (1999,)
+
+
+# Models made by hand
+
+
+def test_a_model_made_by_hand_is_checked():
+    one = fl.Joint("j", "revolute", WORLD)
+    body = fl.Body("b", 1.0)
+    assert fl.Model("x", (one,), (body,)).nv == 1
+    wrong = {
+        "joints and bodies are 1 and 0": ((one,), ()),
+        "'j' is joint 0 and has parent 3": ((replace(one, parent=3),), (body,)),
+        "'j' is joint 0 and has parent 0": ((replace(one, parent=0),), (body,)),
+        "'j' is joint 0 and has parent -2": ((replace(one, parent=-2),), (body,)),
+        "'j' is of type 'hinge'; wanted one of revolute": ((replace(one, type="hinge"),), (body,)),
+        "'j' mimics 'k'; wanted a joint": ((replace(one, mimic=Mimic("k")),), (body,)),
+        "'j' mimics 'j'; wanted a joint": ((replace(one, mimic=Mimic("j")),), (body,)),
+        "frame 'f' is on body 1": ((one,), (body,), (fl.Frame("f", 1),)),
+    }
+    for words, parts in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            fl.Model("x", *parts)
+    with pytest.raises(ValueError, match="joints and bodies are 1 and 0"):
+        replace(fl.Model("x", (one,), (body,)), bodies=())
