@@ -20,12 +20,14 @@ from featherlane.compiler import (
     output_shapes,
 )
 from featherlane.function import Function
-from featherlane.functions import REFERENCE_HINT, REFERENCES, TABLE, Variant
+from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.tree import PARAMETERS
+from featherlane.tree import tree as make_tree
 from featherlane.wrenches import stacked
 
 Params = Mapping[str, Any] | None
+SERIAL = ("serial", "aba")  # methods that loop over the links of long robots
 LONG = 128  # links from which on a step is looped instead of all being one piece of code
 INERTIAL = {"mass", "com", "inertia"}
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
@@ -80,6 +82,7 @@ class Compiled(model.Model):
         frame: str | None = None,
         reference: str | None = None,
         wrt: str | None = None,
+        method: str | None = None,
         width: int | None = None,
     ) -> Function:
         """One of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method of
@@ -87,10 +90,13 @@ class Compiled(model.Model):
 
         f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
         params: parameters that are further inputs behind it, see `parameters`. frame, reference:
-        for the functions of a frame. wrt: the parameter of a derivative. width: lanes of the
-        vectors, by default the widest of the processor; results do not depend on it.
+        for the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by
+        name (a key of `functions.METHODS[name]`), by default the one with the fewest operations.
+        width: lanes of the vectors, by default the widest of the processor; results do not depend
+        on it.
         """
-        return self._function(Variant(name, f_ext, tuple(params), frame, reference, wrt), width)
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=method)
+        return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         cache = self.__dict__.setdefault("_functions", {})
@@ -100,7 +106,7 @@ class Compiled(model.Model):
         return cache[key]
 
     def _checked(self, variant: Variant) -> None:
-        name, wrenches, parameters, frame, reference, wrt, at = variant
+        name, wrenches, parameters, frame, reference, wrt, at, method = variant
         if name not in TABLE:
             raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
@@ -119,13 +125,29 @@ class Compiled(model.Model):
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
+        if method is not None:
+            self._check_method(name, method)
+
+    def _check_method(self, name: str, method: str) -> None:
+        known = METHODS.get(name, {})
+        if method not in known:
+            told = ", ".join(map(repr, ("auto", *known)))
+            raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
+        tree = self.tree if known[method].ride else make_tree(self, ride=False)
+        if why := known[method].refusal(tree):
+            raise ValueError(f"method={method!r} does not take {self.name!r}: {why}")
+        if self.tree.nbodies >= LONG and method not in SERIAL:
+            raise ValueError(
+                f"method={method!r} is one piece of code, for robots of less than {LONG} links: "
+                f"{self.name!r} has {self.tree.nbodies}, give one of {', '.join(map(repr, SERIAL))}"
+            )
 
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
 
-        long = variant == Variant(variant.name) and self.tree.nbodies >= LONG
-        if long and variant.name in linkwise.FUNCTIONS and not linkwise.refusal(self.tree):
-            loops = linkwise.FUNCTIONS[variant.name]
+        plain = variant._replace(method=None) == Variant(variant.name)
+        loops = linkwise.FUNCTIONS.get(variant.name) if plain else None
+        if loops and self.tree.nbodies >= LONG and not linkwise.refusal(self.tree):
             return self._held(variant, lambda dtype: loops(self.tree, dtype))
 
         def kernel(dtype: np.dtype) -> Kernel:
@@ -156,11 +178,12 @@ class Compiled(model.Model):
         frame: str | None = None,
         reference: str | None = None,
         wrt: str | None = None,
+        method: str | None = None,
     ) -> Graph:
         """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
         Arguments as those of `function`.
         """
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt)
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=method)
         self._checked(variant)
         return dynamics_graph(self, variant)
 
@@ -195,6 +218,7 @@ class Compiled(model.Model):
         frame: str | None = None,
         reference: str | None = None,
         wrt: str | None = None,
+        method: str = "auto",
         out: Any = None,
         threads: int | None = None,
     ) -> Any:
@@ -209,7 +233,8 @@ class Compiled(model.Model):
         if params:
             arrays = (*arrays, *(params[name] for name in names))
         axes = None if f_ext is None else f_ext_frame
-        variant = Variant(name, axes, names, frame, reference, wrt, at)
+        chosen = None if method == "auto" else method
+        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
         function = self._function(variant)
         if out is not None or threads is not None:
             return function(*arrays, out=out, threads=threads)

@@ -17,7 +17,7 @@ from featherlane.algorithms.derivatives import world_fixed
 from featherlane.backends import cpu, machine
 from featherlane.derived import DERIVE
 from featherlane.errors import CompileError
-from featherlane.functions import TABLE, Algorithm, Variant, shapes
+from featherlane.functions import METHODS, TABLE, Algorithm, Variant, shapes
 from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
 from featherlane.graph.graph import Graph, simplify
@@ -105,7 +105,7 @@ def _traceable(
     def run(*inputs: Any) -> dict[str, Any]:
         given = dict(zip(names, inputs, strict=True))
         parameters = {name: given.pop(name) for name in variant.parameters}
-        tree = make_tree(model, parameters, ride) if parameters else model.tree
+        tree = model.tree if ride and not parameters else make_tree(model, parameters, ride)
         options: dict[str, Any] = {}
         if variant.wrenches:
             options = _wrenches(model, tree, variant, given["q"], given.pop("f_ext"))
@@ -137,6 +137,9 @@ def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict
     if model.tree.coupled and function.shared:
         algorithms = function.shared
     ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
+    if variant.method is not None:
+        method = METHODS[variant.name][variant.method]
+        algorithms, ride = (method.algorithm,), (ride if method.ride else (False,))
     runs = [_traceable(model, variant, *choice) for choice in product(algorithms, ride)]
     traced = []
     for run in runs or [_derived(model, variant)]:

@@ -43,14 +43,25 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         *,
         f_ext_frame: str = "body",
         params: Mapping[str, Any] | None = None,
+        method: str = "auto",
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
         """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008,
         chapter 5.
+
+        method: "auto" (the cheapest), "serial", or "scan": depth grows with the logarithm of the
+        number of links (Yang, Wu and Pan 2016); all give the same up to rounding.
         """
         return self._call(
-            "inverse_dynamics", (q, v, a), f_ext, f_ext_frame, params, out=out, threads=threads
+            "inverse_dynamics",
+            (q, v, a),
+            f_ext,
+            f_ext_frame,
+            params,
+            method=method,
+            out=out,
+            threads=threads,
         )
 
     def forward_dynamics(
@@ -62,14 +73,26 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         *,
         f_ext_frame: str = "body",
         params: Mapping[str, Any] | None = None,
+        method: str = "auto",
         out: np.ndarray | None = None,
         threads: int | None = None,
     ) -> np.ndarray:
         """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and
         7.
+
+        method: "auto" (the cheapest), "aba", or one that is parallel in the links: "jsiia", "abia",
+        "cfa" (chains) or "dca", see docs/links.md. Raises ValueError where a method does not take
+        the robot.
         """
         return self._call(
-            "forward_dynamics", (q, v, tau), f_ext, f_ext_frame, params, out=out, threads=threads
+            "forward_dynamics",
+            (q, v, tau),
+            f_ext,
+            f_ext_frame,
+            params,
+            method=method,
+            out=out,
+            threads=threads,
         )
 
     def mass_matrix(
@@ -105,11 +128,12 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         *,
         f_ext_frame: str = "body",
         params: Mapping[str, Any] | None = None,
+        method: str = "auto",
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: int | None = None,
     ) -> InverseDynamicsDerivatives:
         """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
-        2022.
+        2022. method: "auto", "serial" or "scan".
         """
         return self._call(
             "inverse_dynamics_derivatives",
@@ -117,6 +141,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
             f_ext,
             f_ext_frame,
             params,
+            method=method,
             out=out,
             threads=threads,
         )

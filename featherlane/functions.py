@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from featherlane import algorithms
+from featherlane.algorithms import parallel
+from featherlane.algorithms.parallel import Method
 from featherlane.model import Model
 from featherlane.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
-from featherlane.tree import PARAMETERS
+from featherlane.tree import PARAMETERS, Tree
 
 Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
 Sizes = dict[str, Size]
@@ -50,6 +52,7 @@ class Variant(NamedTuple):
     reference: str | None = None
     wrt: str | None = None  # the parameter of a derivative
     at: tuple[str, ...] = ()  # the frames that f_ext acts at, if not one on each body
+    method: str | None = None  # an algorithm by name, see METHODS; None: the cheapest
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
@@ -136,6 +139,33 @@ KINEMATICS: dict[str, DynamicsFunction] = {
     "gravity_torque": _of_robot(Q, {"g": V}, algorithms.gravity_torque),
     "bias_force": DynamicsFunction(STATE, {"tau": V}, (_one(algorithms.bias_force),), ("f_ext",)),
 }
+
+
+def _not_shared(tree: Tree) -> str | None:
+    return "joints share coordinates; 'jsiia' takes that" if tree.coupled else None
+
+
+def _named(method: Method) -> Method:
+    return method._replace(algorithm=_one(method.algorithm))
+
+
+METHODS: dict[str, dict[str, Method]] = {
+    "inverse_dynamics": {
+        "serial": _named(Method(algorithms.rnea)),
+        "scan": _named(Method(parallel.scanned_inverse_dynamics)),
+    },
+    "forward_dynamics": {
+        "aba": _named(Method(algorithms.aba, _not_shared)),
+        **{name: _named(method) for name, method in parallel.FORWARD_DYNAMICS.items()},
+    },
+    "inverse_dynamics_derivatives": {
+        "serial": Method(algorithms.inverse_dynamics_derivatives),
+        "scan": Method(parallel.scanned_derivatives),
+    },
+}
+"""Algorithms that may be asked for by name: serial ones, and those of `algorithms.parallel`."""
+
+
 DIRECTIONS = {"dq": V, "dv": V}
 DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
     "inverse_dynamics_parameter_derivatives": DynamicsFunction(

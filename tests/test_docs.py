@@ -4,8 +4,9 @@ import pytest
 from documents import ROOT, run
 
 
-@pytest.mark.parametrize(
-    "name", ["tour.md", "conventions.md", "frames.md", "identification.md", "lathrop.md"]
-)
-def test_the_code_of_a_document_runs(name):
-    run(ROOT / "docs" / name)
+PAGES = ("tour", "links", "conventions", "frames", "identification", "lathrop")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_document_runs(page):
+    run(ROOT / "docs" / f"{page}.md")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.algorithms.parallel.abia import abia, abia_refusal
 from featherlane.algorithms.parallel.constraint_force import cfa, cfa_refusal
@@ -11,16 +11,16 @@ from featherlane.algorithms.parallel.derivatives import scanned_derivatives
 from featherlane.algorithms.parallel.divide_and_conquer import dca, dca_refusal
 from featherlane.algorithms.parallel.inverse import scanned_inverse_dynamics
 from featherlane.algorithms.parallel.jsiia import bias_and_mass_matrix, jsiia
-from featherlane.scalar import Scalar
 from featherlane.tree import Tree
 
 
 class Method(NamedTuple):
-    """algorithm(tree, q, qd, tau, f_ext) -> qdd; refusal(tree): why it does not take a robot, and
-    what does; ride: whether it wants trees in which mass rides on parents (`tree(model, ride)`).
+    """algorithm(tree, q, qd, tau, f_ext) -> qdd, or as its function wants it; refusal(tree): why it
+    does not take a robot, and what does; ride: whether it wants trees in which mass rides on
+    parents (`tree(model, ride)`).
     """
 
-    algorithm: Callable[..., list[Scalar]]
+    algorithm: Callable[..., Any]
     refusal: Callable[[Tree], str | None] = lambda tree: None
     ride: bool = True
 
