@@ -69,7 +69,7 @@ def load(
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
     by default what the file says, siblings are in its order, and a root that is given takes the
     place of the free joint of a robot on the world. loops: "refuse" constraints that close loops
-    and soft bodies, or "drop" them.
+    or hold a joint still, and soft bodies, or "drop" them.
 
     Raises ModelError for a robot that cannot be used, naming file, line and element;
     ValueError or TypeError for a wrong argument.
