@@ -3,7 +3,6 @@
 import pytest
 from documents import ROOT, run
 
-
 PAGES = ("tour", "links", "conventions", "frames", "identification", "lathrop")
 
 
