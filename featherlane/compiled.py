@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from featherlane import linkwise, model
+from featherlane import linkscan, linkwise, model
 from featherlane.compiler import (
     WRENCH_FRAMES,
     Kernel,
@@ -126,29 +126,37 @@ class Compiled(model.Model):
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
         if method is not None:
-            self._check_method(name, method)
+            self._check_method(variant, method)
 
-    def _check_method(self, name: str, method: str) -> None:
-        known = METHODS.get(name, {})
+    def _check_method(self, variant: Variant, method: str) -> None:
+        name, known = variant.name, METHODS.get(variant.name, {})
         if method not in known:
             told = ", ".join(map(repr, ("auto", *known)))
             raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
         tree = self.tree if known[method].ride else make_tree(self, ride=False)
         if why := known[method].refusal(tree):
             raise ValueError(f"method={method!r} does not take {self.name!r}: {why}")
-        if self.tree.nbodies >= LONG and method not in SERIAL:
+        if self.tree.nbodies >= LONG and method not in SERIAL and not self._in_steps(variant):
+            serial = next(other for other in known if other in SERIAL)
             raise ValueError(
-                f"method={method!r} is one piece of code, for robots of less than {LONG} links: "
-                f"{self.name!r} has {self.tree.nbodies}, give one of {', '.join(map(repr, SERIAL))}"
+                f"method={method!r} of {name} is here one piece of code, for robots of less than "
+                f"{LONG} links: {self.name!r} has {self.tree.nbodies}, give {serial!r}"
             )
+
+    def _in_steps(self, variant: Variant) -> Callable[[Any, np.dtype], Any] | None:
+        """What compiles one step for all links of a long robot, if there is such a thing."""
+        plain = variant._replace(method=None) == Variant(variant.name)
+        if not plain or self.tree.nbodies < LONG or linkwise.refusal(self.tree):
+            return None
+        steps = linkwise if variant.method in (None, *SERIAL) else linkscan
+        return steps.FUNCTIONS.get(variant.name)
 
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
 
-        plain = variant._replace(method=None) == Variant(variant.name)
-        loops = linkwise.FUNCTIONS.get(variant.name) if plain else None
-        if loops and self.tree.nbodies >= LONG and not linkwise.refusal(self.tree):
-            return self._held(variant, lambda dtype: loops(self.tree, dtype))
+        steps = self._in_steps(variant)
+        if steps is not None:
+            return self._held(variant, lambda dtype: steps(self.tree, dtype))
 
         def kernel(dtype: np.dtype) -> Kernel:
             named = (variant.frame, *variant.at)
