@@ -32,7 +32,7 @@ from featherlane.scalar import cos, sin, sqrt
 from featherlane.spatial import ZERO6, Rotation, Transform, Vector, dot
 from featherlane.tree import Tree
 
-WORKING = 1 << 16  # (link, state) pairs whose intermediate values are kept at once
+WORKING = 1 << 12  # (link, state) pairs at once: what they keep stays in a cache
 CONSTANTS = sum(SIZES.values())
 X, W = 12, 3  # scalars of a transform and of an angular velocity
 
