@@ -178,6 +178,24 @@ def quaternion_turn(quaternion: Array, x: Array) -> Array:
     return x + w * t + np.cross(u, t)
 
 
+def matrix_quaternion(R: Array) -> Array:
+    """The unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3): the longest row
+    of 4 q q^T, which the entries of R and 1 give.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = np.moveaxis(R, (-2, -1), (0, 1))
+    rows = [
+        [1 + xx - yy - zz, xy + yx, xz + zx, zy - yz],
+        [xy + yx, 1 + yy - xx - zz, yz + zy, xz - zx],
+        [xz + zx, yz + zy, 1 + zz - xx - yy, yx - xy],
+        [zy - yz, xz - zx, yx - xy, 1 + xx + yy + zz],
+    ]
+    Q = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+    longest = np.argmax(np.diagonal(Q, axis1=-2, axis2=-1), -1)
+    q = np.take_along_axis(Q, longest[..., None, None], -2)[..., 0, :]
+    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    return np.asarray(np.where(q[..., 3:] < 0, -q, q))
+
+
 def _unit_quaternion(q: Array) -> Array:
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 

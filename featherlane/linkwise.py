@@ -18,7 +18,7 @@ from featherlane.algorithms.aba import AT_REST, Bias, Eliminated, carried_bias, 
 from featherlane.algorithms.rnea import Motion, carried, ground
 from featherlane.backends import links, machine
 from featherlane.compiler import graph_key, lowered
-from featherlane.graph.graph import simplify
+from featherlane.graph.graph import Graph, simplify
 from featherlane.graph.routine import Program
 from featherlane.graph.trace import trace
 from featherlane.scalar import cos, sin, sqrt
@@ -203,6 +203,18 @@ def forward_steps() -> list[Step]:
 # Compiled
 
 
+def looped(graph: Graph, dtype: np.dtype, width: int, outward: bool) -> links.Loop:
+    """The machine code of the loop whose step is a graph."""
+    program = lowered(Program(graph, []), dtype)
+    make = lambda: machine.machine_code(links.source(program.main, dtype, width, outward))
+    key = f"links {graph_key(graph)} {dtype} {width} {outward}"
+    image = cache.fetch(f"{key} {machine.target()}", make)
+    code = machine.Code(image, ("loop",))
+    loop = links.Loop(program.main, code.address)
+    loop.code = code  # type: ignore[attr-defined]
+    return loop
+
+
 class LinkFunction:
     """A dynamics function of one robot as loops over its links, in one dtype."""
 
@@ -232,16 +244,7 @@ class LinkFunction:
         names = list(sizes)
         traced = lambda *inputs: run(inputs[-1], **dict(zip(names, inputs[:-1], strict=False)))
         graph = simplify(trace(traced, sizes))
-        program = lowered(Program(graph, []), self.dtype)
-        make = lambda: machine.machine_code(
-            links.source(program.main, self.dtype, self.width, step.outward)
-        )
-        key = f"links {graph_key(graph)} {self.dtype} {self.width} {step.outward}"
-        image = cache.fetch(f"{key} {machine.target()}", make)
-        code = machine.Code(image, ("loop",))
-        loop = links.Loop(program.main, code.address)
-        loop.code = code  # type: ignore[attr-defined]
-        return loop
+        return looped(graph, self.dtype, self.width, step.outward)
 
     def __call__(self, *state: np.ndarray, out: tuple[np.ndarray]) -> None:
         """state: three arrays (..., links) of the dtype, which broadcast; out[0] (..., links)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -104,6 +105,35 @@ class Body:
     mass: float = 0.0
     com: Floats = (0.0, 0.0, 0.0)  # m
     inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2 about the centre of mass
+
+
+def joined(name: str, parts: Sequence[tuple[Body, Placement]]) -> Body:
+    """One body from bodies rigidly joined, each with the placement of its frame in the new one: by
+    parallel axes about the common centre of mass. A single one keeps its figures unrounded.
+    """
+    moved = [_moved(body, place) for body, place in parts if body.mass or np.any(body.inertia)]
+    if len(moved) == 1:
+        mass, com, inertia = moved[0]
+    else:
+        mass = sum(m for m, _, _ in moved)
+        com = sum((m * c for m, c, _ in moved), np.zeros(3)) / (mass or 1.0)
+        inertia = sum((J + m * _spread(c - com) for m, c, J in moved), np.zeros((3, 3)))
+    rows = tuple(tuple(map(float, row)) for row in inertia)
+    return Body(name, float(mass), tuple(map(float, com)), rows)  # type: ignore[arg-type]
+
+
+def _moved(body: Body, place: Placement) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre of mass and inertia about it, where the body's frame is at `place`."""
+    com, inertia = np.array(body.com), np.array(body.inertia)
+    if place == IDENTITY:
+        return body.mass, com, inertia
+    R = np.array(place.R)
+    return body.mass, np.array(place.p) + R @ com, R @ inertia @ R.T
+
+
+def _spread(d: np.ndarray) -> np.ndarray:
+    """The rotational inertia of a unit mass at d."""
+    return np.asarray(d @ d * np.eye(3) - np.outer(d, d))
 
 
 class Frame(NamedTuple):

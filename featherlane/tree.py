@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.joints import JointType, quaternion_rotation
+from featherlane.joints import JointType, matrix_quaternion, quaternion_rotation
 from featherlane.model import IDENTITY, WORLD, Floats, Frame, Joint, Model
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
@@ -61,7 +61,7 @@ def parameter_value(model: Model, name: str) -> np.ndarray:
     }
     of_joints = {
         "position": lambda joint: joint.placement.p,
-        "orientation": lambda joint: quaternion_of(np.array(joint.placement.R)),
+        "orientation": lambda joint: matrix_quaternion(np.array(joint.placement.R)),
     }
     if name in of_bodies:
         return np.array([of_bodies[name](body) for body in model.bodies], float)
@@ -76,23 +76,6 @@ def _six(I: np.ndarray) -> np.ndarray:
 
 def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
     return np.array([m, *(m * c), *_six(I + m * (c @ c * np.eye(3) - np.outer(c, c)))])
-
-
-def quaternion_of(R: np.ndarray) -> np.ndarray:
-    """The unit quaternion xyzw of a rotation matrix, w >= 0: the eigenvector of the largest
-    eigenvalue of Bar-Itzhack's matrix (2000), which is accurate for every angle.
-    """
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R
-    K = np.array(
-        [
-            [xx - yy - zz, xy + yx, xz + zx, zy - yz],
-            [xy + yx, yy - xx - zz, yz + zy, xz - zx],
-            [xz + zx, yz + zy, zz - xx - yy, yx - xy],
-            [zy - yz, xz - zx, yx - xy, xx + yy + zz],
-        ]
-    )
-    quaternion = np.linalg.eigh(K)[1][:, -1]
-    return quaternion if quaternion[3] >= 0 else -quaternion
 
 
 def _quiet(x: Any) -> np.ndarray:

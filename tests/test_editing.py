@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
 from featherlane import convert, editing
-from featherlane.editing.rerooting import quaternions
-from featherlane.joints import JOINT_TYPES
+from featherlane.joints import JOINT_TYPES, matrix_quaternion
 from featherlane.model import WORLD, Body, Frame, Placement
 from featherlane.trees import random_rotation
 
@@ -403,7 +402,7 @@ def test_quaternions_of_rotations_near_half_a_turn_too():
     rng = np.random.default_rng(0)
     given = rng.normal(size=(200, 4)) * rng.choice([1e-9, 1, 1], (200, 4))
     given /= np.linalg.norm(given, axis=-1, keepdims=True)
-    found = quaternions(textbook.quaternion_matrix(given))
+    found = matrix_quaternion(textbook.quaternion_matrix(given))
     sign = np.sign(np.sum(found * given, -1, keepdims=True))
     assert_allclose(found * sign, given, atol=1e-14)
     assert (found[:, 3] >= 0).all()

@@ -8,8 +8,9 @@ import textbook
 from numpy.testing import assert_allclose
 
 import featherlane as fl
+from featherlane.joints import matrix_quaternion
 from featherlane.model import Frame, Placement
-from featherlane.tree import PARAMETERS, quaternion_of
+from featherlane.tree import PARAMETERS
 from featherlane.trees import random_rotation
 
 BATCH = 3
@@ -151,7 +152,7 @@ def test_parameters_that_are_no_dict_are_refused(iiwa):
 def test_quaternions_of_rotations_of_any_angle(angle):
     axis = np.array([0.6, 0.0, -0.8])
     R = textbook.turn(axis, np.array(angle))
-    quaternion = quaternion_of(R)
+    quaternion = matrix_quaternion(R)
     assert quaternion[3] >= 0
     assert_allclose(textbook.quaternion_matrix(quaternion), R, atol=3e-16 * 10)
 

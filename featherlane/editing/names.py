@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from featherlane.editing.rigid import index
-from featherlane.loaders.words import quoted
+from featherlane.loaders.words import near, quoted
 from featherlane.model import Mimic, Model
 
 M = TypeVar("M", bound=Model)
@@ -69,3 +68,12 @@ def _notes(changes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         told = [f"{old} -> {name}" for old, name in new.items() if old != name]
         if told:
             yield f"{kind} renamed: {', '.join(told)}"
+
+
+def index(kind: str, name: object, names: Sequence[str]) -> int:
+    """Where the name is among those of a model's joints, bodies or frames."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name of a {kind}: wanted a text")
+    if name not in names:
+        raise ValueError(f"there is no {kind} {quoted(name)}{near(name, names)}")
+    return names.index(name)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from featherlane.editing.rigid import index, merged
+from featherlane.editing.names import index
 from featherlane.loaders.words import WARNING, quoted
-from featherlane.model import IDENTITY, WORLD, Body, Floats, Frame, Joint, Model, Placement
+from featherlane.model import IDENTITY, WORLD, Body, Floats, Frame, Joint, Model, Placement, joined
 from featherlane.spatial import NO_TURN, ZERO3, Transform
 
 M = TypeVar("M", bound=Model)
@@ -42,7 +42,7 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
     return replace(
         model,
         joints=tuple(_joint(model.joints[i], hangs) for i in kept),
-        bodies=tuple(merged(model.bodies[i].name, parts[k]) for k, i in enumerate(kept)),
+        bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(kept)),
         frames=tuple(_frame(frame, hangs) for frame in model.frames),
         root=_root(model, still),
         ground_mass=model.ground_mass + grounded,

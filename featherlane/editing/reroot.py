@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from featherlane.editing.rigid import index, merged
+from featherlane.editing.names import index
 from featherlane.joints import quaternion_turn
 from featherlane.loaders.words import quoted
-from featherlane.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, Placement
+from featherlane.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, Placement, joined
 
 Array = np.ndarray
 M = TypeVar("M", bound=Model)
@@ -128,7 +128,7 @@ def turned_round(model: M, new: int) -> M:
         model,
         joints=tuple(replace(joints[j], parent=place[joints[j].parent]) for j in order),
         bodies=tuple(
-            merged(model.bodies[b].name, [(model.bodies[b], back[b])])
+            joined(model.bodies[b].name, [(model.bodies[b], back[b])])
             for b in (carried[j] for j in order)
         ),
         frames=tuple(

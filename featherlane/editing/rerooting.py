@@ -19,7 +19,7 @@ import numpy as np
 from featherlane.convert import State
 from featherlane.editing.reroot import REVERSALS, body_number, turned_round, way_to_root
 from featherlane.function import common_dtype
-from featherlane.joints import JointType, quaternion_product, quaternion_turn
+from featherlane.joints import JointType, matrix_quaternion, quaternion_product, quaternion_turn
 from featherlane.kinematics import Kinematics
 from featherlane.model import IDENTITY, Frame, Placement
 
@@ -123,7 +123,7 @@ class Rerooting:
         step = (T[..., :3, 3] - np.array(p, q.dtype)) @ np.array(R, q.dtype)
         turn = own[..., 3:] / np.linalg.norm(own[..., 3:], axis=-1, keepdims=True)
         moved = own[..., :3] + quaternion_turn(turn, step)
-        return np.concatenate([moved, quaternion_product(turn, quaternions(way))], -1)
+        return np.concatenate([moved, quaternion_product(turn, matrix_quaternion(way))], -1)
 
     def _map(self, here: Side, there: Side, q: Array) -> Array:
         """T (..., nv, nv), with v there = T v."""
@@ -195,21 +195,3 @@ def parent_seen(kind: JointType, q: Array) -> Array:
     columns = [E.motion_to_parent(S) for S in kind.S]
     entries = [[-x[S.index(1.0)] + 0.0 * q[..., 0] for x in columns] for S in kind.S]
     return np.moveaxis(np.array(entries, q.dtype), (0, 1), (-2, -1))
-
-
-def quaternions(R: Array) -> Array:
-    """The unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3): the longest row
-    of 4 q q^T, which the entries of R and 1 give.
-    """
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = np.moveaxis(R, (-2, -1), (0, 1))
-    rows = [
-        [1 + xx - yy - zz, xy + yx, xz + zx, zy - yz],
-        [xy + yx, 1 + yy - xx - zz, yz + zy, xz - zx],
-        [xz + zx, yz + zy, 1 + zz - xx - yy, yx - xy],
-        [zy - yz, xz - zx, yx - xy, 1 + xx + yy + zz],
-    ]
-    Q = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
-    longest = np.argmax(np.diagonal(Q, axis1=-2, axis2=-1), -1)
-    q = np.take_along_axis(Q, longest[..., None, None], -2)[..., 0, :]
-    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
-    return np.asarray(np.where(q[..., 3:] < 0, -q, q))

@@ -23,7 +23,7 @@ from featherlane.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.loaders.specs import EARTH_GRAVITY, INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.loaders.tree import Hang, Moving, outward, root_link, unique
 from featherlane.loaders.words import WARNING, counted, quoted
-from featherlane.model import IDENTITY, WORLD, Body, Floats, Frame, Joint, Model
+from featherlane.model import WORLD, Body, Floats, Frame, Joint, Model, joined
 
 __all__ = ["FrameSpec", "JointSpec", "LinkSpec", "assemble"]
 
@@ -139,30 +139,9 @@ def _group(
 
 
 def _merge(name: str, links: Sequence[LinkSpec], hangs: dict[str, Hang]) -> Body:
-    """One body from links rigidly joined: parallel axes about the common centre of mass."""
-    parts = [_moved(link, hangs[link.name]) for link in links]
-    if len(parts) == 1:  # the file's own figures, unrounded
-        mass, com, inertia = parts[0]
-    else:
-        mass = sum(m for m, _, _ in parts)
-        com = sum((m * c for m, c, _ in parts), np.zeros(3)) / (mass or 1.0)
-        inertia = sum((J + m * _spread(c - com) for m, c, J in parts), np.zeros((3, 3)))
-    rows = tuple(tuple(map(float, row)) for row in inertia)
-    return Body(name, float(mass), tuple(map(float, com)), rows)  # type: ignore[arg-type]
-
-
-def _moved(link: LinkSpec, hang: Hang) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, centre of mass and inertia of a link in the frame of its body."""
-    com, inertia = np.array(link.com), np.array(link.inertia)
-    if hang.placement == IDENTITY:
-        return link.mass, com, inertia
-    R = np.array(hang.placement.R)
-    return link.mass, np.array(hang.placement.p) + R @ com, R @ inertia @ R.T
-
-
-def _spread(d: np.ndarray) -> np.ndarray:
-    """The rotational inertia of a unit mass at d."""
-    return np.asarray(d @ d * np.eye(3) - np.outer(d, d))
+    own = [Body(link.name, link.mass, link.com, link.inertia) for link in links]
+    places = [hangs[link.name].placement for link in links]
+    return joined(name, list(zip(own, places, strict=True)))
 
 
 def _merge_notes(model: Model, merged: int, ground: Sequence[LinkSpec]) -> Iterator[str]:
