@@ -40,9 +40,8 @@ def _places(graph: Graph) -> tuple[dict[str, Place], dict[str, Place]]:
     return inputs, outputs
 
 
-def _step(graph: Graph, t: Lanes, outward: bool) -> list[str]:
+def _step(graph: Graph, t: Lanes, pointers: list[str], outward: bool) -> list[str]:
     """@step: one link. Pointers are named after the arrays, %to is where the carry goes."""
-    inputs, outputs = _places(graph)
     stores: dict[int, list[tuple[str, int]]] = {}
     for name, out in graph.outputs.items():
         for slot, node in enumerate(out.nodes):
@@ -73,8 +72,6 @@ def _step(graph: Graph, t: Lanes, outward: bool) -> list[str]:
             lines.append(f"store {t.vector} {value}, ptr {at}, align {t.bytes}")
         return lines
 
-    pointers = [f"ptr %i.{name}" for name in inputs] + ["ptr %to"]
-    pointers += [f"ptr %o.{name}" for name in outputs if name != CARRY]
     return [
         f"define internal void @step({', '.join(pointers)}) noinline {{",
         NEVER.replace("%out", "%to"),
@@ -89,55 +86,71 @@ def _at(t: Lanes, name: str, base: str, index: str) -> str:
     return f"{name} = getelementptr inbounds {t.vector}, ptr {base}, i64 {index}"
 
 
+def _arrays(graph: Graph) -> dict[str, Place]:
+    """All arrays by the names of their pointers: i. and o. for inputs and outputs."""
+    inputs, outputs = _places(graph)
+    arrays = {f"i.{name}": place for name, place in inputs.items()}
+    return arrays | {f"o.{name}": place for name, place in outputs.items() if name != CARRY}
+
+
+def _of_group(t: Lanes, name: str, place: Place) -> list[str]:
+    """The pointer to the rows of a group, %name.g, for all arrays but the constants."""
+    if name == f"i.{CONSTANT}":
+        return []
+    return [
+        f"%{name}.r = mul i64 %g, {'%n1' if name[2:] in ROOTED else '%n'}",
+        f"%{name}.e = mul i64 %{name}.r, {place.size}",
+        _at(t, f"%{name}.g", f"%{name}.base", f"%{name}.e"),
+    ]
+
+
+def _of_link(t: Lanes, name: str, place: Place, outward: bool) -> list[str]:
+    """The pointer to the entries of a link, %name."""
+    if name == f"i.{CONSTANT}":
+        at = f"%{name} = getelementptr inbounds {t.scalar}, ptr %{name}.base, i64 %{name}.k"
+        return [f"%{name}.k = mul i64 %k, {place.size}", at]
+    row = "%own" if name[2:] in ROOTED else "%k"
+    if outward and name == f"i.{CARRY}":
+        row = "%above"
+    return [
+        f"%{name}.k = mul i64 {row}, {place.size}",
+        _at(t, f"%{name}", f"%{name}.g", f"%{name}.k"),
+    ]
+
+
 def source(graph: Graph, dtype: np.dtype, width: int, outward: bool) -> str:
     """The LLVM IR of `loop(arrays, groups, links, parents)`; parents are numbers of links, -1 for
     the ground, whose row of the carry is the first.
     """
     t = Lanes(np.dtype(dtype), width)
-    inputs, outputs = _places(graph)
-    lines = [*declarations(t), *_step(graph, t, outward)]
+    arrays = _arrays(graph)
+    inputs, others = list(graph.inputs), [name for name in graph.outputs if name != CARRY]
+    pointers = [f"ptr %i.{name}" for name in inputs] + ["ptr %to"]
+    pointers += [f"ptr %o.{name}" for name in others]
+    lines = [*declarations(t), *_step(graph, t, pointers, outward)]
     lines += ["define void @loop(ptr %arrays, i64 %groups, i64 %n, ptr %parents) {", "entry:"]
-    arrays = {f"i.{name}": place for name, place in inputs.items()}
-    arrays |= {f"o.{name}": place for name, place in outputs.items() if name != CARRY}
     for name, place in arrays.items():
         lines.append(f"%{name}.a = getelementptr inbounds ptr, ptr %arrays, i64 {place.number}")
         lines.append(f"%{name}.base = load ptr, ptr %{name}.a, align 8")
     lines += ["%n1 = add i64 %n, 1", "%last = sub i64 %n, 1"]
     lines += ["br label %group", "group:", "%g = phi i64 [ 0, %entry ], [ %g1, %next ]"]
-    for name, place in arrays.items():
-        rows = "%n1" if name[2:] in ROOTED else "%n"
-        if name == f"i.{CONSTANT}":
-            continue
-        lines.append(f"%{name}.r = mul i64 %g, {rows}")
-        lines.append(f"%{name}.e = mul i64 %{name}.r, {place.size}")
-        lines.append(_at(t, f"%{name}.g", f"%{name}.base", f"%{name}.e"))
-    lines += ["br label %link", "link:", "%s = phi i64 [ 0, %group ], [ %s1, %link ]"]
-    lines.append("%k = add i64 %s, 0" if outward else "%k = sub i64 %last, %s")
+    lines += [line for name, place in arrays.items() for line in _of_group(t, name, place)]
     lines += [
+        "br label %link",
+        "link:",
+        "%s = phi i64 [ 0, %group ], [ %s1, %link ]",
+        "%k = add i64 %s, 0" if outward else "%k = sub i64 %last, %s",
         "%parent.at = getelementptr inbounds i64, ptr %parents, i64 %k",
         "%parent = load i64, ptr %parent.at, align 8",
         "%above = add i64 %parent, 1",
         "%own = add i64 %k, 1",
     ]
-    given = []
-    for name, place in arrays.items():
-        if name == f"i.{CONSTANT}":
-            lines.append(f"%{name}.k = mul i64 %k, {place.size}")
-            lines.append(
-                f"%{name} = getelementptr inbounds {t.scalar}, ptr %{name}.base, i64 %{name}.k"
-            )
-        else:
-            row = "%own" if name[2:] in ROOTED else "%k"
-            row = "%above" if outward and name == f"i.{CARRY}" else row
-            lines.append(f"%{name}.k = mul i64 {row}, {place.size}")
-            lines.append(_at(t, f"%{name}", f"%{name}.g", f"%{name}.k"))
-    carry = f"i.{CARRY}"
-    lines.append(f"%to.k = mul i64 {'%own' if outward else '%above'}, {inputs[CARRY].size}")
-    lines.append(_at(t, "%to", f"%{carry}.g", "%to.k"))
-    given = [f"ptr %i.{name}" for name in inputs] + ["ptr %to"]
-    given += [f"ptr %o.{name}" for name in outputs if name != CARRY]
+    lines += [line for name, place in arrays.items() for line in _of_link(t, name, place, outward)]
+    carry = arrays[f"i.{CARRY}"]
     lines += [
-        f"call void @step({', '.join(given)})",
+        f"%to.k = mul i64 {'%own' if outward else '%above'}, {carry.size}",
+        _at(t, "%to", f"%i.{CARRY}.g", "%to.k"),
+        f"call void @step({', '.join(pointers)})",
         "%s1 = add i64 %s, 1",
         "%more = icmp slt i64 %s1, %n",
         "br i1 %more, label %link, label %next",
