@@ -118,7 +118,8 @@ class Step(NamedTuple):
     outward: bool
 
 
-def _resistance(link: Link, qd: Any) -> Any:
+def resistance(link: Link, qd: Any) -> Any:
+    """What damping and smooth Coulomb friction ask of a link's joint."""
     return link.damping * qd + link.friction * (qd / sqrt(qd * qd + link.v0 * link.v0))
 
 
@@ -146,7 +147,7 @@ def inverse_steps() -> list[Step]:
         place = _turned(link, q)
         parent = Motion(Vector(carry[:3]), Vector(carry[3:6]), Vector(carry[6:9]), _rows(carry[9:]))
         m = carried(link.transform(*place), parent, link.motion * qd, link.motion * qdd)
-        own = link.armature * qdd + _resistance(link, qd)
+        own = link.armature * qdd + resistance(link, qd)
         return {"carry": _flat(*m), "sum": [*link.inertia.wrench(m.U, m.a)], "kept": [*place, own]}
 
     def back(link: Link, carry: list, kept: list) -> dict[str, Any]:
@@ -172,7 +173,7 @@ def forward_steps() -> list[Step]:
         parent = Bias(Vector(carry[:3]), _rows(carry[3:]), AT_REST.c)
         b = carried_bias(link.transform(*place), parent, link.motion * qd)
         pA = link.inertia.wrench(b.U0, AT_REST.w)
-        left = tau - _resistance(link, qd)
+        left = tau - resistance(link, qd)
         return {
             "carry": _flat(b.w, b.U0),
             "sum": _flat(*Articulated.of(link.inertia), pA),
@@ -226,7 +227,7 @@ class LinkFunction:
         every = constants(tree)
         self._shared = {k: every[0, k] for k in range(every.shape[1]) if np.ptp(every[:, k]) == 0}
         own = [k for k in range(every.shape[1]) if k not in self._shared]
-        self._constants = _aligned((len(every), max(len(own), 1)), dtype)
+        self._constants = aligned((len(every), max(len(own), 1)), dtype)
         self._constants[:, : len(own)] = every[:, own]
         self._own = {k: n for n, k in enumerate(own)}
         self._order = np.array([freedoms[0].k for freedoms in tree.freedoms])
@@ -263,10 +264,10 @@ class LinkFunction:
             for name, place in loop.outputs.items():
                 if name != links.CARRY:
                     shape = (groups, n + (name in links.ROOTED), place.size, self.width)
-                    arrays[name] = _aligned(shape, self.dtype)
+                    arrays[name] = aligned(shape, self.dtype)
             if step.outward:
                 size = step.inputs["carry"]
-                arrays["carry"] = _aligned((groups, n + 1, size, self.width), self.dtype)
+                arrays["carry"] = aligned((groups, n + 1, size, self.width), self.dtype)
                 arrays["carry"][:, 0] = np.array(start)[:, None]
             else:
                 arrays["carry"] = arrays.pop("sum")
@@ -280,7 +281,7 @@ class LinkFunction:
     def _packed(self, state: Sequence[np.ndarray], groups: int) -> np.ndarray:
         """(groups, links, 3, lanes); lanes left over repeat the last state."""
         batch, n = state[0].shape
-        packed = _aligned((groups, n, len(state), self.width), self.dtype)
+        packed = aligned((groups, n, len(state), self.width), self.dtype)
         rows = np.minimum(np.arange(groups * self.width), batch - 1)
         for k, x in enumerate(state):
             lanes = x[rows][:, self._order] if batch % self.width else x[:, self._order]
@@ -288,7 +289,8 @@ class LinkFunction:
         return packed
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that begins on a cache line, as the loops read and write it."""
     size = int(np.prod(shape)) * dtype.itemsize
     raw = np.empty(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE

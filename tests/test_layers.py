@@ -37,7 +37,7 @@ TOGETHER = {
     "function": {"backends", "compiler", "errors", "graph"},
     "wrenches": "function model",
     "linkwise": BOTH | {"compiler"},
-    "linkscan": "algorithms function linkwise scalar spatial tree",
+    "linkscan": "algorithms backends function graph linkwise scalar spatial tree",
     "compiled": "compiler function functions graph linkscan linkwise model tree wrenches",
     "kinematics": "compiled",
     "sensitivities": "compiled functions model results tree",

@@ -11,6 +11,7 @@ import featherlane as fl
 from featherlane import compiled, linkscan
 from featherlane.algorithms.scan import PATHS, SCANS, path_scan, scan, subtree_sum
 from featherlane.linkscan import ArrayScan, ArraySubtreeSum, array_scan
+from featherlane.linkscan.blocks import BlockedInverseDynamics, is_chain
 from featherlane.linkscan.inverse import ScannedInverseDynamics
 from featherlane.linkscan.plan import MOVES, path_plan, scan_plan, sum_plan
 
@@ -190,7 +191,8 @@ def sample(model, batch, dtype=np.float64):
 def test_scans_are_the_textbook(model):
     q, v, a = sample(model, 7)
     function = model.function("inverse_dynamics", method="scan")
-    assert isinstance(function.ufunc(float), ScannedInverseDynamics)
+    kind = BlockedInverseDynamics if is_chain(model.tree) else ScannedInverseDynamics
+    assert isinstance(function.ufunc(float), kind)
     wanted = textbook.rnea(model, q, v, a)
     tau = model.inverse_dynamics(q, v, a, method="scan")
     assert_allclose(tau, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
@@ -223,6 +225,27 @@ def test_states_do_not_depend_on_their_place(model, monkeypatch):
     monkeypatch.setattr(linkscan.inverse, "WORKING", 1)
     other = fl.Model(**model._fields())
     assert_array_equal(other.inverse_dynamics(q, v, a, method="scan"), tau)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 33, 130])
+def test_chains_are_cut_in_blocks_of_any_length(n):
+    """Lanes without a block of their own, and a last block that is shorter."""
+    model = fl.random_tree(n, 1.0, ("revolute", "prismatic", "helical"), seed=n, physics=True)
+    assert is_chain(model.tree)
+    q, v, a = sample(model, 2)
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-4)):
+        tau = np.empty(v.shape, dtype)
+        x = [x.astype(dtype) for x in (q, v, a)]
+        BlockedInverseDynamics(model.tree, dtype)(*x, out=(tau,))
+        wanted = textbook.rnea(model, *(y.astype(float) for y in x))
+        assert_allclose(tau, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+
+
+def test_threads_have_memory_of_their_own():
+    model = fl.chain(300, 1)
+    q, v, a = 0.1 * np.random.default_rng(0).normal(size=(3, 200, 300))
+    scanned = lambda *x, **options: model.inverse_dynamics(*x, method="scan", **options)
+    assert_array_equal(scanned(q, v, a, threads=4), scanned(q, v, a, threads=1))
 
 
 def test_what_has_no_steps_is_refused():

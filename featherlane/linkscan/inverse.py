@@ -16,6 +16,7 @@ import numpy as np
 from featherlane.algorithms.aba import Bias, carried_bias
 from featherlane.algorithms.kinematics import rigid_acceleration
 from featherlane.algorithms.parallel.kinematics import (
+    HERE,
     METHOD,
     Moved,
     Turned,
@@ -26,42 +27,28 @@ from featherlane.algorithms.parallel.kinematics import (
 )
 from featherlane.function import compile_function
 from featherlane.linkscan.arrays import ArrayScan, ArraySubtreeSum, execute
+from featherlane.linkscan.link import CONSTANTS, W, X, flat, placed, rows, transform
 from featherlane.linkscan.plan import ELEMENTS, MOVES, path_plan, sum_plan
-from featherlane.linkwise import SIZES, Link, constants
-from featherlane.scalar import cos, sin, sqrt
-from featherlane.spatial import ZERO6, Rotation, Transform, Vector, dot
+from featherlane.linkwise import Link, constants, resistance
+from featherlane.spatial import ZERO6, Rotation, Vector, dot
 from featherlane.tree import Tree
 
 WORKING = 1 << 12  # (link, state) pairs at once: what they keep stays in a cache
-CONSTANTS = sum(SIZES.values())
-X, W = 12, 3  # scalars of a transform and of an angular velocity
 
 Scalars = Sequence[Any]
-
-
-def _rows(flat: Scalars) -> tuple[Vector, ...]:
-    return tuple(Vector(flat[i : i + 3]) for i in range(0, len(flat), 3))
-
-
-def _transform(flat: Scalars) -> Transform:
-    return Transform(Rotation(_rows(flat[:9])), Vector(flat[9:]))
-
-
-def _flat(X: Transform) -> list[Any]:
-    return [x for row in X.E.rows for x in row] + [*X.r]
 
 
 # The combining operations of `parallel.kinematics`, on lists
 
 
 def _turned_on(a: Scalars, b: Scalars) -> Scalars:
-    E, w = turned_on(*[Turned(Rotation(_rows(x[:9])), Vector(x[9:])) for x in (a, b)])
+    E, w = turned_on(*[Turned(Rotation(rows(x[:9])), Vector(x[9:])) for x in (a, b)])
     return [x for row in E.rows for x in row] + [*w]
 
 
 def _moved_on(a: Scalars, b: Scalars) -> Scalars:
-    X, x = moved_on(*[Moved(_transform(x[:12]), Vector(x[12:])) for x in (a, b)])
-    return [*_flat(X), *x]
+    X, x = moved_on(*[Moved(transform(x[:12]), Vector(x[12:])) for x in (a, b)])
+    return [*flat(X), *x]
 
 
 def _add(a: Scalars, b: Scalars) -> Scalars:
@@ -69,11 +56,11 @@ def _add(a: Scalars, b: Scalars) -> Scalars:
 
 
 def _act(X: Scalars, f: Scalars) -> Scalars:
-    return [*_transform(X).force_to_parent(f)]
+    return [*transform(X).force_to_parent(f)]
 
 
 def _compose(a: Scalars, b: Scalars) -> Scalars:
-    return _flat(product(_transform(a), _transform(b)))
+    return flat(product(transform(a), transform(b)))
 
 
 # What each pair does for itself
@@ -82,8 +69,7 @@ def _compose(a: Scalars, b: Scalars) -> Scalars:
 def _placed(constant: Scalars, q: Any, qd: Any) -> dict[str, Any]:
     """The joint's transform, and (E, w) to be scanned."""
     link = Link.of(constant)
-    angle = link.screw[0] * q
-    X = _flat(link.transform(cos(angle), sin(angle), link.screw[1] * q))
+    X = flat(placed(link, q))
     return {"X": X, "turned": [*X[:9], *(link.motion * qd)[:3]]}
 
 
@@ -93,7 +79,7 @@ def _accelerating(
     """(X, own acceleration) to be scanned; above: the parent's angular velocity."""
     link, w = Link.of(constant), Vector(above)
     parent = Bias(w, rigid_acceleration(w, (0.0, 0.0, 0.0)), ZERO6)
-    own = carried_bias(_transform(X), parent, link.motion * qd).c + link.motion * qdd
+    own = carried_bias(transform(X), parent, link.motion * qd).c + link.motion * qdd
     return {"moved": [*X, *own]}
 
 
@@ -104,8 +90,7 @@ def _forced(constant: Scalars, w: Scalars, a: Scalars) -> dict[str, Any]:
 
 def _torque(constant: Scalars, f: Scalars, qd: Any, qdd: Any) -> dict[str, Any]:
     link = Link.of(constant)
-    resistance = link.damping * qd + link.friction * (qd / sqrt(qd * qd + link.v0 * link.v0))
-    return {"tau": link.armature * qdd + resistance + dot(link.motion, f)}
+    return {"tau": link.armature * qdd + resistance(link, qd) + dot(link.motion, f)}
 
 
 class ScannedInverseDynamics:
@@ -119,7 +104,7 @@ class ScannedInverseDynamics:
         self._roots = np.flatnonzero(self._parents < 0)
         self._order = np.array([freedoms[0].k for freedoms in tree.freedoms])
         self._constants = constants(tree).astype(self.dtype)[:, None]
-        self._ground = np.array(_flat_ground(tree), self.dtype)
+        self._ground = np.array(_ground_element(tree), self.dtype)
         self._most = max(1, WORKING // tree.nbodies)  # states at once
         self._compile()
 
@@ -173,11 +158,6 @@ class ScannedInverseDynamics:
         return X, w, execute(self._paths, self._moving, {ELEMENTS: moved})[..., -6:]
 
 
-def _flat_ground(tree: Tree) -> list[Any]:
-    """As an element before the roots; its transform goes nowhere."""
-    return [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, *resting_ground(tree)]
-
-
-FUNCTIONS: dict[str, Callable[[Tree, Any], ScannedInverseDynamics]] = {
-    "inverse_dynamics": ScannedInverseDynamics,
-}
+def _ground_element(tree: Tree) -> list[Any]:
+    """What stands before the roots; its transform goes nowhere."""
+    return [*flat(HERE), *resting_ground(tree)]
