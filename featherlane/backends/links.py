@@ -10,7 +10,7 @@ to be the carry of the way back, have a row for the ground before those of the l
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,6 +177,19 @@ class Loop:
         """arrays: for every input and output of the graph, contiguous and aligned to a cache line;
         the carry (groups, links + 1, entries, lanes) is changed in place.
         """
+        self.bound(arrays, groups, parents)()
+
+    def bound(
+        self, arrays: Mapping[str, np.ndarray], groups: int, parents: np.ndarray
+    ) -> Callable[[], None]:
+        """The call with these arrays, for when it is made often."""
         names: Sequence[str] = [*self.inputs, *(n for n in self.outputs if n != CARRY)]
-        table = (ctypes.c_void_p * len(names))(*[arrays[name].ctypes.data for name in names])
-        self._call(ctypes.addressof(table), groups, len(parents), parents.ctypes.data)
+        kept = [arrays[name] for name in names]
+        table = (ctypes.c_void_p * len(names))(*[x.ctypes.data for x in kept])
+        at = ctypes.addressof(table), groups, len(parents), parents.ctypes.data
+
+        def call() -> None:
+            self._call(*at)
+
+        call.memory = table, kept, parents  # type: ignore[attr-defined]
+        return call

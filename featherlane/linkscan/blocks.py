@@ -10,8 +10,8 @@ the serial recursion, in as many links less as there are lanes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,6 +111,21 @@ def is_chain(tree: Tree) -> bool:
     return tuple(tree.parent) == tuple(range(-1, tree.nbodies - 1))
 
 
+class Workspace(NamedTuple):
+    """The memory of a call, and the loops bound to it."""
+
+    given: np.ndarray  # (3, links): the state, and zeros for the links that are nowhere
+    state: np.ndarray  # the same in lanes
+    map: Callable[[], None]
+    total: np.ndarray  # the maps of whole blocks
+    start: np.ndarray
+    move: Callable[[], None]
+    force: np.ndarray  # of whole blocks on what they hang from
+    end: np.ndarray  # on the last links of blocks
+    sum: Callable[[], None]
+    result: np.ndarray
+
+
 class BlockedInverseDynamics:
     """tau of q, qd, qdd of one chain by blocks of its links, in one dtype."""
 
@@ -139,46 +154,67 @@ class BlockedInverseDynamics:
         self._sum = loop(_summed, False, carry=6, **link, X=X, own=1)
         across = self.width
         heads = lambda maps: _heads(ground, maps)
-        self._heads = compile_function(heads, {"maps": (MAP, across)})
-        self._tails = compile_function(_tails, {"reach": (X, across), "force": (6, across)})
+        self._between = (
+            compile_function(heads, {"maps": (MAP, across)}),
+            compile_function(_tails, {"reach": (X, across), "force": (6, across)}),
+        )
+        self._heads, self._tails = [function.ufunc(self.dtype) for function in self._between]
 
     def __call__(self, *state: np.ndarray, out: tuple[np.ndarray]) -> None:
         """state: three arrays (..., links) of the dtype, which broadcast; out[0] (..., links)."""
         lead = out[0].shape[:-1]
-        rows = [np.broadcast_to(x, (*lead, self.links)) for x in state]
+        if not lead:
+            out[0][...] = self._run(state)
+            return
+        rows = [np.broadcast_to(x, out[0].shape) for x in state]
         for at in np.ndindex(lead):
             out[0][at] = self._run([x[at] for x in rows])
 
     def _run(self, state: Sequence[np.ndarray]) -> np.ndarray:
-        memory = self._arrays()
+        memory = self._workspace()
         for k, x in enumerate(state):
-            memory["links"][: self.links, k] = x if self._in_order else x[self._order]
-        by_blocks = memory["links"].reshape(self.width, self.length, 3)
-        memory["state"][0] = by_blocks.transpose(1, 2, 0)
-        maps, motions, forces = (memory[name] for name in ("maps", "motions", "sum"))
-        self._map({**memory, "carry": maps}, 1, self._parents)
-        self._heads.ufunc(self.dtype)(maps[0, -1], out=motions[0, 0])
-        self._move({**memory, "carry": motions}, 1, self._parents)
-        tails = self._tails.ufunc(self.dtype)
-        forces[0, -1] += tails(maps[0, -1, :X], motions[0, -1, -6:])
-        self._sum({**memory, "carry": forces}, 1, self._parents)
-        tau = np.empty(self.links, self.dtype)
-        by_links = memory["result"][0, :, 0].T.reshape(-1)[: self.links]
-        tau[slice(None) if self._in_order else self._order] = by_links
+            memory.given[k, : self.links] = x if self._in_order else x[self._order]
+        memory.state[...] = memory.given.reshape(3, self.width, self.length).transpose(2, 0, 1)
+        memory.map()
+        self._heads(memory.total, out=memory.start)
+        memory.move()
+        np.add(memory.end, self._tails(memory.total[:X], memory.force), out=memory.end)
+        memory.sum()
+        by_links = memory.result.T.reshape(-1)[: self.links]
+        if self._in_order:
+            return by_links
+        tau = np.empty_like(by_links)
+        tau[self._order] = by_links
         return tau
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        """The memory of this thread, kept: fresh pages cost as much as the computation."""
-        if not hasattr(self._memory, "arrays"):
-            n = self.length
-            sizes = {"state": (n, 3), "X": (n, X), "reach": (n, X), "own": (n, 1), "result": (n, 1)}
-            sizes |= {"maps": (n + 1, MAP), "motions": (n + 1, MOTION), "sum": (n + 1, 6)}
-            arrays = {k: aligned((1, *size, self.width), self.dtype) for k, size in sizes.items()}
-            arrays["maps"][0, 0] = np.array([*flat(HERE), *ZERO6, *ZERO6])[:, None]
-            arrays["sum"][0, 0] = 0.0
-            arrays["links"] = np.zeros((n * self.width, 3), self.dtype)
-            self._memory.arrays = arrays | {"link": self._constants}
-        return self._memory.arrays
+    def _workspace(self) -> Workspace:
+        """That of this thread, kept: fresh pages cost as much as the computation."""
+        if not hasattr(self._memory, "workspace"):
+            self._memory.workspace = self._fresh()
+        return self._memory.workspace
+
+    def _fresh(self) -> Workspace:
+        n, across = self.length, self.width
+        sizes = {"state": (n, 3), "X": (n, X), "reach": (n, X), "own": (n, 1), "result": (n, 1)}
+        sizes |= {"maps": (n + 1, MAP), "motions": (n + 1, MOTION), "sum": (n + 1, 6)}
+        arrays = {k: aligned((1, *size, across), self.dtype) for k, size in sizes.items()}
+        arrays["link"] = self._constants
+        maps, motions, forces = (arrays[name][0] for name in ("maps", "motions", "sum"))
+        maps[0] = np.array([*flat(HERE), *ZERO6, *ZERO6])[:, None]
+        forces[0] = 0.0
+        call = lambda loop, carry: loop.bound(arrays | {"carry": arrays[carry]}, 1, self._parents)
+        return Workspace(
+            given=np.zeros((3, n * across), self.dtype),
+            state=arrays["state"][0],
+            map=call(self._map, "maps"),
+            total=maps[-1],
+            start=motions[0],
+            move=call(self._move, "motions"),
+            force=motions[-1, -6:],
+            end=forces[-1],
+            sum=call(self._sum, "sum"),
+            result=arrays["result"][0, :, 0],
+        )
 
     def _blocks(self, every: np.ndarray) -> np.ndarray:
         """(1, length, entries, blocks) of (links, entries)."""
