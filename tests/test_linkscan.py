@@ -1,5 +1,8 @@
 """Scans of arrays against the same scans of lists, and inverse dynamics of long robots by them."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import textbook
@@ -239,6 +242,19 @@ def test_chains_are_cut_in_blocks_of_any_length(n):
         BlockedInverseDynamics(model.tree, dtype)(*x, out=(tau,))
         wanted = textbook.rnea(model, *(y.astype(float) for y in x))
         assert_allclose(tau, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+
+
+def test_code_does_not_grow_with_the_links():
+    """A longer chain, or a larger tree, compiles nothing that a shorter one has not."""
+    folder = Path(os.environ["FEATHERLANE_CACHE"])
+
+    def compiled_for(n):
+        for branching in (1.0, 2.0):
+            tree = fl.random_tree(n, branching, ("revolute",), seed=1).tree
+            linkscan.FUNCTIONS["inverse_dynamics"](tree, float)
+        return {path.name for path in folder.rglob("*") if path.is_file()}
+
+    assert compiled_for(20) == compiled_for(200)
 
 
 def test_threads_have_memory_of_their_own():

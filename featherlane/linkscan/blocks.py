@@ -201,7 +201,7 @@ class BlockedInverseDynamics:
         arrays["link"] = self._constants
         maps, motions, forces = (arrays[name][0] for name in ("maps", "motions", "sum"))
         maps[0] = np.array([*flat(HERE), *ZERO6, *ZERO6])[:, None]
-        forces[0] = 0.0
+        forces[0] = 0.0  # the ground's, to which calls only add
         call = lambda loop, carry: loop.bound(arrays | {"carry": arrays[carry]}, 1, self._parents)
         return Workspace(
             given=np.zeros((3, n * across), self.dtype),
