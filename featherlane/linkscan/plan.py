@@ -128,23 +128,29 @@ def _last_uses(values: Sequence[Value], times: dict[int, int], results: set[int]
     return last | dict.fromkeys(results, NEVER)
 
 
+class _Free:
+    """The rows of each kind that nobody uses, and how many there are in all."""
+
+    def __init__(self) -> None:
+        self.sizes = {ELEMENTS: 0, MOVES: 0}
+        self._free: dict[str, list[int]] = {ELEMENTS: [], MOVES: []}
+
+    def take(self, kind: str) -> int:
+        if self._free[kind]:
+            return heapq.heappop(self._free[kind])
+        self.sizes[kind] += 1
+        return self.sizes[kind] - 1
+
+    def give(self, kind: str, row: int) -> None:
+        heapq.heappush(self._free[kind], row)
+
+
 def _rows(
     values: Sequence[Value], times: dict[int, int], order: list[list[int]], results: set[int]
 ) -> tuple[dict[int, int], dict[str, int]]:
     """The row of each value among those of its kind, and how many rows there are."""
-    last = _last_uses(values, times, results)
-    rows: dict[int, int] = {}
-    sizes, free = {ELEMENTS: 0, MOVES: 0}, {ELEMENTS: list[int](), MOVES: list[int]()}
-
-    def new(kind: str) -> int:
-        if free[kind]:
-            return heapq.heappop(free[kind])
-        sizes[kind] += 1
-        return sizes[kind] - 1
-
-    for v, value in enumerate(values):
-        if value.operation is None:
-            rows[v] = new(value.kind)
+    last, free = _last_uses(values, times, results), _Free()
+    rows = {v: free.take(x.kind) for v, x in enumerate(values) if x.operation is None}
     for t, members in enumerate(order):
         ending = {x for v in members for x in values[v].operands if last[x] == t}
         for v in members:
@@ -153,10 +159,10 @@ def _rows(
                 ending.remove(x)
         for v in members:
             if v not in rows:
-                rows[v] = new(values[v].kind)
+                rows[v] = free.take(values[v].kind)
         for x in ending:
-            heapq.heappush(free[values[x].kind], rows[x])
-    return rows, sizes
+            free.give(values[x].kind, rows[x])
+    return rows, free.sizes
 
 
 def _inherited(values: Sequence[Value], v: int, ending: set[int]) -> int | None:
