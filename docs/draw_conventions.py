@@ -5,12 +5,11 @@ Writes docs/conventions.svg, with --png a picture on white and one on a dark pag
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from drawing import main
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -173,17 +172,5 @@ def draw() -> Any:
     return d.figure
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--png", type=Path)
-    args = options.parse_args()
-    figure = draw()
-    name = Path(__file__).with_name("conventions.svg")
-    figure.savefig(name, transparent=True, metadata={"Date": None})
-    if args.png:
-        figure.savefig(args.png, dpi=110, facecolor="white")
-        figure.savefig(args.png.with_stem(args.png.stem + "_dark"), dpi=110, facecolor="#0d1117")
-
-
 if __name__ == "__main__":
-    main()
+    main(draw, __file__, __doc__)

@@ -5,12 +5,11 @@ Writes docs/frames.svg, with --png a picture on white and one on a dark page as 
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from draw_conventions import BODY, INK, SPEED, Drawing, page, turn
+from drawing import main
 
 UP = np.array([0.0, 0.0, 1.0])
 HINGE = np.array([0.62, 0.74, 0.0])  # seen from the world's origin
@@ -101,17 +100,5 @@ def draw() -> Any:
     return d.figure
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--png", type=Path)
-    args = options.parse_args()
-    figure = draw()
-    name = Path(__file__).with_name("frames.svg")
-    figure.savefig(name, transparent=True, metadata={"Date": None})
-    if args.png:
-        figure.savefig(args.png, dpi=110, facecolor="white")
-        figure.savefig(args.png.with_stem(args.png.stem + "_dark"), dpi=110, facecolor="#0d1117")
-
-
 if __name__ == "__main__":
-    main()
+    main(draw, __file__, __doc__)

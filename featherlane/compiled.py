@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from featherlane import linkscan, linkwise, model
+from featherlane import linkwise, model
 from featherlane.compiler import (
     WRENCH_FRAMES,
     Kernel,
@@ -148,8 +148,11 @@ class Compiled(model.Model):
         plain = variant._replace(method=None) == Variant(variant.name)
         if not plain or self.tree.nbodies < LONG or linkwise.refusal(self.tree):
             return None
-        steps = linkwise if variant.method in (None, *SERIAL) else linkscan
-        return steps.FUNCTIONS.get(variant.name)
+        if variant.method in (None, *SERIAL):
+            return linkwise.FUNCTIONS.get(variant.name)
+        from featherlane import linkscan  # few ask for it, and all would wait for its import
+
+        return linkscan.FUNCTIONS.get(variant.name)
 
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)

@@ -65,7 +65,7 @@ def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) 
     frames = [model.frame(name) for name in variant.at]
     frames = frames or [Frame("", body) for body in range(model.nbodies)]
     E, world = {WORLD: NO_TURN}, variant.wrenches == "world"
-    for i in range(tree.nbodies):
+    for i in range(tree.nbodies) if world else ():
         turn = tree.joint_transform(i, q).E.rows
         E[i] = Rotation(matmul(turn, E[tree.parent[i]].rows))
     wrenches = [ZERO6] * tree.nbodies

@@ -25,6 +25,7 @@ from featherlane.graph.trace import trace
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 Shapes = Mapping[str, tuple[int, ...]]
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
+LINE = 64  # bytes of a cache line, and of the widest vectors
 WORTH_A_THREAD = 1 << 19  # numbers read and written by a call before a second thread pays
 
 # Worker threads: one pool for the process, kept alive, made anew after a fork
@@ -80,14 +81,18 @@ def _as_array(name: str, value: Any) -> np.ndarray:
         raise ValueError(f"{name} is not an array of numbers: {error}") from None
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array that begins on a cache line, so that its rows may be stored past the caches."""
     size = math.prod(shape) * dtype.itemsize
-    if size < 4096:
-        return np.empty(shape, dtype)
-    raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
+    raw = np.empty(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
     return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def _fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """For a result: small ones need not be aligned."""
+    small = math.prod(shape) * dtype.itemsize < 4096
+    return np.empty(shape, dtype) if small else aligned(shape, dtype)
 
 
 def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
@@ -198,9 +203,7 @@ class Function:
         results = None if out is None else self.results(out, lead, dtype)
         count = self._threads(threads, lead)
         ufunc = self.ufunc(dtype)
-        made = results or tuple(
-            aligned_empty(lead + shape, dtype) for shape in self.outputs.values()
-        )
+        made = results or tuple(_fresh(lead + shape, dtype) for shape in self.outputs.values())
         if count == 1:
             with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
                 ufunc(*given, out=made)

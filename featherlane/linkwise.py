@@ -15,13 +15,15 @@ import numpy as np
 
 from featherlane import cache
 from featherlane.algorithms.aba import AT_REST, Bias, Eliminated, carried_bias, eliminate
+from featherlane.algorithms.kinematics import joint_resistance
 from featherlane.algorithms.rnea import Motion, carried, ground
 from featherlane.backends import links, machine
 from featherlane.compiler import graph_key, lowered
+from featherlane.function import aligned
 from featherlane.graph.graph import Graph, simplify
 from featherlane.graph.routine import Program
 from featherlane.graph.trace import trace
-from featherlane.scalar import cos, sin, sqrt
+from featherlane.scalar import cos, sin
 from featherlane.spatial import (
     Articulated,
     Inertia,
@@ -36,7 +38,6 @@ from featherlane.spatial import (
 from featherlane.tree import Tree
 
 WORKING = 1 << 18  # links times states whose intermediate values are kept at once
-LINE = 64  # bytes of a cache line, and of the widest vectors
 SIZES = {  # the constants of a link, in their order
     "screw": 2,  # rad and m for each unit of q
     "E": 9,
@@ -120,7 +121,7 @@ class Step(NamedTuple):
 
 def resistance(link: Link, qd: Any) -> Any:
     """What damping and smooth Coulomb friction ask of a link's joint."""
-    return link.damping * qd + link.friction * (qd / sqrt(qd * qd + link.v0 * link.v0))
+    return joint_resistance(link.damping, [(link.friction, link.v0)], qd)
 
 
 def _rows(flat: Sequence[Any]) -> tuple[Vector, ...]:
@@ -287,14 +288,6 @@ class LinkFunction:
             lanes = x[rows][:, self._order] if batch % self.width else x[:, self._order]
             packed[:, :, k] = lanes.reshape(groups, self.width, n).transpose(0, 2, 1)
         return packed
-
-
-def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array that begins on a cache line, as the loops read and write it."""
-    size = int(np.prod(shape)) * dtype.itemsize
-    raw = np.empty(size + LINE, np.uint8)
-    start = -raw.ctypes.data % LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def _inverse(tree: Tree, dtype: Any) -> LinkFunction:

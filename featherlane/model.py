@@ -117,7 +117,7 @@ def joined(name: str, parts: Sequence[tuple[Body, Placement]]) -> Body:
     else:
         mass = sum(m for m, _, _ in moved)
         com = sum((m * c for m, c, _ in moved), np.zeros(3)) / (mass or 1.0)
-        inertia = sum((J + m * _spread(c - com) for m, c, J in moved), np.zeros((3, 3)))
+        inertia = sum((J + m * spread(c - com) for m, c, J in moved), np.zeros((3, 3)))
     rows = tuple(tuple(map(float, row)) for row in inertia)
     return Body(name, float(mass), tuple(map(float, com)), rows)  # type: ignore[arg-type]
 
@@ -131,7 +131,7 @@ def _moved(body: Body, place: Placement) -> tuple[float, np.ndarray, np.ndarray]
     return body.mass, np.array(place.p) + R @ com, R @ inertia @ R.T
 
 
-def _spread(d: np.ndarray) -> np.ndarray:
+def spread(d: np.ndarray) -> np.ndarray:
     """The rotational inertia of a unit mass at d."""
     return np.asarray(d @ d * np.eye(3) - np.outer(d, d))
 

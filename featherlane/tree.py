@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.joints import JointType, matrix_quaternion, quaternion_rotation
-from featherlane.model import IDENTITY, WORLD, Floats, Frame, Joint, Model
+from featherlane.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, spread
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
@@ -75,7 +75,7 @@ def _six(I: np.ndarray) -> np.ndarray:
 
 
 def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
-    return np.array([m, *(m * c), *_six(I + m * (c @ c * np.eye(3) - np.outer(c, c)))])
+    return np.array([m, *(m * c), *_six(I + m * spread(c))])
 
 
 def _quiet(x: Any) -> np.ndarray:

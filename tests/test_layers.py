@@ -36,7 +36,7 @@ TOGETHER = {
     "cache": "",
     "function": {"backends", "compiler", "errors", "graph"},
     "wrenches": "function model",
-    "linkwise": BOTH | {"compiler"},
+    "linkwise": BOTH | {"compiler", "function"},
     "linkscan": "algorithms backends function graph linkwise scalar spatial tree",
     "compiled": "compiler function functions graph linkscan linkwise model tree wrenches",
     "kinematics": "compiled",
@@ -46,10 +46,10 @@ TOGETHER = {
     "editing": "convert function joints kinematics loaders model spatial",
     "dynamics": "compiled configurations editing functions kinematics loaders model results "
     "sensitivities wrenches",
-    "convert": "function joints loaders model",
+    "convert": "function joints loaders model spatial",
     "builder": "dynamics joints loaders model",
     "trees": "dynamics errors joints loaders model spatial",
-    "peers": "convert dynamics errors loaders model",
+    "peers": "convert dynamics errors loaders model spatial",
     "check": "compiler dynamics errors functions loaders peers",
 }
 OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see everything

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from mutations import shuffled
 
 import featherlane as fl
 from featherlane.errors import ModelError
@@ -227,17 +228,7 @@ def test_mjcf_characters_replaced(mujoco, data, options):
 @few
 @given(data=st.data(), options=options)
 def test_mjcf_tags_moved_doubled_and_dropped(mujoco, data, options):
-    pieces = list(PIECES)
-    for _ in range(data.draw(st.integers(1, 6))):
-        i, j = (data.draw(st.integers(0, len(pieces) - 1)) for _ in range(2))
-        move = data.draw(st.sampled_from(["swap", "double", "drop"]))
-        if move == "swap":
-            pieces[i], pieces[j] = pieces[j], pieces[i]
-        elif move == "double":
-            pieces.insert(i, pieces[j])
-        elif len(pieces) > 1:
-            del pieces[i]
-    tried("".join(pieces), **options)
+    tried(shuffled(data, PIECES), **options)
 
 
 @few

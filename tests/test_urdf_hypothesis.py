@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mutations import shuffled
 
 from featherlane.errors import ModelError
 from featherlane.loaders import load
@@ -105,17 +106,7 @@ def test_characters_replaced(data, root):
 @few
 @given(st.data(), roots)
 def test_tags_moved_doubled_and_dropped(data, root):
-    pieces = list(PIECES)
-    for _ in range(data.draw(st.integers(1, 6))):
-        i, j = (data.draw(st.integers(0, len(pieces) - 1)) for _ in range(2))
-        move = data.draw(st.sampled_from(["swap", "double", "drop"]))
-        if move == "swap":
-            pieces[i], pieces[j] = pieces[j], pieces[i]
-        elif move == "double":
-            pieces.insert(i, pieces[j])
-        elif len(pieces) > 1:
-            del pieces[i]
-    tried("".join(pieces), root)
+    tried(shuffled(data, PIECES), root)
 
 
 @few

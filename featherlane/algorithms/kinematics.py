@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from featherlane.scalar import Scalar, sqrt
 from featherlane.spatial import ZERO6, Matrix, Vector
@@ -33,8 +33,15 @@ def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
 
 def resistance(model: Tree, k: int, v: Scalar) -> Scalar:
     """What damping and smooth Coulomb friction ask of tau[k] at the velocity v."""
-    total = model.damping[k] * v
-    for f, v0 in model.frictions[k]:
+    return joint_resistance(model.damping[k], model.frictions[k], v)
+
+
+def joint_resistance(
+    damping: Scalar, frictions: Iterable[tuple[Scalar, Scalar]], v: Scalar
+) -> Scalar:
+    """The same of figures that stand for one joint; frictions as in `Tree.frictions`."""
+    total = damping * v
+    for f, v0 in frictions:
         total = total + f * (v / sqrt(v * v + v0 * v0))
     return total
 

@@ -124,9 +124,7 @@ def source(graph: Graph, dtype: np.dtype, width: int, outward: bool) -> str:
     """
     t = Lanes(np.dtype(dtype), width)
     arrays = _arrays(graph)
-    inputs, others = list(graph.inputs), [name for name in graph.outputs if name != CARRY]
-    pointers = [f"ptr %i.{name}" for name in inputs] + ["ptr %to"]
-    pointers += [f"ptr %o.{name}" for name in others]
+    pointers = [f"ptr %{name}" for name in [*arrays, "to"]]
     lines = [*declarations(t), *_step(graph, t, pointers, outward)]
     lines += ["define void @loop(ptr %arrays, i64 %groups, i64 %n, ptr %parents) {", "entry:"]
     for name, place in arrays.items():

@@ -26,6 +26,7 @@ from featherlane.convert.forms import Form
 from featherlane.function import common_dtype
 from featherlane.joints import JointType, quaternion_turn
 from featherlane.model import Model
+from featherlane.spatial import skew
 
 Array = np.ndarray
 
@@ -213,8 +214,8 @@ class Change:
         for place in self.places:
             if place.form.at_com:
                 k, com = self.model.first_v[place.joint], self.model.bodies[place.joint].com
-                forward[k : k + 3, k + 3 : k + 6] = -_skew(np.array(com))
-                backward[k : k + 3, k + 3 : k + 6] = _skew(np.array(com))
+                forward[k : k + 3, k + 3 : k + 6] = -np.array(skew(com))
+                backward[k : k + 3, k + 3 : k + 6] = np.array(skew(com))
         return forward, backward
 
     @cached_property
@@ -228,7 +229,7 @@ class Change:
                     G = np.zeros((nv, nv))
                     for at in place.form.turned:
                         own = slice(first + at, first + at + 3)
-                        G[own, own] = _skew(np.array(S[:3], float))
+                        G[own, own] = np.array(skew(S[:3]), float)
                     turning.append((k, unshift @ G @ shift))
         rates = np.reshape([G for _, G in turning], (len(turning), nv, nv))
         return [k for k, _ in turning], rates
@@ -281,10 +282,6 @@ def _times(A: Array, x: Any) -> Any:
 
 def _product(A: Array, x: Any, B: Array) -> Any:
     return None if x is None else A @ x @ B
-
-
-def _skew(x: Array) -> Array:
-    return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
 
 
 @np.errstate(all="ignore")  # of a quaternion of length 0: NaN, as everywhere

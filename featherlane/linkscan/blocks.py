@@ -24,11 +24,11 @@ from featherlane.algorithms.parallel.kinematics import (
 )
 from featherlane.algorithms.rnea import Motion, carried
 from featherlane.backends import links, machine
-from featherlane.function import compile_function
+from featherlane.function import aligned, compile_function
 from featherlane.graph.graph import simplify
 from featherlane.graph.trace import trace
 from featherlane.linkscan.link import CONSTANTS, X, flat, placed, rows, transform
-from featherlane.linkwise import Link, aligned, constants, looped, resistance
+from featherlane.linkwise import Link, constants, looped, resistance
 from featherlane.spatial import ZERO6, Vector, cross, dot, split
 from featherlane.tree import Tree
 

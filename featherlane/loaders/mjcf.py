@@ -32,6 +32,7 @@ from featherlane.loaders.mjcf_notes import (
 from featherlane.loaders.order import JointOrder
 from featherlane.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
+from featherlane.loaders.urdf import xyzw_rotation
 from featherlane.loaders.words import fresh, listed, quoted
 from featherlane.loaders.xml import Element
 from featherlane.model import IDENTITY, Floats, Model, Placement
@@ -204,9 +205,7 @@ def _site(parts: _Parts, i: int) -> None:
 
 
 def _rotation(wxyz: Any) -> np.ndarray:
-    w, u = wxyz[0], np.asarray(wxyz[1:], float)
-    ux = np.cross(np.eye(3), u)  # the matrix of u x
-    return np.asarray((w * w - u @ u) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)
+    return xyzw_rotation(np.roll(np.asarray(wxyz, float), -1))
 
 
 # The root

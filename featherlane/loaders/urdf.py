@@ -154,6 +154,11 @@ def _quaternion(origin: Element) -> np.ndarray:
     quaternion = _normalised(origin.numbers("quat_xyzw", count=4))
     if quaternion is None:
         raise origin.error("quat_xyzw is zero; wanted a unit quaternion")
+    return xyzw_rotation(quaternion)
+
+
+def xyzw_rotation(quaternion: np.ndarray) -> np.ndarray:
+    """Of a unit quaternion."""
     u, w = quaternion[:3], quaternion[3]
     ux = np.cross(np.eye(3), u)  # the matrix of u x
     return np.asarray((w * w - u @ u) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)

@@ -56,7 +56,3 @@ def bare(text: str | bytes) -> str:
         if parent is not None:
             parent.remove(element)
     return etree.tostring(robot, encoding="unicode")
-
-
-def skew(x: np.ndarray) -> np.ndarray:
-    return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])

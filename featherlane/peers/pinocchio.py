@@ -17,8 +17,8 @@ from featherlane.peers.common import (
     bare,
     is_mjcf,
     module,
-    skew,
 )
+from featherlane.spatial import skew
 
 LIKE = 1e-10  # placements that differ by less are meant to be the same
 
@@ -127,7 +127,7 @@ class Pinocchio:
         for joint in self.joints:
             J = self.pin.getJointJacobian(self.peer, self.data, joint, self.pin.LOCAL)
             f = wrenches[0][joint]
-            total += J.T @ np.vstack([skew(f.linear) @ J[3:], skew(f.angular) @ J[3:]])
+            total += J.T @ np.vstack([np.array(skew(x)) @ J[3:] for x in (f.linear, f.angular)])
         return total
 
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
