@@ -32,6 +32,7 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
+from featherlane.walk import call
 
 ANGLE_NOISE = 1e-11  # a right angle printed with eleven digits is a right angle
 RELATIVE_NOISE = 1e-14
@@ -114,6 +115,27 @@ class Freedom(NamedTuple):
     S: Vector
 
 
+class Link(NamedTuple):
+    """A body and its joint, as the steps take them that many links have in common: what `Tree` has
+    of a body, without numbers of bodies and coordinates.
+    """
+
+    kind: JointType
+    ratios: tuple[tuple[float, float], ...]  # multiplier and offset of each source
+    X_tree: Transform
+    inertia: Inertia
+    S: tuple[Vector, ...]
+    armature: tuple[Scalar, ...]  # these three for each degree of freedom
+    damping: tuple[Scalar, ...]
+    frictions: tuple[Sequence[tuple[Scalar, float]], ...]
+
+
+def joint_transform(link: Link, q: Sequence[Scalar]) -> Transform:
+    """Coordinates of a body from those of its parent, at the entries of q that its joint reads."""
+    own = [multiplier * x + offset for (multiplier, offset), x in zip(link.ratios, q, strict=True)]
+    return link.kind.transform(own) @ link.X_tree
+
+
 class Point(NamedTuple):
     """A frame on a body of a tree: coordinates of the frame from those of the body."""
 
@@ -147,8 +169,24 @@ class Tree:
 
     def joint_transform(self, i: int, q: Sequence[Scalar]) -> Transform:
         """Coordinates of body i from those of its parent, at the robot's q (the book's iXp)."""
-        own = [s.multiplier * q[s.k] + s.offset for s in self.sources[i]]
-        return self.types[i].transform(own) @ self.X_tree[i]
+        return call(joint_transform, self.links[i], [q[s.k] for s in self.sources[i]])
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """The bodies with their joints. Of a coordinate that joints share each has the physics."""
+        return tuple(
+            Link(
+                self.types[i],
+                tuple((s.multiplier, s.offset) for s in self.sources[i]),
+                self.X_tree[i],
+                self.inertias[i],
+                tuple(S for _, S in own),
+                tuple(self.armature[k] for k, _ in own),
+                tuple(self.damping[k] for k, _ in own),
+                tuple(tuple(self.frictions[k]) for k, _ in own),
+            )
+            for i, own in enumerate(self.freedoms)
+        )
 
     def point(self, frame: Frame) -> Point:
         """Where a frame of the model is."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from featherlane.tree import Tree
+if TYPE_CHECKING:
+    from featherlane.tree import Tree
 
 
 class Stage(NamedTuple):
@@ -42,6 +43,22 @@ def repeat(function: Any, shared: Any, columns: Any) -> list:
     """
     instead = on_repeat.get()
     return instead(function, shared, columns) if instead else [function(shared, c) for c in columns]
+
+
+on_call: ContextVar[Any] = ContextVar("on_call", default=None)
+"""What a recorder wants called instead of the function of `call`."""
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """function(*arguments): a step that many links have in common.
+
+    The function is one of a module, uses nothing but its arguments, and neither looks at the
+    values of scalars nor changes what it is given: a recorder may keep it once and note what it is
+    applied to. Arguments and result are nested tuples, lists, dicts and objects of scalars; whole
+    numbers, texts and objects without scalars are part of which step it is.
+    """
+    instead = on_call.get()
+    return instead(function, *arguments) if instead else function(*arguments)
 
 
 def _staged(joints: Any, algorithm: str, direction: str) -> Iterator[int]:

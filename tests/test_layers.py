@@ -16,8 +16,8 @@ ROBOT = {
     "spatial": "scalar",
     "joints": "scalar spatial",
     "model": "joints spatial",
-    "tree": "joints model scalar spatial",
-    "walk": "tree",
+    "tree": "joints model scalar spatial walk",
+    "walk": "",
     "card": "model",
     "loaders": "errors joints model spatial",
     "algorithms": "model scalar spatial tree walk",
@@ -56,6 +56,7 @@ OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see 
 LATE = {  # inside a function, for a user's convenience, or for types alone
     ("model", "card"),
     ("model", "tree"),
+    ("walk", "tree"),
     ("graph", "analysis"),
     ("wrenches", "kinematics"),
 }
