@@ -1,0 +1,69 @@
+"""Nested values taken apart into scalars, and put together again.
+
+A form is what is left of a value without its scalars: types of tuples, lists and objects, keys,
+and what is no scalar. Objects of dataclasses are taken as they are, for they describe; those of
+plain classes are what their attributes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple
+
+SCALAR, NUMBER = "scalar", "number"  # the forms of a placeholder and of a float
+
+
+class Fixed(NamedTuple):
+    """Something without scalars."""
+
+    value: Any
+
+
+class Parts(NamedTuple):
+    """A tuple, list, dict or object."""
+
+    kind: type
+    keys: tuple[Any, ...] | None
+    forms: tuple[Any, ...]
+
+
+Form = Any  # SCALAR, NUMBER, Fixed or Parts
+
+
+def flatten(value: Any, is_scalar: Callable[[Any], bool], scalars: list[Any]) -> Form:
+    """The form of a value; its scalars and floats are appended to `scalars`."""
+    if is_scalar(value):
+        scalars.append(value)
+        return SCALAR
+    if isinstance(value, float):
+        scalars.append(float(value))
+        return NUMBER
+    if isinstance(value, tuple | list):
+        return Parts(type(value), None, tuple(flatten(x, is_scalar, scalars) for x in value))
+    keys: dict[Any, Any] | None = None
+    if isinstance(value, dict):
+        keys = value
+    elif hasattr(value, "__dict__") and not (is_dataclass(value) or callable(value)):
+        keys = vars(value)
+    if keys is None:
+        return Fixed(value)
+    forms = tuple(flatten(x, is_scalar, scalars) for x in keys.values())
+    return Parts(type(value), tuple(keys), forms)
+
+
+def build(form: Form, scalars: Iterator[Any]) -> Any:
+    """The value of a form with these scalars, in the order of `flatten`."""
+    if form is SCALAR or form is NUMBER:
+        return next(scalars)
+    if isinstance(form, Fixed):
+        return form.value
+    parts = [build(x, scalars) for x in form.forms]
+    if form.keys is None:
+        return form.kind(*parts) if hasattr(form.kind, "_fields") else form.kind(parts)
+    named = dict(zip(form.keys, parts, strict=True))
+    if form.kind is dict:
+        return named
+    whole = object.__new__(form.kind)
+    whole.__dict__.update(named)
+    return whole
