@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from featherlane.scalar import Scalar, sqrt
 from featherlane.spatial import ZERO6, Matrix, Vector
-from featherlane.tree import Tree
+from featherlane.tree import Link, Tree
 
 Scalars = Sequence[Scalar]
 Wrenches = Sequence[Vector]
@@ -14,10 +14,20 @@ Wrenches = Sequence[Vector]
 
 def joint_motion(model: Tree, i: int, rates: Scalars) -> Vector:
     """S_i times joint i's part of `rates`: vJ from v, or S_i qdd from a."""
+    return link_motion(model.links[i], joint_entries(model, i, rates))
+
+
+def link_motion(link: Link, rates: Scalars) -> Vector:
+    """The same from the joint's own rates, one for each degree of freedom."""
     motion = ZERO6
-    for k, S in model.freedoms[i]:
-        motion = motion + S * rates[k]
+    for S, rate in zip(link.S, rates, strict=True):
+        motion = motion + S * rate
     return motion
+
+
+def joint_entries(model: Tree, i: int, v: Scalars) -> list[Scalar]:
+    """Joint i's entries of v, of which the steps of a link take nothing else."""
+    return [v[k] for k, _ in model.freedoms[i]]
 
 
 def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
@@ -36,10 +46,16 @@ def resistance(model: Tree, k: int, v: Scalar) -> Scalar:
     return joint_resistance(model.damping[k], model.frictions[k], v)
 
 
+def link_resistance(link: Link, velocities: Scalars) -> list[Scalar]:
+    """The same of a link, for each of the joint's own velocities."""
+    each = zip(link.damping, link.frictions, velocities, strict=True)
+    return [joint_resistance(*of_joint) for of_joint in each]
+
+
 def joint_resistance(
     damping: Scalar, frictions: Iterable[tuple[Scalar, Scalar]], v: Scalar
 ) -> Scalar:
-    """The same of figures that stand for one joint; frictions as in `Tree.frictions`."""
+    """The same of one degree of freedom; frictions as in `Tree.frictions`."""
     total = damping * v
     for f, v0 in frictions:
         total = total + f * (v / sqrt(v * v + v0 * v0))
@@ -47,9 +63,22 @@ def joint_resistance(
 
 
 def resistance_slope(model: Tree, k: int, v: Scalar) -> Scalar:
-    """Its derivative by v."""
-    slope = model.damping[k]
-    for f, v0 in model.frictions[k]:
+    """The derivative of `resistance` by v."""
+    return joint_resistance_slope(model.damping[k], model.frictions[k], v)
+
+
+def link_resistance_slope(link: Link, velocities: Scalars) -> list[Scalar]:
+    """That of `link_resistance`, each by its own velocity."""
+    each = zip(link.damping, link.frictions, velocities, strict=True)
+    return [joint_resistance_slope(*of_joint) for of_joint in each]
+
+
+def joint_resistance_slope(
+    damping: Scalar, frictions: Iterable[tuple[Scalar, Scalar]], v: Scalar
+) -> Scalar:
+    """That of `joint_resistance`."""
+    slope = damping
+    for f, v0 in frictions:
         square = v * v + v0 * v0
         slope = slope + f * (v0 * v0 / (square * sqrt(square)))
     return slope
