@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
-    joint_motion,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
+    link_resistance,
     no_wrenches,
-    resistance,
+    put_entries,
     rigid_acceleration,
 )
 from featherlane.model import WORLD
@@ -28,8 +32,8 @@ from featherlane.spatial import (
     spatial,
     split,
 )
-from featherlane.tree import Tree
-from featherlane.walk import inward, outward
+from featherlane.tree import Link, Tree, joint_transform
+from featherlane.walk import call, inward, outward
 
 
 class Bias(NamedTuple):
@@ -72,6 +76,67 @@ def eliminate(
     return Eliminated(U, Dinv, u), IA.minus_outer(U * Dinv, U), pA + U * (Dinv * u)
 
 
+def moving(
+    link: Link, parent: Bias, q: Scalars, qd: Scalars, f_ext: Sequence[Scalar]
+) -> tuple[Transform, Bias, Vector]:
+    """Outward: X and v of a link, and its own pA."""
+    X = joint_transform(link, q)
+    v = carried_bias(X, parent, link_motion(link, qd))
+    return X, v, link.inertia.wrench(v.U0, ZERO3) - f_ext
+
+
+def freed(
+    link: Link, IA: Articulated, pA: Vector, qd: Scalars, tau: Scalars
+) -> tuple[list[Eliminated], Articulated, Vector]:
+    """A link's joint solved for, the last degree of freedom first, and the body without them."""
+    solved: list[Eliminated] = []
+    left = [t - r for t, r in zip(tau, link_resistance(link, qd), strict=True)]
+    for n in reversed(range(len(left))):
+        one, IA, pA = eliminate(IA, pA, link.S[n], left[n], link.armature[n])
+        solved.insert(0, one)
+    return solved, IA, pA
+
+
+def only_freed(
+    link: Link, IA: Articulated, pA: Vector, qd: Scalars, tau: Scalars
+) -> list[Eliminated]:
+    """Inward, where the parent is the ground, which does not move: the joint alone."""
+    return freed(link, IA, pA, qd, tau)[0]
+
+
+def handed_on(
+    link: Link,
+    X: Transform,
+    c: Vector,
+    IA: Articulated,
+    pA: Vector,
+    qd: Scalars,
+    tau: Scalars,
+    parent: tuple[Articulated, Vector],
+) -> tuple[list[Eliminated], Articulated, Vector]:
+    """Inward: the same, and the parent's IA and pA with what it feels of the link."""
+    solved, IA, pA = freed(link, IA, pA, qd, tau)
+    IAp, pAp = parent
+    IAp = IAp + X.articulated_to_parent(IA)
+    return solved, IAp, pAp + X.force_to_parent(pA + IA @ c)
+
+
+def accelerated(
+    link: Link, X: Transform, c: Vector, solved: Sequence[Eliminated], parent: Vector
+) -> tuple[Vector, list[Scalar]]:
+    """Outward: a of a link, and its joint's qdd."""
+    a, qdd = X.motion(parent) + c, []
+    for S, (U, Dinv, u) in zip(link.S, solved, strict=True):
+        qdd.append(Dinv * (u - dot(U, a)))
+        a = a + S * qdd[-1]
+    return a, qdd
+
+
+def resting(gravity: Vector) -> Vector:
+    """Gravity is an acceleration of the ground."""
+    return spatial(ZERO3, -gravity)
+
+
 def aba(
     model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
@@ -84,25 +149,22 @@ def aba(
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     v, X, IA, pA = {WORLD: AT_REST}, {}, {}, {}
+    links, parent, solved = model.links, model.parent, {}
+    own_qd = [joint_entries(model, i, qd) for i in range(model.nbodies)]
     for i in outward(model, "A"):
-        p, X[i] = model.parent[i], model.joint_transform(i, q)
-        v[i] = carried_bias(X[i], v[p], joint_motion(model, i, qd))
-        IA[i] = Articulated.of(model.inertias[i])
-        pA[i] = model.inertias[i].wrench(v[i].U0, ZERO3) - f_ext[i]
-    solved: dict[int, Eliminated] = {}
+        own_q = joint_coordinates(model, i, q)
+        X[i], v[i], pA[i] = call(moving, links[i], v[parent[i]], own_q, own_qd[i], f_ext[i])
+        IA[i] = call(Articulated.of, links[i].inertia)
     for i in inward(model, "A"):
-        for k, S in reversed(model.freedoms[i]):
-            left = tau[k] - resistance(model, k, qd[k])
-            solved[k], IA[i], pA[i] = eliminate(IA[i], pA[i], S, left, model.armature[k])
-        p = model.parent[i]
-        if p != WORLD:
-            IA[p] = IA[p] + X[i].articulated_to_parent(IA[i])
-            pA[p] = pA[p] + X[i].force_to_parent(pA[i] + IA[i] @ v[i].c)
-    a = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
+        p, own = parent[i], (IA[i], pA[i], own_qd[i], joint_entries(model, i, tau))
+        if p == WORLD:
+            solved[i] = call(only_freed, links[i], *own)
+        else:
+            step = call(handed_on, links[i], X[i], v[i].c, *own, (IA[p], pA[p]))
+            solved[i], IA[p], pA[p] = step
+    a = {WORLD: call(resting, Vector(model.gravity))}
     qdd: list[Scalar] = [None] * model.nv
     for i in outward(model, "A"):
-        a[i] = X[i].motion(a[model.parent[i]]) + v[i].c
-        for k, S in model.freedoms[i]:
-            qdd[k] = solved[k].Dinv * (solved[k].u - dot(solved[k].U, a[i]))
-            a[i] = a[i] + S * qdd[k]
+        a[i], own_qdd = call(accelerated, links[i], X[i], v[i].c, solved[i], a[parent[i]])
+        put_entries(model, i, qdd, own_qdd)
     return qdd

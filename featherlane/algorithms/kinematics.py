@@ -25,9 +25,20 @@ def link_motion(link: Link, rates: Scalars) -> Vector:
     return motion
 
 
+def joint_coordinates(model: Tree, i: int, q: Scalars) -> list[Scalar]:
+    """The entries of q that joint i reads: all that the steps of its link take of q."""
+    return [q[source.k] for source in model.sources[i]]
+
+
 def joint_entries(model: Tree, i: int, v: Scalars) -> list[Scalar]:
-    """Joint i's entries of v, of which the steps of a link take nothing else."""
+    """Joint i's entries of v, or of other vectors of nv scalars."""
     return [v[k] for k, _ in model.freedoms[i]]
+
+
+def put_entries(model: Tree, i: int, v: list[Scalar], own: Scalars) -> None:
+    """Makes `own` joint i's entries of v."""
+    for (k, _), x in zip(model.freedoms[i], own, strict=True):
+        v[k] = x
 
 
 def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
-    joint_motion,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
+    link_resistance,
     no_wrenches,
-    resistance,
+    put_entries,
     rigid_acceleration,
 )
 from featherlane.model import WORLD
@@ -27,8 +31,8 @@ from featherlane.spatial import (
     matvec,
     split,
 )
-from featherlane.tree import Tree
-from featherlane.walk import inward, outward
+from featherlane.tree import Link, Tree, joint_transform
+from featherlane.walk import call, inward, outward
 
 
 class Motion(NamedTuple):
@@ -55,6 +59,29 @@ def carried(X: Transform, parent: Motion, motion: Vector, change: Vector) -> Mot
     return Motion(w, dw, a, rigid_acceleration(w, dw))
 
 
+def moved(
+    link: Link, parent: Motion, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Sequence[Scalar]
+) -> tuple[Transform, Motion, Vector, list[Scalar]]:
+    """Outward: X, m and f of a link, and what armature and resistance ask of its joint."""
+    X = joint_transform(link, q)
+    m = carried(X, parent, link_motion(link, qd), link_motion(link, qdd))
+    f = link.inertia.wrench(m.U, m.a) - f_ext
+    resistance = link_resistance(link, qd)
+    return X, m, f, [I * a + r for I, a, r in zip(link.armature, qdd, resistance, strict=True)]
+
+
+def torques(link: Link, f: Vector, tau: Scalars) -> list[Scalar]:
+    """Inward: tau with what the joint takes of the force f on its link."""
+    return [t + dot(S, f) for t, S in zip(tau, link.S, strict=True)]
+
+
+def handed_on(
+    link: Link, X: Transform, f: Vector, tau: Scalars, parent: Vector
+) -> tuple[list[Scalar], Vector]:
+    """The same, and the parent's force with that of the link."""
+    return torques(link, f, tau), parent + X.force_to_parent(f)
+
+
 def rnea(
     model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
@@ -65,18 +92,19 @@ def rnea(
     and gravity is the ground's acceleration.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
-    m, X, f = {WORLD: ground(model.gravity)}, {}, {}
+    m, X, f = {WORLD: call(ground, model.gravity)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
-        p, X[i] = model.parent[i], model.joint_transform(i, q)
-        m[i] = carried(X[i], m[p], joint_motion(model, i, qd), joint_motion(model, i, qdd))
-        f[i] = model.inertias[i].wrench(m[i].U, m[i].a) - f_ext[i]
-        for k, _ in model.freedoms[i]:
-            tau[k] = model.armature[k] * qdd[k] + resistance(model, k, qd[k])
+        p, own_q = model.parent[i], joint_coordinates(model, i, q)
+        own_qd, own_qdd = joint_entries(model, i, qd), joint_entries(model, i, qdd)
+        step = call(moved, model.links[i], m[p], own_q, own_qd, own_qdd, f_ext[i])
+        X[i], m[i], f[i], own = step
+        put_entries(model, i, tau, own)
     for i in inward(model, "R"):
-        for k, S in model.freedoms[i]:
-            tau[k] = tau[k] + dot(S, f[i])
-        p = model.parent[i]
-        if p != WORLD:
-            f[p] = f[p] + X[i].force_to_parent(f[i])
+        p, link, own = model.parent[i], model.links[i], joint_entries(model, i, tau)
+        if p == WORLD:
+            own = call(torques, link, f[i], own)
+        else:
+            own, f[p] = call(handed_on, link, X[i], f[i], own, f[p])
+        put_entries(model, i, tau, own)
     return tau
