@@ -112,13 +112,14 @@ def handed_on(
     pA: Vector,
     qd: Scalars,
     tau: Scalars,
-    parent: tuple[Articulated, Vector],
+    IAp: Articulated,
+    pAp: Vector,
 ) -> tuple[list[Eliminated], Articulated, Vector]:
     """Inward: the same, and the parent's IA and pA with what it feels of the link."""
     solved, IA, pA = freed(link, IA, pA, qd, tau)
-    IAp, pAp = parent
     IAp = IAp + X.articulated_to_parent(IA)
-    return solved, IAp, pAp + X.force_to_parent(pA + IA @ c)
+    pAp = pAp + X.force_to_parent(pA + IA @ c)
+    return solved, IAp, pAp
 
 
 def accelerated(
@@ -143,28 +144,27 @@ def aba(
     """qdd from M(q) qdd + C(q, qd) qd + g(q) = tau + J^T f_ext, nv scalars.
 
     A joint of several degrees of freedom is eliminated one of them after the other, the last first:
-    no block is inverted. Bodies that share coordinates
-    (`Tree.coupled`) are not for it. Accelerations are those of `rnea`: of a body's origin as a
-    point in space.
+    no block is inverted. Bodies that share coordinates (`Tree.coupled`) are not for it.
+    Accelerations are those of `rnea`: of a body's origin as a point in space.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
-    v, X, IA, pA = {WORLD: AT_REST}, {}, {}, {}
-    links, parent, solved = model.links, model.parent, {}
+    links, parent = model.links, model.parent
+    v, X, IA, pA, solved = {WORLD: AT_REST}, {}, {}, {}, {}
     own_qd = [joint_entries(model, i, qd) for i in range(model.nbodies)]
     for i in outward(model, "A"):
-        own_q = joint_coordinates(model, i, q)
-        X[i], v[i], pA[i] = call(moving, links[i], v[parent[i]], own_q, own_qd[i], f_ext[i])
+        at = joint_coordinates(model, i, q)
+        X[i], v[i], pA[i] = call(moving, links[i], v[parent[i]], at, own_qd[i], f_ext[i])
         IA[i] = call(Articulated.of, links[i].inertia)
     for i in inward(model, "A"):
-        p, own = parent[i], (IA[i], pA[i], own_qd[i], joint_entries(model, i, tau))
+        p, body = parent[i], (IA[i], pA[i], own_qd[i], joint_entries(model, i, tau))
         if p == WORLD:
-            solved[i] = call(only_freed, links[i], *own)
+            solved[i] = call(only_freed, links[i], *body)
         else:
-            step = call(handed_on, links[i], X[i], v[i].c, *own, (IA[p], pA[p]))
-            solved[i], IA[p], pA[p] = step
+            above = IA[p], pA[p]
+            solved[i], IA[p], pA[p] = call(handed_on, links[i], X[i], v[i].c, *body, *above)
     a = {WORLD: call(resting, Vector(model.gravity))}
     qdd: list[Scalar] = [None] * model.nv
     for i in outward(model, "A"):
-        a[i], own_qdd = call(accelerated, links[i], X[i], v[i].c, solved[i], a[parent[i]])
-        put_entries(model, i, qdd, own_qdd)
+        a[i], own = call(accelerated, links[i], X[i], v[i].c, solved[i], a[parent[i]])
+        put_entries(model, i, qdd, own)
     return qdd

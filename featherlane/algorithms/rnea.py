@@ -76,10 +76,10 @@ def torques(link: Link, f: Vector, tau: Scalars) -> list[Scalar]:
 
 
 def handed_on(
-    link: Link, X: Transform, f: Vector, tau: Scalars, parent: Vector
+    link: Link, X: Transform, f: Vector, tau: Scalars, fp: Vector
 ) -> tuple[list[Scalar], Vector]:
     """The same, and the parent's force with that of the link."""
-    return torques(link, f, tau), parent + X.force_to_parent(f)
+    return torques(link, f, tau), fp + X.force_to_parent(f)
 
 
 def rnea(
@@ -92,19 +92,19 @@ def rnea(
     and gravity is the ground's acceleration.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
+    links, parent = model.links, model.parent
     m, X, f = {WORLD: call(ground, model.gravity)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
-        p, own_q = model.parent[i], joint_coordinates(model, i, q)
-        own_qd, own_qdd = joint_entries(model, i, qd), joint_entries(model, i, qdd)
-        step = call(moved, model.links[i], m[p], own_q, own_qd, own_qdd, f_ext[i])
-        X[i], m[i], f[i], own = step
+        v, a = joint_entries(model, i, qd), joint_entries(model, i, qdd)
+        at = joint_coordinates(model, i, q)
+        X[i], m[i], f[i], own = call(moved, links[i], m[parent[i]], at, v, a, f_ext[i])
         put_entries(model, i, tau, own)
     for i in inward(model, "R"):
-        p, link, own = model.parent[i], model.links[i], joint_entries(model, i, tau)
+        p, own = parent[i], joint_entries(model, i, tau)
         if p == WORLD:
-            own = call(torques, link, f[i], own)
+            own = call(torques, links[i], f[i], own)
         else:
-            own, f[p] = call(handed_on, link, X[i], f[i], own, f[p])
+            own, f[p] = call(handed_on, links[i], X[i], f[i], own, f[p])
         put_entries(model, i, tau, own)
     return tau
