@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.graph.forms import NUMBER, SCALAR, Form, build, flatten
+from featherlane.graph.forms import NUMBER, Form, build, flatten
 from featherlane.graph.graph import Graph, Output, simplify
 from featherlane.graph.trace import Node
 

@@ -1,0 +1,483 @@
+"""Recorded calls as machine code: one function for each piece, and a program of numbers that says
+what is applied to what.
+
+    loop(memory, constants, program, end, given, batch)
+
+runs the whole program for one group of `states` states after another. A program is a list of 32 bit
+numbers: the number of a function, how often it runs, and for each time a record. Function 0
+collects operands from lane to lane, the others are pieces, whose record holds where their results
+go, where their constants are and where their operands begin: reads that always lie at the same
+distance share one number. So the program is as long as the robot, and the code is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.backends.lanes import NOWHERE, Group, Layout, Operands, Places, placed, standing
+from featherlane.backends.llvm import Lanes, declarations, straight_line
+from featherlane.graph.calls import CONSTANTS, OUT, Calls
+from featherlane.graph.graph import Graph
+from featherlane.graph.prune import Piece, prune
+
+COLLECT = 0  # its number among the functions
+
+
+class Base(NamedTuple):
+    """For each read of a piece: which number of its record it is counted from, and how far."""
+
+    number: int
+    distance: int
+
+
+class Code(NamedTuple):
+    """A piece as code: its graph, and where its reads lie."""
+
+    graph: Graph
+    bases: tuple[Base, ...]
+
+
+class Work(NamedTuple):
+    """What runs the calls of one recording in one layout. program: 32 bit numbers; constants: those
+    of all groups; results: the addresses of the results of all outputs in turn; numbers: constants
+    that are results, by address; size: of the memory.
+    """
+
+    layout: Layout
+    codes: list[Code]
+    program: np.ndarray
+    constants: np.ndarray
+    results: np.ndarray
+    numbers: dict[int, float]
+    size: int
+
+
+def _bases(at: np.ndarray) -> tuple[tuple[Base, ...], np.ndarray]:
+    """Of addresses (groups, reads): the bases of the reads, and the numbers (groups, bases)."""
+    found: list[Base] = []
+    columns: list[np.ndarray] = []
+    for column in at.T:
+        for number, first in enumerate(columns):
+            distance = column - first
+            if (distance == distance[0]).all():
+                found.append(Base(number, int(distance[0])))
+                break
+        else:
+            found.append(Base(len(columns), 0))
+            columns.append(column)
+    return tuple(found), np.array(columns).T.reshape(len(at), len(columns))
+
+
+class _Program:
+    """Numbers as they are written."""
+
+    def __init__(self) -> None:
+        self.parts: list[np.ndarray] = []
+        self._function = NOWHERE
+        self._records: list[np.ndarray] = []
+
+    def add(self, function: int, record: np.ndarray) -> None:
+        if function != self._function:
+            self.close()
+            self._function = function
+        self._records.append(record)
+
+    def close(self) -> None:
+        if self._records:
+            self.parts.append(np.array([self._function, len(self._records)]))
+            self.parts += self._records
+        self._records = []
+
+
+def _collections(given: Operands, to: int, layout: Layout) -> tuple[list[np.ndarray], np.ndarray]:
+    """Records that bring the loose reads to the block at `to`: where it goes, how many entries, and
+    where they begin for each lane. Reads that follow each other in all lanes are one record.
+    """
+    loose = np.flatnonzero(~given.aligned)
+    records: list[np.ndarray] = []
+    at = given.at[:, loose]
+    start = 0
+    for n in range(1, len(loose) + 1):
+        if n == len(loose) or not (at[:, n] == at[:, n - 1] + layout.width).all():
+            place = to + start * layout.width
+            records.append(np.array([place, n - start, *at[:, start]]))
+            start = n
+    first = given.first.copy()
+    first[loose] = to + np.arange(len(loose)) * layout.width
+    return records, first
+
+
+def _constants(piece: Piece, group: Group, layout: Layout) -> np.ndarray:
+    """Of a group: a number for each where all lanes are of one call, else a vector for each."""
+    some = next(c for c in group.calls if c != NOWHERE)
+    rows = piece.constants[[some if c == NOWHERE else c for c in group.calls]]
+    return rows[0] if layout.calls == 1 else np.repeat(rows.T, layout.states, axis=1).reshape(-1)
+
+
+def work(calls: Calls, layout: Layout) -> Work:
+    """The program of a recording."""
+    pieces = prune(calls)
+    wanted = [x for _, flat in calls.results.values() for x in flat]
+    scalars = [x for x in wanted if isinstance(x, int)]
+    where = standing(calls, pieces, layout)
+    places, given = placed(where, calls, scalars)
+    collections: list[list[np.ndarray]] = []
+    reads: list[list[np.ndarray]] = [[] for _ in pieces.pieces]
+    for g, (group, own) in enumerate(zip(where.groups, given, strict=True)):
+        records, first = _collections(own, places.collected.get(g, 0), layout)
+        collections.append(records)
+        reads[group.piece].append(first)
+    found = [_bases(np.array(rows)) for rows in reads]
+    program, constants = _Program(), []
+    count, taken = [0] * len(found), 0
+    for g, group in enumerate(where.groups):
+        for record in collections[g]:
+            program.add(COLLECT, record)
+        own = _constants(pieces.pieces[group.piece], group, layout)
+        starts = found[group.piece][1][count[group.piece]]
+        program.add(group.piece + 1, np.array([places.blocks[g], taken, *starts]))
+        count[group.piece] += 1
+        constants.append(own)
+        taken += len(own)
+    program.close()
+    results, numbers, size = _results(wanted, places, layout)
+    return Work(
+        layout,
+        [Code(p.graph, bases) for p, (bases, _) in zip(pieces.pieces, found, strict=True)],
+        np.concatenate([*program.parts, np.zeros(0, int)]).astype(np.int32),
+        np.concatenate([*constants, np.zeros(0)]),
+        results,
+        numbers,
+        size,
+    )
+
+
+def _results(
+    wanted: Sequence[int | float], places: Places, layout: Layout
+) -> tuple[np.ndarray, dict[int, float], int]:
+    """The address of each result; those of numbers that are known lie behind all else."""
+    size, numbers, at = places.size, {}, []
+    for x in wanted:
+        if isinstance(x, int):
+            at.append(int(places.scalars[x]))
+        else:
+            numbers[size] = x
+            at.append(size)
+            size += layout.width
+    return np.array(at, np.int32), numbers, size
+
+
+# Machine code
+
+
+def _offset(name: str, record: str, entry: int, base: str, scalar: str) -> list[str]:
+    """Makes %name point to base + the number at an entry of the record."""
+    return [
+        f"%{name}.a = getelementptr inbounds i32, ptr %{record}, i64 {entry}",
+        f"%{name}.i = load i32, ptr %{name}.a, align 4",
+        f"%{name}.x = sext i32 %{name}.i to i64",
+        f"%{name} = getelementptr inbounds {scalar}, ptr %{base}, i64 %{name}.x",
+    ]
+
+
+def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
+    """@piece{number}(memory, constants, records, count). splat: constants are the same in all
+    lanes.
+    """
+    numbers = 2 + len({base.number for base in code.bases})
+    wanted: dict[int, list[int]] = {}
+    for i, node in enumerate(code.graph.outputs[OUT].nodes):
+        wanted.setdefault(node, []).append(i)
+
+    def load(k: int, name: str) -> list[str]:
+        which, entry = code.graph.value[k]
+        if which != CONSTANTS:
+            base = code.bases[entry]
+            at = f"{name}.at = getelementptr inbounds {t.scalar}, ptr %b{base.number}"
+            return [
+                f"{at}, i64 {base.distance}",
+                f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}",
+            ]
+        step = entry if splat else entry * t.width
+        at = f"{name}.at = getelementptr inbounds {t.scalar}, ptr %constant, i64 {step}"
+        if not splat:
+            load = f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}"
+            return [at, load]
+        return [
+            at,
+            f"{name}.s = load {t.scalar}, ptr {name}.at, align {t.dtype.itemsize}",
+            f"{name}.v = insertelement {t.vector} poison, {t.scalar} {name}.s, i32 0",
+            f"{name} = shufflevector {t.vector} {name}.v, {t.vector} poison, "
+            f"<{t.width} x i32> zeroinitializer",
+        ]
+
+    def store(k: int, name: str) -> list[str]:
+        lines = []
+        for i in wanted.get(k, ()):
+            at = f"%o{k}.{i}"
+            step = i * t.width
+            lines.append(f"{at} = getelementptr inbounds {t.scalar}, ptr %out, i64 {step}")
+            lines.append(f"store {t.vector} {name}, ptr {at}, align {t.bytes}")
+        return lines
+
+    head = f"define internal void @piece{number}(ptr %memory, ptr %constants, ptr %records, "
+    lines = [
+        head + "i64 %count) noinline {",
+        "entry:",
+        "%stop = icmp eq ptr %memory, null",
+        "br label %again",
+        "again:",
+        "%n = phi i64 [ 0, %entry ], [ %next, %done ]",
+        f"%m = mul i64 %n, {numbers}",
+        "%record = getelementptr inbounds i32, ptr %records, i64 %m",
+        *_offset("out", "record", 0, "memory", t.scalar),
+        *_offset("constant", "record", 1, "constants", t.scalar),
+    ]
+    for b in range(numbers - 2):
+        lines += _offset(f"b{b}", "record", 2 + b, "memory", t.scalar)
+    lines += [
+        *straight_line(code.graph, t, load, store),
+        "br label %done",
+        "done:",
+        "%next = add i64 %n, 1",
+        "%more = icmp slt i64 %next, %count",
+        "br i1 %more, label %again, label %leave",
+        "leave:",
+        "ret void",
+        "}",
+    ]
+    return lines
+
+
+def _collect(t: Lanes, layout: Layout) -> list[str]:
+    """@collect(memory, records, count): a vector for each entry, lane after lane."""
+    lanes, states = layout.calls, layout.states
+    part = t.of(states) if states > 1 else t.scalar
+    lines = [
+        "define internal void @collect(ptr %memory, ptr %records, i64 %count) noinline {",
+        "entry:",
+        "br label %again",
+        "again:",
+        "%n = phi i64 [ 0, %entry ], [ %next, %done ]",
+        f"%m = mul i64 %n, {2 + lanes}",
+        "%record = getelementptr inbounds i32, ptr %records, i64 %m",
+        *_offset("out", "record", 0, "memory", t.scalar),
+        "%entries.a = getelementptr inbounds i32, ptr %record, i64 1",
+        "%entries.i = load i32, ptr %entries.a, align 4",
+        "%entries = sext i32 %entries.i to i64",
+    ]
+    for lane in range(lanes):
+        lines += _offset(f"l{lane}", "record", 2 + lane, "memory", t.scalar)
+    lines += [
+        "br label %entry.of",
+        "entry.of:",
+        "%e = phi i64 [ 0, %again ], [ %e1, %entry.of ]",
+        f"%at = mul i64 %e, {t.width}",
+        f"%to = getelementptr inbounds {t.scalar}, ptr %out, i64 %at",
+    ]
+    for lane in range(lanes):
+        lines += [
+            f"%p{lane} = getelementptr inbounds {t.scalar}, ptr %l{lane}, i64 %at",
+            f"%x{lane} = load {part}, ptr %p{lane}, align {t.dtype.itemsize}",
+            f"%t{lane} = getelementptr inbounds {t.scalar}, ptr %to, i64 {lane * states}",
+        ]
+    if states > 1:
+        lines += [
+            f"store {part} %x{lane}, ptr %t{lane}, align {t.dtype.itemsize}"
+            for lane in range(lanes)
+        ]
+    else:
+        before = "poison"
+        for lane in range(lanes):
+            lines.append(
+                f"%v{lane} = insertelement {t.vector} {before}, {part} %x{lane}, i32 {lane}"
+            )
+            before = f"%v{lane}"
+        lines.append(f"store {t.vector} {before}, ptr %to, align {t.bytes}")
+    return [
+        *lines,
+        "%e1 = add i64 %e, 1",
+        "%more.e = icmp slt i64 %e1, %entries",
+        "br i1 %more.e, label %entry.of, label %done",
+        "done:",
+        "%next = add i64 %n, 1",
+        "%more = icmp slt i64 %next, %count",
+        "br i1 %more, label %again, label %leave",
+        "leave:",
+        "ret void",
+        "}",
+    ]
+
+
+def _run(codes: Sequence[Code], layout: Layout) -> list[str]:
+    """@run(memory, constants, program, end): the interpreter of programs."""
+    sizes = [2 + layout.calls, *[2 + len({b.number for b in code.bases}) for code in codes]]
+    lines = [
+        "define internal void @run(ptr %memory, ptr %constants, ptr %program, ptr %end) noinline {",
+        "entry:",
+        "br label %next",
+        "next:",
+        "%at = phi ptr [ %program, %entry ]"
+        + "".join(f", [ %at{k}, %do{k} ]" for k in range(len(sizes))),
+        "%more = icmp ult ptr %at, %end",
+        "br i1 %more, label %one, label %leave",
+        "one:",
+        "%function = load i32, ptr %at, align 4",
+        "%count.a = getelementptr inbounds i32, ptr %at, i64 1",
+        "%count.i = load i32, ptr %count.a, align 4",
+        "%count = sext i32 %count.i to i64",
+        "%records = getelementptr inbounds i32, ptr %at, i64 2",
+        "switch i32 %function, label %leave [",
+        *[f"i32 {k}, label %do{k}" for k in range(len(sizes))],
+        "]",
+    ]
+    for k, size in enumerate(sizes):
+        arguments = "ptr %memory, " + ("" if k == COLLECT else "ptr %constants, ")
+        name = "collect" if k == COLLECT else f"piece{k}"
+        lines += [
+            f"do{k}:",
+            f"call void @{name}({arguments}ptr %records, i64 %count)",
+            f"%size{k} = mul i64 %count, {size}",
+            f"%at{k} = getelementptr inbounds i32, ptr %records, i64 %size{k}",
+            "br label %next",
+        ]
+    return [*lines, "leave:", "ret void", "}"]
+
+
+# The user's rows
+
+
+def _rows(t: Lanes, states: int) -> list[str]:
+    """%r{s}: the rows of a group; lanes left over have the last state again."""
+    lines = []
+    for s in range(states):
+        lines += [
+            f"%f{s} = add i64 %first, {s}",
+            f"%g{s} = icmp slt i64 %f{s}, %last",
+            f"%h{s} = select i1 %g{s}, i64 %f{s}, i64 %last",
+            f"%i{s} = mul i64 %h{s}, %stride",
+            f"%r{s} = getelementptr inbounds i8, ptr %rows, i64 %i{s}",
+        ]
+    return lines
+
+
+def _entries(body: list[str]) -> list[str]:
+    """For each entry %k of a row."""
+    return [
+        "%some = icmp sgt i64 %entries, 0",
+        "br i1 %some, label %each, label %leave",
+        "each:",
+        "%k = phi i64 [ 0, %entry ], [ %k1, %each ]",
+        *body,
+        "%k1 = add i64 %k, 1",
+        "%more = icmp slt i64 %k1, %entries",
+        "br i1 %more, label %each, label %leave",
+        "leave:",
+        "ret void",
+        "}",
+    ]
+
+
+def _pack(t: Lanes, states: int) -> list[str]:
+    """@pack: rows of the user's array into the memory, the states of an entry beside each other."""
+    part, body, before = t.of(states), [], "poison"
+    for s in range(states):
+        body += [
+            f"%p{s} = getelementptr inbounds {t.scalar}, ptr %r{s}, i64 %k",
+            f"%x{s} = load {t.scalar}, ptr %p{s}, align {t.dtype.itemsize}",
+            f"%v{s} = insertelement {part} {before}, {t.scalar} %x{s}, i32 {s}",
+        ]
+        before = f"%v{s}"
+    body += [
+        f"%to = getelementptr inbounds {part}, ptr %memory, i64 %k",
+        f"store {part} {before}, ptr %to, align {t.dtype.itemsize}",
+    ]
+    head = "define internal void @pack(ptr %memory, ptr %rows, i64 %stride, i64 %first, "
+    start = [head + "i64 %last, i64 %entries) noinline {", "entry:"]
+    return [*start, *_rows(t, states), *_entries(body)]
+
+
+def _unpack(t: Lanes, states: int) -> list[str]:
+    """@unpack: results, each from its address, into rows of the user's array."""
+    part = t.of(states)
+    body = [
+        "%at.a = getelementptr inbounds i32, ptr %at, i64 %k",
+        "%at.i = load i32, ptr %at.a, align 4",
+        "%at.x = sext i32 %at.i to i64",
+        f"%from = getelementptr inbounds {t.scalar}, ptr %memory, i64 %at.x",
+        f"%v = load {part}, ptr %from, align {t.dtype.itemsize}",
+    ]
+    for s in range(states):
+        body += [
+            f"%x{s} = extractelement {part} %v, i32 {s}",
+            f"%p{s} = getelementptr inbounds {t.scalar}, ptr %r{s}, i64 %k",
+            f"store {t.scalar} %x{s}, ptr %p{s}, align {t.dtype.itemsize}",
+        ]
+    head = "define internal void @unpack(ptr %memory, ptr %at, ptr %rows, i64 %stride, i64 %first, "
+    start = [head + "i64 %last, i64 %entries) noinline {", "entry:"]
+    return [*start, *_rows(t, states), *_entries(body)]
+
+
+def _loop(t: Lanes, layout: Layout, given: Sequence[int], wanted: Sequence[int]) -> list[str]:
+    """@loop: groups of states one after the other."""
+    states, count = layout.states, len(given) + len(wanted)
+    lines = [*_pack(t, states), *_unpack(t, states)]
+    lines += [
+        "define void @loop(ptr %memory, ptr %constants, ptr %program, ptr %end, ptr %results, "
+        "ptr %given, i64 %batch) {",
+        "entry:",
+        "%last = sub i64 %batch, 1",
+    ]
+    for i in range(count):
+        lines += [
+            f"%a{i} = getelementptr inbounds i64, ptr %given, i64 {2 * i}",
+            f"%rows{i} = load ptr, ptr %a{i}, align 8",
+            f"%b{i} = getelementptr inbounds i64, ptr %given, i64 {2 * i + 1}",
+            f"%stride{i} = load i64, ptr %b{i}, align 8",
+        ]
+    lines += [
+        "%some = icmp sgt i64 %batch, 0",
+        "br i1 %some, label %group, label %leave",
+        "group:",
+        "%first = phi i64 [ 0, %entry ], [ %next, %group ]",
+    ]
+    taken = 0
+    for i, entries in enumerate(given):
+        lines += [
+            f"%m{i} = getelementptr inbounds {t.scalar}, ptr %memory, i64 {taken * states}",
+            f"call void @pack(ptr %m{i}, ptr %rows{i}, i64 %stride{i}, i64 %first, i64 %last, "
+            f"i64 {entries})",
+        ]
+        taken += entries
+    lines.append("call void @run(ptr %memory, ptr %constants, ptr %program, ptr %end)")
+    taken = 0
+    for i, entries in enumerate(wanted, len(given)):
+        lines += [
+            f"%m{i} = getelementptr inbounds i32, ptr %results, i64 {taken}",
+            f"call void @unpack(ptr %memory, ptr %m{i}, ptr %rows{i}, i64 %stride{i}, i64 %first, "
+            f"i64 %last, i64 {entries})",
+        ]
+        taken += entries
+    return [
+        *lines,
+        f"%next = add i64 %first, {states}",
+        "%more = icmp slt i64 %next, %batch",
+        "br i1 %more, label %group, label %leave",
+        "leave:",
+        "ret void",
+        "}",
+    ]
+
+
+def source(work: Work, sizes: tuple[Sequence[int], Sequence[int]], dtype: np.dtype) -> str:
+    """The LLVM IR. sizes: the entries of each input and of each output."""
+    layout = work.layout
+    t = Lanes(np.dtype(dtype), layout.width)
+    lines = declarations(t)
+    for k, code in enumerate(work.codes, 1):
+        lines += _piece(code, t, k, splat=layout.calls == 1)
+    lines += _collect(t, layout) + _run(work.codes, layout)
+    return "\n".join([*lines, *_loop(t, layout, *sizes)])

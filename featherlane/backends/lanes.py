@@ -1,0 +1,225 @@
+"""Where recorded calls run: which of them share a vector, and where scalars lie.
+
+A vector of `width` lanes holds `states` states of as many calls of one piece as fit. With as many
+states as lanes, calls run one by one as they were recorded. With fewer, calls that do not wait for
+each other stand side by side: those that read inputs by their place in the inputs, so that a lane
+holds a stretch of neighbouring links, all others in the lane of what they read most of.
+
+The results of a group of calls are a block, entry after entry, one vector each. An operand is read
+where it lies if its lanes are those of its readers; else it is collected from lane to lane before.
+Blocks are used again when nobody reads them any more, so that memory is what is alive.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.graph.calls import Calls
+from featherlane.graph.prune import Pieces
+
+NOWHERE = -1
+
+
+class Layout(NamedTuple):
+    """width: lanes of a vector, of which `states` belong to one call; span: how many neighbours in
+    an input array of as many entries as there are links are meant for one lane.
+    """
+
+    width: int
+    states: int
+    span: int = 1
+
+    @property
+    def calls(self) -> int:
+        return self.width // self.states
+
+
+class Group(NamedTuple):
+    """Calls of a piece that share a vector: one for each lane, or NOWHERE."""
+
+    piece: int
+    calls: tuple[int, ...]
+
+
+class _Standing:
+    """Groups in their order; of each scalar the group that gives it, and the lane."""
+
+    def __init__(self, calls: Calls, pieces: Pieces, layout: Layout) -> None:
+        self.pieces, self.layout = pieces.pieces, layout
+        self.group = np.full(calls.size, NOWHERE)
+        self.lane = np.zeros(calls.size, int)
+        self.groups: list[Group] = []
+        self._place = self._places(calls)
+
+    def _places(self, calls: Calls) -> np.ndarray:
+        """Of each scalar of an input, among those of an array with an entry for each link."""
+        sizes = [int(np.prod(shape)) for _, shape in calls.inputs.values()]
+        most = min((n for n in sizes if n), default=1)
+        place = np.zeros(calls.size, int)
+        for (first, _), n in zip(calls.inputs.values(), sizes, strict=True):
+            place[first : first + n] = np.arange(n) * most // max(n, 1)
+        return place
+
+    def one_by_one(self, order: np.ndarray) -> None:
+        for p, c in order:
+            self._add(p, {0: c})
+
+    def round(self, p: int, members: Sequence[int]) -> None:
+        """Calls that do not wait for each other."""
+        together: dict[tuple[int, int], list[dict[int, int]]] = {}
+        for c in members:
+            beside, lane = self._wanted(self.pieces[p].reads[c])
+            rows = together.setdefault(beside, [])
+            row = next((row for row in rows if lane not in row), None)
+            if row is None:
+                rows.append(row := {})
+            row[lane] = c
+        for rows in together.values():
+            for row in rows:
+                self._add(p, row)
+
+    def _wanted(self, reads: np.ndarray) -> tuple[tuple[int, int], int]:
+        """Which calls to stand beside, and the lane."""
+        groups = self.group[reads]
+        made = groups != NOWHERE
+        if not made.any():
+            place = int(self._place[reads[0]]) if len(reads) else 0
+            lane, row = divmod(place, self.layout.span)
+            return (NOWHERE, row), lane % self.layout.calls
+        owners, counts = np.unique(groups[made], return_counts=True)
+        most = int(owners[counts.argmax()])
+        lanes = self.lane[reads[made]][groups[made] == most]
+        return (most, 0), int(np.bincount(lanes).argmax())
+
+    def _add(self, p: int, row: dict[int, int]) -> None:
+        for lane, c in row.items():
+            gives = self.pieces[p].gives[c]
+            self.group[gives], self.lane[gives] = len(self.groups), lane
+        count = self.layout.calls
+        self.groups.append(Group(p, tuple(row.get(k, NOWHERE) for k in range(count))))
+
+
+def _rounds(pieces: Pieces, size: int) -> list[tuple[int, list[int]]]:
+    """The calls in rounds: each joins the first round of its piece that comes after its operands,
+    or opens one behind all others.
+    """
+    made = np.full(size, -1)
+    rounds: list[tuple[int, list[int]]] = []
+    places: dict[int, list[int]] = {}
+    for p, c in pieces.order:
+        piece, own = pieces.pieces[p], places.setdefault(p, [])
+        after = made[piece.reads[c]].max(initial=-1)
+        at = bisect_right(own, after)
+        if at == len(own):
+            own.append(len(rounds))
+            rounds.append((p, []))
+        made[piece.gives[c]] = own[at]
+        rounds[own[at]][1].append(c)
+    return rounds
+
+
+def standing(calls: Calls, pieces: Pieces, layout: Layout) -> _Standing:
+    found = _Standing(calls, pieces, layout)
+    if layout.calls == 1:
+        found.one_by_one(pieces.order)
+    else:
+        for p, members in _rounds(pieces, calls.size):
+            found.round(p, members)
+    return found
+
+
+class Places(NamedTuple):
+    """Addresses, in numbers of the dtype. scalars: of each scalar; blocks: of each group's results;
+    collected: for each group that needs it, where its own collection of operands begins; size: of
+    the memory. Inputs lie at the beginning, those of one state beside each other.
+    """
+
+    scalars: np.ndarray
+    blocks: np.ndarray
+    collected: dict[int, int]
+    size: int
+
+
+class _Memory:
+    """Blocks, which are given back."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, size: int) -> int:
+        if self._free.get(size):
+            return self._free[size].pop()
+        self.size += size
+        return self.size - size
+
+    def give(self, at: int, size: int) -> None:
+        self._free.setdefault(size, []).append(at)
+
+
+class Operands(NamedTuple):
+    """What a group reads. at: addresses (lanes, reads), of some call's where a lane has none;
+    aligned: which reads lie in the lanes of their readers; first: where those of lane 0 would lie.
+    """
+
+    at: np.ndarray
+    aligned: np.ndarray
+    first: np.ndarray
+
+
+def _operands(where: _Standing, group: Group, scalars: np.ndarray) -> Operands:
+    reads, layout = where.pieces[group.piece].reads, where.layout
+    some = next(c for c in group.calls if c != NOWHERE)
+    at = scalars[reads[[some if c == NOWHERE else c for c in group.calls]]]
+    if layout.calls == 1:
+        return Operands(at, np.ones(at.shape[1], bool), at[0])
+    there = np.array([c != NOWHERE for c in group.calls])
+    first = (at - np.arange(layout.calls)[:, None] * layout.states)[there]
+    same = (first == first[0]).all(axis=0) & (first[0] % layout.width == 0)
+    return Operands(at, same & (where.group[reads[some]] != NOWHERE), first[0])
+
+
+def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int]]:
+    """For each group those whose results nobody reads after it."""
+    last = np.full(len(where.groups), NOWHERE)
+    for g, group in enumerate(where.groups):
+        reads = where.pieces[group.piece].reads[[c for c in group.calls if c != NOWHERE]]
+        made = where.group[reads]
+        last[made[made != NOWHERE]] = g
+    kept = where.group[list(wanted)]
+    last[kept[kept != NOWHERE]] = len(where.groups)
+    ending: dict[int, list[int]] = {}
+    for g, end in enumerate(last):
+        ending.setdefault(int(end), []).append(g)
+    return ending
+
+
+def placed(where: _Standing, calls: Calls, wanted: Sequence[int]) -> tuple[Places, list[Operands]]:
+    """wanted: the scalars that are results, whose blocks are kept."""
+    width, states = where.layout.width, where.layout.states
+    declared = sum(int(np.prod(shape)) for _, shape in calls.inputs.values())
+    memory = _Memory(-(-declared * states // width) * width)
+    scalars = np.zeros(calls.size, np.int64)
+    scalars[:declared] = np.arange(declared) * states
+    blocks = np.zeros(len(where.groups), np.int64)
+    collected: dict[int, int] = {}
+    given: list[Operands] = []
+    ending = _last_readers(where, wanted)
+    sizes = [where.pieces[group.piece].gives.shape[1] * width for group in where.groups]
+    for g, group in enumerate(where.groups):
+        given.append(_operands(where, group, scalars))
+        blocks[g] = memory.take(sizes[g])
+        for lane, c in enumerate(group.calls):
+            if c != NOWHERE:
+                gives = where.pieces[group.piece].gives[c]
+                scalars[gives] = blocks[g] + np.arange(len(gives)) * width + lane * states
+        if loose := int((~given[g].aligned).sum()):
+            collected[g] = memory.take(loose * width)
+            memory.give(collected[g], loose * width)
+        for old in ending.get(g, ()):
+            memory.give(int(blocks[old]), sizes[old])
+    return Places(scalars, blocks, collected, memory.size), given

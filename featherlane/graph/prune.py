@@ -1,0 +1,164 @@
+"""Recorded calls without what nobody reads: the pieces that are compiled.
+
+A scan composes maps of which often only a vector is wanted in the end. What of a call's results is
+read, and by whom, is known once all is recorded: calls of one step that are read alike become one
+piece of code, which computes that and no more. Constants that are the same in all calls of a step
+are folded into it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.graph.calls import CONSTANTS, OUT, VALUES, Calls, Step
+from featherlane.graph.graph import Graph, Output, rewrite, simplify
+
+FEW = 0.1  # of the calls of a step: too few for a piece of their own
+
+
+class Piece(NamedTuple):
+    """Calls of one graph with the inputs "values" and "constants" and the output "out", a row for
+    each call: the scalars that it reads, by number, its constants, the scalars that it gives.
+    """
+
+    name: str
+    graph: Graph
+    reads: np.ndarray
+    constants: np.ndarray
+    gives: np.ndarray
+
+
+class Pieces(NamedTuple):
+    """order: (calls, 2), the piece and which of its calls, as they may be made one by one."""
+
+    pieces: list[Piece]
+    order: np.ndarray
+
+
+class _Cut(NamedTuple):
+    """A step's graph for some entries of its output, and which entries of its inputs it needs."""
+
+    graph: Graph
+    values: np.ndarray
+    constants: np.ndarray
+
+
+def _folded(step: Step) -> Graph:
+    """With the constants in it that all calls share."""
+    rows = np.array(step.constants, float).reshape(len(step.first), -1)
+    same = (rows == rows[0]).all(axis=0)
+    rules = {}
+    for k, (op, value) in enumerate(zip(step.graph.op, step.graph.value, strict=True)):
+        if op == "input" and value[0] == CONSTANTS and same[value[1]]:
+            number = float(rows[0, value[1]])
+            rules[k] = lambda new, number=number: new.constant(number)
+    return rewrite(step.graph, rules)
+
+
+def _cut(graph: Graph, entries: Iterable[int]) -> _Cut:
+    whole = graph.outputs[OUT].nodes
+    part = Graph()
+    part.__dict__.update(graph.__dict__, outputs={})
+    nodes = tuple(whole[i] for i in entries)
+    part.outputs = {OUT: Output((len(nodes),), nodes)}
+    part = simplify(part)
+    needed: dict[str, list[int]] = {VALUES: [], CONSTANTS: []}
+    for op, value in zip(part.op, part.value, strict=True):
+        if op == "input":
+            needed[value[0]].append(value[1])
+    needed = {name: sorted(own) for name, own in needed.items()}
+    new = Graph()
+    places = {
+        (name, i): node
+        for name, own in needed.items()
+        for i, node in zip(own, new.declare(name, (len(own),)), strict=True)
+    }
+    at: list[int] = []
+    for op, args, value in zip(part.op, part.args, part.value, strict=True):
+        moved = op == "input"
+        at.append(places[value] if moved else new.node(op, *[at[a] for a in args], value=value))
+    new.outputs = {OUT: Output((len(nodes),), tuple(at[k] for k in part.outputs[OUT].nodes))}
+    return _Cut(new, *[np.array(needed[name], int) for name in (VALUES, CONSTANTS)])
+
+
+class _Reader:
+    """Which scalars are read, going through the calls from the last to the first."""
+
+    def __init__(self, calls: Calls, known: list[set[bytes]] | None = None) -> None:
+        self.calls, self.known = calls, known
+        self.graphs = [_folded(step) for step in calls.steps]
+        self.cuts: dict[tuple[int, bytes], _Cut] = {}
+        self.values = [np.array(step.values, int) for step in calls.steps]
+        self.found: list[tuple[int, int, bytes]] = []  # step, call, mask; the last first
+
+    def read(self) -> list[tuple[int, int, bytes]]:
+        read = np.zeros(self.calls.size, bool)
+        for _, flat in self.calls.results.values():
+            read[[k for k in flat if isinstance(k, int)]] = True
+        steps = self.calls.steps
+        for s, c in reversed(self.calls.order):
+            first = steps[s].first[c]
+            own = read[first : first + steps[s].size]
+            if own.any():
+                mask = self._chosen(s, own.tobytes())
+                read[self.values[s][c, self.cut(s, mask).values]] = True
+                self.found.append((s, c, mask))
+        return self.found
+
+    def cut(self, s: int, mask: bytes) -> _Cut:
+        if (s, mask) not in self.cuts:
+            entries = np.flatnonzero(np.frombuffer(mask, bool))
+            self.cuts[s, mask] = _cut(self.graphs[s], entries)
+        return self.cuts[s, mask]
+
+    def _chosen(self, s: int, mask: bytes) -> bytes:
+        """The smallest known mask with all of this one."""
+        if self.known is None or mask in self.known[s]:
+            return mask
+        own = np.frombuffer(mask, bool)
+        wider = [m for m in self.known[s] if not (own & ~np.frombuffer(m, bool)).any()]
+        return min(wider, key=lambda m: m.count(1), default=b"\1" * len(mask))
+
+
+def _worth(calls: Calls) -> list[set[bytes]]:
+    """The masks of each step that enough calls have."""
+    counts = Counter((s, mask) for s, _, mask in _Reader(calls).read())
+    total = Counter(s for (s, _), n in counts.items() for _ in range(n))
+    worth: list[set[bytes]] = [set() for _ in calls.steps]
+    for (s, mask), n in counts.items():
+        if n >= FEW * total[s]:
+            worth[s].add(mask)
+    return worth
+
+
+def prune(calls: Calls) -> Pieces:
+    """The pieces of what was recorded."""
+    reader = _Reader(calls, _worth(calls))
+    found = reader.read()[::-1]
+    members: dict[tuple[int, bytes], list[int]] = {}
+    numbers: dict[tuple[int, bytes], int] = {}
+    order = []
+    for s, c, mask in found:
+        own = members.setdefault((s, mask), [])
+        order.append((numbers.setdefault((s, mask), len(numbers)), len(own)))
+        own.append(c)
+    pieces = []
+    for (s, mask), own in members.items():
+        step, cut = calls.steps[s], reader.cut(s, mask)
+        entries = np.flatnonzero(np.frombuffer(mask, bool))
+        rows = np.array(step.constants, float).reshape(len(step.first), -1)
+        firsts = np.array(step.first)[own]
+        pieces.append(
+            Piece(
+                step.name,
+                cut.graph,
+                reader.values[s][own][:, cut.values],
+                rows[own][:, cut.constants],
+                firsts[:, None] + entries,
+            )
+        )
+    return Pieces(pieces, np.array(order, int).reshape(-1, 2))
