@@ -5,30 +5,31 @@ outwards and all sums over subtrees from one inwards. The rest is local to a pai
 
 from __future__ import annotations
 
-from operator import add
 from typing import NamedTuple
 
 from featherlane.algorithms.derivatives import Fixed, Loads, Motion, assembled
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
-    joint_motion,
+    joint_entries,
+    link_resistance_slope,
     no_wrenches,
-    resistance_slope,
+    put_entries,
 )
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
-    joint_transforms,
     motions,
     product,
     resting_ground,
 )
 from featherlane.algorithms.scan import subtree_sum
 from featherlane.model import WORLD
+from featherlane.scalar import Scalar
 from featherlane.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
 from featherlane.tree import Tree
+from featherlane.walk import call
 
 
 def scanned_derivatives(
@@ -39,32 +40,48 @@ def scanned_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
     method: str = METHOD,
+    **options: int,
 ) -> tuple[Rows, Rows]:
     """(dtau/dq, dtau/dv) of `inverse_dynamics_derivatives`, each nv x nv, with the depth of a scan.
 
-    f_ext and fixed as there. method: one of `path_scan`; ValueError for any other.
+    f_ext and fixed as there. method: one of `path_scan`, with its options; ValueError for any
+    other.
     """
-    bodies, X = range(tree.nbodies), joint_transforms(tree, q)
-    f_ext, ground = f_ext or no_wrenches(tree), resting_ground(tree)
-    vJ = [joint_motion(tree, i, qd) for i in bodies]
-    own = [(vJ[i], joint_motion(tree, i, qdd)) for i in bodies]
-    moving = motions(tree, X, own, (ZERO6, ground), method)
-    T = fixed or [NO_CORIOLIS] * tree.nbodies
-    below = [Subtree.of(tree.inertias[i], m.v, m.a, f_ext[i], T[i]) for i, m in enumerate(moving)]
-    below = subtree_sum(add, Subtree.seen_through, product, below, X, tree.parent, method)
-    above = [(ZERO6, ground) if p == WORLD else (moving[p].v, moving[p].a) for p in tree.parent]
+    ground = ZERO6, resting_ground(tree)
+    joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
+    X, T = [joint.X for joint in joints], fixed or [NO_CORIOLIS] * tree.nbodies
+    bodies = zip(tree.links, moving, f_ext or no_wrenches(tree), T, strict=True)
+    own = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in bodies]
+    below = subtree_sum(
+        Subtree.__add__, Subtree.seen_through, product, own, X, tree.parent, method, **options
+    )
+    above = [ground if p == WORLD else (moving[p].v, moving[p].a) for p in tree.parent]
+    arriving = [call(_arriving, Xi, *motion) for Xi, motion in zip(X, above, strict=True)]
     m = Motion(
         X=X,
         C=[m.X for m in moving],
-        vp=[X[i].motion(v) for i, (v, _) in enumerate(above)],
+        vp=[v for v, _ in arriving],
         v=[m.v for m in moving],
-        vJ=vJ,
+        vJ=[joint.v for joint in joints],
         I=[b.I for b in below],
         B2=[b.B2 for b in below],
-        slopes=[resistance_slope(tree, k, v) for k, v in enumerate(qd)],
+        slopes=_slopes(tree, qd),
     )
-    ap = [X[i].motion(a) for i, (_, a) in enumerate(above)]
-    return assembled(tree, m, Loads(ap, [b.f for b in below], [b.T for b in below]))
+    load = Loads([a for _, a in arriving], [b.f for b in below], [b.T for b in below])
+    return assembled(tree, m, load)
+
+
+def _arriving(X: Transform, v: Vector, a: Vector) -> tuple[Vector, Vector]:
+    """The parent's velocity and acceleration in the coordinates of the body."""
+    return X.motion(v), X.motion(a)
+
+
+def _slopes(tree: Tree, qd: Scalars) -> list[Scalar]:
+    slopes: list[Scalar] = [0.0] * tree.nv
+    for i, link in enumerate(tree.links):
+        own = call(link_resistance_slope, link, joint_entries(tree, i, qd))
+        put_entries(tree, i, slopes, own)
+    return slopes
 
 
 class Subtree(NamedTuple):

@@ -4,26 +4,32 @@ operations (2016), section III.
 
 from __future__ import annotations
 
+from operator import add
+
+from featherlane.algorithms.aba import carried_bias
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
-    joint_motion,
+    joint_entries,
+    link_motion,
+    link_resistance,
     no_wrenches,
-    resistance,
     rigid_acceleration,
 )
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
     carried_inwards,
     carried_outwards,
-    joint_transforms,
     motions,
+    parent_bias,
     resting_ground,
-    terms,
+    spinning,
 )
+from featherlane.algorithms.rnea import torques as follower_torques
 from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Inertia, Vector, cross, dot, spatial, split
-from featherlane.tree import Tree
+from featherlane.spatial import ZERO6, Inertia, Transform, Vector, cross, dot, spatial, split
+from featherlane.tree import Link, Tree
+from featherlane.walk import call
 
 
 def scanned_inverse_dynamics(
@@ -36,6 +42,7 @@ def scanned_inverse_dynamics(
     base_acceleration: Vector = ZERO6,
     method: str = METHOD,
     together: bool = False,
+    **options: int,
 ) -> list[Scalar]:
     """tau of `rnea`, nv scalars, with the depth of a scan; also on a ground that moves.
 
@@ -44,26 +51,34 @@ def scanned_inverse_dynamics(
     and accelerations come from one scan of the semidirect product; else one scan gives the angular
     velocities, and another the accelerations of the bodies' origins as points in space, which
     linear velocities do not enter (Luh, Walker and Paul 1980): fewer operations and rounding
-    errors. method: one of `path_scan`; ValueError for any other.
+    errors. method: one of `path_scan`, with its options; ValueError for any other.
     """
     f_ext = no_wrenches(tree) if f_ext is None else f_ext
     base = base_velocity, base_acceleration
     forces = _forces_together if together else _forces_in_turn
-    return torques(tree, forces(tree, q, qd, qdd, f_ext, base, method), qd, qdd)
+    return torques(tree, forces(tree, q, qd, qdd, f_ext, base, method, **options), qd, qdd)
 
 
 Base = tuple[Vector, Vector]
 
 
 def _forces_together(
-    tree: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches, base: Base, method: str
+    tree: Tree,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    f_ext: Wrenches,
+    base: Base,
+    method: str,
+    **options: int,
 ) -> list[Vector]:
-    X = joint_transforms(tree, q)
-    own = [(joint_motion(tree, i, qd), joint_motion(tree, i, qdd)) for i in range(tree.nbodies)]
-    ground = base[0], base[1] + resting_ground(tree)
-    scanned = motions(tree, X, own, ground, method)
-    f = [newton_euler(tree.inertias[i], m.v, m.a) - f_ext[i] for i, m in enumerate(scanned)]
-    return carried_inwards(tree, X, f, method)
+    ground = base[0], call(add, base[1], resting_ground(tree))
+    joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
+    f = [
+        call(_force_of_motion, link.inertia, m.v, m.a, f_ext[i])
+        for i, (link, m) in enumerate(zip(tree.links, moving, strict=True))
+    ]
+    return carried_inwards(tree, [joint.X for joint in joints], f, method, **options)
 
 
 def newton_euler(inertia: Inertia, v: Vector, a: Vector) -> Vector:
@@ -72,28 +87,68 @@ def newton_euler(inertia: Inertia, v: Vector, a: Vector) -> Vector:
     return inertia.wrench(rigid_acceleration(w, dw), ao + cross(w, vo))
 
 
+def _force_of_motion(inertia: Inertia, v: Vector, a: Vector, f_ext: Vector) -> Vector:
+    return newton_euler(inertia, v, a) - f_ext
+
+
 def _forces_in_turn(
-    tree: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches, base: Base, method: str
+    tree: Tree,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    f_ext: Wrenches,
+    base: Base,
+    method: str,
+    **options: int,
 ) -> list[Vector]:
-    (w, vo), (dw, ao) = split(base[0]), split(base[1])
-    t = terms(tree, q, qd, w, method)
-    own = [t.v[i].c + joint_motion(tree, i, qdd) for i in range(tree.nbodies)]
-    ground = spatial(dw, ao + cross(w, vo)) + resting_ground(tree)
-    a = carried_outwards(tree, t.X, own, ground, method)
-    f = [
-        tree.inertias[i].wrench(rigid_acceleration(t.v[i].w, x[:3]), Vector(x[3:])) - f_ext[i]
-        for i, x in enumerate(a)
+    X, wp, w = spinning(tree, q, qd, split(base[0])[0], method, **options)
+    own = [
+        call(_added, link, X[i], wp[i], joint_entries(tree, i, qd), joint_entries(tree, i, qdd))
+        for i, link in enumerate(tree.links)
     ]
-    return carried_inwards(tree, t.X, f, method)
+    ground = call(_ground, *base, resting_ground(tree))
+    a = carried_outwards(tree, X, own, ground, method, **options)
+    f = [call(_force, link.inertia, *x) for link, *x in zip(tree.links, w, a, f_ext, strict=True)]
+    return carried_inwards(tree, X, f, method, **options)
+
+
+def _ground(velocity: Vector, acceleration: Vector, resting: Vector) -> Vector:
+    """The acceleration of the ground's origin as a point in space, and gravity."""
+    (w, vo), (dw, ao) = split(velocity), split(acceleration)
+    return spatial(dw, ao + cross(w, vo)) + resting
+
+
+def _added(link: Link, X: Transform, wp: Vector, qd: Scalars, qdd: Scalars) -> Vector:
+    """What a joint adds to its parent's acceleration."""
+    return carried_bias(X, parent_bias(wp), link_motion(link, qd)).c + link_motion(link, qdd)
+
+
+def _force(inertia: Inertia, w: Vector, a: Vector, f_ext: Vector) -> Vector:
+    return inertia.wrench(rigid_acceleration(w, a[:3]), Vector(a[3:])) - f_ext
+
+
+# Torques
+
+
+def _torques(link: Link, f: Vector, qd: Scalars, qdd: Scalars) -> list[Scalar]:
+    resistance = link_resistance(link, qd)
+    return [
+        I * a + r + dot(S, f)
+        for I, a, r, S in zip(link.armature, qdd, resistance, link.S, strict=True)
+    ]
 
 
 def torques(tree: Tree, f: Wrenches, qd: Scalars, qdd: Scalars) -> list[Scalar]:
-    """S^T f of all joints, and what armature and resistance ask of them."""
-    tau = [
-        tree.armature[k] * a + resistance(tree, k, v)
-        for k, (v, a) in enumerate(zip(qd, qdd, strict=True))
-    ]
-    for i, own in enumerate(tree.freedoms):
-        for k, S in own:
-            tau[k] = tau[k] + dot(S, f[i])
-    return tau
+    """S^T f of all joints, and what armature and resistance ask of them. Of bodies that share a
+    coordinate the first counts for its physics, which all of them have.
+    """
+    tau: dict[int, Scalar] = {}
+    for i, link in enumerate(tree.links):
+        own = [k for k, _ in tree.freedoms[i]]
+        if tau.keys() & own:
+            found = call(follower_torques, link, f[i], [tau[k] for k in own])
+        else:
+            rates = joint_entries(tree, i, qd), joint_entries(tree, i, qdd)
+            found = call(_torques, link, f[i], *rates)
+        tau.update(zip(own, found, strict=True))
+    return [tau[k] for k in range(tree.nv)]

@@ -8,15 +8,17 @@ root starts from what is known of the ground, and has the identity for its trans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from operator import add, sub
+from typing import NamedTuple, TypeVar
 
-from featherlane.algorithms.aba import Bias, carried_bias
+from featherlane.algorithms.aba import Bias, carried_bias, resting
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
-    joint_motion,
-    no_wrenches,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
     rigid_acceleration,
 )
 from featherlane.algorithms.scan import path_scan, subtree_sum
@@ -30,21 +32,23 @@ from featherlane.spatial import (
     Vector,
     crm,
     matmul,
-    spatial,
     split,
 )
-from featherlane.tree import Tree
+from featherlane.tree import Link, Tree, joint_transform
+from featherlane.walk import call
 
 METHOD = "jumping"
 HERE = Transform(NO_TURN, ZERO3)
 
 
-def product(nearer: Transform, farther: Transform) -> Transform:
-    """Through the one nearer the root, then the other; without the parts that it is made of, for a
-    scan would pile them up.
-    """
-    X = farther @ nearer
+def plain(X: Transform) -> Transform:
+    """Without the parts that it is made of, so that all that a scan meets has one form."""
     return Transform(X.E, X.r)
+
+
+def product(nearer: Transform, farther: Transform) -> Transform:
+    """Through the one nearer the root, then the other; a scan would pile up their parts."""
+    return plain(farther @ nearer)
 
 
 class Turned(NamedTuple):
@@ -87,88 +91,172 @@ def accelerated_on(a: Accelerated, b: Accelerated) -> Accelerated:
     return Accelerated(product(a.X, b.X), v + b.v, b.X.motion(a.a) + b.a + crm(v, b.v))
 
 
+Element = TypeVar("Element", Turned, Moved, Accelerated)
+
+
 def joint_transforms(tree: Tree, q: Scalars) -> list[Transform]:
     return [tree.joint_transform(i, q) for i in range(tree.nbodies)]
 
 
-def angular_velocities(
-    tree: Tree, X: Sequence[Transform], own: Sequence[Vector], base: Vector, method: str
-) -> list[Vector]:
-    """w_i = E_i w_p + own_i, and `base` for the ground's."""
-    elements = [
-        Turned(NO_TURN, X[i].E.to_child(base) + own[i]) if p == WORLD else Turned(X[i].E, own[i])
-        for i, p in enumerate(tree.parent)
+def scanned(
+    combine: Callable[[Element, Element], Element],
+    ground: Element,
+    elements: Sequence[Element],
+    tree: Tree,
+    method: str,
+    **options: int,
+) -> list[Element]:
+    """`path_scan` of what the joints make of a motion, from that of the ground on.
+
+    ground: its first entry is an identity, and roots get it for theirs: what is scanned is seen
+    from the first body of the branch. options: of the method.
+    """
+    start = [
+        type(ground)(ground[0], *call(combine, ground, x)[1:]) if p == WORLD else x
+        for x, p in zip(elements, tree.parent, strict=True)
     ]
-    return [element.w for element in path_scan(turned_on, elements, tree.parent, method)]
+    return path_scan(combine, start, tree.parent, method, **options)
+
+
+# Angular velocities
+
+
+class Spinning(NamedTuple):
+    """The joints' transforms, and the angular velocities of each body's parent and its own."""
+
+    X: list[Transform]
+    wp: list[Vector]
+    w: list[Vector]
+
+
+def _turning(link: Link, q: Scalars, qd: Scalars) -> tuple[Transform, Vector]:
+    """X of a joint, and the angular velocity that it adds."""
+    return joint_transform(link, q), split(link_motion(link, qd))[0]
+
+
+def spinning(
+    tree: Tree, q: Scalars, qd: Scalars, base: Vector, method: str, **options: int
+) -> Spinning:
+    """w_i = E_i w_p + own_i, and `base` for the ground's."""
+    joints = [
+        call(_turning, link, joint_coordinates(tree, i, q), joint_entries(tree, i, qd))
+        for i, link in enumerate(tree.links)
+    ]
+    elements = [Turned(X.E, own) for X, own in joints]
+    w = [x.w for x in scanned(turned_on, Turned(NO_TURN, base), elements, tree, method, **options)]
+    wp = [base if p == WORLD else w[p] for p in tree.parent]
+    return Spinning([X for X, _ in joints], wp, w)
+
+
+def parent_bias(wp: Vector) -> Bias:
+    """Of a parent that turns with wp: what its children's `carried_bias` asks of it."""
+    return Bias(wp, rigid_acceleration(wp, ZERO3), ZERO6)
+
+
+# Velocities and accelerations
 
 
 def carried_outwards(
-    tree: Tree, X: Sequence[Transform], own: Sequence[Vector], base: Vector, method: str
+    tree: Tree,
+    X: Sequence[Transform],
+    own: Sequence[Vector],
+    base: Vector,
+    method: str,
+    **options: int,
 ) -> list[Vector]:
     """x_i = X_i x_p + own_i, and `base` for the ground's."""
-    elements = [
-        Moved(HERE, X[i].motion(base) + own[i]) if p == WORLD else Moved(X[i], own[i])
-        for i, p in enumerate(tree.parent)
-    ]
-    return [element.x for element in path_scan(moved_on, elements, tree.parent, method)]
+    elements = [Moved(plain(Xi), x) for Xi, x in zip(X, own, strict=True)]
+    found = scanned(moved_on, Moved(HERE, base), elements, tree, method, **options)
+    return [element.x for element in found]
+
+
+def _moving(link: Link, q: Scalars, qd: Scalars, qdd: Scalars) -> tuple[Transform, Vector, Vector]:
+    """X of a joint, and the velocity and the acceleration that it adds."""
+    return joint_transform(link, q), link_motion(link, qd), link_motion(link, qdd)
 
 
 def motions(
     tree: Tree,
-    X: Sequence[Transform],
-    own: Sequence[tuple[Vector, Vector]],
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
     base: tuple[Vector, Vector],
     method: str,
-) -> list[Accelerated]:
-    """Spatial velocities and accelerations in one scan; `own`: those that each joint adds, `base`:
-    the ground's. X is from the coordinates of the first body of the branch.
+    **options: int,
+) -> tuple[list[Accelerated], list[Accelerated]]:
+    """(those of the joints alone, those of the bodies): spatial velocities and accelerations, in
+    one scan. base: the ground's. X of the latter is from the coordinates of the first body of the
+    branch.
     """
+    own = [
+        Accelerated(
+            *call(
+                _moving,
+                link,
+                joint_coordinates(tree, i, q),
+                joint_entries(tree, i, qd),
+                joint_entries(tree, i, qdd),
+            )
+        )
+        for i, link in enumerate(tree.links)
+    ]
+    elements = [joint._replace(X=plain(joint.X)) for joint in own]
     ground = Accelerated(HERE, *base)
-    elements = []
-    for i, p in enumerate(tree.parent):
-        element = Accelerated(X[i], *own[i])
-        if p == WORLD:
-            element = accelerated_on(ground, element)._replace(X=HERE)
-        elements.append(element)
-    return path_scan(accelerated_on, elements, tree.parent, method)
+    return own, scanned(accelerated_on, ground, elements, tree, method, **options)
+
+
+# Forces
 
 
 def carried_inwards(
-    tree: Tree, X: Sequence[Transform], f: Sequence[Vector], method: str
+    tree: Tree, X: Sequence[Transform], f: Sequence[Vector], method: str, **options: int
 ) -> list[Vector]:
     """f_i + the sum over its children of X^T f: the force on each subtree."""
-    act = lambda X, f: X.force_to_parent(f)
-    return subtree_sum(lambda f, g: f + g, act, product, f, X, tree.parent, method)
+    moves = [plain(x) for x in X]
+    return subtree_sum(
+        add, Transform.force_to_parent, product, f, moves, tree.parent, method, **options
+    )
 
 
 class Terms(NamedTuple):
     """What a state does without accelerations of its joints, for each body: the accelerations of
-    origins as points in space are X a_p + v.c + S qdd.
+    origins as points in space are X a_p + v.c + S qdd, and forces are I a + p.
     """
 
     X: list[Transform]
     v: list[Bias]
+    p: list[Vector]
 
     def own_forces(self, tree: Tree, f_ext: Wrenches | None) -> list[Vector]:
-        """p of f = I a + p + what the children ask."""
-        f_ext = no_wrenches(tree) if f_ext is None else f_ext
-        bodies = zip(tree.inertias, self.v, f_ext, strict=True)
-        return [inertia.wrench(v.U0, ZERO3) - f for inertia, v, f in bodies]
+        """p with wrenches on the bodies."""
+        if f_ext is None:
+            return self.p
+        return [call(sub, p, f) for p, f in zip(self.p, f_ext, strict=True)]
 
 
-def terms(tree: Tree, q: Scalars, qd: Scalars, base: Vector = ZERO3, method: str = METHOD) -> Terms:
+def _bias(link: Link, X: Transform, wp: Vector, w: Vector, qd: Scalars) -> tuple[Bias, Vector]:
+    """v and p of a body."""
+    v = carried_bias(X, parent_bias(wp), link_motion(link, qd))._replace(w=w)
+    return v, link.inertia.wrench(v.U0, ZERO3)
+
+
+def terms(
+    tree: Tree,
+    q: Scalars,
+    qd: Scalars,
+    base: Vector = ZERO3,
+    method: str = METHOD,
+    **options: int,
+) -> Terms:
     """All but one scan, for the angular velocities, is local. base: the ground's turn rate."""
-    X = joint_transforms(tree, q)
-    own = [joint_motion(tree, i, qd) for i in range(tree.nbodies)]
-    w = angular_velocities(tree, X, [split(vJ)[0] for vJ in own], base, method)
-    v = []
-    for i, p in enumerate(tree.parent):
-        wp = base if p == WORLD else w[p]
-        above = Bias(wp, rigid_acceleration(wp, ZERO3), ZERO6)
-        v.append(carried_bias(X[i], above, own[i])._replace(w=w[i]))
-    return Terms(X, v)
+    X, wp, w = spinning(tree, q, qd, base, method, **options)
+    found = [
+        call(_bias, link, X[i], wp[i], w[i], joint_entries(tree, i, qd))
+        for i, link in enumerate(tree.links)
+    ]
+    return Terms(X, [v for v, _ in found], [p for _, p in found])
 
 
 def resting_ground(tree: Tree) -> Vector:
     """Gravity is an acceleration of the ground."""
-    return spatial(ZERO3, -tree.gravity)
+    return call(resting, tree.gravity)

@@ -12,16 +12,26 @@ blelloch      2 log2 n - 2, n a power of 2   2 (n - 1) - ceil(log2 n)
 blocked       block + ceil(log2 blocks)      2 (n - blocks) - block + 1, and Kogge-Stone's
 ============= ============================== ===========================================
 
+"reduce_then_scan" is 2 block - 1 + ceil(log2 (blocks - 1)) deep, for more than one block, and
+combines n + (blocks - 1) (block - 1) - block elements, and those of Kogge-Stone on blocks - 1. Of
+these combines n - 1 make nothing but results, and the others nothing but totals: where elements are
+maps and only what they make of a point is wanted, a compiler that drops what nobody reads composes
+maps for the totals alone, where "blocked" composes one for each element.
+
 P. M. Kogge, H. S. Stone, A parallel algorithm for the efficient solution of a general class of
 recurrence equations, IEEE Trans. Computers C-22 (1973); R. P. Brent, H. T. Kung, A regular layout
 for parallel adders, IEEE Trans. Computers C-31 (1982); G. E. Blelloch, Prefix sums and their
-applications, CMU-CS-90-190 (1990).
+applications, CMU-CS-90-190 (1990); D. Merrill, M. Garland, Single-pass parallel prefix scan with
+decoupled look-back, NVR-2016-002 (2016), on scans that reduce first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
+
+from featherlane.walk import call
 
 Combine = Callable[[Any, Any], Any]
 
@@ -37,13 +47,18 @@ def scan(
 
     `combine(a, b)` is associative and gets what stands first as `a`; it need not commute and needs
     no identity. With `reverse`, result[i] = elements[i] (+) ... (+) elements[n - 1]. `method` is a
-    key of `SCANS`; "blocked" takes `block=`, the number of elements of a block. ValueError for any
-    other method.
+    key of `SCANS`; "blocked" and "reduce_then_scan" take `block=`, the number of elements of a
+    block. ValueError for any other method. Each combine is a step (`walk.call`).
     """
-    run = chosen(SCANS, method)
+    run, combine = chosen(SCANS, method), stepwise(combine)
     if not reverse:
         return run(combine, elements, **options)
     return run(lambda a, b: combine(b, a), elements[::-1], **options)[::-1]
+
+
+def stepwise(function: Combine) -> Combine:
+    """The function as a step that many elements have in common."""
+    return lambda a, b: call(function, a, b)
 
 
 def chosen(table: dict[str, Callable[..., Any]], method: str) -> Callable[..., Any]:
@@ -114,16 +129,32 @@ def blelloch(combine: Combine, elements: Sequence[Any]) -> list[Any]:
     return [value for (value,) in before[1:]] + sums[-1]
 
 
-def blocked(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[Any]:
-    """Serial inside blocks, a Kogge-Stone scan of the blocks' totals across them."""
+def _blocks(elements: Sequence[Any], block: int) -> list[Sequence[Any]]:
+    """At least one, and each of at least one element if there are any."""
     if block < 1:
         raise ValueError(f"block is {block}; a block has at least one element")
-    n = len(elements)
-    blocks = [serial(combine, elements[i : i + block]) for i in range(0, n, block)]
-    totals = kogge_stone(combine, [values[-1] for values in blocks])
-    result = blocks[0] if blocks else []
+    return [elements[i : i + block] for i in range(0, max(len(elements), 1), block)]
+
+
+def blocked(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[Any]:
+    """Serial inside blocks, a Kogge-Stone scan of the blocks' totals across them."""
+    blocks = [serial(combine, values) for values in _blocks(elements, block)]
+    totals = kogge_stone(combine, [values[-1] for values in blocks if values])
+    result = blocks[0]
     for values, before, total in zip(blocks[1:], totals, totals[1:], strict=False):
         result = [*result, *[combine(before, value) for value in values[:-1]], total]
+    return result
+
+
+def reduce_then_scan(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[Any]:
+    """Each block to its total, a Kogge-Stone scan of the totals, and each block serially from what
+    stands before it.
+    """
+    first, *others = _blocks(elements, block)
+    result = serial(combine, first)
+    totals = [*result[-1:], *[reduce(combine, values) for values in others[:-1]]]
+    for before, values in zip(kogge_stone(combine, totals), others, strict=False):
+        result += serial(combine, [before, *values])[1:]
     return result
 
 
@@ -133,4 +164,5 @@ SCANS: dict[str, Callable[..., list[Any]]] = {
     "brent_kung": brent_kung,
     "blelloch": blelloch,
     "blocked": blocked,
+    "reduce_then_scan": reduce_then_scan,
 }

@@ -8,9 +8,11 @@ looks twice as far up. `chains` cuts the tree so that every scan of a list serve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from featherlane.algorithms.scan.lists import SCANS, Combine, balanced, chosen
+from featherlane.algorithms.scan.lists import SCANS, Combine, balanced, chosen, stepwise
+from featherlane.walk import call
 
 Run = Callable[[Combine, Sequence[Any]], list[Any]]
 Parents = Sequence[int]
@@ -18,20 +20,26 @@ NONE = -1  # the parent of a root
 
 
 def path_scan(
-    combine: Combine, elements: Sequence[Any], parent: Parents, method: str = "jumping"
+    combine: Combine,
+    elements: Sequence[Any],
+    parent: Parents,
+    method: str = "jumping",
+    **options: int,
 ) -> list[Any]:
     """result[i] = elements[root] (+) ... (+) elements[i], along the path from the root to i.
 
     `parent[i]` < i, or -1 for a root. `combine` as in `scan`, the element nearer the root first.
     `method` is a key of `PATHS` ("jumping": ceil(log2 depth) rounds, on a chain those of
     Kogge-Stone; "levels": one round for each level of the tree), or one of `SCANS` for the chains
-    that the tree is cut into. ValueError for any other method, and for a parent that does not come
-    before its children.
+    that the tree is cut into, which gets the options. ValueError for any other method, and for a
+    parent that does not come before its children. Each combine is a step (`walk.call`).
     """
     _check(parent, elements)
+    combine = stepwise(combine)
     if method in PATHS:
-        return PATHS[method](combine, elements, parent)
-    return _path_chains(combine, elements, parent, chosen(PATHS | SCANS, method))
+        return PATHS[method](combine, elements, parent, **options)
+    run = partial(chosen(PATHS | SCANS, method), **options)
+    return _path_chains(combine, elements, parent, run)
 
 
 def subtree_sum(
@@ -42,6 +50,7 @@ def subtree_sum(
     moves: Sequence[Any],
     parent: Parents,
     method: str = "jumping",
+    **options: int,
 ) -> list[Any]:
     """result[i] = elements[i] + the sum over the children c of i of act(moves[c], result[c]).
 
@@ -50,14 +59,16 @@ def subtree_sum(
     `compose(a, b)` is b followed by a, the one nearer the root first as in `path_scan`:
     act(compose(a, b), x) = act(a, act(b, x)). The moves of roots are not looked at.
 
-    `method` as in `path_scan`. Sums over many children are balanced trees, except in "serial".
-    ValueError as there.
+    `method` and options as in `path_scan`. Sums over many children are balanced trees, except in
+    "serial". ValueError as there. Of the three operations those that are done one after the other
+    on the same elements are one step (`walk.call`).
     """
     _check(parent, elements, moves)
     inward = Inward(add, act, compose)
     if method in SUMS:
-        return SUMS[method](inward, elements, moves, parent)
-    return _sum_chains(inward, elements, moves, parent, chosen(SUMS | SCANS, method))
+        return SUMS[method](inward, elements, moves, parent, **options)
+    run = partial(chosen(SUMS | SCANS, method), **options)
+    return _sum_chains(inward, elements, moves, parent, run)
 
 
 def _check(parent: Parents, *lists: Sequence[Any]) -> None:
@@ -184,14 +195,32 @@ class Inward(NamedTuple):
     act: Combine
     compose: Combine
 
-    def gathered(self, x: Any, moves: Sequence[Any], sums: Sequence[Any], nodes: list[int]) -> Any:
-        """x and the moved sums of some nodes, log2 of their number deep."""
-        return balanced(self.add, [x, *[self.act(moves[c], sums[c]) for c in nodes]])
+    def onto(self, x: Any, m: Any, y: Any) -> Any:
+        """x and the moved y."""
+        return self.add(x, self.act(m, y))
+
+    def both(self, m: Any, x: Any, n: Any, y: Any) -> Any:
+        """Two moved sums."""
+        return self.add(self.act(m, x), self.act(n, y))
 
     def after(self, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
-        """a after b, of maps y -> x + act(m, y) as (m, x); one that no y comes to has no m."""
+        """a after b, of maps y -> x + act(m, y) as (m, x)."""
         (m, x), (n, y) = a, b
-        return None if n is None else self.compose(m, n), self.add(x, self.act(m, y))
+        return self.compose(m, n), self.onto(x, m, y)
+
+    def gathered(self, x: Any, moves: Sequence[Any], sums: Sequence[Any], nodes: list[int]) -> Any:
+        """x and the moved sums of some nodes, log2 of their number deep: `balanced`, of which moves
+        and the first sums are one step.
+        """
+        if not nodes:
+            return x
+        first, *others = [(moves[c], sums[c]) for c in nodes]
+        parts = [call(Inward.onto, self, x, *first)]
+        for a, b in zip(others[::2], others[1::2], strict=False):
+            parts.append(call(Inward.both, self, *a, *b))
+        if len(others) % 2:
+            parts.append(call(self.act, *others[-1]))
+        return balanced(stepwise(self.add), parts)
 
 
 def _sum_serial(
@@ -200,7 +229,7 @@ def _sum_serial(
     sums = list(elements)
     for i in reversed(range(len(sums))):
         if parent[i] != NONE:
-            sums[parent[i]] = op.add(sums[parent[i]], op.act(moves[i], sums[i]))
+            sums[parent[i]] = call(Inward.onto, op, sums[parent[i]], moves[i], sums[i])
     return sums
 
 
@@ -223,7 +252,7 @@ def _sum_jumping(
         arriving, farther = _children(above), _twice(above)
         sums = [op.gathered(x, moves, sums, arriving[i]) for i, x in enumerate(sums)]
         moves = [
-            None if farther[i] == NONE else op.compose(moves[a], moves[i])
+            None if farther[i] == NONE else call(op.compose, moves[a], moves[i])
             for i, a in enumerate(above)
         ]
         above = farther
@@ -233,15 +262,19 @@ def _sum_jumping(
 def _sum_chains(
     op: Inward, elements: Sequence[Any], moves: Sequence[Any], parent: Parents, run: Run
 ) -> list[Any]:
-    """Chain after chain from the leaves: the maps that take what comes to each node, scanned."""
+    """Chain after chain from the leaves: the maps that take what comes to each node, scanned.
+
+    Nothing comes to the last node of a chain, and its map may be any: its own move has the form of
+    the others.
+    """
     sums, children = list(elements), _children(parent)
     for chain in reversed(chains(parent)):
         for i, below in zip(chain, [*chain[1:], NONE], strict=True):
             sides = [c for c in children[i] if c != below]
             sums[i] = op.gathered(sums[i], moves, sums, sides)
-        entries = [*[moves[i] for i in chain[1:]], None]
+        entries = [moves[i] for i in [*chain[1:], chain[-1]]]
         maps = list(zip(entries, [sums[i] for i in chain], strict=True))
-        scanned = run(lambda a, b: op.after(b, a), maps[::-1])[::-1]
+        scanned = run(lambda a, b: call(Inward.after, op, b, a), maps[::-1])[::-1]
         for i, (_, total) in zip(chain, scanned, strict=True):
             sums[i] = total
     return sums
