@@ -536,7 +536,7 @@ def test_singular_systems_give_no_numbers(method):
     ("D", "U", "right", "message"),
     [
         ([[[1.0]]], [[[1.0]]], [[1.0]], "1 diagonal blocks came with 1 off-diagonal"),
-        ([[[1.0]]], [], [], "and 0 right sides"),
+        ([[[1.0]]], [], [], "1 block rows came with 0 right sides"),
         ([[[1.0, 2.0]]], [], [[1.0]], r"diagonal\[0\] is not square"),
         ([[[1.0]]], [], [[1.0, 2.0]], r"right\[0\] has other than 1 rows"),
         ([[[1.0]]] * 2, [[[1.0, 2.0]]], [[1.0]] * 2, r"off_diagonal\[0\] is not 1 x 1"),

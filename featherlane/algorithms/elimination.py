@@ -9,7 +9,8 @@ D_i and U_i are the blocks of
 All methods take the same step: eliminate x_j of a row, which subtracts W^T D_j^-1 W,
 W = [coupling before, coupling after, right side], from its neighbours' blocks, couples the
 neighbours to each other, and needs one factor D_j = L Delta L^T and one forward substitution.
-No block is inverted and no value is compared.
+No block is inverted and no value is compared. The methods differ in which rows go at once. Right
+sides follow when the matrix is done, as many as come.
 
 All are as accurate as a dense solver, but the residual of odd-even elimination grows with the
 condition number (1e-12 at 1e6, where the others stay at 1e-16): its rows do not come from one
@@ -21,12 +22,13 @@ robot forward dynamics algorithms (2016), section IV: equations (18), (19) and A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.algorithms.scan import balanced, chosen
 from featherlane.scalar import Scalar
+from featherlane.walk import call
 
 Column = Sequence[Scalar]
 Columns = Sequence[Column]
@@ -51,36 +53,7 @@ def eliminate(
     A singular system is not seen here, as scalars may be nodes of a graph: arrays get inf or nan,
     Python floats a ZeroDivisionError, and a pivot that rounding keeps from zero gives huge numbers.
     """
-    _check(diagonal, off_diagonal, right)
-    solve = chosen(ELIMINATIONS, method)
-    lower = [[row[: i + 1] for i, row in enumerate(D)] for D in diagonal]
-    if not any(isinstance(row, (list, tuple)) for block in right for row in block):
-        return [columns[0] for columns in solve(lower, off_diagonal, [[r] for r in right])]
-    width = max(len(row) for block in right for row in block)
-    solution = solve(lower, off_diagonal, [_turned(block, width) for block in right])
-    return [_turned(x, len(D)) for x, D in zip(solution, diagonal, strict=True)]
-
-
-def _check(diagonal: Sequence[Rows], off_diagonal: Sequence[Rows], right: Sequence[Rows]) -> None:
-    n = len(diagonal)
-    if len(off_diagonal) != max(n - 1, 0) or len(right) != n:
-        raise ValueError(
-            f"{n} diagonal blocks came with {len(off_diagonal)} off-diagonal blocks and "
-            f"{len(right)} right sides; one less and as many were wanted"
-        )
-    for i, D in enumerate(diagonal):
-        k = len(D)
-        if len(right[i]) != k or any(len(row) != k for row in D):
-            raise ValueError(f"diagonal[{i}] is not square, or right[{i}] has other than {k} rows")
-    for i, U in enumerate(off_diagonal):
-        shape = len(diagonal[i]), len(diagonal[i + 1])
-        if len(U) != shape[0] or any(len(row) != shape[1] for row in U):
-            raise ValueError(f"off_diagonal[{i}] is not {shape[0]} x {shape[1]}")
-
-
-def _turned(rows: Sequence[Sequence[Scalar]], width: int) -> list[list[Scalar]]:
-    """The columns of a matrix with this many of them, also where there are no rows."""
-    return [[row[c] for row in rows] for c in range(width)]
+    return factored(diagonal, off_diagonal, method).solve(right)
 
 
 def _less(x: Scalar, a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
@@ -127,130 +100,214 @@ def _less_products(A: Rows, left: Columns, right: Columns) -> list[list[Scalar]]
     ]
 
 
-class Side(NamedTuple):
-    """L^-1 times the coupling to one neighbour, and Delta^-1 times that; in columns."""
-
-    columns: Columns
-    scaled: Columns
-
-
 class Row(NamedTuple):
-    """A block row that is eliminated; its right sides are multiplied by L^-1 as well."""
+    """A block row that is eliminated, D = L Delta L^T: in columns, L^-1 times its couplings to both
+    neighbours; and U of the neighbours, once it is gone.
+    """
 
     L: Rows
     Dinv: Sequence[Scalar]
-    before: Side
-    after: Side
-    right: Columns
-
-    def taken_from(self, side: Side, D: Rows, R: Columns) -> tuple[Rows, Columns]:
-        """What is left of the neighbour's block and right sides on that side."""
-        return (
-            _less_products(D, side.scaled, side.columns),
-            _less_products(R, self.right, side.scaled),
-        )
-
-    def coupling(self) -> Rows:
-        """U of the row before and the row after, once this one is gone."""
-        zeros = [[0.0] * len(self.after.columns)] * len(self.before.columns)
-        return _less_products(zeros, self.before.scaled, self.after.columns)
-
-    def solution(self, before: Columns, after: Columns) -> Columns:
-        """The row's x from those of its neighbours, for each right side."""
-        couplings = _turned([*self.before.columns, *self.after.columns], len(self.Dinv))
-        known = [[*x, *y] for x, y in zip(before, after, strict=True)]
-        rest = _less_products(self.right, known, couplings)
-        return [backward(self.L, _scaled(r, self.Dinv)) for r in rest]
+    before: Columns
+    after: Columns
+    between: Rows
 
 
-def _scaled(column: Column, Dinv: Sequence[Scalar]) -> list[Scalar]:
-    return [x * d for x, d in zip(column, Dinv, strict=True)]
+class Side(NamedTuple):
+    """What one of the neighbours sees of an eliminated row: columns are L^-1 times the coupling."""
+
+    L: Rows
+    Dinv: Sequence[Scalar]
+    columns: Columns
 
 
-def eliminated(D: Rows, before: Columns, after: Columns, right: Columns) -> Row:
+# The steps
+
+
+def eliminated(D: Rows, before: Columns, after: Columns) -> Row:
     """The row of a block with its couplings, in columns of len(D)."""
     L, Dinv = factor(D)
-
-    def side(coupling: Columns) -> Side:
-        columns = [forward(L, column) for column in coupling]
-        return Side(columns, [_scaled(column, Dinv) for column in columns])
-
-    return Row(L, Dinv, side(before), side(after), [forward(L, column) for column in right])
+    before, after = _forward(L, before), _forward(L, after)
+    zeros = [[0.0] * len(after)] * len(before)
+    return Row(L, Dinv, before, after, _less_products(zeros, _scaled(before, Dinv), after))
 
 
-Blocks = Sequence[Rows]  # of D, lower triangles suffice; of U; of right sides, in columns
+def reduced(D: Rows, *sides: Side) -> Rows:
+    """A row's block once its neighbours are eliminated."""
+    for _, Dinv, columns in sides:
+        D = _less_products(D, _scaled(columns, Dinv), columns)
+    return D
 
 
-def _row(D: Blocks, U: Blocks, R: Blocks, i: int, step: int = 1) -> Row:
-    """Row i, eliminated, where U[i] couples it to row i + step."""
-    before = U[i - step] if i >= step else []
-    after = _turned(U[i], len(D[i + step])) if i + step < len(D) else []
-    return eliminated(D[i], before, after, R[i])
+def carried(R: Columns, *sides: tuple[Side, Columns]) -> Columns:
+    """A row's right sides once its neighbours, given with theirs, are eliminated."""
+    for (L, Dinv, columns), right in sides:
+        R = _less_products(R, _forward(L, right), _scaled(columns, Dinv))
+    return R
 
 
-def _without(D: Rows, R: Columns, above: Row | None, below: Row | None) -> tuple[Rows, Columns]:
-    """A row's block and right sides once its neighbours are eliminated."""
-    if above is not None:
-        D, R = above.taken_from(above.after, D, R)
-    if below is not None:
-        D, R = below.taken_from(below.before, D, R)
-    return D, R
+def solution(
+    row: Row, R: Columns, before: Columns | None, after: Columns | None
+) -> list[list[Scalar]]:
+    """The row's x from those of the neighbours that it has, for each right side."""
+    nothing: Columns = [[]] * len(R)
+    couplings = _turned([*row.before, *row.after], len(row.Dinv))
+    known = [[*x, *y] for x, y in zip(before or nothing, after or nothing, strict=True)]
+    rest = _less_products(_forward(row.L, R), known, couplings)
+    return [backward(row.L, column) for column in _scaled(rest, row.Dinv)]
 
 
-def _nothing(R: Columns) -> Columns:
-    """x of a neighbour that is not there, for each right side."""
-    return [[] for _ in R]
+def _forward(L: Rows, columns: Columns) -> list[list[Scalar]]:
+    return [forward(L, column) for column in columns]
 
 
-def _alone(D: Blocks, R: Blocks) -> list[Columns]:
-    """The solutions of blocks that are not coupled."""
-    rows = [eliminated(block, [], [], r) for block, r in zip(D, R, strict=True)]
-    return [row.solution(_nothing(row.right), _nothing(row.right)) for row in rows]
+def _scaled(columns: Columns, Dinv: Sequence[Scalar]) -> Columns:
+    return [[x * d for x, d in zip(column, Dinv, strict=True)] for column in columns]
 
 
-def _serial(D: Blocks, U: Blocks, R: Blocks) -> list[Columns]:
+# Which rows go when
+
+
+class Round(NamedTuple):
+    """What happens at once where neighbours are `step` apart: rows are eliminated, and rows lose
+    neighbours. In odd-even elimination a row does both.
+    """
+
+    step: int
+    gone: Sequence[int]
+    kept: Sequence[int]
+
+
+def _steps(n: int) -> list[int]:
+    """The powers of two below n."""
+    return [1 << k for k in range(max(n - 1, 0).bit_length())]
+
+
+def _serial(n: int) -> list[Round]:
     """Block Thomas: one row after the other, and back."""
-    rows: list[Row] = []
-    for i, (block, right) in enumerate(zip(D, R, strict=True)):
-        after = _turned(U[i], len(D[i + 1])) if i + 1 < len(D) else []
-        left = _without(block, right, rows[-1] if rows else None, None)
-        rows.append(eliminated(left[0], [], after, left[1]))
-    x: list[Columns] = []
-    for row in reversed(rows):
-        nothing = _nothing(row.right)
-        x.append(row.solution(nothing, x[-1] if x else nothing))
-    return x[::-1]
+    return [Round(1, [i], [i + 1]) for i in range(n - 1)]
 
 
-def _odd_even(D: Blocks, U: Blocks, R: Blocks) -> list[Columns]:
+def _odd_even(n: int) -> list[Round]:
     """In each step every row loses its neighbours and is coupled to those twice as far away."""
-    n, step = len(D), 1
-    while step < n:
-        rows = {i: _row(D, U, R, i, step) for i in range(n)}
-        left = [_without(D[i], R[i], rows.get(i - step), rows.get(i + step)) for i in rows]
-        D, R = [block for block, _ in left], [right for _, right in left]
-        U = [rows[i].coupling() for i in range(step, n - step)]
-        step *= 2
-    return _alone(D, R)
+    return [Round(step, range(n), range(n)) for step in _steps(n)]
 
 
-def _cyclic_reduction(D: Blocks, U: Blocks, R: Blocks) -> list[Columns]:
+def _cyclic_reduction(n: int) -> list[Round]:
     """Every other row eliminated, the same for what is left, and then those rows solved for."""
-    n = len(D)
-    if n < 2:
-        return _alone(D, R)
-    rows = {i: _row(D, U, R, i) for i in range(1, n, 2)}
-    left = [_without(D[i], R[i], rows.get(i - 1), rows.get(i + 1)) for i in range(0, n, 2)]
-    couplings = [rows[i].coupling() for i in range(1, n - 1, 2)]
-    kept = _cyclic_reduction([block for block, _ in left], couplings, [right for _, right in left])
-    x = dict(zip(range(0, n, 2), kept, strict=True))
-    for i, row in rows.items():
-        x[i] = row.solution(x[i - 1], x.get(i + 1, _nothing(row.right)))
-    return [x[i] for i in range(n)]
+    return [Round(s, range(s, n, 2 * s), range(0, n, 2 * s)) for s in _steps(n)]
 
 
-ELIMINATIONS: dict[str, Callable[[Blocks, Blocks, Blocks], list[Columns]]] = {
+ELIMINATIONS: dict[str, Callable[[int], list[Round]]] = {
     "serial": _serial,
     "odd_even": _odd_even,
     "cyclic_reduction": _cyclic_reduction,
 }
+
+
+class Factored(NamedTuple):
+    """A block-tridiagonal matrix whose rows are eliminated: those of each round, and the `last`,
+    which are not coupled to others.
+    """
+
+    rounds: list[tuple[Round, dict[int, Row]]]
+    last: dict[int, Row]
+    sizes: list[int]
+
+    def solve(self, right: Sequence[Rows]) -> list[list[Scalar]]:
+        """The solutions for right sides of the shapes that `eliminate` takes. ValueError for
+        others.
+        """
+        self._check(right)
+        if not any(isinstance(row, (list, tuple)) for block in right for row in block):
+            return [columns[0] for columns in self._solve([[block] for block in right])]
+        width = max(len(row) for block in right for row in block)
+        x = self._solve([_turned(block, width) for block in right])
+        return [_turned(columns, k) for columns, k in zip(x, self.sizes, strict=True)]
+
+    def _check(self, right: Sequence[Rows]) -> None:
+        if len(right) != len(self.sizes):
+            raise ValueError(f"{len(self.sizes)} block rows came with {len(right)} right sides")
+        for i, k in enumerate(self.sizes):
+            if len(right[i]) != k:
+                raise ValueError(f"right[{i}] has other than {k} rows")
+
+    def _solve(self, right: Sequence[Columns]) -> list[list[list[Scalar]]]:
+        R = dict(enumerate(right))
+        for (step, _, kept), rows in self.rounds:
+            old = dict(R)
+            for i in kept:
+                sides = [(side, old[j]) for j, side in _sides(rows, i, step)]
+                R[i] = call(carried, old[i], *sides)
+        x = {i: call(solution, row, R[i], None, None) for i, row in self.last.items()}
+        for (step, *_), rows in reversed(self.rounds):
+            for i in [i for i in rows if i not in x]:
+                x[i] = call(solution, rows[i], R[i], x.get(i - step), x.get(i + step))
+        return [x[i] for i in range(len(x))]
+
+
+def factored(
+    diagonal: Sequence[Rows], off_diagonal: Sequence[Rows], method: str = "odd_even"
+) -> Factored:
+    """The matrix of `eliminate`, eliminated. ValueError as there."""
+    _check(diagonal, off_diagonal)
+    D = {i: [list(row[: j + 1]) for j, row in enumerate(B)] for i, B in enumerate(diagonal)}
+    U = {(i, i + 1): [list(row) for row in B] for i, B in enumerate(off_diagonal)}
+    rounds = []
+    for round_ in chosen(ELIMINATIONS, method)(len(D)):
+        rows = {i: _row(D, U, i, round_.step) for i in round_.gone}
+        rounds.append((round_, rows))
+        _reduce(D, U, round_, rows)
+    last = {i: call(eliminated, block, [], []) for i, block in D.items()}
+    return Factored(rounds, last, [len(block) for block in diagonal])
+
+
+Blocks = dict[int, Any]  # of D: lower triangles
+Couplings = dict[tuple[int, int], Any]
+
+
+def _row(D: Blocks, U: Couplings, i: int, step: int) -> Row:
+    """Row i, eliminated with its couplings to the neighbours that are left."""
+    before = U[i - step, i] if i - step in D else []
+    after = _turned(U[i, i + step], len(D[i + step])) if i + step in D else []
+    return call(eliminated, D[i], before, after)
+
+
+def _sides(rows: Mapping[int, Row], i: int, step: int) -> list[tuple[int, Side]]:
+    """Those of the neighbours of row i that are eliminated."""
+    sides = []
+    if (above := rows.get(i - step)) is not None:
+        sides.append((i - step, Side(above.L, above.Dinv, above.after)))
+    if (below := rows.get(i + step)) is not None:
+        sides.append((i + step, Side(below.L, below.Dinv, below.before)))
+    return sides
+
+
+def _reduce(D: Blocks, U: Couplings, round_: Round, rows: Mapping[int, Row]) -> None:
+    """Leaves the blocks that are there after the round."""
+    step, gone, kept = round_
+    left = {i: call(reduced, D[i], *[side for _, side in _sides(rows, i, step)]) for i in kept}
+    for i in gone:
+        del D[i]
+        U[i - step, i + step] = rows[i].between
+    D.update(left)
+
+
+def _check(diagonal: Sequence[Rows], off_diagonal: Sequence[Rows]) -> None:
+    n = len(diagonal)
+    if len(off_diagonal) != max(n - 1, 0):
+        raise ValueError(
+            f"{n} diagonal blocks came with {len(off_diagonal)} off-diagonal blocks: "
+            "one less was wanted"
+        )
+    for i, D in enumerate(diagonal):
+        if any(len(row) != len(D) for row in D):
+            raise ValueError(f"diagonal[{i}] is not square")
+    for i, U in enumerate(off_diagonal):
+        shape = len(diagonal[i]), len(diagonal[i + 1])
+        if len(U) != shape[0] or any(len(row) != shape[1] for row in U):
+            raise ValueError(f"off_diagonal[{i}] is not {shape[0]} x {shape[1]}")
+
+
+def _turned(rows: Rows, width: int) -> list[list[Scalar]]:
+    """The columns of a matrix with this many of them, also where there are no rows."""
+    return [[row[c] for row in rows] for c in range(width)]

@@ -17,30 +17,32 @@ joints, as in a universal joint, has no J^-1: its joints count as one, whose S m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.elimination import eliminate
-from featherlane.algorithms.kinematics import Scalars, Wrenches
+from featherlane.algorithms.elimination import factored
+from featherlane.algorithms.kinematics import (
+    Scalars,
+    Wrenches,
+    joint_entries,
+    put_entries,
+)
+from featherlane.algorithms.parallel.basis import Basis, combined, joint_basis
 from featherlane.algorithms.parallel.dense import (
-    IDENTITY,
-    ZERO,
     inverse,
-    minus,
     motion_matrix,
-    outer,
     plus,
 )
 from featherlane.algorithms.parallel.joint import accelerating, coupling_refusal, refuse
 from featherlane.algorithms.parallel.kinematics import (
-    HERE,
     METHOD,
     product,
     resting_ground,
     terms,
 )
-from featherlane.scalar import Scalar, sqrt
+from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
     ZERO6,
@@ -54,7 +56,9 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
-from featherlane.tree import Freedom, Tree
+from featherlane.tree import Link as TreeLink
+from featherlane.tree import Tree
+from featherlane.walk import call
 
 SINGULAR = 1e-14  # the least eigenvalue of an inertia in the units of its largest
 
@@ -109,52 +113,23 @@ def cfa(
     `cfa_refusal` says why.
     """
     refuse(cfa_refusal(tree))
-    links = _links(tree, q, qd, tau, f_ext, method)
-    blocks = _system(links)
-    f = [_combined(link.basis.T, link.tau) for link in links]
-    geared = [[0.0] * link.basis.geared for link in links]
+    links, dofs = _links(tree, q, qd, tau, f_ext, method)
+    matrix = factored(*_system(links), elimination)
+    f = [call(combined, link.basis.T, link.tau) for link in links]
+    geared: list[Scalars] = [[0.0] * link.basis.geared for link in links]
     for _ in range(1 + refinements):
-        opening = _openings(tree, links, f)
-        right = [link.basis.left(x, s) for link, x, s in zip(links, opening, geared, strict=True)]
-        for n, x in enumerate(eliminate(*blocks, right, elimination)):
-            f[n] = f[n] + _combined(links[n].basis.unknown, x)
-            last = x[len(x) - len(geared[n]) :]
-            geared[n] = [s + y for s, y in zip(geared[n], last, strict=True)]
+        each = zip(links, _accelerations(tree, links, f), geared, strict=True)
+        right = [call(_left, *own) for own in each]
+        for n, x in enumerate(matrix.solve(right)):
+            f[n], geared[n] = call(_corrected, links[n].basis, f[n], geared[n], x)
     qdd: list[Scalar] = [None] * tree.nv
-    for link, opened in zip(links, _openings(tree, links, f), strict=True):
-        for k, T in zip(link.dofs, link.basis.T, strict=True):
-            qdd[k] = dot(T, opened)
+    for own, link, a in zip(dofs, links, _accelerations(tree, links, f), strict=True):
+        for k, rate in zip(own, call(_rates, link, a), strict=True):
+            qdd[k] = rate
     return qdd
 
 
-def _combined(vectors: Sequence[Vector], factors: Scalars) -> Vector:
-    total = ZERO6
-    for x, s in zip(vectors, factors, strict=True):
-        total = total + x * s
-    return total
-
-
 # The links
-
-
-class Basis(NamedTuple):
-    """How the force on a link is made up: T tau + unknown x. The first unknowns may be more than
-    needed, then `redundant` is the projector on what of them must vanish; the last `geared` ones
-    belong to armatures.
-    """
-
-    T: list[Vector]
-    unknown: list[Vector]
-    redundant: Matrix
-    geared: int
-
-    def left(self, opening: Vector, geared: Scalars) -> list[Scalar]:
-        """What the equations still lack; geared: the unknowns of armatures."""
-        left = [-dot(b, opening) for b in self.unknown]
-        first = len(left) - len(geared)
-        for i, z in enumerate(geared, first):
-            left[i] = left[i] - z
-        return left
 
 
 class Link(NamedTuple):
@@ -162,8 +137,7 @@ class Link(NamedTuple):
     times that one's + c + S qdd.
     """
 
-    dofs: list[int]
-    X: Matrix
+    X: Transform
     c: Vector
     Jinv: Matrix
     p: Vector
@@ -172,43 +146,50 @@ class Link(NamedTuple):
 
 
 class Joints(NamedTuple):
-    """Joints in a row, with bodies of no mass between them."""
+    """Joints in a row, with bodies of no mass between them, seen from the body that they move."""
 
-    dofs: list[int]
-    S: list[Vector]
+    S: Sequence[Vector]
     X: Transform
     c: Vector
 
-    def then(self, own: Sequence[Freedom], X: Transform, c: Vector) -> Joints:
-        """With the next joint; all seen from the body that it moves."""
-        return Joints(
-            [*self.dofs, *[k for k, _ in own]],
-            [*[X.motion(S) for S in self.S], *[S for _, S in own]],
-            product(self.X, X),
-            X.motion(self.c) + c,
-        )
 
-
-NO_JOINTS = Joints([], [], HERE, ZERO6)
+def _then(joints: Joints, S: Sequence[Vector], X: Transform, c: Vector) -> Joints:
+    """With the next joint."""
+    S = [*[X.motion(s) for s in joints.S], *S]
+    return Joints(S, product(joints.X, X), X.motion(joints.c) + c)
 
 
 def _links(
     tree: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None, method: str
-) -> list[Link]:
+) -> tuple[list[Link], list[list[int]]]:
+    """The links, and the degrees of freedom of each."""
     t = terms(tree, q, qd, method=method)
     p, torque = _on_masses(tree, t.X, t.own_forces(tree, f_ext), accelerating(tree, qd, tau))
-    links, joints = [], NO_JOINTS
-    for i, (X, v) in enumerate(zip(t.X, t.v, strict=True)):
-        several = bool(joints.dofs)
-        joints = joints.then(tree.freedoms[i], X, v.c)
-        if not _massless(tree.inertias[i]):
-            basis = _basis(joints.S, [tree.armature[k] for k in joints.dofs], several)
-            Jinv = inverse(Articulated.of(tree.inertias[i]).rows)
-            own = [torque[k] for k in joints.dofs]
-            X6 = motion_matrix(joints.X)
-            links.append(Link(joints.dofs, X6, joints.c, Jinv, p[i], own, basis))
-            joints = NO_JOINTS
-    return links
+    links, dofs = [], []
+    for row in _rows(tree):
+        joints = Joints(tree.links[row[0]].S, t.X[row[0]], t.v[row[0]].c)
+        for i in row[1:]:
+            joints = call(_then, joints, tree.links[i].S, t.X[i], t.v[i].c)
+        own = [k for i in row for k, _ in tree.freedoms[i]]
+        basis = joint_basis(joints.S, [tree.armature[k] for k in own], moving=len(row) > 1)
+        Jinv = call(_inverse, tree.inertias[row[-1]])
+        links.append(Link(joints.X, joints.c, Jinv, p[row[-1]], [torque[k] for k in own], basis))
+        dofs.append(own)
+    return links, dofs
+
+
+def _rows(tree: Tree) -> list[list[int]]:
+    """The bodies of each link: those of no mass, and the one that has some."""
+    rows: list[list[int]] = [[]]
+    for i, inertia in enumerate(tree.inertias):
+        rows[-1].append(i)
+        if not _massless(inertia):
+            rows.append([])
+    return rows[:-1]
+
+
+def _inverse(inertia: Inertia) -> Matrix:
+    return inverse(Articulated.of(inertia).rows)
 
 
 def _on_masses(
@@ -217,89 +198,43 @@ def _on_masses(
     """Wrenches on bodies of no mass are taken up by their joints and the body before."""
     for i in reversed(range(tree.nbodies)):
         if _massless(tree.inertias[i]):
-            for k, S in tree.freedoms[i]:
-                tau[k] = tau[k] - dot(S, p[i])
+            own = call(_taken_up, tree.links[i], p[i], joint_entries(tree, i, tau))
+            put_entries(tree, i, tau, own)
             if i > 0:
-                p[i - 1] = p[i - 1] + X[i].force_to_parent(p[i])
+                p[i - 1] = call(_handed_on, X[i], p[i], p[i - 1])
     return p, tau
 
 
-# What a joint allows, and what not
+def _taken_up(link: TreeLink, p: Vector, tau: Scalars) -> list[Scalar]:
+    return [t - dot(S, p) for S, t in zip(link.S, tau, strict=True)]
 
 
-def _basis(S: Sequence[Vector], armature: Sequence[Scalar], moving: bool) -> Basis:
-    """Of a joint's S; moving: whether S changes with the state."""
-    T = _dual(S)
-    redundant: Matrix = ()
-    unknown = [] if moving else _complement(S)
-    if moving:
-        redundant = ZERO
-        for s, t in zip(S, T, strict=True):
-            redundant = plus(redundant, outer(s, t))
-        unknown = list(minus(IDENTITY, redundant))
-    geared = [t * sqrt(x) for t, x in zip(T, armature, strict=True) if not _is_zero(x)]
-    return Basis(T, unknown + geared, redundant, len(geared))
-
-
-def _is_zero(x: Scalar) -> bool:
-    return isinstance(x, int | float) and x == 0
-
-
-def _dual(S: Sequence[Vector]) -> list[Vector]:
-    """T in the span of S with T^T S = 1."""
-    gram = inverse(tuple(Vector([dot(s, t) for t in S]) for s in S))
-    return [_combined(S, row) for row in gram]
-
-
-def _complement(S: Sequence[Vector]) -> list[Vector]:
-    """What is orthogonal to a constant S, as orthonormal vectors: unit vectors where S is made of
-    such.
-    """
-    Q = np.linalg.qr(np.array(S, float).T)[0]
-    found: list[Vector] = []
-    while Q.shape[1] < 6:
-        rest = np.eye(6) - Q @ Q.T
-        k = int(np.argmax(np.diag(rest).round(12)))
-        r = rest[:, k] / np.sqrt(rest[k, k])
-        Q = np.column_stack([Q, r])
-        found.append(Vector(map(float, r)))
-    return found
+def _handed_on(X: Transform, p: Vector, before: Vector) -> Vector:
+    return before + X.force_to_parent(p)
 
 
 # The system
 
 
-def _openings(tree: Tree, links: Sequence[Link], f: Sequence[Vector]) -> list[Vector]:
-    """a - X a_parent - c of all links under the forces f through their joints: S qdd, if f is
-    right.
-    """
-    taken = [matvec(transpose(link.X), x) for link, x in zip(links[1:], f[1:], strict=True)]
-    a = [
-        matvec(link.Jinv, own - passed - link.p)
-        for link, own, passed in zip(links, f, [*taken, ZERO6], strict=True)
-    ]
-    above = [resting_ground(tree), *a[:-1]]
-    return [x - matvec(link.X, y) - link.c for link, x, y in zip(links, a, above, strict=True)]
-
-
 def _system(links: Sequence[Link]) -> tuple[list[Matrix], list[Matrix]]:
     """The diagonal and the off-diagonal blocks."""
-    diagonal, off_diagonal = [], []
-    for n, link in enumerate(links):
-        K = link.Jinv
-        if n > 0:
-            K = plus(K, matmul(link.X, matmul(links[n - 1].Jinv, transpose(link.X))))
-        diagonal.append(_block(link.basis, K))
-        if n + 1 < len(links):
-            B, after = link.basis.unknown, links[n + 1]
-            coupling = [
-                -matvec(link.Jinv, matvec(transpose(after.X), b)) for b in after.basis.unknown
-            ]
-            off_diagonal.append(tuple(Vector([dot(b, x) for x in coupling]) for b in B))
-    return diagonal, off_diagonal
+    first, _ = call(_blocks, links[0])
+    pairs = [call(_blocks, link, before) for before, link in pairwise(links)]
+    return [first, *[D for D, _ in pairs]], [U for _, U in pairs]
 
 
-def _block(basis: Basis, K: Matrix) -> Matrix:
+def _blocks(link: Link, before: Link | None = None) -> tuple[Matrix, Matrix]:
+    """Of the diagonal, and between the link before and this one."""
+    if before is None:
+        return _diagonal(link.basis, link.Jinv), ()
+    X, B = motion_matrix(link.X), link.basis.unknown
+    K = plus(link.Jinv, matmul(X, matmul(before.Jinv, transpose(X))))
+    passed = [-matvec(before.Jinv, matvec(transpose(X), b)) for b in B]
+    U = tuple(Vector([dot(b, x) for x in passed]) for b in before.basis.unknown)
+    return _diagonal(link.basis, K), U
+
+
+def _diagonal(basis: Basis, K: Matrix) -> Matrix:
     """Of the diagonal, where K is the compliance of the two bodies at the joint."""
     moved = [matvec(K, b) for b in basis.unknown]
     D = [[dot(b, x) for x in moved] for b in basis.unknown]
@@ -310,3 +245,52 @@ def _block(basis: Basis, K: Matrix) -> Matrix:
     for i in range(len(D) - basis.geared, len(D)):
         D[i][i] = D[i][i] + 1.0
     return tuple(map(Vector, D))
+
+
+# The equations
+
+
+Motion = tuple[Vector, Vector]  # the accelerations of a link and of the one before
+
+
+def _accelerations(tree: Tree, links: Sequence[Link], f: Sequence[Vector]) -> list[Motion]:
+    """Of all links under the forces f through their joints."""
+    each = zip(links, f, links[1:], f[1:], strict=False)
+    a = [call(_acceleration, *own) for own in each]
+    a.append(call(_acceleration, links[-1], f[-1]))
+    return list(zip(a, [resting_ground(tree), *a[:-1]], strict=True))
+
+
+def _acceleration(
+    link: Link, f: Vector, after: Link | None = None, passed: Vector = ZERO6
+) -> Vector:
+    """passed: the force on the link after."""
+    if after is not None:
+        f = f - matvec(transpose(motion_matrix(after.X)), passed)
+    return matvec(link.Jinv, f - link.p)
+
+
+def _opening(link: Link, motion: Motion) -> Vector:
+    """a - X a_before - c: S qdd, if the forces are right."""
+    a, before = motion
+    return a - matvec(motion_matrix(link.X), before) - link.c
+
+
+def _left(link: Link, motion: Motion, geared: Scalars) -> list[Scalar]:
+    """What the equations of a link still lack; geared: the unknowns of armatures."""
+    opening = _opening(link, motion)
+    left = [-dot(b, opening) for b in link.basis.unknown]
+    first = len(left) - len(geared)
+    return [*left[:first], *[x - z for x, z in zip(left[first:], geared, strict=True)]]
+
+
+def _corrected(basis: Basis, f: Vector, geared: Scalars, x: Scalars) -> tuple[Vector, list[Scalar]]:
+    """The force on a link and the unknowns of armatures, with x added."""
+    last = x[len(x) - len(geared) :]
+    return f + combined(basis.unknown, x), [s + y for s, y in zip(geared, last, strict=True)]
+
+
+def _rates(link: Link, motion: Motion) -> list[Scalar]:
+    """qdd of a link's joints."""
+    opening = _opening(link, motion)
+    return [dot(T, opening) for T in link.basis.T]
