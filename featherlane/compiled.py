@@ -27,8 +27,7 @@ from featherlane.tree import tree as make_tree
 from featherlane.wrenches import stacked
 
 Params = Mapping[str, Any] | None
-SERIAL = ("serial", "aba")  # methods that loop over the links of long robots
-LONG = 128  # links from which on a step is looped instead of all being one piece of code
+LONG = 64  # links from which on algorithms are programs of few steps, not one piece of code
 INERTIAL = {"mass", "com", "inertia"}
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Shared by equal models, for as long as one of them lives."""
@@ -136,30 +135,13 @@ class Compiled(model.Model):
         tree = self.tree if known[method].ride else make_tree(self, ride=False)
         if why := known[method].refusal(tree):
             raise ValueError(f"method={method!r} does not take {self.name!r}: {why}")
-        if self.tree.nbodies >= LONG and method not in SERIAL and not self._in_steps(variant):
-            serial = next(other for other in known if other in SERIAL)
-            raise ValueError(
-                f"method={method!r} of {name} is here one piece of code, for robots of less than "
-                f"{LONG} links: {self.name!r} has {self.tree.nbodies}, give {serial!r}"
-            )
-
-    def _in_steps(self, variant: Variant) -> Callable[[Any, np.dtype], Any] | None:
-        """What compiles one step for all links of a long robot, if there is such a thing."""
-        plain = variant._replace(method=None) == Variant(variant.name)
-        if not plain or self.tree.nbodies < LONG or linkwise.refusal(self.tree):
-            return None
-        if variant.method in (None, *SERIAL):
-            return linkwise.FUNCTIONS.get(variant.name)
-        from featherlane import linkscan  # few ask for it, and all would wait for its import
-
-        return linkscan.FUNCTIONS.get(variant.name)
 
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
 
-        steps = self._in_steps(variant)
+        steps = linkwise.evaluator(self, variant) if self.tree.nbodies >= LONG else None
         if steps is not None:
-            return self._held(variant, lambda dtype: steps(self.tree, dtype))
+            return self._held(variant, steps)
 
         def kernel(dtype: np.dtype) -> Kernel:
             named = (variant.frame, *variant.at)

@@ -129,10 +129,9 @@ def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
     return run
 
 
-@lru_cache(maxsize=8)
-def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict[str, Any]]]:
-    """The graph with the fewest operations, and the function whose trace it is."""
-    function, inputs = TABLE[variant.name], input_shapes(model, variant)
+def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
+    """The algorithms that compute a variant, each with whether mass rides on parents."""
+    function = TABLE[variant.name]
     algorithms = function.algorithms
     if model.tree.coupled and function.shared:
         algorithms = function.shared
@@ -140,7 +139,25 @@ def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict
     if variant.method is not None:
         method = METHODS[variant.name][variant.method]
         algorithms, ride = (method.algorithm,), (ride if method.ride else (False,))
-    runs = [_traceable(model, variant, *choice) for choice in product(algorithms, ride)]
+    return list(product(algorithms, ride))
+
+
+def scalar_function(
+    model: Model, variant: Variant, **options: Any
+) -> Callable[..., dict[str, Any]] | None:
+    """A variant as a function of scalars, by the first of its algorithms: for robots that are too
+    long to try all. options: further arguments of the algorithm. None if no algorithm computes it.
+    """
+    for algorithm, ride in _choices(model, variant):
+        return _traceable(model, variant, partial(algorithm, **options), ride)
+    return None
+
+
+@lru_cache(maxsize=8)
+def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict[str, Any]]]:
+    """The graph with the fewest operations, and the function whose trace it is."""
+    inputs = input_shapes(model, variant)
+    runs = [_traceable(model, variant, *choice) for choice in _choices(model, variant)]
     traced = []
     for run in runs or [_derived(model, variant)]:
         try:

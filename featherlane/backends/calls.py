@@ -136,12 +136,12 @@ def work(calls: Calls, layout: Layout) -> Work:
     for g, group in enumerate(where.groups):
         for record in collections[g]:
             program.add(COLLECT, record)
-        own = _constants(pieces.pieces[group.piece], group, layout)
+        numbers = _constants(pieces.pieces[group.piece], group, layout)
         starts = found[group.piece][1][count[group.piece]]
         program.add(group.piece + 1, np.array([places.blocks[g], taken, *starts]))
         count[group.piece] += 1
-        constants.append(own)
-        taken += len(own)
+        constants.append(numbers)
+        taken += len(numbers)
     program.close()
     results, numbers, size = _results(wanted, places, layout)
     return Work(
