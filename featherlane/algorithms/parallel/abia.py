@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches
+from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_entries, put_entries
 from featherlane.algorithms.parallel.dense import motion_matrix
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
-    accelerating,
     coupling_refusal,
+    link_accelerating,
     refuse,
     solved_joint,
-    torques_of,
 )
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
@@ -24,10 +23,12 @@ from featherlane.algorithms.parallel.kinematics import (
     resting_ground,
     terms,
 )
-from featherlane.algorithms.scan import balanced, path_scan, subtree_sum
+from featherlane.algorithms.scan import balanced, path_scan, stepwise, subtree_sum
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
+    NO_INERTIA,
+    ZERO3,
     ZERO6,
     Articulated,
     Matrix,
@@ -37,8 +38,10 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
-from featherlane.tree import Tree
-from featherlane.walk import inward
+from featherlane.tree import Link, Tree
+from featherlane.walk import call, inward
+
+NOTHING_CARRIED = Articulated.of(NO_INERTIA)
 
 
 def abia_refusal(tree: Tree) -> str | None:
@@ -53,57 +56,76 @@ def abia(
     tau: Scalars,
     f_ext: Wrenches | None = None,
     method: str = METHOD,
+    **options: int,
 ) -> list[Scalar]:
     """qdd of `aba`, nv scalars: articulated inertias, whose recursion is not linear, body after
     body, and all else by scans.
 
     With the inertias known, forces at rest and accelerations go from body to body by linear maps
     (Yang's equations 18 and 19), N X for motions and its transpose for forces, where N is how a
-    joint of given torque gives way. method: one of `path_scan`. ValueError for any other, and for
-    robots of which `abia_refusal` says why.
+    joint of given torque gives way. method: one of `path_scan`, with its options. ValueError for
+    any other, and for robots of which `abia_refusal` says why.
     """
     refuse(abia_refusal(tree))
-    t = terms(tree, q, qd, method=method)
+    t = terms(tree, q, qd, ZERO3, method, **options)
     joints = articulated_joints(tree, t.X)
-    left = accelerating(tree, qd, tau)
-    torque = [torques_of(tree, i, left) for i in range(tree.nbodies)]
-    A = [joint.through(motion_matrix(X)) for joint, X in zip(joints, t.X, strict=True)]
-    p = _resting_forces(tree, t, joints, torque, A, t.own_forces(tree, f_ext), method)
-    u = [joint.forces(x, y)[0] for joint, x, y in zip(joints, p, torque, strict=True)]
-    return _scanned_accelerations(tree, t, joints, u, A, method)
+    own = [(joint_entries(tree, i, qd), joint_entries(tree, i, tau)) for i in range(tree.nbodies)]
+    ways = [
+        call(_way, link, t.X[i], joints[i], t.v[i].c, *own[i]) for i, link in enumerate(tree.links)
+    ]
+    p = _resting_forces(tree, ways, t.own_forces(tree, f_ext), method, **options)
+    return _scanned_accelerations(tree, t, joints, ways, p, method, **options)
+
+
+def _handed_on(link: Link, X: Transform, carried: Articulated) -> tuple[SolvedJoint, Articulated]:
+    """A joint on the articulated inertia of its body, and what the parent feels of that; carried:
+    what the body itself feels.
+    """
+    joint = solved_joint(link, Articulated.of(link.inertia) + carried)
+    return joint, X.articulated_to_parent(joint.IA)
 
 
 def articulated_joints(tree: Tree, X: Sequence[Transform]) -> list[SolvedJoint]:
     """The joints, solved for on the articulated inertias of their bodies: serial."""
-    IA = {i: Articulated.of(inertia) for i, inertia in enumerate(tree.inertias)}
-    joints: dict[int, SolvedJoint] = {}
+    felt: dict[int, Articulated] = {}
+    joints: list[SolvedJoint] = []
     for i in inward(tree, "A"):
-        joints[i] = solved_joint(tree, i, IA[i])
-        if (p := tree.parent[i]) != WORLD:
-            IA[p] = IA[p] + X[i].articulated_to_parent(joints[i].IA)
-    return [joints[i] for i in range(tree.nbodies)]
+        joint, IA = call(_handed_on, tree.links[i], X[i], felt.get(i, NOTHING_CARRIED))
+        p = tree.parent[i]
+        felt[p] = call(add, felt[p], IA) if p in felt else IA
+        joints.append(joint)
+    return joints[::-1]
+
+
+class Way(NamedTuple):
+    """How a joint gives way: a = A a_parent and more, and the force that its parent feels where the
+    body asks for none; tau: its torque without resistance.
+    """
+
+    A: Matrix
+    pushed: Vector
+    tau: list[Scalar]
+
+
+def _way(link: Link, X: Transform, joint: SolvedJoint, c: Vector, qd: Scalars, tau: Scalars) -> Way:
+    left = link_accelerating(link, qd, tau)
+    _, pushed = joint.forces(ZERO6, left)
+    return Way(joint.through(motion_matrix(X)), X.force_to_parent(pushed + joint.IA @ c), left)
 
 
 def _resting_forces(
-    tree: Tree,
-    t: Terms,
-    joints: Sequence[SolvedJoint],
-    tau: Sequence[list[Scalar]],
-    A: Sequence[Matrix],
-    own: Sequence[Vector],
-    method: str,
+    tree: Tree, ways: Sequence[Way], own: Sequence[Vector], method: str, **options: int
 ) -> list[Vector]:
     """pA of each articulated body: own forces, what its children's joints push without them, and
     A^T of the children's pA.
     """
     parts = [[x] for x in own]
-    for i, (X, v, joint) in enumerate(zip(t.X, t.v, joints, strict=True)):
-        if (p := tree.parent[i]) != WORLD:
-            _, pushed = joint.forces(ZERO6, tau[i])
-            parts[p].append(X.force_to_parent(pushed + joint.IA @ v.c))
-    start = [balanced(add, x) for x in parts]
-    inwards = [transpose(x) for x in A]
-    return subtree_sum(add, matvec, matmul, start, inwards, tree.parent, method)
+    for p, way in zip(tree.parent, ways, strict=True):
+        if p != WORLD:
+            parts[p].append(way.pushed)
+    start = [balanced(stepwise(add), x) for x in parts]
+    moves = [transpose(way.A) for way in ways]
+    return subtree_sum(add, matvec, matmul, start, moves, tree.parent, method, **options)
 
 
 class Affine(NamedTuple):
@@ -118,24 +140,48 @@ def _affine_on(a: Affine, b: Affine) -> Affine:
     return Affine(matmul(b.A, a.A), matvec(b.A, a.b) + b.b)
 
 
+def _pushed(
+    joint: SolvedJoint, p: Vector, tau: Scalars, above: Vector
+) -> tuple[list[Scalar], Vector]:
+    """u of a joint whose body asks for p, and the body's acceleration, from that which it has
+    without its joint's.
+    """
+    u, _ = joint.forces(p, tau)
+    return u, joint.accelerations(above, u)[1]
+
+
+def _arriving(X: Transform, a: Vector, c: Vector) -> Vector:
+    return X.motion(a) + c
+
+
+def _accelerations(
+    X: Transform, joint: SolvedJoint, a: Vector, c: Vector, u: Scalars
+) -> list[Scalar]:
+    """qdd of a joint whose parent has the acceleration a."""
+    return joint.accelerations(_arriving(X, a, c), u)[0]
+
+
 def _scanned_accelerations(
     tree: Tree,
     t: Terms,
     joints: Sequence[SolvedJoint],
-    u: Sequence[Scalars],
-    A: Sequence[Matrix],
+    ways: Sequence[Way],
+    p: Sequence[Vector],
     method: str,
+    **options: int,
 ) -> list[Scalar]:
-    """qdd from the u of all joints."""
-    ground, elements = resting_ground(tree), []
-    for i, p in enumerate(tree.parent):
-        start = t.X[i].motion(ground) + t.v[i].c if p == WORLD else t.v[i].c
-        elements.append(Affine(A[i], joints[i].accelerations(start, u[i])[1]))
-    a = [element.b for element in path_scan(_affine_on, elements, tree.parent, method)]
+    """qdd from the forces at rest."""
+    ground, elements, us = resting_ground(tree), [], []
+    for i, above in enumerate(tree.parent):
+        c = t.v[i].c
+        start = call(_arriving, t.X[i], ground, c) if above == WORLD else c
+        u, b = call(_pushed, joints[i], p[i], ways[i].tau, start)
+        us.append(u)
+        elements.append(Affine(ways[i].A, b))
+    scanned = path_scan(_affine_on, elements, tree.parent, method, **options)
+    a = {WORLD: ground} | {i: element.b for i, element in enumerate(scanned)}
     qdd: list[Scalar] = [None] * tree.nv
-    for i, p in enumerate(tree.parent):
-        above = t.X[i].motion(ground if p == WORLD else a[p]) + t.v[i].c
-        own, _ = joints[i].accelerations(above, u[i])
-        for (k, _), x in zip(tree.freedoms[i], own, strict=True):
-            qdd[k] = x
+    for i, above in enumerate(tree.parent):
+        own = call(_accelerations, t.X[i], joints[i], a[above], t.v[i].c, us[i])
+        put_entries(tree, i, qdd, own)
     return qdd

@@ -18,13 +18,11 @@ meets at most log2(n) + 1; those that end on a body are joined before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches
+from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_entries, put_entries
 from featherlane.algorithms.parallel.dense import (
     IDENTITY,
     articulated,
@@ -34,11 +32,10 @@ from featherlane.algorithms.parallel.dense import (
 )
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
-    accelerating,
     coupling_refusal,
+    link_accelerating,
     refuse,
     solved_joint,
-    torques_of,
 )
 from featherlane.algorithms.parallel.kinematics import METHOD, resting_ground, terms
 from featherlane.algorithms.scan.trees import chains
@@ -46,6 +43,7 @@ from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
+    ZERO3,
     ZERO6,
     Articulated,
     Matrix,
@@ -56,7 +54,8 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
-from featherlane.tree import Tree
+from featherlane.tree import Link, Tree
+from featherlane.walk import call
 
 WEIGHTLESS = 1e-12  # of a body's inertia, for what a joint feels of it to count as nothing
 
@@ -73,98 +72,94 @@ def dca(
     tau: Scalars,
     f_ext: Wrenches | None = None,
     method: str = METHOD,
+    **options: int,
 ) -> list[Scalar]:
     """qdd of `aba`, nv scalars, in O(log n) rounds for chains and O(log(n)^2) for trees.
 
-    method: that of the scan of the angular velocities, one of `path_scan`. ValueError for any
-    other, and for robots of which `dca_refusal` says why.
+    method: that of the scan of the angular velocities, one of `path_scan`, with its options.
+    ValueError for any other, and for robots of which `dca_refusal` says why.
     """
     refuse(dca_refusal(tree))
-    bodies = _bodies(tree, q, qd, tau, f_ext, method)
+    bodies = _bodies(tree, q, qd, f_ext, method, **options)
+    freed: dict[int, Freed] = {}
     assembled = {}
     for chain in reversed(chains(tree.parent)):
-        assembled[chain[0]] = whole = _assembly([_span(bodies[i]) for i in chain], chain)
+        for i in chain:
+            own = joint_entries(tree, i, qd), joint_entries(tree, i, tau)
+            freed[i] = call(_freed, tree.links[i], bodies[i], *own)
+        whole = assembled[chain[0]] = _assembly([freed[i].span for i in chain], chain)
         if (p := tree.parent[chain[0]]) != WORLD:
-            bodies[p] = bodies[p].carrying(whole.span)
+            bodies[p] = call(_carrying, bodies[p], whole.span.H, whole.span.pi)
     a = {WORLD: resting_ground(tree)}
     qdd: list[Scalar] = [None] * tree.nv
     for chain in chains(tree.parent):
         for i, above, f in assembled[chain[0]].inside(a[tree.parent[chain[0]]], ZERO6):
-            own, a[i] = bodies[i].accelerations(above, f)
-            for (k, _), x in zip(tree.freedoms[i], own, strict=True):
-                qdd[k] = x
+            own, a[i] = call(_accelerations, bodies[i], freed[i].joint, freed[i].tau, above, f)
+            put_entries(tree, i, qdd, own)
     return qdd
 
 
-@dataclass(frozen=True, eq=False)
-class Body:
-    """A body with its joint, and with what chains it carries."""
+class Body(NamedTuple):
+    """A body with what chains it carries: seen through its joint by X, it asks for J a + p, and its
+    joint adds c to its parent's acceleration.
+    """
 
-    tree: Tree
-    i: int
     X: Transform
     J: Articulated
     p: Vector
     c: Vector
-    tau: list[Scalar]
 
-    def carrying(self, span: Span) -> Body:
-        """With a chain, whose tip is free, on it."""
-        return replace(self, J=self.J + articulated(span.H), p=self.p + span.pi)
 
-    @cached_property
-    def joint(self) -> SolvedJoint:
-        return solved_joint(self.tree, self.i, self.J)
+def _carrying(body: Body, H: Matrix, pi: Vector) -> Body:
+    """With a chain, whose tip is free, on it."""
+    return body._replace(J=body.J + articulated(H), p=body.p + pi)
 
-    def accelerations(self, a: Vector, f: Vector) -> tuple[list[Scalar], Vector]:
-        """qdd and the body's acceleration, from its parent's and the force that it passes on."""
-        joint = self.joint
-        u, _ = joint.forces(self.p + f, self.tau)
-        return joint.accelerations(self.X.motion(a) + self.c, u)
+
+def _accelerations(
+    body: Body, joint: SolvedJoint, tau: Scalars, a: Vector, f: Vector
+) -> tuple[list[Scalar], Vector]:
+    """qdd and the body's acceleration, from its parent's and the force that it passes on."""
+    u, _ = joint.forces(body.p + f, tau)
+    return joint.accelerations(body.X.motion(a) + body.c, u)
 
 
 def _bodies(
-    tree: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None, method: str
+    tree: Tree, q: Scalars, qd: Scalars, f_ext: Wrenches | None, method: str, **options: int
 ) -> list[Body]:
-    t = terms(tree, q, qd, method=method)
-    p, left = t.own_forces(tree, f_ext), accelerating(tree, qd, tau)
-    bodies = [
-        Body(tree, i, X, Articulated.of(tree.inertias[i]), p[i], v.c, torques_of(tree, i, left))
-        for i, (X, v) in enumerate(zip(t.X, t.v, strict=True))
-    ]
-    for i in reversed(range(tree.nbodies)):
-        if _weightless(bodies[i]):
-            _lend(bodies, i)
+    t = terms(tree, q, qd, ZERO3, method, **options)
+    J = [call(Articulated.of, inertia) for inertia in tree.inertias]
+    each = zip(t.X, J, t.own_forces(tree, f_ext), t.v, strict=True)
+    bodies = [Body(X, Ji, p, v.c) for X, Ji, p, v in each]
+    for i, link in reversed([*enumerate(tree.links)]):
+        if _weightless(link):
+            for c, parent in enumerate(tree.parent):
+                if parent == i:
+                    bodies[c], bodies[i] = call(_lent, tree.links[c], bodies[c], bodies[i])
     return bodies
 
 
-def _weightless(body: Body) -> bool:
+def _weightless(link: Link) -> bool:
     """Whether a joint feels no inertia of its own body: a matter of the robot, not of the state."""
-    S = [S for _, S in body.tree.freedoms[body.i]]
-    D = [[dot(s, body.J @ t) for t in S] for s in S]
-    armature = [body.tree.armature[k] for k, _ in body.tree.freedoms[body.i]]
-    known = [*(x for row in (*D, *body.J.rows) for x in row), *armature]
-    if not all(isinstance(x, int | float) for x in known):
+    m, h, moments = link.inertia
+    if not all(isinstance(x, int | float) for x in (m, *h, *moments, *link.armature)):
         return False
-    least = np.linalg.eigvalsh(np.array(D) + np.diag(armature))[0]
-    return bool(least <= WEIGHTLESS * np.abs(body.J.rows).max())
+    J = Articulated.of(link.inertia)
+    D = [[dot(s, J @ t) for t in link.S] for s in link.S]
+    least = np.linalg.eigvalsh(np.array(D) + np.diag(link.armature))[0]
+    return bool(least <= WEIGHTLESS * np.abs(J.rows).max())
 
 
-def _lend(bodies: list[Body], i: int) -> None:
-    """Moves inertia from the children of body i to it: what their joints do not feel, so that no
-    motion changes.
+def _lent(link: Link, child: Body, body: Body) -> tuple[Body, Body]:
+    """The two after inertia of the child, whose link is given, was moved to its parent: what the
+    joint does not feel, so that no motion changes.
     """
-    for c, child in enumerate(bodies):
-        if child.tree.parent[c] != i:
-            continue
-        joint = child.joint
-        felt = Articulated.of(NO_INERTIA)
-        for e in joint.solved:
-            felt = felt.minus_outer(e.U * -e.Dinv, e.U)
-        bodies[c] = replace(child, J=felt)
-        J = bodies[i].J + child.X.articulated_to_parent(joint.IA)
-        p = bodies[i].p + child.X.force_to_parent(joint.IA @ child.c)
-        bodies[i] = replace(bodies[i], J=J, p=p)
+    joint = solved_joint(link, child.J)
+    felt = Articulated.of(NO_INERTIA)
+    for e in joint.solved:
+        felt = felt.minus_outer(e.U * -e.Dinv, e.U)
+    J = body.J + child.X.articulated_to_parent(joint.IA)
+    p = body.p + child.X.force_to_parent(joint.IA @ child.c)
+    return child._replace(J=felt), body._replace(J=J, p=p)
 
 
 class Span(NamedTuple):
@@ -177,18 +172,26 @@ class Span(NamedTuple):
     alpha: Vector
 
 
-def _span(body: Body) -> Span:
-    """Of one joint and its body."""
-    joint = body.joint
-    u, passed = joint.forces(body.p, body.tau)
+class Freed(NamedTuple):
+    """One joint and its body: the joint solved for, its torque without resistance, its span."""
+
+    joint: SolvedJoint
+    tau: list[Scalar]
+    span: Span
+
+
+def _freed(link: Link, body: Body, qd: Scalars, tau: Scalars) -> Freed:
+    joint, left = solved_joint(link, body.J), link_accelerating(link, qd, tau)
+    u, passed = joint.forces(body.p, left)
     _, alpha = joint.accelerations(body.c, u)
-    return Span(
+    span = Span(
         body.X.articulated_to_parent(joint.IA).rows,
         joint.through(motion_matrix(body.X)),
         joint.compliance(),
         body.X.force_to_parent(passed + joint.IA @ body.c),
         alpha,
     )
+    return Freed(joint, left, span)
 
 
 class Middle(NamedTuple):
@@ -212,11 +215,17 @@ class Assembly(NamedTuple):
         """
         if self.halves is None:
             return [(self.body, a, f)]
-        left, right, (EA, EPhi, e) = self.halves
-        H, A, _, pi, _ = right.span
-        middle = matvec(EA, a) - matvec(EPhi, f) + e
-        passed = matvec(H, middle) + matvec(transpose(A), f) + pi
+        left, right, between = self.halves
+        middle, passed = call(_between, right.span, between, a, f)
         return left.inside(a, passed) + right.inside(middle, f)
+
+
+def _between(right: Span, between: Middle, a: Vector, f: Vector) -> tuple[Vector, Vector]:
+    """The acceleration where two spans meet, and the force that the left one passes on there."""
+    H, A, _, pi, _ = right
+    EA, EPhi, e = between
+    middle = matvec(EA, a) - matvec(EPhi, f) + e
+    return middle, matvec(H, middle) + matvec(transpose(A), f) + pi
 
 
 def _assembly(spans: Sequence[Span], bodies: Sequence[int]) -> Assembly:
@@ -226,7 +235,7 @@ def _assembly(spans: Sequence[Span], bodies: Sequence[int]) -> Assembly:
     half = len(spans) // 2
     left = _assembly(spans[:half], bodies[:half])
     right = _assembly(spans[half:], bodies[half:])
-    span, middle = _joined(left.span, right.span)
+    span, middle = call(_joined, left.span, right.span)
     return Assembly(span, WORLD, (left, right, middle))
 
 

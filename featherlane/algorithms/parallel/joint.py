@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from featherlane.algorithms.aba import Eliminated, eliminate
-from featherlane.algorithms.kinematics import Scalars, resistance
+from featherlane.algorithms.kinematics import (
+    Scalars,
+    joint_entries,
+    link_resistance,
+    put_entries,
+)
 from featherlane.algorithms.parallel.dense import ZERO, minus, outer, plus
 from featherlane.scalar import Scalar
 from featherlane.spatial import ZERO6, Articulated, Matrix, Vector, dot, matvec, transpose
-from featherlane.tree import Tree
+from featherlane.tree import Link, Tree
+from featherlane.walk import call
 
 
 class SolvedJoint(NamedTuple):
@@ -55,23 +61,27 @@ class SolvedJoint(NamedTuple):
         return Phi
 
 
-def solved_joint(tree: Tree, i: int, IA: Articulated) -> SolvedJoint:
-    """That of body i, with the inertia IA."""
+def solved_joint(link: Link, IA: Articulated) -> SolvedJoint:
+    """That of a body, with the inertia IA."""
     solved: list[Eliminated] = []
-    for k, S in reversed(tree.freedoms[i]):
-        e, IA, _ = eliminate(IA, ZERO6, S, 0.0, tree.armature[k])
+    for S, armature in zip(link.S[::-1], link.armature[::-1], strict=True):
+        e, IA, _ = eliminate(IA, ZERO6, S, 0.0, armature)
         solved.insert(0, e)
-    return SolvedJoint([S for _, S in tree.freedoms[i]], solved, IA)
+    return SolvedJoint(list(link.S), solved, IA)
+
+
+def link_accelerating(link: Link, qd: Scalars, tau: Scalars) -> list[Scalar]:
+    """A joint's tau without what resistance takes of it."""
+    return [t - r for t, r in zip(tau, link_resistance(link, qd), strict=True)]
 
 
 def accelerating(tree: Tree, qd: Scalars, tau: Scalars) -> list[Scalar]:
-    """tau without what resistance takes of it."""
-    return [t - resistance(tree, k, v) for k, (t, v) in enumerate(zip(tau, qd, strict=True))]
-
-
-def torques_of(tree: Tree, i: int, tau: Scalars) -> list[Scalar]:
-    """Those of the joint of body i."""
-    return [tau[k] for k, _ in tree.freedoms[i]]
+    """The same of all joints, in a tree that is not coupled."""
+    left: list[Scalar] = [None] * tree.nv
+    for i, link in enumerate(tree.links):
+        own = joint_entries(tree, i, qd), joint_entries(tree, i, tau)
+        put_entries(tree, i, left, call(link_accelerating, link, *own))
+    return left
 
 
 def coupling_refusal(tree: Tree, method: str) -> str | None:
