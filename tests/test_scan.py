@@ -14,9 +14,10 @@ import featherlane as fl
 from featherlane.algorithms import elimination
 from featherlane.algorithms.elimination import ELIMINATIONS, eliminate
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
-from featherlane.algorithms.scan.trees import chains, levels
+from featherlane.algorithms.scan.trees import Inward, chains, levels
 from featherlane.backends.reference import evaluate
 from featherlane.spatial import crm
+from featherlane.walk import on_call
 
 few = settings(max_examples=25, deadline=None)
 small = st.integers(-3, 3)
@@ -127,11 +128,13 @@ def test_every_length_in_both_directions(method):
         assert scan(operator.add, letters, method, reverse=True) == [whole[i:] for i in range(n)]
 
 
-def test_blocks_of_any_size():
+@pytest.mark.parametrize("method", ["blocked", "reduce_then_scan"])
+def test_blocks_of_any_size(method):
     for n, block in product(range(20), range(1, 22)):
         whole = "".join(letters := word(n))
-        result = scan(operator.add, letters, "blocked", block=block)
-        assert result == [whole[: i + 1] for i in range(n)]
+        wanted = [whole[: i + 1] for i in range(n)]
+        assert scan(operator.add, letters, method, block=block) == wanted
+        assert path_scan(operator.add, letters, range(-1, n - 1), method, block=block) == wanted
 
 
 class Counted:
@@ -183,6 +186,13 @@ def test_work_and_depth_of_blocks(n, block):
     work, depth = counted(scan, n, "blocked", block=block)
     assert work == 2 * (n - blocks) - block + 1 + kogge_stone_work(blocks)
     assert depth <= block + ceil(log2(blocks))
+    work, depth = counted(scan, n, "reduce_then_scan", block=block)
+    if blocks == 1:
+        assert (work, depth) == (n - 1, n - 1)
+    else:
+        totals = kogge_stone_work(blocks - 1)
+        assert work == n + (blocks - 1) * (block - 1) - block + totals
+        assert depth <= 2 * block - 1 + ceil(log2(blocks - 1))
 
 
 # Trees
@@ -225,9 +235,11 @@ def test_subtree_sums_are_equal(data, parent):
         for node in reversed(path):
             wanted[node] = add_pairs(wanted[node], x)
             x = shear(moves[node], x)
+    arguments = (add_pairs, shear, sheared, values, moves, parent)
     for method in SUMS | SCANS:
-        arguments = (add_pairs, shear, sheared, values, moves, parent)
         assert subtree_sum(*arguments, method) == wanted
+    for method in ("blocked", "reduce_then_scan"):
+        assert subtree_sum(*arguments, method, block=3) == wanted
 
 
 def add_pairs(x, y):
@@ -342,8 +354,12 @@ def test_many_children_are_summed_in_a_tree(method, depth):
 def test_wrong_calls_of_scans():
     with pytest.raises(ValueError, match=r"'sklansky'; it may be one of serial, kogge_stone"):
         scan(operator.add, [1], "sklansky")
-    with pytest.raises(ValueError, match=r"block is 0"):
-        scan(operator.add, [1], "blocked", block=0)
+    for method in ("blocked", "reduce_then_scan"):
+        with pytest.raises(ValueError, match=r"block is 0"):
+            scan(operator.add, [1], method, block=0)
+    for method in ("jumping", "brent_kung"):
+        with pytest.raises(TypeError, match="block"):
+            path_scan(operator.add, [1], [-1], method, block=2)
     with pytest.raises(ValueError, match=r"jumping.*blelloch"):
         path_scan(operator.add, [1], [-1], "euler")
     with pytest.raises(ValueError, match=r"parent\[1\] is 1; it is less than 1, or -1"):
@@ -363,7 +379,14 @@ def sums(method):
 
 @pytest.mark.parametrize(
     ("method", "depth"),
-    [("serial", 63), ("kogge_stone", 6), ("brent_kung", 10), ("blelloch", 10), ("blocked", 11)],
+    [
+        ("serial", 63),
+        ("kogge_stone", 6),
+        ("brent_kung", 10),
+        ("blelloch", 10),
+        ("blocked", 11),
+        ("reduce_then_scan", 18),
+    ],
 )
 def test_depth_of_a_graph(method, depth):
     graph = sums(method)
@@ -383,6 +406,65 @@ def test_depth_of_subtree_sums_in_a_graph(method):
             {"x": (n,), "m": (n,)},
         )
         assert graph.cost().depth == 2 * log2(n)
+
+
+@pytest.mark.parametrize(
+    ("method", "products"), [("serial", 63), ("blocked", 184), ("reduce_then_scan", 122)]
+)
+def test_maps_that_nobody_reads_are_not_composed(method, products):
+    """x -> a x + b of 64 places in blocks of 8, of which all b are wanted: besides the 63 products
+    for b, those within 8 blocks and for 6 of them to be applied, or within the 6 blocks from the
+    second to the last but one; 9 for their totals, 2 of them of maps, come on top.
+    """
+    graph = fl.trace(
+        lambda a, b: [x for _, x in scan(then, list(zip(a, b, strict=True)), method)],
+        {"a": (64,), "b": (64,)},
+    )
+    assert graph.op.count("mul") == products
+
+
+# Steps
+
+
+def steps_of(function, *args, **options):
+    """What a recorder is told of."""
+    told = []
+
+    def tell(step, *arguments):
+        told.append(step)
+        return step(*arguments)
+
+    token = on_call.set(tell)
+    try:
+        function(*args, **options)
+    finally:
+        on_call.reset(token)
+    return told
+
+
+@few
+@given(parents())
+def test_each_combine_is_a_step(parent):
+    values = word(len(parent))
+    for method in PATHS | SCANS:
+        work, _ = counted(path_scan, len(values), parent, method)
+        assert steps_of(path_scan, operator.add, values, parent, method) == [operator.add] * work
+    for method in SCANS:
+        work, _ = counted(scan, len(values), method)
+        assert steps_of(scan, operator.add, values, method) == [operator.add] * work
+
+
+def test_a_move_and_a_sum_are_one_step():
+    """On chains; of many children pairs are, and the rest are sums of two."""
+    chain, star = range(-1, 63), [-1] + [0] * 9
+    arguments = add_pairs, shear, sheared
+    values = [(1, 2)] * 64
+    steps = steps_of(subtree_sum, *arguments, values, values, chain, "blocked")
+    assert steps == [Inward.after] * counted(scan, 64, "blocked")[0]
+    steps = steps_of(subtree_sum, *arguments, values, values, chain, "levels")
+    assert steps == [Inward.onto] * 63
+    steps = steps_of(subtree_sum, *arguments, values[:10], values[:10], star)
+    assert steps == [Inward.onto] + [Inward.both] * 4 + [add_pairs] * 4
 
 
 # Elimination
@@ -515,7 +597,8 @@ def test_work_of_elimination(monkeypatch, n):
 
     monkeypatch.setattr(elimination, "eliminated", eliminated)
     A, places, b = system([2] * n, 0)
-    wanted = {"serial": n, "odd_even": n * (ceil(log2(n)) + 1), "cyclic_reduction": n}
+    coupled = [min(n, 2 * (n - 2**k)) for k in range(ceil(log2(n)))]
+    wanted = {"serial": n, "odd_even": sum(coupled) + n, "cyclic_reduction": n}
     for method in ELIMINATIONS:
         count.clear()
         eliminate(*blocks(A, places), [b[s, 0] for s in places], method)

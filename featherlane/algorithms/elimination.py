@@ -189,7 +189,8 @@ def _serial(n: int) -> list[Round]:
 
 def _odd_even(n: int) -> list[Round]:
     """In each step every row loses its neighbours and is coupled to those twice as far away."""
-    return [Round(step, range(n), range(n)) for step in _steps(n)]
+    coupled = [[i for i in range(n) if i >= step or i + step < n] for step in _steps(n)]
+    return [Round(*each) for each in zip(_steps(n), coupled, coupled, strict=True)]
 
 
 def _cyclic_reduction(n: int) -> list[Round]:
@@ -234,10 +235,10 @@ class Factored(NamedTuple):
     def _solve(self, right: Sequence[Columns]) -> list[list[list[Scalar]]]:
         R = dict(enumerate(right))
         for (step, _, kept), rows in self.rounds:
-            old = dict(R)
+            known = {j: R[j] for j in rows}
             for i in kept:
-                sides = [(side, old[j]) for j, side in _sides(rows, i, step)]
-                R[i] = call(carried, old[i], *sides)
+                sides = [(side, known[j]) for j, side in _sides(rows, i, step)]
+                R[i] = call(carried, R[i], *sides)
         x = {i: call(solution, row, R[i], None, None) for i, row in self.last.items()}
         for (step, *_), rows in reversed(self.rounds):
             for i in [i for i in rows if i not in x]:

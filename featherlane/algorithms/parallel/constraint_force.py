@@ -27,7 +27,6 @@ from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
     joint_entries,
-    put_entries,
 )
 from featherlane.algorithms.parallel.basis import Basis, combined, joint_basis
 from featherlane.algorithms.parallel.dense import (
@@ -35,7 +34,7 @@ from featherlane.algorithms.parallel.dense import (
     motion_matrix,
     plus,
 )
-from featherlane.algorithms.parallel.joint import accelerating, coupling_refusal, refuse
+from featherlane.algorithms.parallel.joint import coupling_refusal, link_accelerating, refuse
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
     product,
@@ -115,15 +114,12 @@ def cfa(
     refuse(cfa_refusal(tree))
     links, dofs = _links(tree, q, qd, tau, f_ext, method)
     matrix = factored(*_system(links), elimination)
-    f = [call(combined, link.basis.T, link.tau) for link in links]
-    geared: list[Scalars] = [[0.0] * link.basis.geared for link in links]
-    for _ in range(1 + refinements):
-        each = zip(links, _accelerations(tree, links, f), geared, strict=True)
-        right = [call(_left, *own) for own in each]
-        for n, x in enumerate(matrix.solve(right)):
-            f[n], geared[n] = call(_corrected, links[n].basis, f[n], geared[n], x)
+    x = matrix.solve(_lacking(tree, links, [[0.0] * len(link.basis.unknown) for link in links]))
+    for _ in range(refinements):
+        more = matrix.solve(_lacking(tree, links, x))
+        x = [call(_sum, *both) for both in zip(x, more, strict=True)]
     qdd: list[Scalar] = [None] * tree.nv
-    for own, link, a in zip(dofs, links, _accelerations(tree, links, f), strict=True):
+    for own, link, a in zip(dofs, links, _accelerations(tree, links, x), strict=True):
         for k, rate in zip(own, call(_rates, link, a), strict=True):
             qdd[k] = rate
     return qdd
@@ -143,6 +139,10 @@ class Link(NamedTuple):
     p: Vector
     tau: list[Scalar]
     basis: Basis
+
+    def force(self, x: Scalars) -> Vector:
+        """That through its joints, for its unknowns x."""
+        return combined(self.basis.T, self.tau) + combined(self.basis.unknown, x)
 
 
 class Joints(NamedTuple):
@@ -164,7 +164,7 @@ def _links(
 ) -> tuple[list[Link], list[list[int]]]:
     """The links, and the degrees of freedom of each."""
     t = terms(tree, q, qd, method=method)
-    p, torque = _on_masses(tree, t.X, t.own_forces(tree, f_ext), accelerating(tree, qd, tau))
+    p, torques = _on_masses(tree, t.X, t.own_forces(tree, f_ext), qd, tau)
     links, dofs = [], []
     for row in _rows(tree):
         joints = Joints(tree.links[row[0]].S, t.X[row[0]], t.v[row[0]].c)
@@ -173,7 +173,8 @@ def _links(
         own = [k for i in row for k, _ in tree.freedoms[i]]
         basis = joint_basis(joints.S, [tree.armature[k] for k in own], moving=len(row) > 1)
         Jinv = call(_inverse, tree.inertias[row[-1]])
-        links.append(Link(joints.X, joints.c, Jinv, p[row[-1]], [torque[k] for k in own], basis))
+        torque = [x for i in row for x in torques[i]]
+        links.append(Link(joints.X, joints.c, Jinv, p[row[-1]], torque, basis))
         dofs.append(own)
     return links, dofs
 
@@ -193,20 +194,24 @@ def _inverse(inertia: Inertia) -> Matrix:
 
 
 def _on_masses(
-    tree: Tree, X: Sequence[Transform], p: list[Vector], tau: list[Scalar]
-) -> tuple[list[Vector], list[Scalar]]:
-    """Wrenches on bodies of no mass are taken up by their joints and the body before."""
+    tree: Tree, X: Sequence[Transform], p: list[Vector], qd: Scalars, tau: Scalars
+) -> tuple[list[Vector], list[Scalars]]:
+    """p and the torques of each body: wrenches on bodies of no mass are taken up by their joints
+    and the body before.
+    """
+    torques: list[Scalars] = []
     for i in reversed(range(tree.nbodies)):
-        if _massless(tree.inertias[i]):
-            own = call(_taken_up, tree.links[i], p[i], joint_entries(tree, i, tau))
-            put_entries(tree, i, tau, own)
-            if i > 0:
-                p[i - 1] = call(_handed_on, X[i], p[i], p[i - 1])
-    return p, tau
+        own, light = [joint_entries(tree, i, x) for x in (qd, tau)], _massless(tree.inertias[i])
+        torques.append(call(_torques, tree.links[i], *own, p[i] if light else ZERO6))
+        if light and i > 0:
+            p[i - 1] = call(_handed_on, X[i], p[i], p[i - 1])
+    return p, torques[::-1]
 
 
-def _taken_up(link: TreeLink, p: Vector, tau: Scalars) -> list[Scalar]:
-    return [t - dot(S, p) for S, t in zip(link.S, tau, strict=True)]
+def _torques(link: TreeLink, qd: Scalars, tau: Scalars, p: Vector) -> list[Scalar]:
+    """What is left of a joint's torques to accelerate, where the body asks for p."""
+    left = link_accelerating(link, qd, tau)
+    return [t - dot(S, p) for S, t in zip(link.S, left, strict=True)]
 
 
 def _handed_on(X: Transform, p: Vector, before: Vector) -> Vector:
@@ -253,41 +258,46 @@ def _diagonal(basis: Basis, K: Matrix) -> Matrix:
 Motion = tuple[Vector, Vector]  # the accelerations of a link and of the one before
 
 
-def _accelerations(tree: Tree, links: Sequence[Link], f: Sequence[Vector]) -> list[Motion]:
-    """Of all links under the forces f through their joints."""
-    each = zip(links, f, links[1:], f[1:], strict=False)
+def _lacking(tree: Tree, links: Sequence[Link], x: Sequence[Scalars]) -> list[list[Scalar]]:
+    """What the equations of all links lack, for unknowns x."""
+    each = zip(links, _accelerations(tree, links, x), x, strict=True)
+    return [call(_lack, *own) for own in each]
+
+
+def _accelerations(tree: Tree, links: Sequence[Link], x: Sequence[Scalars]) -> list[Motion]:
+    """Of all links, for unknowns x."""
+    each = zip(links, x, links[1:], x[1:], strict=False)
     a = [call(_acceleration, *own) for own in each]
-    a.append(call(_acceleration, links[-1], f[-1]))
+    a.append(call(_acceleration, links[-1], x[-1]))
     return list(zip(a, [resting_ground(tree), *a[:-1]], strict=True))
 
 
 def _acceleration(
-    link: Link, f: Vector, after: Link | None = None, passed: Vector = ZERO6
+    link: Link, x: Scalars, after: Link | None = None, x_after: Scalars = ()
 ) -> Vector:
-    """passed: the force on the link after."""
+    """Under the force through the link's own joint and that through the one after."""
+    f = link.force(x) - link.p
     if after is not None:
-        f = f - matvec(transpose(motion_matrix(after.X)), passed)
-    return matvec(link.Jinv, f - link.p)
+        f = f - after.X.force_to_parent(after.force(x_after))
+    return matvec(link.Jinv, f)
 
 
 def _opening(link: Link, motion: Motion) -> Vector:
     """a - X a_before - c: S qdd, if the forces are right."""
     a, before = motion
-    return a - matvec(motion_matrix(link.X), before) - link.c
+    return a - link.X.motion(before) - link.c
 
 
-def _left(link: Link, motion: Motion, geared: Scalars) -> list[Scalar]:
-    """What the equations of a link still lack; geared: the unknowns of armatures."""
+def _lack(link: Link, motion: Motion, x: Scalars) -> list[Scalar]:
     opening = _opening(link, motion)
-    left = [-dot(b, opening) for b in link.basis.unknown]
-    first = len(left) - len(geared)
-    return [*left[:first], *[x - z for x, z in zip(left[first:], geared, strict=True)]]
+    lack = [-dot(b, opening) for b in link.basis.unknown]
+    for i in range(len(x) - link.basis.geared, len(x)):
+        lack[i] = lack[i] - x[i]
+    return lack
 
 
-def _corrected(basis: Basis, f: Vector, geared: Scalars, x: Scalars) -> tuple[Vector, list[Scalar]]:
-    """The force on a link and the unknowns of armatures, with x added."""
-    last = x[len(x) - len(geared) :]
-    return f + combined(basis.unknown, x), [s + y for s, y in zip(geared, last, strict=True)]
+def _sum(x: Scalars, y: Scalars) -> list[Scalar]:
+    return [a + b for a, b in zip(x, y, strict=True)]
 
 
 def _rates(link: Link, motion: Motion) -> list[Scalar]:
