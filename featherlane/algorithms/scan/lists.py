@@ -13,10 +13,10 @@ blocked       block + ceil(log2 blocks)      2 (n - blocks) - block + 1, and Kog
 ============= ============================== ===========================================
 
 "reduce_then_scan" is 2 block - 1 + ceil(log2 (blocks - 1)) deep, for more than one block, and
-combines n + (blocks - 1) (block - 1) - block elements, and those of Kogge-Stone on blocks - 1. Of
-these combines n - 1 make nothing but results, and the others nothing but totals: where elements are
-maps and only what they make of a point is wanted, a compiler that drops what nobody reads composes
-maps for the totals alone, where "blocked" composes one for each element.
+combines n - 1 + (blocks - 1) (block - 1) elements, and those of Kogge-Stone on blocks - 1. The
+first n - 1 of these make nothing but results, the others nothing but totals. Where elements are
+maps and only what they make of a point is wanted, the former need not compose maps, and of the maps
+in a block only the total is kept; "blocked" keeps one for each element.
 
 P. M. Kogge, H. S. Stone, A parallel algorithm for the efficient solution of a general class of
 recurrence equations, IEEE Trans. Computers C-22 (1973); R. P. Brent, H. T. Kung, A regular layout
@@ -150,10 +150,10 @@ def reduce_then_scan(combine: Combine, elements: Sequence[Any], block: int = 8) 
     """Each block to its total, a Kogge-Stone scan of the totals, and each block serially from what
     stands before it.
     """
-    first, *others = _blocks(elements, block)
-    result = serial(combine, first)
-    totals = [*result[-1:], *[reduce(combine, values) for values in others[:-1]]]
-    for before, values in zip(kogge_stone(combine, totals), others, strict=False):
+    blocks = _blocks(elements, block)
+    totals = kogge_stone(combine, [reduce(combine, values) for values in blocks[:-1]])
+    result = serial(combine, blocks[0])
+    for before, values in zip(totals, blocks[1:], strict=True):
         result += serial(combine, [before, *values])[1:]
     return result
 
