@@ -28,11 +28,14 @@ from featherlane.algorithms import parallel
 from featherlane.algorithms.derivatives import world_fixed
 from featherlane.algorithms.elimination import ELIMINATIONS
 from featherlane.algorithms.scan import PATHS, SCANS
+from featherlane.callwise import recorded
+from featherlane.graph.forms import build, flatten
 from featherlane.graph.trace import trace
 from featherlane.model import IDENTITY, Placement
 from featherlane.spatial import Vector
 from featherlane.tree import tree
 from featherlane.trees import chain, random_tree
+from featherlane.walk import on_call
 
 KINDS = ("revolute", "spherical", "prismatic", "universal", "helical", "free", "cylindrical")
 LONG = [
@@ -90,6 +93,19 @@ def test_all_scans_give_the_same(method, together):
         q, v, a, _ = sample(model)
         scanned = partial(parallel.scanned_inverse_dynamics, together=together, method=method)
         close(run(scanned, model, q, v, a), run(algorithms.rnea, model, q, v, a))
+
+
+def test_blocks_of_links():
+    for model in LONG[:2]:
+        q, v, a, tau = sample(model)
+        wanted = run(algorithms.rnea, model, q, v, a), run(algorithms.aba, model, q, v, tau)
+        for block in (1, 3, 50):
+            options = {"method": "reduce_then_scan", "block": block}
+            scanned = partial(parallel.scanned_inverse_dynamics, **options)
+            close(run(scanned, model, q, v, a), wanted[0])
+            for kind in ("abia", "dca"):
+                found = forward(kind, model, q, v, tau, **options)
+                close(found, wanted[1], conditioned(model, q))
 
 
 @pytest.mark.parametrize("kind", FORWARD)
@@ -252,6 +268,81 @@ def test_planar_and_straight_chains(method):
         q[0] = 0
         wanted = run(algorithms.aba, model, q, v, tau)
         close(forward(method, model, q, v, tau), wanted, conditioned(model, q))
+
+
+# Steps
+
+
+class Hidden:
+    """A number with which nothing can be done but in a step."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def outside_steps(function, *args):
+    """(result, number of steps) of a function whose arguments are hidden outside of its steps."""
+    hidden, count = lambda x: isinstance(x, Hidden), 0
+
+    def moved(value, is_scalar, change):
+        form = flatten(value, is_scalar, scalars := [])
+        return build(form, iter([change(x) for x in scalars]))
+
+    def opened(x):
+        return x.value if hidden(x) else x
+
+    def step(function, *arguments):
+        nonlocal count
+        count += 1
+        inside = on_call.set(None)
+        try:
+            result = function(*[moved(x, hidden, opened) for x in arguments])
+        finally:
+            on_call.reset(inside)
+        return moved(result, hidden, Hidden)
+
+    token = on_call.set(step)
+    try:
+        result = function(*[[Hidden(x) for x in values] for values in args])
+    finally:
+        on_call.reset(token)
+    return moved(result, hidden, opened), count
+
+
+ALGORITHMS = {
+    "scan": (parallel.scanned_inverse_dynamics, 9),
+    "together": (partial(parallel.scanned_inverse_dynamics, together=True), 7),
+    "abia": (parallel.abia, 12),
+    "dca": (parallel.dca, 10),
+}
+
+
+@pytest.mark.parametrize("kind", ALGORITHMS)
+@pytest.mark.parametrize("model", [*LONG, massless(LONG[3], 0, 2)], ids=name)
+def test_all_arithmetic_is_in_steps(kind, model):
+    """And in few of them: about so many for each link, when scans are serial."""
+    algorithm, most = ALGORITHMS[kind]
+    made = tree(model, ride=kind != "dca")
+    rng = np.random.default_rng(3)
+    q, v, x = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
+    args = [q.tolist(), v.tolist(), x.tolist()]
+    f_ext = [Vector(f) for f in rng.normal(size=(made.nbodies, 6)).tolist()]
+    own = partial(algorithm, made, f_ext=f_ext, method="serial")
+    found, steps = outside_steps(own, *args)
+    assert found == own(*args)
+    assert steps <= most * made.nbodies + 3
+
+
+@pytest.mark.parametrize("kind", ALGORITHMS)
+def test_longer_chains_have_no_other_steps(kind):
+    algorithm, _ = ALGORITHMS[kind]
+
+    def kinds(n):
+        made, shapes = tree(chain(n, 1), ride=kind != "dca"), dict.fromkeys("qva", (n,))
+        calls = recorded(partial(algorithm, made, method="reduce_then_scan", block=4), shapes)
+        return sorted(step.name for step in calls.steps)
+
+    assert kinds(32) == kinds(64)
 
 
 # Accuracy
