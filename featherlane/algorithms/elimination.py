@@ -100,24 +100,22 @@ def _less_products(A: Rows, left: Columns, right: Columns) -> list[list[Scalar]]
     ]
 
 
-class Row(NamedTuple):
-    """A block row that is eliminated, D = L Delta L^T: in columns, L^-1 times its couplings to both
-    neighbours; and U of the neighbours, once it is gone.
+class Side(NamedTuple):
+    """An eliminated block row, D = L Delta L^T, as one of its neighbours sees it: columns are L^-1
+    times their coupling.
     """
 
     L: Rows
     Dinv: Sequence[Scalar]
-    before: Columns
-    after: Columns
-    between: Rows
-
-
-class Side(NamedTuple):
-    """What one of the neighbours sees of an eliminated row: columns are L^-1 times the coupling."""
-
-    L: Rows
-    Dinv: Sequence[Scalar]
     columns: Columns
+
+
+class Row(NamedTuple):
+    """An eliminated block row for both neighbours, and U of these, once it is gone."""
+
+    before: Side
+    after: Side
+    between: Rows
 
 
 # The steps
@@ -128,7 +126,8 @@ def eliminated(D: Rows, before: Columns, after: Columns) -> Row:
     L, Dinv = factor(D)
     before, after = _forward(L, before), _forward(L, after)
     zeros = [[0.0] * len(after)] * len(before)
-    return Row(L, Dinv, before, after, _less_products(zeros, _scaled(before, Dinv), after))
+    between = _less_products(zeros, _scaled(before, Dinv), after)
+    return Row(Side(L, Dinv, before), Side(L, Dinv, after), between)
 
 
 def reduced(D: Rows, *sides: Side) -> Rows:
@@ -138,9 +137,9 @@ def reduced(D: Rows, *sides: Side) -> Rows:
     return D
 
 
-def carried(R: Columns, *sides: tuple[Side, Columns]) -> Columns:
-    """A row's right sides once its neighbours, given with theirs, are eliminated."""
-    for (L, Dinv, columns), right in sides:
+def carried(R: Columns, others: Sequence[Columns], *sides: Side) -> Columns:
+    """A row's right sides once its neighbours are eliminated, whose right sides are `others`."""
+    for right, (L, Dinv, columns) in zip(others, sides, strict=True):
         R = _less_products(R, _forward(L, right), _scaled(columns, Dinv))
     return R
 
@@ -149,11 +148,12 @@ def solution(
     row: Row, R: Columns, before: Columns | None, after: Columns | None
 ) -> list[list[Scalar]]:
     """The row's x from those of the neighbours that it has, for each right side."""
+    L, Dinv, couplings = row.before
     nothing: Columns = [[]] * len(R)
-    couplings = _turned([*row.before, *row.after], len(row.Dinv))
     known = [[*x, *y] for x, y in zip(before or nothing, after or nothing, strict=True)]
-    rest = _less_products(_forward(row.L, R), known, couplings)
-    return [backward(row.L, column) for column in _scaled(rest, row.Dinv)]
+    across = _turned([*couplings, *row.after.columns], len(Dinv))
+    rest = _less_products(_forward(L, R), known, across)
+    return [backward(L, column) for column in _scaled(rest, Dinv)]
 
 
 def _forward(L: Rows, columns: Columns) -> list[list[Scalar]]:
@@ -237,8 +237,8 @@ class Factored(NamedTuple):
         for (step, _, kept), rows in self.rounds:
             known = {j: R[j] for j in rows}
             for i in kept:
-                sides = [(side, known[j]) for j, side in _sides(rows, i, step)]
-                R[i] = call(carried, R[i], *sides)
+                sides = _sides(rows, i, step)
+                R[i] = call(carried, R[i], [known[j] for j in sides], *sides.values())
         x = {i: call(solution, row, R[i], None, None) for i, row in self.last.items()}
         for (step, *_), rows in reversed(self.rounds):
             for i in [i for i in rows if i not in x]:
@@ -273,20 +273,16 @@ def _row(D: Blocks, U: Couplings, i: int, step: int) -> Row:
     return call(eliminated, D[i], before, after)
 
 
-def _sides(rows: Mapping[int, Row], i: int, step: int) -> list[tuple[int, Side]]:
+def _sides(rows: Mapping[int, Row], i: int, step: int) -> dict[int, Side]:
     """Those of the neighbours of row i that are eliminated."""
-    sides = []
-    if (above := rows.get(i - step)) is not None:
-        sides.append((i - step, Side(above.L, above.Dinv, above.after)))
-    if (below := rows.get(i + step)) is not None:
-        sides.append((i + step, Side(below.L, below.Dinv, below.before)))
-    return sides
+    above = {j: rows[j].after for j in (i - step,) if j in rows}
+    return above | {j: rows[j].before for j in (i + step,) if j in rows}
 
 
 def _reduce(D: Blocks, U: Couplings, round_: Round, rows: Mapping[int, Row]) -> None:
     """Leaves the blocks that are there after the round."""
     step, gone, kept = round_
-    left = {i: call(reduced, D[i], *[side for _, side in _sides(rows, i, step)]) for i in kept}
+    left = {i: call(reduced, D[i], *_sides(rows, i, step).values()) for i in kept}
     for i in gone:
         del D[i]
         U[i - step, i + step] = rows[i].between
