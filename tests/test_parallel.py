@@ -345,6 +345,33 @@ def test_longer_chains_have_no_other_steps(kind):
     assert kinds(32) == kinds(64)
 
 
+CROSSED = massless(textbook.tree(KINDS, seed=5, physics=True), 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("elimination", "most"), [("serial", 22), ("odd_even", 35), ("cyclic_reduction", 22)]
+)
+@pytest.mark.parametrize("model", [LONG[0], CROSSED, chain(20, 3)], ids=name)
+def test_arithmetic_of_constraint_forces_is_in_steps(elimination, most, model):
+    made, rng = apart(model), np.random.default_rng(3)
+    q, v, tau = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
+    args = [q.tolist(), v.tolist(), tau.tolist()]
+    own = partial(parallel.cfa, made, method="serial", elimination=elimination)
+    found, steps = outside_steps(own, *args)
+    assert found == own(*args)
+    assert steps <= most * made.nbodies
+
+
+@pytest.mark.parametrize("elimination", ELIMINATIONS)
+def test_longer_chains_have_no_other_steps_of_constraint_forces(elimination):
+    def kinds(n):
+        made, shapes = apart(chain(n, 1)), dict.fromkeys("qva", (n,))
+        own = partial(parallel.cfa, made, method="serial", elimination=elimination)
+        return sorted(step.name for step in recorded(own, shapes).steps)
+
+    assert kinds(16) == kinds(32)
+
+
 # Accuracy
 
 
