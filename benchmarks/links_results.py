@@ -1,0 +1,126 @@
+"""The table of links_and_groups.py: a row for each cell and method, as CSV, with facts above."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from featherlane.bench import machine
+
+NOTHING = "-"
+OVER = "skipped: over budget"
+UNSUPPORTED = "unsupported"
+FAILED = "failed: "
+WITHIN = 1.15  # times the best method: what "auto" may take
+
+
+class Cell(NamedTuple):
+    function: str
+    links: int
+    states: int
+
+
+class Row(NamedTuple):
+    """One method in one cell. Where there is no figure, `ns_per_state` says why."""
+
+    function: str
+    links: int
+    states: int
+    dtype: str
+    backend: str
+    method: str
+    ns_per_state: float | str  # median over the rounds
+    relative_error: float | str = NOTHING  # against the serial method, of the worst state
+    first_call_s: float | str = NOTHING  # of a process that has nothing of it compiled
+    spread: float | str = NOTHING  # (slowest - fastest round) / median
+    note: str = ""
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.function, self.links, self.states)
+
+    @property
+    def label(self) -> str:
+        return self.method if self.backend == "featherlane" else self.backend
+
+    @property
+    def measured(self) -> bool:
+        return not isinstance(self.ns_per_state, str)
+
+
+def commit() -> str:
+    """The commit of this checkout, with "+" where files differ from it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        name = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        )
+        dirty = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True)
+    except OSError:
+        return "unknown"
+    return (name.stdout.strip() or "unknown") + "+" * (dirty.returncode == 1)
+
+
+def facts(**more: Any) -> dict[str, str]:
+    """What the figures belong to."""
+    told = {"date": datetime.date.today().isoformat(), "commit": commit(), **machine(), **more}
+    return {name: str(value) for name, value in told.items()}
+
+
+class Writer:
+    """A CSV file that is complete after each row."""
+
+    def __init__(self, path: Path, told: Mapping[str, str]) -> None:
+        self._file = path.open("w", newline="")
+        self._file.writelines(f"# {name}: {value}\n" for name, value in told.items())
+        self._rows = csv.writer(self._file)
+        self._rows.writerow(Row._fields)
+
+    def write(self, row: Row) -> None:
+        self._rows.writerow(f"{x:.4g}" if isinstance(x, float) else x for x in row)
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def read(path: Path) -> tuple[dict[str, str], list[Row]]:
+    """The facts and the rows of a file."""
+    lines = path.read_text().splitlines()
+    told = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
+    return told, list(_rows([line for line in lines if not line.startswith("# ")]))
+
+
+def _rows(lines: Sequence[str]) -> Iterator[Row]:
+    for given in csv.DictReader(lines):
+        numbers = {k: _number(given[k]) for k in Row._fields[6:10]}
+        sizes = {k: int(given[k]) for k in ("links", "states")}
+        yield Row(**{**given, **sizes, **numbers})  # type: ignore[arg-type]
+
+
+def by_cell(rows: Sequence[Row]) -> dict[Cell, dict[str, Row]]:
+    """{cell: {label: row}}, what was not measured included."""
+    cells: dict[Cell, dict[str, Row]] = {}
+    for row in rows:
+        cells.setdefault(row.cell, {})[row.label] = row
+    return cells
+
+
+def ours(rows: Mapping[str, Row]) -> dict[str, float]:
+    """The measured times of featherlane's methods in one cell, "auto" not among them."""
+    return {
+        label: float(row.ns_per_state)
+        for label, row in rows.items()
+        if row.backend == "featherlane" and row.method != "auto" and row.measured
+    }
