@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,8 +20,8 @@ from featherlane import cache
 from featherlane.backends import calls as backend
 from featherlane.backends import machine
 from featherlane.backends.lanes import Layout
+from featherlane.backends.ufunc import gufunc
 from featherlane.compiler import graph_key, lowered
-from featherlane.function import aligned
 from featherlane.graph.calls import Calls, record
 from featherlane.graph.routine import Program
 from featherlane.walk import on_call
@@ -55,57 +55,50 @@ def recorded(function: Callable[..., Any], inputs: Shapes) -> Calls:
 class Running:
     """A recording as machine code, in one dtype and layout."""
 
-    def __init__(self, calls: Calls, layout: Layout, dtype: Any) -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(self, calls: Calls, layout: Layout, dtype: np.dtype) -> None:
+        self.dtype, self.width = dtype, layout.width
         self.work = work = backend.work(calls, layout)
-        sizes = (
-            [math.prod(shape) for _, shape in calls.inputs.values()],
-            [math.prod(shape) for shape, _ in calls.results.values()],
-        )
+        inputs = [shape for _, shape in calls.inputs.values()]
+        outputs = [shape for shape, _ in calls.results.values()]
         codes = [
-            code._replace(graph=lowered(Program(code.graph, []), self.dtype).main)
-            for code in work.codes
+            code._replace(graph=lowered(Program(code.graph, []), dtype).main) for code in work.codes
         ]
-        key = repr([(graph_key(code.graph), code.bases) for code in codes])
-        name = hashlib.sha256(f"{key} {layout} {sizes}".encode()).hexdigest()
-        text = lambda: backend.source(work._replace(codes=codes), sizes, self.dtype)
+        kinds = repr([(graph_key(code.graph), code.bases) for code in codes])
+        key = hashlib.sha256(f"{kinds} {layout} {inputs} {outputs}".encode()).hexdigest()
+        text = lambda: backend.source(work._replace(codes=codes), inputs, outputs, dtype)
         make = lambda: machine.machine_code(text())
-        image = cache.fetch(f"calls {name} {self.dtype} {machine.target()}", make)
-        self.code = machine.Code(image, ("loop",))
-        given = [ctypes.c_void_p] * 6 + [ctypes.c_int64]
-        self._loop: Any = ctypes.CFUNCTYPE(None, *given)(self.code.address)  # releases the GIL
-        self._constants = aligned(work.constants.shape, self.dtype)
-        self._constants[...] = work.constants
-        self._memory = threading.local()
-        start = work.program.ctypes.data
-        self._fixed = (
-            self._constants.ctypes.data,
-            start,
-            start + work.program.nbytes,
-            work.results.ctypes.data,
-        )
+        image = cache.fetch(f"calls {key} {dtype} {machine.target()}", make)
+        self.code = machine.Code(image, ("loop", "call", "work", "forget"))
+        self._fill()
+        self.ufunc, self._alive = gufunc("recorded", self.code.address, dtype, inputs, outputs)
 
-    def __call__(self, arrays: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
-        """arrays and out: (states, entries) of the dtype, entries beside each other."""
-        memory = self._own_memory()
-        given = np.array(
-            [x for a in (*arrays, *out) for x in (_address(a), a.strides[0])], np.int64
-        )
-        self._loop(memory, *self._fixed, _address(given), len(arrays[0]))
-
-    def _own_memory(self) -> int:
-        """That of this thread, kept: fresh pages cost as much as the computation."""
-        if not hasattr(self._memory, "array"):
-            array = aligned((self.work.size,), self.dtype)
-            array[...] = 0.0
-            for at, x in self.work.numbers.items():
-                array[at : at + self.work.layout.width] = x
-            self._memory.array, self._memory.address = array, array.ctypes.data
-        return self._memory.address
+    def _fill(self) -> None:
+        """Hands the program to the code."""
+        work = self.work
+        start = np.zeros(work.size, self.dtype)
+        for at, x in work.numbers.items():
+            start[at : at + work.layout.width] = x
+        constants = work.constants.astype(self.dtype)
+        self._kept = constants, start
+        of = lambda array: array.ctypes.data
+        given = {
+            "constants": of(constants),
+            "program": of(work.program),
+            "end": of(work.program) + work.program.nbytes,
+            "given": of(work.given),
+            "results": of(work.results),
+            "bytes": start.nbytes,
+            "start": of(start),
+        }
+        place = ctypes.c_int64 * len(backend.FILLED)
+        place.from_address(self.code.place("work"))[:] = [given[k] for k in backend.FILLED]
+        forget = ctypes.CFUNCTYPE(None)(self.code.place("forget"))
+        weakref.finalize(self, _forget, forget, self.code)
 
 
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
+def _forget(forget: Callable[[], None], alive: object) -> None:
+    """Frees the memory of code that nobody has any more."""
+    forget()
 
 
 STREAMS = 2  # blocks of links in each lane: one computes while the other waits
@@ -132,30 +125,22 @@ class Recorded:
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         """As a generalised ufunc: leading dimensions broadcast."""
-        lead = out[0].shape[: out[0].ndim - len(self.outputs[0])]
-        given = [_rows(x, lead, core) for x, core in zip(arrays, self.inputs, strict=True)]
-        made = [_rows(x, lead, core) for x, core in zip(out, self.outputs, strict=True)]
-        if any(np.may_share_memory(x, y) for x in given for y in made):
-            given = [x.copy() for x in given]
-        if len(made[0]):
-            self.running(len(made[0]))(given, made)
-        for x, y in zip(out, made, strict=True):
-            if not np.may_share_memory(x, y):
-                x[...] = y.reshape(x.shape)
+        batch = math.prod(out[0].shape[: out[0].ndim - len(self.outputs[0])])
+        self.running(batch).ufunc(*arrays, out=tuple(out))
+
+    @property
+    def single(self) -> Running | None:
+        """What runs single states, if it was needed."""
+        return self._running.get(1 if self.wide else self.width)
 
     def running(self, batch: int) -> Running:
         """The code for so many states."""
-        states = min(1 << (batch - 1).bit_length(), self.width) if self.wide else self.width
+        states = self.width
+        if self.wide and 0 < batch < self.width:
+            states = 1 << (batch - 1).bit_length()
         if states not in self._running:
-            links = min(map(math.prod, self.inputs))
+            links = sorted(map(math.prod, self.inputs))[-2:][0]
             span = block_length(links, self.dtype) * STREAMS * states
             made = Running(self.calls, Layout(self.width, states, span), self.dtype)
             self._running.setdefault(states, made)
         return self._running[states]
-
-
-def _rows(x: np.ndarray, lead: tuple[int, ...], core: tuple[int, ...]) -> np.ndarray:
-    """(states, entries), the entries beside each other: a view where that can be."""
-    rows = np.broadcast_to(x, lead + core) if x.shape != lead + core else x
-    rows = rows.reshape(math.prod(lead), math.prod(core))
-    return rows if rows.strides[1] == x.itemsize else np.ascontiguousarray(rows)

@@ -234,8 +234,8 @@ class Compiled(model.Model):
         known = self.__dict__.setdefault("_direct", {})
         count, call = known.get(variant, (0, function))
         result = call(*arrays)
-        if count != len(function.compiled):
-            known[variant] = len(function.compiled), function.direct(function.__call__)
+        if count != len(function.singles):
+            known[variant] = len(function.singles), function.direct(function.__call__)
             self._shorten(variant, function)
         return result
 

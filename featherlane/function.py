@@ -177,13 +177,19 @@ class Function:
         """The dtypes it is compiled for."""
         return tuple(self._compiled)
 
+    @property
+    def singles(self) -> list[Any]:
+        """What has code for single states, as its attribute `code`."""
+        every = list(self._compiled.values())
+        made = [kernel or getattr(run, "single", None) for run, kernel, _ in every]
+        return [kernel for kernel in made if kernel]
+
     def direct(self, pass_on: Callable[..., Any], doc: str = "") -> Callable[..., Any]:
         """A callable that takes single states of a compiled dtype by itself, and gives all else to
         `pass_on`.
         """
         if direct.available():
-            kernels = [kernel for _, kernel, _ in self._compiled.values() if kernel]
-            for kernel in kernels:
+            for kernel in self.singles:
                 collect = self._collect or _together
                 pass_on = direct.callable_at(
                     kernel.code.call_address, self.name, doc, pass_on, collect, kernel.code

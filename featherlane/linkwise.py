@@ -7,6 +7,7 @@ with blocks of links. Matrices over the joints are batches: each column is a sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from featherlane.callwise import Recorded, block_length, recorded
 from featherlane.compiler import input_shapes, scalar_function
 from featherlane.functions import Variant
 from featherlane.model import Model
+from featherlane.tree import Tree
 
 WIDE = ("scan", "abia", "cfa", "dca")  # the methods that are parallel in the links
 Evaluator = Callable[..., None]  # (*arrays, out=) with the broadcasting of a generalised ufunc
@@ -28,7 +30,7 @@ def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator]
     if variant in COLUMNS:
         return lambda dtype: Columns(model, COLUMNS[variant], dtype)
     if variant.method is None and variant.name == "inverse_dynamics":
-        return lambda dtype: Chosen(model, variant, ("serial", "scan"), dtype)
+        return lambda dtype: Chosen(model, variant, dtype)
     if scalar_function(model, variant) is None:
         return None
     return lambda dtype: recording(model, variant, dtype)
@@ -48,18 +50,36 @@ def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Rec
 class Chosen:
     """The method that is expected to be the fastest for so many states."""
 
-    def __init__(
-        self, model: Model, variant: Variant, methods: Sequence[str], dtype: np.dtype
-    ) -> None:
-        self.model, self.variant, self.methods, self.dtype = model, variant, methods, dtype
+    def __init__(self, model: Model, variant: Variant, dtype: np.dtype) -> None:
+        self.model, self.variant, self.dtype = model, variant, dtype
         self._made: dict[str, Recorded] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        method = self.methods[0]
-        if method not in self._made:
-            made = recording(self.model, self.variant._replace(method=method), self.dtype)
-            self._made.setdefault(method, made)
-        self._made[method](*arrays, out=out)
+        self._method(math.prod(out[0].shape[:-1]))(*arrays, out=out)
+
+    @property
+    def single(self) -> Any:
+        """What runs single states, if it was needed."""
+        name = fastest(self.variant.name, self.model.tree, 1, self.dtype)
+        return self._made[name].single if name in self._made else None
+
+    def _method(self, batch: int) -> Recorded:
+        name = fastest(self.variant.name, self.model.tree, batch, self.dtype)
+        if name not in self._made:
+            made = recording(self.model, self.variant._replace(method=name), self.dtype)
+            self._made.setdefault(name, made)
+        return self._made[name]
+
+
+def fastest(function: str, tree: Tree, batch: int, dtype: np.dtype) -> str:
+    """The method with the least time that is expected."""
+    if function == "forward_dynamics":
+        return "aba"
+    return "scan" if batch == 1 and is_chain(tree) else "serial"
+
+
+def is_chain(tree: Tree) -> bool:
+    return tuple(tree.parent) == tuple(range(-1, tree.nbodies - 1))
 
 
 COLUMNS = {  # the functions whose columns are those of others at rest, without gravity

@@ -37,7 +37,7 @@ TOGETHER = {
     "function": {"backends", "compiler", "errors", "graph"},
     "wrenches": "function model",
     "callwise": BOTH | {"compiler", "function"},
-    "linkwise": "callwise compiler functions model",
+    "linkwise": "callwise compiler functions model tree",
     "compiled": "compiler function functions graph linkwise model tree wrenches",
     "kinematics": "compiled",
     "sensitivities": "compiled functions model results tree",

@@ -1,22 +1,25 @@
 """Recorded calls as machine code: one function for each piece, and a program of numbers that says
 what is applied to what.
 
-    loop(memory, constants, program, end, given, batch)
+A program is a list of 32 bit numbers: the number of a function, how often it runs, and for each
+time a record. Function 0 collects operands from lane to lane, the others are pieces, whose record
+holds where their results go, where their constants are and where their operands begin: reads that
+always lie at the same distance share one number. So the program is as long as the robot, and the
+code is not.
 
-runs the whole program for one group of `states` states after another. A program is a list of 32 bit
-numbers: the number of a function, how often it runs, and for each time a record. Function 0
-collects operands from lane to lane, the others are pieces, whose record holds where their results
-go, where their constants are and where their operands begin: reads that always lie at the same
-distance share one number. So the program is as long as the robot, and the code is not.
+The code is the inner loop of a generalised ufunc, as that of one graph is (`backends.cpu`). It runs
+the program for one group of states after another, in a memory that threads take and give back.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.backends import direct
 from featherlane.backends.lanes import NOWHERE, Group, Layout, Operands, Places, placed, standing
 from featherlane.backends.llvm import Lanes, declarations, straight_line
 from featherlane.graph.calls import CONSTANTS, OUT, Calls
@@ -42,14 +45,15 @@ class Code(NamedTuple):
 
 class Work(NamedTuple):
     """What runs the calls of one recording in one layout. program: 32 bit numbers; constants: those
-    of all groups; results: the addresses of the results of all outputs in turn; numbers: constants
-    that are results, by address; size: of the memory.
+    of all groups; given, results: the addresses of the entries of all inputs and outputs in turn;
+    numbers: constants that are results, by address; size: of the memory.
     """
 
     layout: Layout
     codes: list[Code]
     program: np.ndarray
     constants: np.ndarray
+    given: np.ndarray
     results: np.ndarray
     numbers: dict[int, float]
     size: int
@@ -136,12 +140,12 @@ def work(calls: Calls, layout: Layout) -> Work:
     for g, group in enumerate(where.groups):
         for record in collections[g]:
             program.add(COLLECT, record)
-        numbers = _constants(pieces.pieces[group.piece], group, layout)
+        row = _constants(pieces.pieces[group.piece], group, layout)
         starts = found[group.piece][1][count[group.piece]]
         program.add(group.piece + 1, np.array([places.blocks[g], taken, *starts]))
         count[group.piece] += 1
-        constants.append(numbers)
-        taken += len(numbers)
+        constants.append(row)
+        taken += len(row)
     program.close()
     results, numbers, size = _results(wanted, places, layout)
     return Work(
@@ -149,6 +153,7 @@ def work(calls: Calls, layout: Layout) -> Work:
         [Code(p.graph, bases) for p, (bases, _) in zip(pieces.pieces, found, strict=True)],
         np.concatenate([*program.parts, np.zeros(0, int)]).astype(np.int32),
         np.concatenate([*constants, np.zeros(0)]),
+        places.scalars[: where.declared].astype(np.int32),
         results,
         numbers,
         size,
@@ -347,7 +352,7 @@ def _run(codes: Sequence[Code], layout: Layout) -> list[str]:
     return [*lines, "leave:", "ret void", "}"]
 
 
-# The user's rows
+# The user's arrays
 
 
 def _rows(t: Lanes, states: int) -> list[str]:
@@ -355,129 +360,248 @@ def _rows(t: Lanes, states: int) -> list[str]:
     lines = []
     for s in range(states):
         lines += [
-            f"%f{s} = add i64 %first, {s}",
-            f"%g{s} = icmp slt i64 %f{s}, %last",
-            f"%h{s} = select i1 %g{s}, i64 %f{s}, i64 %last",
-            f"%i{s} = mul i64 %h{s}, %stride",
-            f"%r{s} = getelementptr inbounds i8, ptr %rows, i64 %i{s}",
+            f"%r{s}.n = add i64 %first, {s}",
+            f"%r{s}.there = icmp slt i64 %r{s}.n, %last",
+            f"%r{s}.k = select i1 %r{s}.there, i64 %r{s}.n, i64 %last",
+            f"%r{s}.o = mul i64 %r{s}.k, %step",
+            f"%r{s} = getelementptr inbounds i8, ptr %rows, i64 %r{s}.o",
         ]
     return lines
 
 
-def _entries(body: list[str]) -> list[str]:
-    """For each entry %k of a row."""
+def _entries(t: Lanes, body: list[str]) -> list[str]:
+    """For each entry of an array of two dimensions: %at is where it lies in the memory, %o how far
+    it is from the beginning of a row.
+    """
     return [
-        "%some = icmp sgt i64 %entries, 0",
-        "br i1 %some, label %each, label %leave",
+        "br label %line",
+        "line:",
+        "%i = phi i64 [ 0, %entry ], [ %i1, %over ]",
+        "%start = mul i64 %i, %stride0",
+        "%before = mul i64 %i, %columns",
+        "br label %each",
         "each:",
-        "%k = phi i64 [ 0, %entry ], [ %k1, %each ]",
+        "%j = phi i64 [ 0, %line ], [ %j1, %each ]",
+        "%k = add i64 %before, %j",
+        "%further = mul i64 %j, %stride1",
+        "%o = add i64 %start, %further",
+        "%at.a = getelementptr inbounds i32, ptr %places, i64 %k",
+        "%at.i = load i32, ptr %at.a, align 4",
+        "%at.x = sext i32 %at.i to i64",
+        f"%at = getelementptr inbounds {t.scalar}, ptr %memory, i64 %at.x",
         *body,
-        "%k1 = add i64 %k, 1",
-        "%more = icmp slt i64 %k1, %entries",
-        "br i1 %more, label %each, label %leave",
+        "%j1 = add i64 %j, 1",
+        "%more = icmp slt i64 %j1, %columns",
+        "br i1 %more, label %each, label %over",
+        "over:",
+        "%i1 = add i64 %i, 1",
+        "%another = icmp slt i64 %i1, %lines",
+        "br i1 %another, label %line, label %leave",
         "leave:",
         "ret void",
         "}",
     ]
 
 
+MOVES = (
+    "ptr %memory, ptr %places, ptr %rows, i64 %step, i64 %first, i64 %last, i64 %lines, "
+    "i64 %columns, i64 %stride0, i64 %stride1"
+)
+
+
 def _pack(t: Lanes, states: int) -> list[str]:
-    """@pack: rows of the user's array into the memory, the states of an entry beside each other."""
+    """@pack: rows of the user's array into the memory, each entry to its place."""
     part, body, before = t.of(states), [], "poison"
     for s in range(states):
         body += [
-            f"%p{s} = getelementptr inbounds {t.scalar}, ptr %r{s}, i64 %k",
+            f"%p{s} = getelementptr inbounds i8, ptr %r{s}, i64 %o",
             f"%x{s} = load {t.scalar}, ptr %p{s}, align {t.dtype.itemsize}",
             f"%v{s} = insertelement {part} {before}, {t.scalar} %x{s}, i32 {s}",
         ]
         before = f"%v{s}"
-    body += [
-        f"%to = getelementptr inbounds {part}, ptr %memory, i64 %k",
-        f"store {part} {before}, ptr %to, align {t.dtype.itemsize}",
-    ]
-    head = "define internal void @pack(ptr %memory, ptr %rows, i64 %stride, i64 %first, "
-    start = [head + "i64 %last, i64 %entries) noinline {", "entry:"]
-    return [*start, *_rows(t, states), *_entries(body)]
+    body.append(f"store {part} {before}, ptr %at, align {t.dtype.itemsize}")
+    head = [f"define internal void @pack({MOVES}) noinline {{", "entry:"]
+    return [*head, *_rows(t, states), *_entries(t, body)]
 
 
 def _unpack(t: Lanes, states: int) -> list[str]:
-    """@unpack: results, each from its address, into rows of the user's array."""
+    """@unpack: results, each from its place, into rows of the user's array."""
     part = t.of(states)
-    body = [
-        "%at.a = getelementptr inbounds i32, ptr %at, i64 %k",
-        "%at.i = load i32, ptr %at.a, align 4",
-        "%at.x = sext i32 %at.i to i64",
-        f"%from = getelementptr inbounds {t.scalar}, ptr %memory, i64 %at.x",
-        f"%v = load {part}, ptr %from, align {t.dtype.itemsize}",
-    ]
+    body = [f"%v = load {part}, ptr %at, align {t.dtype.itemsize}"]
     for s in range(states):
         body += [
             f"%x{s} = extractelement {part} %v, i32 {s}",
-            f"%p{s} = getelementptr inbounds {t.scalar}, ptr %r{s}, i64 %k",
+            f"%p{s} = getelementptr inbounds i8, ptr %r{s}, i64 %o",
             f"store {t.scalar} %x{s}, ptr %p{s}, align {t.dtype.itemsize}",
         ]
-    head = "define internal void @unpack(ptr %memory, ptr %at, ptr %rows, i64 %stride, i64 %first, "
-    start = [head + "i64 %last, i64 %entries) noinline {", "entry:"]
-    return [*start, *_rows(t, states), *_entries(body)]
+    head = [f"define internal void @unpack({MOVES}) noinline {{", "entry:"]
+    return [*head, *_rows(t, states), *_entries(t, body)]
 
 
-def _loop(t: Lanes, layout: Layout, given: Sequence[int], wanted: Sequence[int]) -> list[str]:
-    """@loop: groups of states one after the other."""
-    states, count = layout.states, len(given) + len(wanted)
-    lines = [*_pack(t, states), *_unpack(t, states)]
-    lines += [
-        "define void @loop(ptr %memory, ptr %constants, ptr %program, ptr %end, ptr %results, "
-        "ptr %given, i64 %batch) {",
-        "entry:",
-        "%last = sub i64 %batch, 1",
-    ]
-    for i in range(count):
-        lines += [
-            f"%a{i} = getelementptr inbounds i64, ptr %given, i64 {2 * i}",
-            f"%rows{i} = load ptr, ptr %a{i}, align 8",
-            f"%b{i} = getelementptr inbounds i64, ptr %given, i64 {2 * i + 1}",
-            f"%stride{i} = load i64, ptr %b{i}, align 8",
-        ]
-    lines += [
-        "%some = icmp sgt i64 %batch, 0",
-        "br i1 %some, label %group, label %leave",
-        "group:",
-        "%first = phi i64 [ 0, %entry ], [ %next, %group ]",
-    ]
-    taken = 0
-    for i, entries in enumerate(given):
-        lines += [
-            f"%m{i} = getelementptr inbounds {t.scalar}, ptr %memory, i64 {taken * states}",
-            f"call void @pack(ptr %m{i}, ptr %rows{i}, i64 %stride{i}, i64 %first, i64 %last, "
-            f"i64 {entries})",
-        ]
-        taken += entries
-    lines.append("call void @run(ptr %memory, ptr %constants, ptr %program, ptr %end)")
-    taken = 0
-    for i, entries in enumerate(wanted, len(given)):
-        lines += [
-            f"%m{i} = getelementptr inbounds i32, ptr %results, i64 {taken}",
-            f"call void @unpack(ptr %memory, ptr %m{i}, ptr %rows{i}, i64 %stride{i}, i64 %first, "
-            f"i64 %last, i64 {entries})",
-        ]
-        taken += entries
+def _word(name: str, kind: str, base: str, index: int) -> list[str]:
     return [
-        *lines,
-        f"%next = add i64 %first, {states}",
-        "%more = icmp slt i64 %next, %batch",
-        "br i1 %more, label %group, label %leave",
+        f"%{name}.w = getelementptr inbounds i64, ptr {base}, i64 {index}",
+        f"%{name} = load {kind}, ptr %{name}.w, align 8",
+    ]
+
+
+# What the code finds in @work, which is filled in when it is loaded
+FILLED = ("constants", "program", "end", "given", "results", "bytes", "start")
+KEPT = 16  # memories that wait for the next call, one for each thread at a time
+
+
+def _memory() -> list[str]:
+    """@take and @give: a memory that nobody else has, which keeps what never changes in it."""
+    return [
+        f"@work = global [{len(FILLED)} x i64] zeroinitializer, align 8",
+        f"@kept = internal global [{KEPT} x ptr] zeroinitializer, align 8",
+        "declare ptr @scratch_new(i64)",
+        "declare void @scratch_free(ptr)",
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        "define internal ptr @take() noinline {",
+        "entry:",
+        "br label %look",
+        "look:",
+        "%k = phi i64 [ 0, %entry ], [ %k1, %next ]",
+        f"%at = getelementptr inbounds [{KEPT} x ptr], ptr @kept, i64 0, i64 %k",
+        "%found = atomicrmw xchg ptr %at, ptr null acq_rel",
+        "%none = icmp eq ptr %found, null",
+        "br i1 %none, label %next, label %have",
+        "have:",
+        "ret ptr %found",
+        "next:",
+        "%k1 = add i64 %k, 1",
+        f"%more = icmp slt i64 %k1, {KEPT}",
+        "br i1 %more, label %look, label %make",
+        "make:",
+        *_word("bytes", "i64", "@work", FILLED.index("bytes")),
+        *_word("start", "ptr", "@work", FILLED.index("start")),
+        "%room = add i64 %bytes, 128",
+        "%raw = call ptr @scratch_new(i64 %room)",
+        "%address = ptrtoint ptr %raw to i64",
+        "%up = add i64 %address, 127",
+        "%line = and i64 %up, -64",
+        "%new = inttoptr i64 %line to ptr",
+        "%behind = getelementptr inbounds i8, ptr %new, i64 -8",
+        "store ptr %raw, ptr %behind, align 8",
+        "call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %start, i64 %bytes, i1 false)",
+        "ret ptr %new",
+        "}",
+        "define internal void @give(ptr %memory) noinline {",
+        "entry:",
+        "br label %look",
+        "look:",
+        "%k = phi i64 [ 0, %entry ], [ %k1, %next ]",
+        f"%at = getelementptr inbounds [{KEPT} x ptr], ptr @kept, i64 0, i64 %k",
+        "%pair = cmpxchg ptr %at, ptr null, ptr %memory acq_rel monotonic",
+        "%done = extractvalue { ptr, i1 } %pair, 1",
+        "br i1 %done, label %leave, label %next",
+        "leave:",
+        "ret void",
+        "next:",
+        "%k1 = add i64 %k, 1",
+        f"%more = icmp slt i64 %k1, {KEPT}",
+        "br i1 %more, label %look, label %free",
+        "free:",
+        "call void @drop(ptr %memory)",
+        "ret void",
+        "}",
+        "define internal void @drop(ptr %memory) noinline {",
+        "%behind = getelementptr inbounds i8, ptr %memory, i64 -8",
+        "%raw = load ptr, ptr %behind, align 8",
+        "call void @scratch_free(ptr %raw)",
+        "ret void",
+        "}",
+        "define void @forget() {",
+        "entry:",
+        "br label %look",
+        "look:",
+        "%k = phi i64 [ 0, %entry ], [ %k1, %next ]",
+        f"%at = getelementptr inbounds [{KEPT} x ptr], ptr @kept, i64 0, i64 %k",
+        "%found = atomicrmw xchg ptr %at, ptr null acq_rel",
+        "%none = icmp eq ptr %found, null",
+        "br i1 %none, label %next, label %free",
+        "free:",
+        "call void @drop(ptr %found)",
+        "br label %next",
+        "next:",
+        "%k1 = add i64 %k, 1",
+        f"%more = icmp slt i64 %k1, {KEPT}",
+        "br i1 %more, label %look, label %leave",
         "leave:",
         "ret void",
         "}",
     ]
 
 
-def source(work: Work, sizes: tuple[Sequence[int], Sequence[int]], dtype: np.dtype) -> str:
-    """The LLVM IR. sizes: the entries of each input and of each output."""
+def _move(name: str, k: int, shape: tuple[int, ...], taken: int, cores: int) -> list[str]:
+    """The call of @pack or @unpack for one array. cores: where its own strides begin."""
+    lines, columns = ([1, *shape])[-2:] if len(shape) < 2 else shape
+    strides = [f"%core{k}.{axis}" for axis in range(len(shape))]
+    stride0, stride1 = ["0"] * (2 - len(shape)) + strides
+    places = "given" if name == "pack" else "results"
+    text = [
+        line
+        for axis in range(len(shape))
+        for line in _word(f"core{k}.{axis}", "i64", "%steps", cores + axis)
+    ]
+    return [
+        *text,
+        f"%m{k} = getelementptr inbounds i32, ptr %{places}, i64 {taken}",
+        f"call void @{name}(ptr %memory, ptr %m{k}, ptr %rows{k}, i64 %step{k}, i64 %first, "
+        f"i64 %last, i64 {lines}, i64 {columns}, i64 {stride0}, i64 {stride1})",
+    ]
+
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def _loop(t: Lanes, layout: Layout, inputs: Shapes, outputs: Shapes) -> list[str]:
+    """@loop, with the signature of the inner loop of a generalised ufunc."""
+    states, every = layout.states, [*inputs, *outputs]
+    lines = [*_memory(), *_pack(t, states), *_unpack(t, states)]
+    lines += ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %unused) {", "entry:"]
+    lines += ["%batch = load i64, ptr %dims, align 8", "%last = sub i64 %batch, 1"]
+    for name in ("constants", "program", "end", "given", "results"):
+        lines += _word(name, "ptr", "@work", FILLED.index(name))
+    for k in range(len(every)):
+        lines += _word(f"rows{k}", "ptr", "%args", k) + _word(f"step{k}", "i64", "%steps", k)
+    lines += [
+        "%some = icmp sgt i64 %batch, 0",
+        "br i1 %some, label %begin, label %leave",
+        "begin:",
+        "%memory = call ptr @take()",
+        "br label %group",
+        "group:",
+        "%first = phi i64 [ 0, %begin ], [ %next, %group ]",
+    ]
+    cores, taken = len(every), 0
+    for k, shape in enumerate(every):
+        if k == len(inputs):
+            taken = 0
+            lines.append("call void @run(ptr %memory, ptr %constants, ptr %program, ptr %end)")
+        lines += _move("pack" if k < len(inputs) else "unpack", k, shape, taken, cores)
+        cores, taken = cores + len(shape), taken + math.prod(shape)
+    return [
+        *lines,
+        f"%next = add i64 %first, {states}",
+        "%more = icmp slt i64 %next, %batch",
+        "br i1 %more, label %group, label %over",
+        "over:",
+        "call void @give(ptr %memory)",
+        "br label %leave",
+        "leave:",
+        "ret void",
+        "}",
+    ]
+
+
+def source(work: Work, inputs: Shapes, outputs: Shapes, dtype: np.dtype) -> str:
+    """The LLVM IR of @loop, of @call for single states, and of @forget."""
     layout = work.layout
     t = Lanes(np.dtype(dtype), layout.width)
     lines = declarations(t)
     for k, code in enumerate(work.codes, 1):
         lines += _piece(code, t, k, splat=layout.calls == 1)
-    lines += _collect(t, layout) + _run(work.codes, layout)
-    return "\n".join([*lines, *_loop(t, layout, *sizes)])
+    lines += _collect(t, layout) + _run(work.codes, layout) + _loop(t, layout, inputs, outputs)
+    return "\n".join(lines) + "\n" + direct.text(inputs, outputs, t.dtype)

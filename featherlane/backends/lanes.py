@@ -12,6 +12,7 @@ Blocks are used again when nobody reads them any more, so that memory is what is
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -53,16 +54,34 @@ class _Standing:
         self.group = np.full(calls.size, NOWHERE)
         self.lane = np.zeros(calls.size, int)
         self.groups: list[Group] = []
+        self.declared = sum(math.prod(shape) for _, shape in calls.inputs.values())
         self._place = self._places(calls)
 
     def _places(self, calls: Calls) -> np.ndarray:
         """Of each scalar of an input, among those of an array with an entry for each link."""
-        sizes = [int(np.prod(shape)) for _, shape in calls.inputs.values()]
-        most = min((n for n in sizes if n), default=1)
+        sizes = [math.prod(shape) for _, shape in calls.inputs.values()]
+        links = max(sizes, default=1) if len(sizes) == 1 else sorted(sizes)[-2]
         place = np.zeros(calls.size, int)
         for (first, _), n in zip(calls.inputs.values(), sizes, strict=True):
-            place[first : first + n] = np.arange(n) * most // max(n, 1)
+            place[first : first + n] = np.arange(n) * links // max(n, 1)
         return place
+
+    def inputs(self, calls: Calls) -> tuple[np.ndarray, int]:
+        """The addresses of inputs, and the memory that they take: what is meant for a lane lies in
+        that lane, the entries of an array in rows of their own.
+        """
+        width, states = self.layout.width, self.layout.states
+        at, rows = np.zeros(self.declared, np.int64), 0
+        for first, shape in calls.inputs.values():
+            own = slice(first, first + math.prod(shape))
+            lane = self._place[own] // self.layout.span % self.layout.calls
+            order = np.argsort(lane, kind="stable")
+            row = np.empty(len(lane), int)
+            row[order] = np.arange(len(lane)) - np.searchsorted(lane[order], lane[order])
+            at[own] = (rows + row) * width + lane * states
+            rows += int(row.max(initial=-1)) + 1
+            self.lane[own] = lane
+        return at, rows * width
 
     def one_by_one(self, order: np.ndarray) -> None:
         for p, c in order:
@@ -103,23 +122,51 @@ class _Standing:
         self.groups.append(Group(p, tuple(row.get(k, NOWHERE) for k in range(count))))
 
 
-def _rounds(pieces: Pieces, size: int) -> list[tuple[int, list[int]]]:
-    """The calls in rounds: each joins the first round of its piece that comes after its operands,
-    or opens one behind all others.
+Round = tuple[int, list[int]]  # a piece, and calls of it
+
+
+def _first_rounds(pieces: Pieces, size: int) -> tuple[list[int], list[int]]:
+    """The round of each call, and the piece of each round: a call joins the first round of its
+    piece that comes after its operands, or opens one behind all others.
     """
     made = np.full(size, -1)
-    rounds: list[tuple[int, list[int]]] = []
+    of_calls: list[int] = []
+    of_rounds: list[int] = []
     places: dict[int, list[int]] = {}
     for p, c in pieces.order:
         piece, own = pieces.pieces[p], places.setdefault(p, [])
-        after = made[piece.reads[c]].max(initial=-1)
-        at = bisect_right(own, after)
+        at = bisect_right(own, made[piece.reads[c]].max(initial=-1))
         if at == len(own):
-            own.append(len(rounds))
-            rounds.append((p, []))
+            own.append(len(of_rounds))
+            of_rounds.append(p)
         made[piece.gives[c]] = own[at]
-        rounds[own[at]][1].append(c)
-    return rounds
+        of_calls.append(own[at])
+    return of_calls, of_rounds
+
+
+def _rounds(pieces: Pieces, size: int) -> list[Round]:
+    """The calls in rounds. After `_first_rounds`, the last first, each goes on to the last round
+    before its readers that is fuller than its own: few full rounds are better than early ones.
+    """
+    of_calls, of_rounds = _first_rounds(pieces, size)
+    count = np.bincount(of_calls, minlength=len(of_rounds))
+    same = {p: np.flatnonzero(np.array(of_rounds) == p) for p in set(of_rounds)}
+    read = np.full(size, len(of_rounds))
+    for n in reversed(range(len(of_calls))):
+        p, c = pieces.order[n]
+        piece, at = pieces.pieces[p], of_calls[n]
+        own = same[p]
+        later = own[(own > at) & (own < read[piece.gives[c]].min(initial=len(of_rounds)))]
+        fuller = later[count[later] > count[at]]
+        if len(fuller):
+            count[at] -= 1
+            of_calls[n] = at = int(fuller[-1])
+            count[at] += 1
+        read[piece.reads[c]] = np.minimum(read[piece.reads[c]], at)
+    rounds: list[Round] = [(p, []) for p in of_rounds]
+    for at, (_, c) in zip(of_calls, pieces.order, strict=True):
+        rounds[at][1].append(c)
+    return [(p, members) for p, members in rounds if members]
 
 
 def standing(calls: Calls, pieces: Pieces, layout: Layout) -> _Standing:
@@ -180,7 +227,7 @@ def _operands(where: _Standing, group: Group, scalars: np.ndarray) -> Operands:
     there = np.array([c != NOWHERE for c in group.calls])
     first = (at - np.arange(layout.calls)[:, None] * layout.states)[there]
     same = (first == first[0]).all(axis=0) & (first[0] % layout.width == 0)
-    return Operands(at, same & (where.group[reads[some]] != NOWHERE), first[0])
+    return Operands(at, same, first[0])
 
 
 def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int]]:
@@ -201,10 +248,9 @@ def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int
 def placed(where: _Standing, calls: Calls, wanted: Sequence[int]) -> tuple[Places, list[Operands]]:
     """wanted: the scalars that are results, whose blocks are kept."""
     width, states = where.layout.width, where.layout.states
-    declared = sum(int(np.prod(shape)) for _, shape in calls.inputs.values())
-    memory = _Memory(-(-declared * states // width) * width)
     scalars = np.zeros(calls.size, np.int64)
-    scalars[:declared] = np.arange(declared) * states
+    scalars[: where.declared], taken = where.inputs(calls)
+    memory = _Memory(taken)
     blocks = np.zeros(len(where.groups), np.int64)
     collected: dict[int, int] = {}
     given: list[Operands] = []

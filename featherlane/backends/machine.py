@@ -64,6 +64,10 @@ class Code:
         self._library = builder.link(Code._jit, f"featherlane{next(Code._names)}")
         self._places = {name: int(self._library[name]) for name in names}
 
+    def place(self, name: str) -> int:
+        """The address of one of the names."""
+        return self._places[name]
+
     @property
     def address(self) -> int:
         return self._places["loop"]
