@@ -12,32 +12,29 @@ from __future__ import annotations
 
 import argparse
 import math
-import multiprocessing
 import os
 import resource
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from links_columns import Column, Ready, Skipped, columns
+from links_columns import SEED, Column, Ready, Skipped, columns, random_states
+from links_first_call import CACHE, first_call
 from links_results import (
     FAILED,
     NOTHING,
     OVER,
     UNSUPPORTED,
-    WITHIN,
     Cell,
     Row,
     Writer,
-    by_cell,
     facts,
-    ours,
+    verdict,
 )
 
 import featherlane as fl
@@ -48,8 +45,6 @@ REFERENCE = {"inverse_dynamics": "serial", "forward_dynamics": "aba"}
 LINKS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 STATES = (1, 4, 16, 64, 256, 1024, 4096)
 QUICK_LINKS, QUICK_STATES = (4, 130), (1, 16)
-SEED = 1
-CACHE = "FEATHERLANE_CACHE"
 TOLERANCE = {"float64": 1e-6, "float32": 0.5}  # far above rounding: it is here to find nonsense
 
 
@@ -72,72 +67,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def random_states(model: Model, count: int, dtype: str) -> tuple[np.ndarray, ...]:
-    """q, v and what goes in besides: a, or tau."""
-    rng = np.random.default_rng(SEED)
-    q = model.random_configuration(count, seed=rng)
-    v, u = rng.uniform(-1, 1, (2, count, model.nv))
-    return tuple(x.astype(dtype) for x in (q, v, u))
-
-
 def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
     """Of the worst state, relative to its largest entry; infinite where it is not a number."""
     scale = np.abs(expected).max(axis=1)
     error = np.abs(got - expected).max(axis=1) / np.where(scale, scale, 1.0)
     return float(np.nan_to_num(error, nan=np.inf).max())
-
-
-# First calls
-
-
-def _first_call(end: Any, column: Column, cell: Cell, model: Model, dtype: str, how: str) -> None:
-    """In a process of its own: sends the seconds, or what a row says instead and the reason."""
-    try:
-        ready = column.ready(cell, model, random_states(model, cell.states, dtype), how)
-        start = time.perf_counter()
-        ready.call()
-        end.send(time.perf_counter() - start)
-    except ValueError as error:
-        end.send((UNSUPPORTED, str(error)))
-    except Exception as error:
-        end.send((f"{FAILED}{type(error).__name__}", str(error)))
-
-
-@contextmanager
-def _empty_cache() -> Iterator[None]:
-    """A cache of compiled code in which nothing is, and whose entries are kept afterwards."""
-    kept = Path(os.environ[CACHE])
-    with tempfile.TemporaryDirectory(dir=kept) as empty:
-        os.environ[CACHE] = empty
-        try:
-            yield
-        finally:
-            os.environ[CACHE] = str(kept)
-            for file in Path(empty).glob("*.code"):
-                file.replace(kept / file.name)
-
-
-def first_call(
-    column: Column, model: Model, function: str, dtype: str, method: str, limit: float
-) -> float | tuple[str, str]:
-    """The seconds of the first call with one state; or what a row says instead, and why."""
-    context = multiprocessing.get_context("fork")  # all is imported there already
-    here, there = context.Pipe(duplex=False)
-    work = (there, column, Cell(function, model.nv, 1), model, dtype, method)
-    process = context.Process(target=_first_call, args=work)
-    with _empty_cache():
-        process.start()
-        there.close()
-        try:
-            if here.poll(limit):
-                return here.recv()
-            return OVER, f"the first call takes more than {limit:.3g} s"
-        except EOFError:
-            process.join()
-            return f"{FAILED}the process ended", f"exit code {process.exitcode}"
-        finally:
-            process.kill()
-            process.join()
 
 
 # One cell
@@ -313,22 +247,6 @@ def run(bench: Bench, which: Sequence[Cell]) -> Iterator[Row]:
 
 def _figure(row: Row) -> str:
     return f"{row.ns_per_state:.4g}" if row.measured else str(row.ns_per_state)
-
-
-def verdict(rows: Sequence[Row]) -> str:
-    """How far "auto" is from the best measured method."""
-    worst, within, count = (0.0, "-"), 0, 0
-    for cell, row in by_cell(rows).items():
-        auto, others = row.get("auto"), ours(row)
-        if auto is None or not auto.measured or not others:
-            continue
-        ratio = float(auto.ns_per_state) / min(others.values())
-        worst = max(worst, (ratio, f"{cell.function}, {cell.links} x {cell.states}"))
-        within, count = within + (ratio <= WITHIN), count + 1
-    return (
-        f'"auto" is within {WITHIN - 1:.0%} of the best method in {within} of {count} cells; '
-        f"the worst: {worst[0]:.2f} times the best ({worst[1]})"
-    )
 
 
 def _parser() -> argparse.ArgumentParser:

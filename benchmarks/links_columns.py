@@ -21,11 +21,20 @@ from featherlane.dynamics import Model
 from featherlane.functions import METHODS
 
 Arrays = Sequence[np.ndarray]
+SEED = 1
 PEER_METHODS = {"inverse_dynamics": "rnea", "forward_dynamics": "aba"}
 PEER_BYTES = 70  # times nv^3: what making a Data took at 400 links
 MOST_BYTES = 4e9
 WARM = 0.1  # s: shorter calls are made some more times before they are timed
 PEER_CHECKED = 4  # states, through the Python API of the same library
+
+
+def random_states(model: Model, count: int, dtype: str) -> tuple[np.ndarray, ...]:
+    """q, v and what goes in besides: a, or tau."""
+    rng = np.random.default_rng(SEED)
+    q = model.random_configuration(count, seed=rng)
+    v, u = rng.uniform(-1, 1, (2, count, model.nv))
+    return tuple(x.astype(dtype) for x in (q, v, u))
 
 
 class Skipped(Exception):
@@ -133,8 +142,8 @@ class _Loop:
 
 
 class Pinocchio:
-    """The C++ library in a loop over the states, float64. Its `Data` needs memory with the cube of
-    the links.
+    """The C++ library in a loop over the states, in float64 whatever the others compute in. Its
+    `Data` needs memory with the cube of the links.
     """
 
     name = "pinocchio"
@@ -163,12 +172,10 @@ class Pinocchio:
         needed = PEER_BYTES * model.nv**3
         if needed > MOST_BYTES:
             raise Skipped(f"memory (its Data needs {needed / 1e9:.0f} GB)")
-        if states[0].dtype != np.float64:
-            raise ValueError("it computes in float64")
         from peers.loop import Loop, Robot
 
         peer, path = self._peer(model)
-        robot = Robot(model, peer, *states)
+        robot = Robot(model, peer, *(x.astype(np.float64) for x in states))
         return _Loop(cell.function, robot, lambda: Loop(self._program, model, path, robot))
 
     def _peer(self, model: Model) -> tuple[Any, str]:

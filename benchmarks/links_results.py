@@ -124,3 +124,19 @@ def ours(rows: Mapping[str, Row]) -> dict[str, float]:
         for label, row in rows.items()
         if row.backend == "featherlane" and row.method != "auto" and row.measured
     }
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """How far "auto" is from the best measured method."""
+    worst, within, count = (0.0, "-"), 0, 0
+    for cell, row in by_cell(rows).items():
+        auto, others = row.get("auto"), ours(row)
+        if auto is None or not auto.measured or not others:
+            continue
+        ratio = float(auto.ns_per_state) / min(others.values())
+        worst = max(worst, (ratio, f"{cell.function}, {cell.links} x {cell.states}"))
+        within, count = within + (ratio <= WITHIN), count + 1
+    return (
+        f'"auto" is within {WITHIN - 1:.0%} of the best method in {within} of {count} cells; '
+        f"the worst: {worst[0]:.2f} times the best ({worst[1]})"
+    )
