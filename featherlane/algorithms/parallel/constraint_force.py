@@ -44,6 +44,7 @@ from featherlane.algorithms.parallel.kinematics import (
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
+    ZERO3,
     ZERO6,
     Articulated,
     Inertia,
@@ -101,18 +102,19 @@ def cfa(
     method: str = METHOD,
     elimination: str = "odd_even",
     refinements: int = 1,
+    **options: int,
 ) -> list[Scalar]:
     """qdd of `aba`, nv scalars, of a chain, in O(log n) rounds.
 
     The tree has to be one in which no mass rides on a parent (`tree(model, ride=False)`), so that
-    each body has its own inertia. method: of the scan of angular velocities, one of `path_scan`;
-    elimination: one of `eliminate`. refinements: how often what the equations still lack is solved
-    for again; odd-even elimination needs it once where masses differ by orders. The factors are the
-    same, so that a graph has them once. ValueError for any other method, and for robots of which
-    `cfa_refusal` says why.
+    each body has its own inertia. method: of the scan of angular velocities, one of `path_scan`,
+    with its options; elimination: one of `eliminate`. refinements: how often what the equations
+    still lack is solved for again, with the same factors; odd-even elimination needs it once where
+    masses differ by orders. ValueError for any other method, and for robots of which `cfa_refusal`
+    says why.
     """
     refuse(cfa_refusal(tree))
-    links, dofs = _links(tree, q, qd, tau, f_ext, method)
+    links, dofs = _links(tree, q, qd, tau, f_ext, method, **options)
     matrix = factored(*_system(links), elimination)
     x = matrix.solve(_lacking(tree, links, [[0.0] * len(link.basis.unknown) for link in links]))
     for _ in range(refinements):
@@ -160,10 +162,16 @@ def _then(joints: Joints, S: Sequence[Vector], X: Transform, c: Vector) -> Joint
 
 
 def _links(
-    tree: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None, method: str
+    tree: Tree,
+    q: Scalars,
+    qd: Scalars,
+    tau: Scalars,
+    f_ext: Wrenches | None,
+    method: str,
+    **options: int,
 ) -> tuple[list[Link], list[list[int]]]:
     """The links, and the degrees of freedom of each."""
-    t = terms(tree, q, qd, method=method)
+    t = terms(tree, q, qd, ZERO3, method, **options)
     p, torques = _on_masses(tree, t.X, t.own_forces(tree, f_ext), qd, tau)
     links, dofs = [], []
     for row in _rows(tree):
