@@ -133,10 +133,11 @@ class Bench:
         try:
             for turn in turns:
                 turn.first()  # of all, before this process compiles anything
-            expected = self._expected(cell, states)
-            for turn in turns:
-                turn.prepare(states, expected)
-            self._rounds(turns)
+            if left := [turn for turn in turns if not turn.given_up]:
+                expected = self._expected(cell, states)
+                for turn in left:
+                    turn.prepare(states, expected)
+                self._rounds(left)
         finally:
             for turn in turns:
                 turn.close()
@@ -183,8 +184,6 @@ class _Turn:
 
     def prepare(self, states: Sequence[np.ndarray], expected: np.ndarray) -> None:
         """Ready to be timed, or the reason why not."""
-        if self._instead is not None:
-            return
         model = self._bench.model(self._cell.links)
         try:
             self._ready = self._column.ready(self._cell, model, states, self._method)
@@ -209,6 +208,10 @@ class _Turn:
     def _give_up(self, what: str, why: str = "") -> None:
         self._instead = what, " ".join(why.split())
         self.close()
+
+    @property
+    def given_up(self) -> bool:
+        return self._instead is not None
 
     @property
     def row(self) -> Row:

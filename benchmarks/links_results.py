@@ -136,6 +136,8 @@ def verdict(rows: Sequence[Row]) -> str:
         ratio = float(auto.ns_per_state) / min(others.values())
         worst = max(worst, (ratio, f"{cell.function}, {cell.links} x {cell.states}"))
         within, count = within + (ratio <= WITHIN), count + 1
+    if not count:
+        return '"auto" was not measured beside other methods'
     return (
         f'"auto" is within {WITHIN - 1:.0%} of the best method in {within} of {count} cells; '
         f"the worst: {worst[0]:.2f} times the best ({worst[1]})"
