@@ -333,6 +333,20 @@ def test_all_arithmetic_is_in_steps(kind, model):
     assert steps <= most * made.nbodies + 3
 
 
+@pytest.mark.parametrize(
+    "algorithm", [algorithms.inverse_dynamics_derivatives, parallel.scanned_derivatives]
+)
+def test_all_arithmetic_of_derivatives_is_in_steps(algorithm):
+    for model in [*LONG, MIMIC[0]]:
+        rng = np.random.default_rng(3)
+        q, v, x = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
+        args = [q.tolist(), v.tolist(), x.tolist()]
+        f_ext = [Vector(f) for f in rng.normal(size=(model.tree.nbodies, 6)).tolist()]
+        for fixed in (None, [world_fixed(f) for f in f_ext]):
+            own = partial(algorithm, model.tree, f_ext=f_ext, fixed=fixed)
+            assert outside_steps(own, *args)[0] == own(*args)
+
+
 @pytest.mark.parametrize("kind", ALGORITHMS)
 def test_longer_chains_have_no_other_steps(kind):
     algorithm, _ = ALGORITHMS[kind]

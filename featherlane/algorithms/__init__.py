@@ -11,12 +11,12 @@ from featherlane.algorithms.centroidal import (
     centroidal_momentum,
     centroidal_momentum_matrix,
 )
-from featherlane.algorithms.derivatives import (
+from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
+from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
+from featherlane.algorithms.forward_derivatives import (
     forward_dynamics_derivatives,
     forward_dynamics_derivatives_from,
-    inverse_dynamics_derivatives,
 )
-from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.frames import (
     frame_acceleration,
     frame_placement,

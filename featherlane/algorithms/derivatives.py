@@ -1,4 +1,4 @@
-"""Analytic derivatives of inverse and forward dynamics, in the tangent space of q.
+"""Analytic derivatives of inverse dynamics, in the tangent space of q.
 
 The spatial-vector formulas of Singh, Russell and Wensing (2022). With, for a degree of freedom j of
 body b and its parent p: psi' = v_p x S, psi'' = a_p x S + v_p x psi', S' = v_b x S, and I, B, f
@@ -15,20 +15,23 @@ the first body of their branch, where all that belongs to i and j meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from operator import add
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from featherlane.algorithms.factor import factor
+from featherlane.algorithms.aba import resting
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
-    joint_motion,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
+    link_resistance_slope,
     no_wrenches,
-    resistance_slope,
+    put_entries,
     rigid_acceleration,
 )
-from featherlane.algorithms.mminv import Rows, add_pair, square
-from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.mminv import Rows
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
@@ -48,8 +51,8 @@ from featherlane.spatial import (
     spatial,
     split,
 )
-from featherlane.tree import Tree
-from featherlane.walk import inward, outward, repeat
+from featherlane.tree import Link, Tree, joint_transform
+from featherlane.walk import call, inward, outward
 
 Fixed = Sequence[Coriolis] | None
 
@@ -67,23 +70,43 @@ class Motion(NamedTuple):
     slopes: list[Scalar]  # of the joints' resistance, by their entries of qd
 
 
+def _moving(
+    link: Link, C: Transform, vp: Vector, q: Scalars, qd: Scalars
+) -> tuple[Transform, Transform, Vector, Vector, Vector, Coriolis, list[Scalar]]:
+    """Outward: X, C, vp, v, vJ, the body's own 2 B and its joint's slopes, from the parent's C and
+    v.
+    """
+    X, vJ = joint_transform(link, q), link_motion(link, qd)
+    C, vp = X @ C, X.motion(vp)
+    v = vp + vJ
+    B2 = Coriolis.of(link.inertia, v + v)
+    return X, Transform(C.E, C.r), vp, v, vJ, B2, link_resistance_slope(link, qd)
+
+
+def _with_subtree(
+    X: Transform, I: Inertia, B2: Coriolis, parent: Inertia, parent_B2: Coriolis
+) -> tuple[Inertia, Coriolis]:
+    """Inward: the parent's I and 2 B with those of a subtree on it."""
+    return parent + X.inertia_to_parent(I), parent_B2 + X.coriolis_to_parent(B2)
+
+
 def motion(model: Tree, q: Scalars, qd: Scalars) -> Motion:
     m = Motion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
+    here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
-        p = model.parent[i]
-        m.X.append(model.joint_transform(i, q))
-        m.C.append(Transform(NO_TURN, ZERO3) if p == WORLD else m.X[i] @ m.C[p])
-        m.vp.append(ZERO6 if p == WORLD else m.X[i].motion(m.v[p]))
-        m.vJ.append(joint_motion(model, i, qd))
-        m.v.append(m.vp[i] + m.vJ[i])
-        m.B2.append(Coriolis.of(m.I[i], m.v[i] + m.v[i]))
-        for k, _ in model.freedoms[i]:
-            m.slopes[k] = resistance_slope(model, k, qd[k])
+        p, own = model.parent[i], (joint_coordinates(model, i, q), joint_entries(model, i, qd))
+        above = (here, ZERO6) if p == WORLD else (m.C[p], m.v[p])
+        X, C, *velocities, B2, slopes = call(_moving, model.links[i], *above, *own)
+        for entries, x in zip(m[2:5], velocities, strict=True):
+            entries.append(x)
+        m.X.append(X)
+        m.C.append(here if p == WORLD else C)
+        m.B2.append(B2)
+        put_entries(model, i, m.slopes, slopes)
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
-            m.I[p] = m.I[p] + m.X[i].inertia_to_parent(m.I[i])
-            m.B2[p] = m.B2[p] + m.X[i].coriolis_to_parent(m.B2[i])
+            m.I[p], m.B2[p] = call(_with_subtree, m.X[i], m.I[i], m.B2[i], m.I[p], m.B2[p])
     return m
 
 
@@ -107,21 +130,47 @@ def world_fixed(wrench: Vector) -> Coriolis:
     return Coriolis(f, skew(n))
 
 
+def _loaded(
+    link: Link,
+    X: Transform,
+    vp: Vector,
+    vJ: Vector,
+    v: Vector,
+    above: Vector,
+    qdd: Scalars,
+    f_ext: Vector,
+) -> tuple[Vector, Vector, Vector]:
+    """Outward: ap, a and the body's own force, from the parent's acceleration."""
+    ap = X.motion(above)
+    a = ap + link_motion(link, qdd) + crm(vp, vJ)
+    (w, vo), (dw, ao) = split(v), split(a)
+    return ap, a, link.inertia.wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext
+
+
+def _force_with_subtree(X: Transform, f: Vector, parent: Vector) -> Vector:
+    return parent + X.force_to_parent(f)
+
+
+def _fixed_with_subtree(X: Transform, T: Coriolis, parent: Coriolis) -> Coriolis:
+    return parent + X.coriolis_to_parent(T)
+
+
 def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -> Loads:
-    a: dict[int, Vector] = {WORLD: spatial(ZERO3, -Vector(model.gravity))}
-    ap, f = [], []
+    a: dict[int, Vector] = {WORLD: call(resting, Vector(model.gravity))}
+    load = Loads([], [], list(fixed or [NO_CORIOLIS] * model.nbodies))
     for i in outward(model, "D"):
-        ap.append(m.X[i].motion(a[model.parent[i]]))
-        a[i] = ap[i] + joint_motion(model, i, qdd) + crm(m.vp[i], m.vJ[i])
-        (w, vo), (dw, ao) = split(m.v[i]), split(a[i])
-        f.append(model.inertias[i].wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext[i])
-    T = list(fixed) if fixed else [NO_CORIOLIS] * model.nbodies
+        of_body = m.X[i], m.vp[i], m.vJ[i], m.v[i], a[model.parent[i]]
+        own = joint_entries(model, i, qdd), f_ext[i]
+        ap, a[i], f = call(_loaded, model.links[i], *of_body, *own)
+        load.ap.append(ap)
+        load.f.append(f)
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
-            f[p] = f[p] + m.X[i].force_to_parent(f[i])
-            T[p] = T[p] + m.X[i].coriolis_to_parent(T[i])
-    return Loads(ap, f, T)
+            load.f[p] = call(_force_with_subtree, m.X[i], load.f[i], load.f[p])
+            if fixed:
+                load.T[p] = call(_fixed_with_subtree, m.X[i], load.T[i], load.T[p])
+    return load
 
 
 class Columns(NamedTuple):
@@ -146,24 +195,39 @@ class Columns(NamedTuple):
         return Columns(*motions, *[C.force_to_parent(x) for x in self[4:]])
 
 
+Load = tuple[Vector, Vector, Coriolis]  # ap, f and T of a body
+
+
+def _columns(
+    link: Link, vp: Vector, v: Vector, I: Inertia, B2: Coriolis, load: Load | None
+) -> list[Columns]:
+    """Of a link."""
+    result = []
+    for S in link.S:
+        psi = crm(vp, S)
+        rate = psi + crm(v, S)
+        ddpsi = own = dq = TtS = ZERO6
+        if load:
+            ap, f, T = load
+            ddpsi = crm(ap, S) + crm(vp, psi)
+            own = B2 @ psi + I @ ddpsi + T @ S
+            TtS = spatial(T.transposed(S), ZERO3)
+            dq = own + crf(S, f)
+        dv = B2 @ S + I @ rate
+        BtS = spatial(B2.transposed(S), ZERO3)
+        result.append(Columns(S, psi, ddpsi, rate, own, dq, dv, I @ S, BtS, TtS))
+    return result
+
+
 def columns(model: Tree, m: Motion, load: Loads | None) -> list[Columns]:
     """For each degree of freedom, in its body's frame. Without loads what depends on them is left
     zero.
     """
-    result = []
+    result: list[Columns] = []
     for i in outward(model, "D"):
-        for _, S in model.freedoms[i]:
-            psi = crm(m.vp[i], S)
-            rate = psi + crm(m.v[i], S)
-            ddpsi = own = dq = TtS = ZERO6
-            if load:
-                ddpsi = crm(load.ap[i], S) + crm(m.vp[i], psi)
-                own = m.B2[i] @ psi + m.I[i] @ ddpsi + load.T[i] @ S
-                TtS = spatial(load.T[i].transposed(S), ZERO3)
-                dq = own + crf(S, load.f[i])
-            dv = m.B2[i] @ S + m.I[i] @ rate
-            BtS = spatial(m.B2[i].transposed(S), ZERO3)
-            result.append(Columns(S, psi, ddpsi, rate, own, dq, dv, m.I[i] @ S, BtS, TtS))
+        of_body = m.vp[i], m.v[i], m.I[i], m.B2[i]
+        own = (load.ap[i], load.f[i], load.T[i]) if load else None
+        result += call(_columns, model.links[i], *of_body, own)
     return result
 
 
@@ -191,7 +255,7 @@ def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
     """All pairs of freedoms that meet. Within a joint each is there in both orders."""
     body = [i for i, own in enumerate(model.freedoms) for _ in own]
     k = [freedom.k for own in model.freedoms for freedom in own]
-    common = [column.seen_by(m.C[body[n]]) for n, column in enumerate(local)]
+    common = [call(type(c).seen_by, c, m.C[body[n]]) for n, c in enumerate(local)]
     for b in inward(model, "D"):
         for j, _ in model.numbered[b]:
             for i in model.above[model.numbered[b][-1][0]]:
@@ -199,19 +263,44 @@ def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
                 yield Pair(k[i], k[j], frame[i], frame[j], body[i] == b, i == j)
 
 
+def _in_joint(S: Vector, cj: Columns) -> tuple[Scalar, Scalar]:
+    """dq and dv of i by j: S_i moves with q_j, which takes S x* f away again."""
+    return dot(S, cj.own), dot(S, cj.dv)
+
+
+def _in_line(ci: Columns, cj: Columns) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """dq and dv of an ancestor i by j, and of j by i."""
+    down = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi) + dot(cj.TtS, ci.S)
+    rate = dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
+    return dot(ci.S, cj.dq), dot(ci.S, cj.dv), down, rate
+
+
 def assembled(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
     """(dtau/dq, dtau/dv) from sums over subtrees: all that is left is local to a pair of joints."""
-    dq, dv = square(model.nv), square(model.nv, m.slopes)
+    dq: Entries = {}
+    dv: Entries = {(k, k): slope for k, slope in enumerate(m.slopes)}
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
-        dv[i][j] = dv[i][j] + dot(ci.S, cj.dv)
-        if joint:  # S_i moves with q_j, which takes S x* f away again
-            dq[i][j] = dq[i][j] + dot(ci.S, cj.own)
+        if joint:
+            found = call(_in_joint, ci.S, cj)
         else:
-            dq[i][j] = dq[i][j] + dot(ci.S, cj.dq)
-            down = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi) + dot(cj.TtS, ci.S)
-            dq[j][i] = dq[j][i] + down
-            dv[j][i] = dv[j][i] + dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
-    return dq, dv
+            *found, down, rate = call(_in_line, ci, cj)
+            _put(dq, (j, i), down)
+            _put(dv, (j, i), rate)
+        _put(dq, (i, j), found[0])
+        _put(dv, (i, j), found[1])
+    return _rows(dq, model.nv), _rows(dv, model.nv)
+
+
+Entries = dict[tuple[int, int], Scalar]
+
+
+def _put(M: Entries, at: tuple[int, int], x: Scalar) -> None:
+    """Bodies that share coordinates share entries."""
+    M[at] = call(add, M[at], x) if at in M else x
+
+
+def _rows(M: Entries, n: int) -> Rows:
+    return [[M.get((i, j), 0.0) for j in range(n)] for i in range(n)]
 
 
 def inverse_dynamics_derivatives(
@@ -228,89 +317,3 @@ def inverse_dynamics_derivatives(
     m = motion(model, q, qd)
     load = loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
     return assembled(model, m, load)
-
-
-def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
-    """The columns of a derivative that have their entries in the same rows: j, what is before it
-    and behind it.
-    """
-    supports: dict[tuple[int, ...], list[int]] = {}
-    for j, line in enumerate(model.ancestors):
-        behind = [i for i in range(j, model.nv) if j in model.ancestors[i]]
-        supports.setdefault(tuple(sorted({*line, *behind})), []).append(j)
-    return supports
-
-
-def _through(
-    model: Tree,
-    inverse: Callable[[Scalars, Scalars], list[Scalar]],
-    packed: Scalars,
-    derivatives: Sequence[Rows],
-) -> list[Rows]:
-    """-M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is M^-1 b."""
-    products = [square(model.nv) for _ in derivatives]
-    for rows, js in reversed(_supports(model).items()):
-
-        def column(shared: Scalars, b: Scalars, rows: tuple[int, ...] = rows) -> list[Scalar]:
-            right: list[Scalar] = [0.0] * model.nv
-            for i, x in zip(rows, b, strict=True):
-                right[i] = -x
-            return inverse(shared, right)
-
-        pairs = list(zip(products, derivatives, strict=True))
-        places = [(P, D, j) for j in reversed(js) for P, D in pairs]
-        solved = repeat(column, packed, [[D[i][j] for i in rows] for _, D, j in places])
-        for (P, _, j), x in zip(places, solved, strict=True):
-            for i in range(model.nv):
-                P[i][j] = x[i]
-    return products
-
-
-def forward_dynamics_derivatives(
-    model: Tree,
-    q: Scalars,
-    qd: Scalars,
-    tau: Scalars,
-    f_ext: Wrenches | None = None,
-    fixed: Fixed = None,
-) -> tuple[Rows, Rows, Rows]:
-    """(da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
-    f_ext = f_ext or no_wrenches(model)
-    m = motion(model, q, qd)
-    M = square(model.nv, model.armature)
-    for i, j, ci, cj, joint, same in pairs(model, m, columns(model, m, None)):
-        if not joint or same or i < j:
-            add_pair(M, i, j, dot(ci.S, cj.IS), same)
-    factored = factor(model, M)
-    bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = assembled(model, m, loads(model, m, qdd, f_ext, fixed))
-    inverted = factored.inverted()
-    solve = lambda packed, b: inverted.unpack(packed).solve(b)
-    da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))
-    return da_dq, da_dv, inverted.inverse()
-
-
-def forward_dynamics_derivatives_from(
-    model: Tree,
-    q: Scalars,
-    qd: Scalars,
-    qdd: Scalars,
-    Minv: Rows,
-    f_ext: Wrenches | None = None,
-    fixed: Fixed = None,
-) -> tuple[Rows, Rows]:
-    """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of
-    Dadu-RBD, table I.
-
-    Entries of Minv between branches that meet only at the ground are zero, and not read.
-    """
-    derivatives = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, fixed)
-    n, root = model.nv, [line[-1] for line in model.ancestors]
-
-    def product(packed: Scalars, b: Scalars) -> list[Scalar]:
-        same = [[k for k in range(n) if root[k] == root[i]] for i in range(n)]
-        return [sum((packed[n * i + k] * b[k] for k in same[i]), start=0.0) for i in range(n)]
-
-    da_dq, da_dv = _through(model, product, [x for row in Minv for x in row], derivatives)
-    return da_dq, da_dv

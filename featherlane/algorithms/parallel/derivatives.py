@@ -5,6 +5,7 @@ outwards and all sums over subtrees from one inwards. The rest is local to a pai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.derivatives import Fixed, Loads, Motion, assembled
@@ -20,6 +21,7 @@ from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
+    Accelerated,
     motions,
     product,
     resting_ground,
@@ -28,7 +30,7 @@ from featherlane.algorithms.scan import subtree_sum
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
-from featherlane.tree import Tree
+from featherlane.tree import Link, Tree
 from featherlane.walk import call
 
 
@@ -49,39 +51,54 @@ def scanned_derivatives(
     """
     ground = ZERO6, resting_ground(tree)
     joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
-    X, T = [joint.X for joint in joints], fixed or [NO_CORIOLIS] * tree.nbodies
+    X = [joint.X for joint in joints]
+    T: Sequence[Coriolis | None] = fixed or [None] * tree.nbodies
     bodies = zip(tree.links, moving, f_ext or no_wrenches(tree), T, strict=True)
-    own = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in bodies]
+    alone = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in bodies]
     below = subtree_sum(
-        Subtree.__add__, Subtree.seen_through, product, own, X, tree.parent, method, **options
+        Subtree.__add__, Subtree.seen_through, product, alone, X, tree.parent, method, **options
     )
-    above = [ground if p == WORLD else (moving[p].v, moving[p].a) for p in tree.parent]
-    arriving = [call(_arriving, Xi, *motion) for Xi, motion in zip(X, above, strict=True)]
+    vp, ap, slopes = _arrivals(tree, X, moving, ground, qd)
     m = Motion(
         X=X,
         C=[m.X for m in moving],
-        vp=[v for v, _ in arriving],
+        vp=vp,
         v=[m.v for m in moving],
         vJ=[joint.v for joint in joints],
         I=[b.I for b in below],
         B2=[b.B2 for b in below],
-        slopes=_slopes(tree, qd),
+        slopes=slopes,
     )
-    load = Loads([a for _, a in arriving], [b.f for b in below], [b.T for b in below])
+    load = Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
     return assembled(tree, m, load)
 
 
-def _arriving(X: Transform, v: Vector, a: Vector) -> tuple[Vector, Vector]:
-    """The parent's velocity and acceleration in the coordinates of the body."""
-    return X.motion(v), X.motion(a)
+def _arriving(
+    link: Link, X: Transform, v: Vector, a: Vector, qd: Scalars
+) -> tuple[Vector, Vector, list[Scalar]]:
+    """The parent's velocity and acceleration in the coordinates of the body, and the joint's
+    slopes.
+    """
+    return X.motion(v), X.motion(a), link_resistance_slope(link, qd)
 
 
-def _slopes(tree: Tree, qd: Scalars) -> list[Scalar]:
+def _arrivals(
+    tree: Tree,
+    X: Sequence[Transform],
+    moving: Sequence[Accelerated],
+    ground: tuple[Vector, Vector],
+    qd: Scalars,
+) -> tuple[list[Vector], list[Vector], list[Scalar]]:
+    """vp, ap and slopes as `Motion` and `Loads` have them."""
+    vp, ap = [], []
     slopes: list[Scalar] = [0.0] * tree.nv
-    for i, link in enumerate(tree.links):
-        own = call(link_resistance_slope, link, joint_entries(tree, i, qd))
+    for i, (p, link) in enumerate(zip(tree.parent, tree.links, strict=True)):
+        above = ground if p == WORLD else (moving[p].v, moving[p].a)
+        v, a, own = call(_arriving, link, X[i], *above, joint_entries(tree, i, qd))
+        vp.append(v)
+        ap.append(a)
         put_entries(tree, i, slopes, own)
-    return slopes
+    return vp, ap, slopes
 
 
 class Subtree(NamedTuple):
@@ -90,19 +107,21 @@ class Subtree(NamedTuple):
     I: Inertia
     B2: Coriolis
     f: Vector
-    T: Coriolis
+    T: Coriolis | None  # None: nothing is fixed
 
     @staticmethod
-    def of(inertia: Inertia, v: Vector, a: Vector, wrench: Vector, T: Coriolis) -> Subtree:
+    def of(inertia: Inertia, v: Vector, a: Vector, wrench: Vector, T: Coriolis | None) -> Subtree:
         """A body alone, at its spatial velocity and acceleration."""
         f = newton_euler(inertia, v, a) - wrench
         return Subtree(inertia, Coriolis.of(inertia, v + v), f, T)
 
     def __add__(self, other: Subtree) -> Subtree:  # type: ignore[override]
-        return Subtree(self.I + other.I, self.B2 + other.B2, self.f + other.f, self.T + other.T)
+        T = self.T + other.T if self.T and other.T else None
+        return Subtree(self.I + other.I, self.B2 + other.B2, self.f + other.f, T)
 
     @staticmethod
     def seen_through(X: Transform, b: Subtree) -> Subtree:
         """The same in the coordinates that X starts from."""
-        B2, T = X.coriolis_to_parent(b.B2), X.coriolis_to_parent(b.T)
+        T = X.coriolis_to_parent(b.T) if b.T else None
+        B2 = X.coriolis_to_parent(b.B2)
         return Subtree(X.inertia_to_parent(b.I), B2, X.force_to_parent(b.f), T)
