@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from featherlane.algorithms.aba import Eliminated, eliminate
-from featherlane.algorithms.kinematics import (
-    Scalars,
-    joint_entries,
-    link_resistance,
-    put_entries,
-)
+from featherlane.algorithms.kinematics import Scalars, link_resistance
 from featherlane.algorithms.parallel.dense import ZERO, minus, outer, plus
 from featherlane.scalar import Scalar
 from featherlane.spatial import ZERO6, Articulated, Matrix, Vector, dot, matvec, transpose
 from featherlane.tree import Link, Tree
-from featherlane.walk import call
 
 
 class SolvedJoint(NamedTuple):
@@ -73,15 +67,6 @@ def solved_joint(link: Link, IA: Articulated) -> SolvedJoint:
 def link_accelerating(link: Link, qd: Scalars, tau: Scalars) -> list[Scalar]:
     """A joint's tau without what resistance takes of it."""
     return [t - r for t, r in zip(tau, link_resistance(link, qd), strict=True)]
-
-
-def accelerating(tree: Tree, qd: Scalars, tau: Scalars) -> list[Scalar]:
-    """The same of all joints, in a tree that is not coupled."""
-    left: list[Scalar] = [None] * tree.nv
-    for i, link in enumerate(tree.links):
-        own = joint_entries(tree, i, qd), joint_entries(tree, i, tau)
-        put_entries(tree, i, left, call(link_accelerating, link, *own))
-    return left
 
 
 def coupling_refusal(tree: Tree, method: str) -> str | None:

@@ -94,10 +94,6 @@ def accelerated_on(a: Accelerated, b: Accelerated) -> Accelerated:
 Element = TypeVar("Element", Turned, Moved, Accelerated)
 
 
-def joint_transforms(tree: Tree, q: Scalars) -> list[Transform]:
-    return [tree.joint_transform(i, q) for i in range(tree.nbodies)]
-
-
 def scanned(
     combine: Callable[[Element, Element], Element],
     ground: Element,
