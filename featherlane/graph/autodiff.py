@@ -220,6 +220,28 @@ def directional(graph: Graph, of: str, wrt: str) -> Graph:
     return _finish(g, f"{of}_direction", result.shape, [tangents[k].get(0) for k in result.nodes])
 
 
+def alongside(
+    graph: Graph, of: str, wrt: str, moving: Sequence[int]
+) -> tuple[Graph, list[tuple[str, int] | None]]:
+    """A graph whose output `of` has its derivative behind it, along these entries of the input
+    `wrt`, whose directions are behind that. Of each entry of `of` also where its derivative is: an
+    entry of `of`, one of an input, or None where it is zero.
+    """
+    g, result, variables = _prepare(graph, of, wrt)
+    size, n = len(g), len(variables)
+    g.inputs[wrt] = (n + len(moving),)
+    along = [g.node("input", value=(wrt, n + i)) for i in range(len(moving))]
+    seeds = [(variables[i], 0, t) for i, t in zip(moving, along, strict=True)]
+    tangents = _forward(g, _seed(size, seeds))
+    nodes, places = list(result.nodes), list[tuple[str, int] | None]()
+    for t in (tangents[k].get(0) for k in result.nodes):
+        if t is not None and g.op[t] != "input":
+            nodes.append(t)
+        places.append(None if t is None else g.value[t] or (of, len(nodes) - 1))
+    g.outputs = {of: Output((len(nodes),), tuple(nodes))}
+    return rewrite(g), places
+
+
 def pullback(graph: Graph, of: str, wrt: str) -> Graph:
     """A new input "{of}_weight", as `of`, times the Jacobian: output "{wrt}_weight"."""
     g, result, variables = _prepare(graph, of, wrt)

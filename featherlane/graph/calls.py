@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,27 +83,36 @@ class Placeholder:
         return self.recorder.call(Node.sqrt, self)
 
 
+@dataclass
 class Step:
-    """A function for one form of its arguments: its graph, and what it was applied to.
+    """A graph, and what it is applied to.
 
     The graph has the inputs "values", what calls gave or the robot's inputs, and "constants", and
-    the output "out". values and constants have a row for each call, first the number of the first
-    scalar that the call gives.
+    the output "out" of `size` entries. values and constants have a row for each call, first the
+    number of the first scalar that the call gives.
     """
 
+    name: str
+    graph: Graph
+    size: int
+    values: list[list[int]] = field(default_factory=list)
+    constants: list[list[float]] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+
+
+class Traced(Step):
+    """A function for one form of its arguments."""
+
     def __init__(self, function: Callable[..., Any], forms: Sequence[Form], sizes: str) -> None:
-        self.name = getattr(function, "__qualname__", str(function))
-        self.values: list[list[int]] = []
-        self.constants: list[list[float]] = []
-        self.first: list[int] = []
         self._slots = sizes
-        self.graph, self._given = self._traced(function, forms)
+        graph, size, self._given = self._traced(function, forms)
+        super().__init__(getattr(function, "__qualname__", str(function)), graph, size)
 
     def _traced(
         self, function: Callable[..., Any], forms: Sequence[Form]
-    ) -> tuple[Graph, list[tuple[str, Any]]]:
-        """The graph, and where each scalar of the result comes from: an entry of "out", one of the
-        inputs, or a number.
+    ) -> tuple[Graph, int, list[tuple[str, Any]]]:
+        """The graph, its size, and where each scalar of the result comes from: an entry of "out",
+        one of the inputs, or a number.
         """
         graph = Graph()
         count = {kind: self._slots.count(kind[0]) for kind in (VALUES, CONSTANTS)}
@@ -124,8 +134,7 @@ class Step:
             else:
                 given.append((OUT, entries.setdefault(x.k, len(entries))))
         graph.outputs[OUT] = Output((len(entries),), tuple(entries))
-        self.size = len(entries)
-        return simplify(graph), given
+        return simplify(graph), len(entries), given
 
     def applied(self, scalars: Sequence[Any], first: int, make: Callable[[int], Any]) -> Any:
         """Notes a call, and gives its result. make(k) is the scalar number k."""
@@ -147,7 +156,7 @@ class Calls(NamedTuple):
     """
 
     inputs: dict[str, tuple[int, tuple[int, ...]]]
-    steps: list[Step]
+    steps: Sequence[Step]
     order: list[tuple[int, int]]
     results: dict[str, tuple[tuple[int, ...], list[int | float]]]
     size: int
@@ -157,7 +166,7 @@ class Recorder:
     """Makes `Calls` of an algorithm."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Traced] = []
         self.order: list[tuple[int, int]] = []
         self.size = 0
         self._steps: dict[Any, int] = {}
@@ -189,7 +198,7 @@ class Recorder:
         if at is None:
             slots = "".join("v" if isinstance(x, Placeholder) else "c" for x in scalars)
             at = self._steps[key] = len(self.steps)
-            self.steps.append(Step(function, [form for _, form, _ in taken], slots))
+            self.steps.append(Traced(function, [form for _, form, _ in taken], slots))
         step = self.steps[at]
         result = step.applied(scalars, self.size, lambda k: Placeholder(self, k))
         if step.size:
