@@ -7,6 +7,7 @@ pieces of code, each as long as one link's step, and a list of what they are app
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import math
 import weakref
@@ -19,10 +20,11 @@ import numpy as np
 from featherlane import cache
 from featherlane.backends import calls as backend
 from featherlane.backends import machine
-from featherlane.backends.lanes import Layout
+from featherlane.backends.lanes import Layout, links
 from featherlane.backends.ufunc import gufunc
 from featherlane.compiler import graph_key, lowered
 from featherlane.graph.calls import Calls, record
+from featherlane.graph.prune import Pieces, prune
 from featherlane.graph.routine import Program
 from featherlane.walk import on_call
 
@@ -47,17 +49,33 @@ def _listening(call: Callable[..., Any]) -> Iterator[None]:
         on_call.reset(token)
 
 
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """While many objects are made of which none is garbage: looking for some again and again would
+    take longer than making them.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def recorded(function: Callable[..., Any], inputs: Shapes) -> Calls:
     """The calls of a function of scalars."""
-    return record(function, inputs, _listening)
+    with _no_garbage():
+        return record(function, inputs, _listening)
 
 
 class Running:
     """A recording as machine code, in one dtype and layout."""
 
-    def __init__(self, calls: Calls, layout: Layout, dtype: np.dtype) -> None:
-        self.dtype, self.width = dtype, layout.width
-        self.work = work = backend.work(calls, layout)
+    def __init__(self, calls: Calls, pieces: Pieces, layout: Layout, dtype: np.dtype) -> None:
+        self.dtype = dtype
+        with _no_garbage():
+            self.work = work = backend.work(calls, pieces, layout)
         inputs = [shape for _, shape in calls.inputs.values()]
         outputs = [shape for shape, _ in calls.results.values()]
         codes = [
@@ -112,15 +130,20 @@ def block_length(links: int, dtype: Any) -> int:
 class Recorded:
     """A function of one robot in one dtype: an evaluator of arrays (..., *core shape).
 
-    wide: whether calls that do not wait for each other fill the lanes that states leave; what reads
-    neighbouring inputs is then meant to be cut in blocks of `block_length`.
+    wide: whether calls that do not wait for each other fill the lanes that states leave; block: how
+    many neighbouring links are then meant to be in one lane, by default `block_length`.
     """
 
-    def __init__(self, calls: Calls, dtype: Any, wide: bool = False) -> None:
+    def __init__(
+        self, calls: Calls, dtype: Any, wide: bool = False, block: int | None = None
+    ) -> None:
         self.calls, self.dtype, self.wide = calls, np.dtype(dtype), wide
+        self.links = links([shape for _, shape in calls.inputs.values()])
+        self.block = block or max(block_length(self.links, dtype), 1)
         self.inputs = [shape for _, shape in calls.inputs.values()]
         self.outputs = [shape for shape, _ in calls.results.values()]
         self.width = machine.widest(self.dtype)
+        self.pieces = prune(calls)
         self._running: dict[int, Running] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
@@ -139,8 +162,8 @@ class Recorded:
         if self.wide and 0 < batch < self.width:
             states = 1 << (batch - 1).bit_length()
         if states not in self._running:
-            links = sorted(map(math.prod, self.inputs))[-2:][0]
-            span = block_length(links, self.dtype) * STREAMS * states
-            made = Running(self.calls, Layout(self.width, states, span), self.dtype)
+            blocks = -(-self.links // self.block)
+            span = self.block * -(-blocks * states // self.width)
+            made = Running(self.calls, self.pieces, Layout(self.width, states, span), self.dtype)
             self._running.setdefault(states, made)
         return self._running[states]

@@ -24,7 +24,7 @@ from featherlane.backends.lanes import NOWHERE, Group, Layout, Operands, Places,
 from featherlane.backends.llvm import Lanes, declarations, straight_line
 from featherlane.graph.calls import CONSTANTS, OUT, Calls
 from featherlane.graph.graph import Graph
-from featherlane.graph.prune import Piece, prune
+from featherlane.graph.prune import Piece, Pieces
 
 COLLECT = 0  # its number among the functions
 
@@ -121,9 +121,8 @@ def _constants(piece: Piece, group: Group, layout: Layout) -> np.ndarray:
     return rows[0] if layout.calls == 1 else np.repeat(rows.T, layout.states, axis=1).reshape(-1)
 
 
-def work(calls: Calls, layout: Layout) -> Work:
+def work(calls: Calls, pieces: Pieces, layout: Layout) -> Work:
     """The program of a recording."""
-    pieces = prune(calls)
     wanted = [x for _, flat in calls.results.values() for x in flat]
     scalars = [x for x in wanted if isinstance(x, int)]
     where = standing(calls, pieces, layout)

@@ -50,7 +50,7 @@ class _Cut(NamedTuple):
 def _folded(step: Step) -> Graph:
     """With the constants in it that all calls share."""
     rows = np.array(step.constants, float).reshape(len(step.first), -1)
-    same = (rows == rows[0]).all(axis=0)
+    same = (rows == rows[:1]).all(axis=0) & bool(len(rows))
     rules = {}
     for k, (op, value) in enumerate(zip(step.graph.op, step.graph.value, strict=True)):
         if op == "input" and value[0] == CONSTANTS and same[value[1]]:
@@ -88,46 +88,49 @@ def _cut(graph: Graph, entries: Iterable[int]) -> _Cut:
 class _Reader:
     """Which scalars are read, going through the calls from the last to the first."""
 
-    def __init__(self, calls: Calls, known: list[set[bytes]] | None = None) -> None:
-        self.calls, self.known = calls, known
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
         self.graphs = [_folded(step) for step in calls.steps]
-        self.cuts: dict[tuple[int, bytes], _Cut] = {}
         self.values = [np.array(step.values, int) for step in calls.steps]
-        self.found: list[tuple[int, int, bytes]] = []  # step, call, mask; the last first
+        self._cuts: dict[tuple[int, bytes], _Cut] = {}
 
-    def read(self) -> list[tuple[int, int, bytes]]:
+    def read(self, known: list[set[bytes]] | None = None) -> list[tuple[int, int, bytes]]:
+        """For each call that is read: step, call, and a mask of what is; the last first. known: the
+        masks that may be.
+        """
         read = np.zeros(self.calls.size, bool)
         for _, flat in self.calls.results.values():
             read[[k for k in flat if isinstance(k, int)]] = True
-        steps = self.calls.steps
+        steps, found = self.calls.steps, []
         for s, c in reversed(self.calls.order):
             first = steps[s].first[c]
             own = read[first : first + steps[s].size]
             if own.any():
-                mask = self._chosen(s, own.tobytes())
+                mask = own.tobytes() if known is None else _within(own, known[s])
                 read[self.values[s][c, self.cut(s, mask).values]] = True
-                self.found.append((s, c, mask))
-        return self.found
+                found.append((s, c, mask))
+        return found
 
     def cut(self, s: int, mask: bytes) -> _Cut:
-        if (s, mask) not in self.cuts:
+        if (s, mask) not in self._cuts:
             entries = np.flatnonzero(np.frombuffer(mask, bool))
-            self.cuts[s, mask] = _cut(self.graphs[s], entries)
-        return self.cuts[s, mask]
-
-    def _chosen(self, s: int, mask: bytes) -> bytes:
-        """The smallest known mask with all of this one."""
-        if self.known is None or mask in self.known[s]:
-            return mask
-        own = np.frombuffer(mask, bool)
-        wider = [m for m in self.known[s] if not (own & ~np.frombuffer(m, bool)).any()]
-        return min(wider, key=lambda m: m.count(1), default=b"\1" * len(mask))
+            self._cuts[s, mask] = _cut(self.graphs[s], entries)
+        return self._cuts[s, mask]
 
 
-def _worth(calls: Calls) -> list[set[bytes]]:
+def _within(own: np.ndarray, known: set[bytes]) -> bytes:
+    """The smallest known mask with all of this one."""
+    mask = own.tobytes()
+    if mask in known:
+        return mask
+    wider = [m for m in known if not (own & ~np.frombuffer(m, bool)).any()]
+    return min(wider, key=lambda m: m.count(1), default=b"\1" * len(mask))
+
+
+def _worth(calls: Calls, found: Iterable[tuple[int, int, bytes]]) -> list[set[bytes]]:
     """The masks of each step that enough calls have."""
-    counts = Counter((s, mask) for s, _, mask in _Reader(calls).read())
-    total = Counter(s for (s, _), n in counts.items() for _ in range(n))
+    counts = Counter((s, mask) for s, _, mask in found)
+    total = Counter(s for s, _, _ in found)
     worth: list[set[bytes]] = [set() for _ in calls.steps]
     for (s, mask), n in counts.items():
         if n >= FEW * total[s]:
@@ -137,8 +140,8 @@ def _worth(calls: Calls) -> list[set[bytes]]:
 
 def prune(calls: Calls) -> Pieces:
     """The pieces of what was recorded."""
-    reader = _Reader(calls, _worth(calls))
-    found = reader.read()[::-1]
+    reader = _Reader(calls)
+    found = reader.read(_worth(calls, reader.read()))[::-1]
     members: dict[tuple[int, bytes], list[int]] = {}
     numbers: dict[tuple[int, bytes], int] = {}
     order = []
