@@ -25,8 +25,11 @@ Evaluator = Callable[..., None]  # (*arrays, out=) with the broadcasting of a ge
 
 def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
     """What makes the evaluator of a variant for a dtype; None where it is derived from graphs."""
-    if variant.method == "jsiia":
+    coupled = variant.name == "forward_dynamics" and model.tree.coupled
+    if variant.method == "jsiia" or (coupled and variant.method is None):
         return lambda dtype: JointSpace(model, variant, dtype)
+    if variant == Variant("mass_matrix_inverse") and model.tree.coupled:
+        return lambda dtype: Inverse(model, dtype)
     if variant in COLUMNS:
         return lambda dtype: Columns(model, COLUMNS[variant], dtype)
     if variant.method is None and variant.name == "inverse_dynamics":
@@ -104,6 +107,9 @@ class Columns:
             self.run(q[at], *rest, out=[out[0][at]])
 
 
+BIAS = ("v", "f_ext", "gravity")  # what the mass matrix does not depend on
+
+
 class JointSpace:
     """Forward dynamics through the mass matrix (JSIIA): the bias and all columns of M are a batch
     of scanned inverse dynamics, M is factored as L L^T. A state whose M is not positive definite
@@ -111,9 +117,10 @@ class JointSpace:
     """
 
     def __init__(self, model: Model, variant: Variant, dtype: np.dtype) -> None:
-        inverse = variant._replace(
-            name="inverse_dynamics", method="scan", parameters=(*variant.parameters, "gravity")
-        )
+        names = variant.parameters
+        names = names if "gravity" in names else (*names, "gravity")
+        inverse = variant._replace(name="inverse_dynamics", method="scan", parameters=names)
+        self.names = tuple(input_shapes(model, inverse))
         self.run = recording(model, inverse, dtype, method="serial")
         self.gravity = np.array(model.gravity, dtype)
         self.unit = np.eye(model.nv + 1, model.nv, -1, dtype=dtype)
@@ -128,10 +135,13 @@ class JointSpace:
         for at in np.ndindex(lead):
             out[0][at] = self._solved(*[x[at] for x in whole])
 
-    def _solved(self, q: np.ndarray, qd: np.ndarray, tau: np.ndarray, *f: np.ndarray) -> np.ndarray:
+    def _solved(self, *arrays: np.ndarray) -> np.ndarray:
+        """Of one state."""
+        given = dict(zip(self.names, (*arrays, self.gravity), strict=False))
+        tau, given["a"] = given["a"], self.unit
         rows = np.empty_like(self.unit)
-        once = [self._first(x) for x in (qd, *f, self.gravity)]
-        self.run(q, once[0], self.unit, *once[1:], out=[rows])
+        inputs = [self._first(x) if name in BIAS else x for name, x in given.items()]
+        self.run(*inputs, out=[rows])
         return solve(rows[1:], tau - rows[0])
 
     def _first(self, x: np.ndarray) -> np.ndarray:
@@ -139,6 +149,19 @@ class JointSpace:
         rows = np.zeros((len(self.unit), *x.shape), x.dtype)
         rows[0] = x
         return rows
+
+
+class Inverse:
+    """The inverse of the mass matrix where joints share coordinates."""
+
+    def __init__(self, model: Model, dtype: np.dtype) -> None:
+        self.matrix = Columns(model, COLUMNS[Variant("mass_matrix")], dtype)
+
+    def __call__(self, q: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        M = np.empty_like(out[0])
+        self.matrix(q, out=[M])
+        for at in np.ndindex(q.shape[:-1]):
+            out[0][at] = solve(M[at], self.matrix.unit)
 
 
 BLOCK = 64  # rows that are solved for at once
