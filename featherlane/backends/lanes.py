@@ -39,6 +39,11 @@ class Layout(NamedTuple):
         return self.width // self.states
 
 
+def links(inputs: Sequence[tuple[int, ...]]) -> int:
+    """How many links inputs of these shapes are for: all but one have as many rows, or more."""
+    return sorted(shape[0] if shape else 1 for shape in inputs)[-2:][0]
+
+
 class Group(NamedTuple):
     """Calls of a piece that share a vector: one for each lane, or NOWHERE."""
 
@@ -58,12 +63,14 @@ class _Standing:
         self._place = self._places(calls)
 
     def _places(self, calls: Calls) -> np.ndarray:
-        """Of each scalar of an input, among those of an array with an entry for each link."""
-        sizes = [math.prod(shape) for _, shape in calls.inputs.values()]
-        links = max(sizes, default=1) if len(sizes) == 1 else sorted(sizes)[-2]
+        """Of each scalar of an input, the link that it belongs to if the rows of all arrays are
+        stretched over the links.
+        """
+        count = links([shape for _, shape in calls.inputs.values()])
         place = np.zeros(calls.size, int)
-        for (first, _), n in zip(calls.inputs.values(), sizes, strict=True):
-            place[first : first + n] = np.arange(n) * links // max(n, 1)
+        for first, shape in calls.inputs.values():
+            n, rows = math.prod(shape), shape[0] if shape else 1
+            place[first : first + n] = np.arange(rows).repeat(n // max(rows, 1)) * count // max(rows, 1)
         return place
 
     def inputs(self, calls: Calls) -> tuple[np.ndarray, int]:
