@@ -69,8 +69,9 @@ class _Standing:
         count = links([shape for _, shape in calls.inputs.values()])
         place = np.zeros(calls.size, int)
         for first, shape in calls.inputs.values():
-            n, rows = math.prod(shape), shape[0] if shape else 1
-            place[first : first + n] = np.arange(rows).repeat(n // max(rows, 1)) * count // max(rows, 1)
+            rows, entries = math.prod(shape[:1]), math.prod(shape[1:])
+            stretched = np.arange(rows) * count // max(rows, 1)
+            place[first : first + rows * entries] = stretched.repeat(entries)
         return place
 
     def inputs(self, calls: Calls) -> tuple[np.ndarray, int]:
