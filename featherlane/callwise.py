@@ -22,10 +22,12 @@ from featherlane.backends import calls as backend
 from featherlane.backends import machine
 from featherlane.backends.lanes import Layout, links
 from featherlane.backends.ufunc import gufunc
-from featherlane.compiler import graph_key, lowered
+from featherlane.compiler import graph_key, input_shapes, lowered, scalar_function
+from featherlane.functions import Variant
 from featherlane.graph.calls import Calls, record
 from featherlane.graph.prune import Pieces, prune
 from featherlane.graph.routine import Program
+from featherlane.model import Model
 from featherlane.walk import on_call
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -167,3 +169,17 @@ class Recorded:
             made = Running(self.calls, self.pieces, Layout(self.width, states, span), self.dtype)
             self._running.setdefault(states, made)
         return self._running[states]
+
+
+WIDE = ("scan", "abia", "cfa", "dca")  # the methods that are parallel in the links
+
+
+def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Recorded:
+    """One algorithm of a robot. options: further arguments of it."""
+    wide = variant.method in WIDE
+    if wide and "method" not in options:
+        block = block_length(model.tree.nbodies, dtype)
+        options |= {"method": "reduce_then_scan", "block": block}
+    function = scalar_function(model, variant, **options)
+    assert function is not None
+    return Recorded(recorded(function, input_shapes(model, variant)), dtype, wide)

@@ -15,7 +15,7 @@ the first body of their branch, where all that belongs to i and j meets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -292,6 +292,7 @@ def assembled(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
 
 
 Entries = dict[tuple[int, int], Scalar]
+Assemble = Callable[[Tree, Motion, Loads], tuple[Rows, Rows]]
 
 
 def _put(M: Entries, at: tuple[int, int], x: Scalar) -> None:
@@ -310,10 +311,11 @@ def inverse_dynamics_derivatives(
     qdd: Scalars,
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
+    assemble: Assemble = assembled,
 ) -> tuple[Rows, Rows]:
     """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies but for
     what `fixed` says of each body: the `world_fixed` of its wrenches that do not.
     """
     m = motion(model, q, qd)
     load = loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
-    return assembled(model, m, load)
+    return assemble(model, m, load)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.derivatives import Fixed, Loads, Motion, assembled
+from featherlane.algorithms.derivatives import Assemble, Fixed, Loads, Motion, assembled
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
@@ -42,6 +42,7 @@ def scanned_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
     method: str = METHOD,
+    assemble: Assemble = assembled,
     **options: int,
 ) -> tuple[Rows, Rows]:
     """(dtau/dq, dtau/dv) of `inverse_dynamics_derivatives`, each nv x nv, with the depth of a scan.
@@ -70,7 +71,7 @@ def scanned_derivatives(
         slopes=slopes,
     )
     load = Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
-    return assembled(tree, m, load)
+    return assemble(tree, m, load)
 
 
 def _arriving(
