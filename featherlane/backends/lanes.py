@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ class _Standing:
         self.groups: list[Group] = []
         self.declared = sum(math.prod(shape) for _, shape in calls.inputs.values())
         self._place = self._places(calls)
+        self.lane[: self.declared] = self._place[: self.declared] // layout.span % layout.calls
 
     def _places(self, calls: Calls) -> np.ndarray:
         """Of each scalar of an input, the link that it belongs to if the rows of all arrays are
@@ -82,13 +84,12 @@ class _Standing:
         at, rows = np.zeros(self.declared, np.int64), 0
         for first, shape in calls.inputs.values():
             own = slice(first, first + math.prod(shape))
-            lane = self._place[own] // self.layout.span % self.layout.calls
+            lane = self.lane[own]
             order = np.argsort(lane, kind="stable")
             row = np.empty(len(lane), int)
             row[order] = np.arange(len(lane)) - np.searchsorted(lane[order], lane[order])
             at[own] = (rows + row) * width + lane * states
             rows += int(row.max(initial=-1)) + 1
-            self.lane[own] = lane
         return at, rows * width
 
     def one_by_one(self, order: np.ndarray) -> None:
@@ -97,7 +98,7 @@ class _Standing:
 
     def round(self, p: int, members: Sequence[int]) -> None:
         """Calls that do not wait for each other."""
-        together: dict[tuple[int, int], list[dict[int, int]]] = {}
+        together: dict[int, list[dict[int, int]]] = {}
         for c in members:
             beside, lane = self._wanted(self.pieces[p].reads[c])
             rows = together.setdefault(beside, [])
@@ -109,18 +110,17 @@ class _Standing:
             for row in rows:
                 self._add(p, row)
 
-    def _wanted(self, reads: np.ndarray) -> tuple[tuple[int, int], int]:
-        """Which calls to stand beside, and the lane."""
-        groups = self.group[reads]
-        made = groups != NOWHERE
-        if not made.any():
-            place = int(self._place[reads[0]]) if len(reads) else 0
-            lane, row = divmod(place, self.layout.span)
-            return (NOWHERE, row), lane % self.layout.calls
-        owners, counts = np.unique(groups[made], return_counts=True)
-        most = int(owners[counts.argmax()])
-        lanes = self.lane[reads[made]][groups[made] == most]
-        return (most, 0), int(np.bincount(lanes).argmax())
+    def _wanted(self, reads: np.ndarray) -> tuple[int, int]:
+        """Which calls to stand beside, by their group, and the lane: those of what it reads most,
+        among equals the oldest. Inputs of one place in their lanes are a group before all others.
+        """
+        if not len(reads):
+            return NOWHERE, 0
+        groups, span = self.group[reads], self.layout.span
+        owners = np.where(groups == NOWHERE, self._place[reads] % span - span - 1, groups)
+        counts = Counter(owners.tolist())
+        most = min(counts, key=lambda owner: (-counts[owner], owner))
+        return most, int(self.lane[reads[(owners == most).argmax()]])
 
     def _add(self, p: int, row: dict[int, int]) -> None:
         for lane, c in row.items():
