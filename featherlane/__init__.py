@@ -10,11 +10,11 @@ from featherlane.function import Function
 from featherlane.function import compile_function as compile
 from featherlane.functions import FUNCTIONS
 from featherlane.graph.graph import Graph
-from featherlane.graph.trace import call, select, trace
+from featherlane.graph.trace import call, trace
 from featherlane.loaders import bundled
 from featherlane.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
-from featherlane.scalar import cos, sin, sqrt
+from featherlane.scalar import cos, select, sin, sqrt
 from featherlane.trees import chain, random_tree
 
 __all__ = [

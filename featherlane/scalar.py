@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+ROUNDING = 1 / 32  # its inverse: rounding errors of a pivot, in last places of its scale
 Scalar = Any  # float, numpy.ndarray, or anything with +, -, *, / and the methods below
 
 
@@ -26,3 +27,17 @@ def _by_method(name: str, fallback: Any) -> Any:
 sin = _by_method("sin", np.sin)
 cos = _by_method("cos", np.cos)
 sqrt = _by_method("sqrt", np.sqrt)
+
+
+def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
+    """a where the condition (of two scalars, `x < y`) holds, else b; both are computed."""
+    if (method := getattr(condition, "select", None)) is not None:
+        return method(a, b)
+    return (a if condition else b) if np.ndim(condition) == 0 else np.where(condition, a, b)
+
+
+def reciprocal(x: Scalar, scale: Scalar) -> Scalar:
+    """1 / x for a pivot x > 0 left over of numbers as large as `scale`. NaN where nothing but their
+    rounding is left: what a singular system gives is not a number.
+    """
+    return select(scale < scale + x * ROUNDING, 1.0 / x, np.nan)

@@ -92,6 +92,10 @@ class Symmetric(NamedTuple):
         xx, xy, xz, yy, yz, zz = self
         return Vector((xx, xy, xz)), Vector((xy, yy, yz)), Vector((xz, yz, zz))
 
+    @property
+    def trace(self) -> Scalar:
+        return self.xx + self.yy + self.zz
+
     def __add__(self, other: Sequence[Scalar]) -> Symmetric:  # type: ignore[override]
         return Symmetric(*[x + y for x, y in zip(self, other, strict=True)])
 

@@ -8,7 +8,8 @@ import pytest
 from featherlane.backends.reference import evaluate
 from featherlane.graph.graph import Graph, Output, rewrite, simplify
 from featherlane.graph.op import OPS
-from featherlane.graph.trace import select, trace
+from featherlane.graph.trace import trace
+from featherlane.scalar import select
 
 
 def line(function, n=3):

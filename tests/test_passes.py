@@ -15,9 +15,9 @@ from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
 from featherlane.graph.graph import Graph, Output, simplify
 from featherlane.graph.op import OPS
-from featherlane.graph.trace import select, trace
+from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
-from featherlane.scalar import cos, sin, sqrt
+from featherlane.scalar import cos, select, sin, sqrt
 
 # Random functions: each step makes a value of the values before it, and keeps it of moderate size
 

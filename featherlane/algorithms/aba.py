@@ -17,7 +17,7 @@ from featherlane.algorithms.kinematics import (
     rigid_acceleration,
 )
 from featherlane.model import WORLD
-from featherlane.scalar import Scalar
+from featherlane.scalar import Scalar, reciprocal
 from featherlane.spatial import (
     NO_MATRIX,
     ZERO3,
@@ -66,12 +66,18 @@ class Eliminated(NamedTuple):
     u: Scalar
 
 
+def solved_for(IA: Articulated, S: Vector, armature: Scalar) -> tuple[Vector, Scalar]:
+    """U and Dinv of a degree of freedom. Dinv is NaN where no inertia resists it."""
+    U = IA @ S
+    turning, sliding = [dot(x, x) * A.trace for x, A in zip(split(S), (IA.I, IA.M), strict=True)]
+    return U, reciprocal(dot(S, U) + armature, turning + sliding + armature)
+
+
 def eliminate(
     IA: Articulated, pA: Vector, S: Vector, tau: Scalar, armature: Scalar
 ) -> tuple[Eliminated, Articulated, Vector]:
     """One degree of freedom, and the articulated body without it."""
-    U = IA @ S
-    Dinv = 1.0 / (dot(S, U) + armature)
+    U, Dinv = solved_for(IA, S, armature)
     u = tau - dot(S, pA)
     return Eliminated(U, Dinv, u), IA.minus_outer(U * Dinv, U), pA + U * (Dinv * u)
 

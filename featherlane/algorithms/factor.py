@@ -13,7 +13,7 @@ from typing import NamedTuple
 from featherlane.algorithms.kinematics import Scalars, Wrenches
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
-from featherlane.scalar import Scalar
+from featherlane.scalar import Scalar, reciprocal
 from featherlane.tree import Tree
 
 
@@ -86,12 +86,12 @@ class InvertedFactor(NamedTuple):
 
 
 def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
-    """The factor of a mass matrix of this model (Featherstone, table 6.3)."""
+    """The factor of a mass matrix of this model (Featherstone, table 6.3); NaN if M is singular."""
     H = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
     L: list[dict[int, Scalar]] = [{} for _ in H]
     Dinv: list[Scalar] = [0.0] * model.nv
     for k in reversed(range(model.nv)):
-        Dinv[k] = 1.0 / H[k][k]
+        Dinv[k] = reciprocal(H[k][k], M[k][k])
         for i in model.ancestors[k][1:]:
             L[k][i] = H[k][i] * Dinv[k]
             for j in model.ancestors[i]:

@@ -8,6 +8,7 @@ of the body at hand.
 
 from __future__ import annotations
 
+from featherlane.algorithms.aba import solved_for
 from featherlane.algorithms.kinematics import Scalars
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
@@ -56,8 +57,8 @@ def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
     for i in inward(model, "M"):
         X[i], p = model.joint_transform(i, q), model.parent[i]
         for k, S in reversed(model.freedoms[i]):
-            U[k] = IA[i] @ S
-            Dinv[k] = Minv[k, k] = 1.0 / (dot(S, U[k]) + model.armature[k])
+            U[k], Dinv[k] = solved_for(IA[i], S, model.armature[k])
+            Minv[k, k] = Dinv[k]
             for j, force in F[i].items():
                 Minv[k, j] = -(Dinv[k] * dot(S, force))
                 F[i][j] = force + U[k] * Minv[k, j]

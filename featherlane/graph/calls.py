@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.graph.forms import NUMBER, Form, build, flatten
+from featherlane.graph.forms import NUMBER, SCALAR, Form, build, flatten, lasting
 from featherlane.graph.graph import Graph, Output, simplify
 from featherlane.graph.trace import Node
 
@@ -81,6 +81,9 @@ class Placeholder:
 
     def sqrt(self) -> Any:
         return self.recorder.call(Node.sqrt, self)
+
+    def select(self, a: Any, b: Any) -> Any:
+        return self.recorder.call(Node.select, self, a, b)
 
 
 @dataclass
@@ -171,6 +174,7 @@ class Recorder:
         self.size = 0
         self._steps: dict[Any, int] = {}
         self._forms: dict[Form, int] = {}
+        self._lasting: list[bool] = []  # of each form
         self._known: dict[int, tuple[Any, int, Form, list[Any]]] = {}
 
     def declare(self, count: int) -> list[Placeholder]:
@@ -184,7 +188,9 @@ class Recorder:
         scalars: list[Any] = []
         form = flatten(value, lambda x: isinstance(x, Placeholder), scalars)
         number = self._forms.setdefault(form, len(self._forms))
-        if not isinstance(value, list | dict | Placeholder):
+        if number == len(self._lasting):
+            self._lasting.append(form is not SCALAR and lasting(form))
+        if self._lasting[number]:
             self._known[id(value)] = value, number, form, scalars
         return number, form, scalars
 

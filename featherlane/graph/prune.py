@@ -49,8 +49,10 @@ class _Cut(NamedTuple):
 
 def _folded(step: Step) -> Graph:
     """With the constants in it that all calls share."""
+    if not step.first:
+        return step.graph
     rows = np.array(step.constants, float).reshape(len(step.first), -1)
-    same = (rows == rows[:1]).all(axis=0) & bool(len(rows))
+    same = (rows == rows[0]).all(axis=0)
     rules = {}
     for k, (op, value) in enumerate(zip(step.graph.op, step.graph.value, strict=True)):
         if op == "input" and value[0] == CONSTANTS and same[value[1]]:

@@ -111,13 +111,9 @@ class Node:
     def sqrt(self) -> Node:
         return Node(self.graph, self.graph.sqrt(self.k))
 
-
-def select(condition: Any, a: Any, b: Any) -> Any:
-    """a where the condition (of two scalars, `x < y`) holds, else b; both are computed."""
-    if not isinstance(condition, Node):
-        return (a if condition else b) if np.ndim(condition) == 0 else np.where(condition, a, b)
-    lift = condition._lift
-    return Node(condition.graph, condition.graph.select(condition.k, lift(a), lift(b)))
+    def select(self, a: Any, b: Any) -> Node:
+        """a where this condition holds, else b."""
+        return Node(self.graph, self.graph.select(self.k, self._lift(a), self._lift(b)))
 
 
 def _nest(flat: Sequence[Any], shape: Sequence[int]) -> Any:
