@@ -15,9 +15,10 @@ SCALAR, NUMBER = "scalar", "number"  # the forms of a placeholder and of a float
 
 
 class Fixed(NamedTuple):
-    """Something without scalars."""
+    """Something without scalars. kind: its type, by which 1 is another than True."""
 
     value: Any
+    kind: type
 
 
 class Parts(NamedTuple):
@@ -47,7 +48,7 @@ def flatten(value: Any, is_scalar: Callable[[Any], bool], scalars: list[Any]) ->
     elif hasattr(value, "__dict__") and not (is_dataclass(value) or callable(value)):
         keys = vars(value)
     if keys is None:
-        return Fixed(value)
+        return Fixed(value, type(value))
     forms = tuple(flatten(x, is_scalar, scalars) for x in keys.values())
     return Parts(type(value), tuple(keys), forms)
 
@@ -67,3 +68,10 @@ def build(form: Form, scalars: Iterator[Any]) -> Any:
     whole = object.__new__(form.kind)
     whole.__dict__.update(named)
     return whole
+
+
+def lasting(form: Form) -> bool:
+    """Whether a value of this form stays what it is: there is no list or dict in it."""
+    if not isinstance(form, Parts):
+        return True
+    return form.kind not in (list, dict) and all(map(lasting, form.forms))
