@@ -535,7 +535,7 @@ def _memory() -> list[str]:
 
 def _move(name: str, k: int, shape: tuple[int, ...], taken: int, cores: int) -> list[str]:
     """The call of @pack or @unpack for one array. cores: where its own strides begin."""
-    lines, columns = ([1, *shape])[-2:] if len(shape) < 2 else shape
+    lines, columns = (1, 1, *shape)[-2:]
     strides = [f"%core{k}.{axis}" for axis in range(len(shape))]
     stride0, stride1 = ["0"] * (2 - len(shape)) + strides
     places = "given" if name == "pack" else "results"
