@@ -28,6 +28,8 @@ from featherlane.wrenches import stacked
 
 Params = Mapping[str, Any] | None
 LONG = 64  # links from which on algorithms are programs of few steps, not one piece of code
+LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}
+"""The same for methods whose code is longer."""
 INERTIAL = {"mass", "com", "inertia"}
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Shared by equal models, for as long as one of them lives."""
@@ -139,7 +141,8 @@ class Compiled(model.Model):
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
 
-        steps = linkwise.evaluator(self, variant) if self.tree.nbodies >= LONG else None
+        long = min(LONG, LONG_FOR.get(variant.method or "", LONG))
+        steps = linkwise.evaluator(self, variant) if self.tree.nbodies >= long else None
         if steps is not None:
             return self._held(variant, steps)
 

@@ -59,12 +59,3 @@ def test_what_a_method_does_not_take_is_refused(robot, call, told):
     model = fl.load(robot)
     with pytest.raises(ValueError, match=told):
         call(model, np.zeros(model.nv))
-
-
-def test_long_robots_are_looped_or_refused():
-    model = fl.chain(130, 1)
-    x = np.zeros(130)
-    tau = model.inverse_dynamics(x, x, x)
-    assert np.array_equal(model.inverse_dynamics(x, x, x, method="serial"), tau)
-    with pytest.raises(ValueError, match="less than 128 links"):
-        model.forward_dynamics(x, x, x, method="dca")
