@@ -39,6 +39,7 @@ TOGETHER = {
     "callwise": BOTH | {"compiler", "function"},
     "columns": "callwise compiler functions model",
     "differentials": "algorithms callwise columns functions model tree",
+    "arrays": "algorithms callwise function",
     "linkwise": "callwise columns compiler differentials functions model tree",
     "compiled": "compiler function functions graph linkwise model tree wrenches",
     "kinematics": "compiled",
