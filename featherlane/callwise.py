@@ -171,7 +171,12 @@ class Recorded:
         return self._running[states]
 
 
-WIDE = ("scan", "abia", "cfa", "dca")  # the methods that are parallel in the links
+WIDE: dict[str, dict[str, Any]] = {  # the methods that are parallel in the links, with options
+    "scan": {},
+    "abia": {},
+    "cfa": {"elimination": "cyclic_reduction"},  # a fifth of odd-even's operations
+    "dca": {},
+}
 
 
 def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Recorded:
@@ -179,7 +184,8 @@ def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Rec
     wide = variant.method in WIDE
     if wide and "method" not in options:
         block = block_length(model.tree.nbodies, dtype)
-        options |= {"method": "reduce_then_scan", "block": block}
+        scan = {"method": "reduce_then_scan", "block": block}
+        options |= scan | WIDE[variant.method or ""]
     function = scalar_function(model, variant, **options)
     assert function is not None
     return Recorded(recorded(function, input_shapes(model, variant)), dtype, wide)

@@ -124,7 +124,7 @@ class Traced(Step):
         scalars = iter([Node(graph, next(nodes[kinds[slot]])) for slot in self._slots])
         result = function(*[build(form, scalars) for form in forms])
         found: list[Any] = []
-        self.form = flatten(result, lambda x: isinstance(x, Node), found)
+        self.form = flatten(result, Node, found)
         given: list[tuple[str, Any]] = []
         entries: dict[int, int] = {}
         for x in found:
@@ -186,7 +186,7 @@ class Recorder:
         if (known := self._known.get(id(value))) is not None:
             return known[1:]
         scalars: list[Any] = []
-        form = flatten(value, lambda x: isinstance(x, Placeholder), scalars)
+        form = flatten(value, Placeholder, scalars)
         number = self._forms.setdefault(form, len(self._forms))
         if number == len(self._lasting):
             self._lasting.append(form is not SCALAR and lasting(form))

@@ -7,7 +7,7 @@ plain classes are what their attributes are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
@@ -32,25 +32,33 @@ class Parts(NamedTuple):
 Form = Any  # SCALAR, NUMBER, Fixed or Parts
 
 
-def flatten(value: Any, is_scalar: Callable[[Any], bool], scalars: list[Any]) -> Form:
-    """The form of a value; its scalars and floats are appended to `scalars`."""
-    if is_scalar(value):
+def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
+    """The form of a value; what is a `scalar` or a float in it is appended to `scalars`."""
+    kind = type(value)
+    if kind is scalar:
         scalars.append(value)
         return SCALAR
     if isinstance(value, float):
         scalars.append(float(value))
         return NUMBER
     if isinstance(value, tuple | list):
-        return Parts(type(value), None, tuple(flatten(x, is_scalar, scalars) for x in value))
+        forms: list[Form] = []
+        for x in value:  # most are scalars: they need no call
+            if type(x) is scalar:
+                scalars.append(x)
+                forms.append(SCALAR)
+            else:
+                forms.append(flatten(x, scalar, scalars))
+        return Parts(kind, None, tuple(forms))
     keys: dict[Any, Any] | None = None
     if isinstance(value, dict):
         keys = value
     elif hasattr(value, "__dict__") and not (is_dataclass(value) or callable(value)):
         keys = vars(value)
     if keys is None:
-        return Fixed(value, type(value))
-    forms = tuple(flatten(x, is_scalar, scalars) for x in keys.values())
-    return Parts(type(value), tuple(keys), forms)
+        return Fixed(value, kind)
+    inside = tuple(flatten(x, scalar, scalars) for x in keys.values())
+    return Parts(kind, tuple(keys), inside)
 
 
 def build(form: Form, scalars: Iterator[Any]) -> Any:
