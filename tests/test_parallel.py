@@ -282,31 +282,34 @@ class Hidden:
 
 def outside_steps(function, *args):
     """(result, number of steps) of a function whose arguments are hidden outside of its steps."""
-    hidden, count = lambda x: isinstance(x, Hidden), 0
+    count = 0
 
-    def moved(value, is_scalar, change):
-        form = flatten(value, is_scalar, scalars := [])
+    def moved(value, change):
+        form = flatten(value, Hidden, scalars := [])
         return build(form, iter([change(x) for x in scalars]))
 
     def opened(x):
-        return x.value if hidden(x) else x
+        return x.value if isinstance(x, Hidden) else x
+
+    def hide(x):
+        return x if isinstance(x, Hidden) else Hidden(x)
 
     def step(function, *arguments):
         nonlocal count
         count += 1
         inside = on_call.set(None)
         try:
-            result = function(*[moved(x, hidden, opened) for x in arguments])
+            result = function(*[moved(x, opened) for x in arguments])
         finally:
             on_call.reset(inside)
-        return moved(result, hidden, Hidden)
+        return moved(result, hide)
 
     token = on_call.set(step)
     try:
         result = function(*[[Hidden(x) for x in values] for values in args])
     finally:
         on_call.reset(token)
-    return moved(result, hidden, opened), count
+    return moved(result, opened), count
 
 
 ALGORITHMS = {

@@ -95,12 +95,12 @@ def backward(L: Rows, b: Column) -> list[Scalar]:
     return x
 
 
-def _less_products(A: Rows, left: Columns, right: Columns) -> list[list[Scalar]]:
+def _less_products(A: Rows, left: Columns, right: Columns) -> Rows:
     """A[i][k] - left[i] . right[k], where A has an entry: a lower triangle stays one."""
-    return [
-        [_less(x, a, b) for x, b in zip(row, right, strict=False)]
+    return tuple(
+        tuple([_less(x, a, b) for x, b in zip(row, right, strict=False)])
         for row, a in zip(A, left, strict=True)
-    ]
+    )
 
 
 class Side(NamedTuple):
@@ -254,8 +254,8 @@ def factored(
 ) -> Factored:
     """The matrix of `eliminate`, eliminated. ValueError as there."""
     _check(diagonal, off_diagonal)
-    D = {i: [list(row[: j + 1]) for j, row in enumerate(B)] for i, B in enumerate(diagonal)}
-    U = {(i, i + 1): [list(row) for row in B] for i, B in enumerate(off_diagonal)}
+    D = {i: tuple(tuple(row[: j + 1]) for j, row in enumerate(B)) for i, B in enumerate(diagonal)}
+    U = {(i, i + 1): tuple(map(tuple, B)) for i, B in enumerate(off_diagonal)}
     rounds = []
     for round_ in chosen(ELIMINATIONS, method)(len(D)):
         rows = {i: _row(D, U, i, round_.step) for i in round_.gone}
