@@ -23,6 +23,12 @@ from featherlane.columns import (
 )
 from featherlane.compiler import scalar_function
 from featherlane.differentials import DerivativesFrom, ForwardDerivatives, InverseDerivatives
+from featherlane.directions import (
+    ParameterDerivatives,
+    SecondDerivatives,
+    forward_hessian_product,
+    inverse_hessian_product,
+)
 from featherlane.functions import Variant
 from featherlane.model import Model
 from featherlane.tree import Tree
@@ -50,6 +56,10 @@ BY_COLUMNS: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
     "forward_dynamics": forward_dynamics,
     "forward_dynamics_derivatives": ForwardDerivatives,
     "forward_dynamics_derivatives_from": DerivativesFrom,
+    "inverse_dynamics_parameter_derivatives": ParameterDerivatives,
+    "inverse_dynamics_second_derivatives": SecondDerivatives,
+    "inverse_dynamics_hessian_product": inverse_hessian_product,
+    "forward_dynamics_hessian_product": forward_hessian_product,
 }
 
 
