@@ -16,6 +16,7 @@ from featherlane.algorithms.tangent import configuration_near
 from featherlane.callwise import Recorded, recorded
 from featherlane.columns import Evaluator, states
 from featherlane.compiler import input_shapes, scalar_function
+from featherlane.differentials import ForwardDerivatives
 from featherlane.functions import TABLE, Variant
 from featherlane.graph.calls import Calls
 from featherlane.graph.tangents import tangent
@@ -130,6 +131,11 @@ class SecondDerivatives(_OfStates):
             along(given, {x: self.unit}, {y: direction}, out=entries.T)
 
 
+def _blocks(x: np.ndarray, seeds: Seeds) -> dict[str, np.ndarray]:
+    """The last axis of x, cut into parts of equal size: one for each of the seeds."""
+    return dict(zip(seeds, np.split(x, len(seeds), axis=-1), strict=True))
+
+
 class HessianProduct(_OfStates):
     """The derivative of the gradient of weights . f by (q, v, third) along one direction: each
     entry of the gradient is a column.
@@ -137,18 +143,47 @@ class HessianProduct(_OfStates):
 
     def __init__(self, model: Model, variant: Variant, dtype: Any, of: str, method: str) -> None:
         super().__init__(model, variant)
-        base = variant._replace(name=of, method=method)
         self.seeds: Seeds = tuple(TABLE[of].inputs)
+        base = variant._replace(name=of, method=method)
         self.along = Along(model, base, dtype, self.seeds, self.seeds)
-        unit = np.eye(3 * model.nv, dtype=dtype)
-        self.unit = dict(zip(self.seeds, np.split(unit, 3, axis=1), strict=True))
+        self.unit = np.eye(3 * model.nv, dtype=dtype)
 
     def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
         weights = given.pop("weights")
         direction = {x: given.pop(f"d{x}") for x in self.seeds}
-        columns = np.empty((len(out[0]), len(weights)), out[0].dtype)
-        self.along(given, self.unit, direction, out=columns)
+        columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
+        self.along(given, _blocks(self.unit, self.seeds), direction, out=columns)
         np.matmul(columns, weights, out=out[0])
+
+
+class ThroughInverse(_OfStates):
+    """The product with the Hessian of forward dynamics by that of inverse dynamics, for robots
+    whose joints share coordinates: from ID(q, v, a) = tau, D^2 a [x, y] = -M^-1 D^2 ID [x', y']
+    along directions x' with the acceleration Da [x].
+    """
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        super().__init__(model, variant)
+        self.seeds = seeds = tuple(TABLE["inverse_dynamics"].inputs)
+        base = variant._replace(name="inverse_dynamics", method="serial")
+        self.along = Along(model, base, dtype, seeds, seeds)
+        first = variant._replace(name="forward_dynamics_derivatives")
+        self.taken = tuple(input_shapes(model, first))
+        self.derivatives = ForwardDerivatives(model, first, dtype)
+        self.unit = np.eye(3 * model.nv, dtype=dtype)
+
+    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        weights, d = given.pop("weights"), [given.pop(x) for x in ("dq", "dv", "dtau")]
+        arrays = [given[name] for name in self.taken]
+        da = np.empty((3, len(weights), len(weights)), out[0].dtype)
+        self.derivatives(*arrays, out=list(da))
+        given["a"] = np.empty_like(given.pop("tau"))
+        self.derivatives.forward(*arrays, out=[given["a"]])
+        changes = _blocks(self.unit, self.seeds) | {"a": np.concatenate(da, axis=1).T}
+        direction = dict(zip(self.seeds, (*d[:2], np.einsum("nij,nj->i", da, d)), strict=True))
+        columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
+        self.along(given, changes, direction, out=columns)
+        np.matmul(columns, -(da[2] @ weights), out=out[0])
 
 
 def inverse_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
@@ -156,11 +191,6 @@ def inverse_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evalu
 
 
 def forward_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    """ValueError for robots whose joints share coordinates."""
     if model.tree.coupled:
-        raise ValueError(
-            f"second derivatives of forward dynamics are not there for {model.name!r}, which has "
-            f"{model.nbodies} bodies and joints that share coordinates: take those of inverse "
-            "dynamics"
-        )
+        return ThroughInverse(model, variant, dtype)
     return HessianProduct(model, variant, dtype, "forward_dynamics", "aba")

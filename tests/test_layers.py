@@ -40,7 +40,7 @@ TOGETHER = {
     "columns": "callwise compiler functions model",
     "differentials": "algorithms callwise columns functions model tree",
     "arrays": "algorithms callwise function",
-    "directions": BOTH | {"callwise", "columns", "compiler"},
+    "directions": BOTH | {"callwise", "columns", "compiler", "differentials"},
     "linkwise": "callwise columns compiler differentials directions functions model tree",
     "compiled": "compiler function functions graph linkwise model tree wrenches",
     "kinematics": "compiled",
