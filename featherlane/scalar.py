@@ -36,8 +36,13 @@ def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     return (a if condition else b) if np.ndim(condition) == 0 else np.where(condition, a, b)
 
 
-def reciprocal(x: Scalar, scale: Scalar) -> Scalar:
-    """1 / x for a pivot x > 0 left over of numbers as large as `scale`. NaN where nothing but their
-    rounding is left: what a singular system gives is not a number.
+def unless_lost(value: Scalar, pivot: Scalar, scale: Scalar) -> Scalar:
+    """The value that a pivot > 0 divides. NaN where of the pivot, left over of numbers as large as
+    `scale`, nothing but their rounding is there: what a singular system gives is not a number.
     """
-    return select(scale < scale + x * ROUNDING, 1.0 / x, np.nan)
+    return select(scale < scale + pivot * ROUNDING, value, np.nan)
+
+
+def reciprocal(pivot: Scalar, scale: Scalar) -> Scalar:
+    """1 / pivot, `unless_lost`."""
+    return unless_lost(1.0 / pivot, pivot, scale)

@@ -22,6 +22,7 @@ from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
     ZERO3,
+    ZERO6,
     Inertia,
     Matrix,
     Rotation,
@@ -48,7 +49,10 @@ PARAMETERS = {  # what may be given at run time: the axes of its shape
     "armature": ("v",),
     "damping": ("v",),
     "friction": ("v",),
+    "base_velocity": (6,),
+    "base_acceleration": (6,),
 }
+BASE = ("base_velocity", "base_acceleration")
 BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
 
 
@@ -68,6 +72,8 @@ def parameter_value(model: Model, name: str) -> np.ndarray:
         return np.array([of_bodies[name](body) for body in model.bodies], float)
     if name in of_joints:
         return np.array([of_joints[name](joint) for joint in model.joints], float)
+    if name in BASE:
+        return np.zeros(6)
     return np.array(getattr(model, name), float)
 
 
@@ -162,6 +168,9 @@ class Tree:
     damping: Sequence[Scalar]
     frictions: Sequence[Sequence[tuple[Scalar, float]]]
     """Friction f v / sqrt(v^2 + v0^2) as pairs (f, v0): one of each joint with this entry of v."""
+    base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in its own axes
+    base_acceleration: Vector = ZERO6
+    """The same, the linear half being that of its origin as a point in space."""
 
     @property
     def nbodies(self) -> int:
@@ -301,6 +310,7 @@ def tree(model: Model, parameters: Mapping[str, Any] | None = None, ride: bool =
         armature=given.get("armature", model.armature.tolist()),
         damping=given.get("damping", model.damping.tolist()),
         frictions=_frictions(model, given.get("friction")),
+        **{name: Vector((*given[name][3:], *given[name][:3])) for name in BASE if name in given},
     )
 
 

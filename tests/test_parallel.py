@@ -32,7 +32,7 @@ from featherlane.callwise import recorded
 from featherlane.graph.forms import build, flatten
 from featherlane.graph.trace import trace
 from featherlane.model import IDENTITY, Placement
-from featherlane.spatial import Vector
+from featherlane.spatial import Vector, cross, spatial, split
 from featherlane.tree import tree
 from featherlane.trees import chain, random_tree
 from featherlane.walk import on_call
@@ -117,8 +117,19 @@ def test_forward_dynamics_with_all_scans(kind):
         close(forward(kind, model, q, v, tau, method=method), wanted, conditioned(model, q))
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_the_ground_may_move(together):
+ON_MOVING_GROUND = {
+    "rnea": algorithms.rnea,
+    "scan": parallel.scanned_inverse_dynamics,
+    "together": partial(parallel.scanned_inverse_dynamics, together=True),
+    "aba": algorithms.aba,
+    "abia": parallel.abia,
+    "jsiia": parallel.jsiia,
+    "dca": parallel.dca,
+}
+
+
+@pytest.mark.parametrize("kind", ON_MOVING_GROUND)
+def test_the_ground_may_move(kind):
     """As body 0 of a floating robot does: the rest of it feels no difference."""
     kinds = ("free", "revolute", "spherical", "prismatic", "universal")
     floating = textbook.tree(kinds, (-1, 0, 1, 0, 3), seed=4)
@@ -132,15 +143,20 @@ def test_the_ground_may_move(together):
     )
     q, v, a, _ = sample(floating)
     q[:, 3:7] = [0, 0, 0, 1]  # gravity is the same for both
-    moved = [Vector(scalars(np.roll(x[:, :6], 3, -1))) for x in (v, a)]
-    scanned = partial(
-        parallel.scanned_inverse_dynamics,
-        base_velocity=moved[0],
-        base_acceleration=moved[1],
-        together=together,
-    )
-    wanted = run(algorithms.rnea, floating, q, v, a)[:, 6:]
-    close(run(scanned, fixed, q[:, 7:], v[:, 6:], a[:, 6:]), wanted)
+    velocity, acceleration = [Vector(scalars(np.roll(x[:, :6], 3, -1))) for x in (v, a)]
+    (w, vo), (dw, ao) = split(velocity), split(acceleration)
+    moving = {"base_velocity": velocity, "base_acceleration": spatial(dw, ao + cross(w, vo))}
+
+    def on_moving_ground(made, *state):
+        return ON_MOVING_GROUND[kind](replace(made, **moving), *state)
+
+    tau = run(algorithms.rnea, floating, q, v, a)[:, 6:]
+    forward = kind in ("aba", *FORWARD)
+    given, wanted = (tau, a[:, 6:]) if forward else (a[:, 6:], tau)
+    model = fixed
+    made = tree(model, ride=kind != "dca")
+    found = array(on_moving_ground(made, *map(scalars, (q[:, 7:], v[:, 6:], given))))
+    close(found, wanted, 1e-10)
 
 
 def test_an_unknown_scan_is_refused():

@@ -17,9 +17,8 @@ from featherlane.algorithms.kinematics import (
     rigid_acceleration,
 )
 from featherlane.model import WORLD
-from featherlane.scalar import Scalar, reciprocal
+from featherlane.scalar import Scalar, unless_lost
 from featherlane.spatial import (
-    NO_MATRIX,
     ZERO3,
     ZERO6,
     Articulated,
@@ -46,9 +45,6 @@ class Bias(NamedTuple):
     c: Vector
 
 
-AT_REST = Bias(ZERO3, NO_MATRIX, ZERO6)
-
-
 def carried_bias(X: Transform, parent: Bias, motion: Vector) -> Bias:
     """That of a body whose joint adds S qd = motion."""
     wJ, vJ = split(motion)
@@ -66,19 +62,22 @@ class Eliminated(NamedTuple):
     u: Scalar
 
 
-def solved_for(IA: Articulated, S: Vector, armature: Scalar) -> tuple[Vector, Scalar]:
-    """U and Dinv of a degree of freedom. Dinv is NaN where no inertia resists it."""
+def resisted(IA: Articulated, S: Vector, armature: Scalar) -> tuple[Vector, Scalar, Scalar]:
+    """U = IA S, S^T IA S with the armature, and the size of what it is left over of."""
     U = IA @ S
     turning, sliding = [dot(x, x) * A.trace for x, A in zip(split(S), (IA.I, IA.M), strict=True)]
-    return U, reciprocal(dot(S, U) + armature, turning + sliding + armature)
+    return U, dot(S, U) + armature, turning + sliding + armature
 
 
 def eliminate(
     IA: Articulated, pA: Vector, S: Vector, tau: Scalar, armature: Scalar
 ) -> tuple[Eliminated, Articulated, Vector]:
-    """One degree of freedom, and the articulated body without it."""
-    U, Dinv = solved_for(IA, S, armature)
-    u = tau - dot(S, pA)
+    """One degree of freedom, and the articulated body without it. u is NaN where no inertia resists
+    the joint; Dinv is not, so that what cancels in IA does so in a graph.
+    """
+    U, D, size = resisted(IA, S, armature)
+    Dinv = 1.0 / D
+    u = unless_lost(tau - dot(S, pA), D, size)
     return Eliminated(U, Dinv, u), IA.minus_outer(U * Dinv, U), pA + U * (Dinv * u)
 
 
@@ -139,9 +138,19 @@ def accelerated(
     return a, qdd
 
 
-def resting(gravity: Vector) -> Vector:
-    """Gravity is an acceleration of the ground."""
-    return spatial(ZERO3, -gravity)
+def ground_bias(velocity: Vector) -> Bias:
+    """What the ground's velocity does to the bodies on it."""
+    return parent_bias(split(velocity)[0])
+
+
+def parent_bias(wp: Vector) -> Bias:
+    """Of a parent that turns with wp: what its children's `carried_bias` asks of it."""
+    return Bias(wp, rigid_acceleration(wp, ZERO3), ZERO6)
+
+
+def ground_acceleration(gravity: Vector, acceleration: Vector = ZERO6) -> Vector:
+    """Gravity is an acceleration of the ground, which may have one of its own."""
+    return acceleration - spatial(ZERO3, gravity)
 
 
 def aba(
@@ -155,7 +164,7 @@ def aba(
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     links, parent = model.links, model.parent
-    v, X, IA, pA, solved = {WORLD: AT_REST}, {}, {}, {}, {}
+    v, X, IA, pA, solved = {WORLD: call(ground_bias, model.base_velocity)}, {}, {}, {}, {}
     own_qd = [joint_entries(model, i, qd) for i in range(model.nbodies)]
     for i in outward(model, "A"):
         at = joint_coordinates(model, i, q)
@@ -168,7 +177,7 @@ def aba(
         else:
             above = IA[p], pA[p]
             solved[i], IA[p], pA[p] = call(handed_on, links[i], X[i], v[i].c, *body, *above)
-    a = {WORLD: call(resting, Vector(model.gravity))}
+    a = {WORLD: call(ground_acceleration, model.gravity, model.base_acceleration)}
     qdd: list[Scalar] = [None] * model.nv
     for i in outward(model, "A"):
         a[i], own = call(accelerated, links[i], X[i], v[i].c, solved[i], a[parent[i]])

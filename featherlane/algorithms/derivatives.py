@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from featherlane.algorithms.aba import resting
+from featherlane.algorithms.aba import ground_acceleration
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
@@ -156,7 +156,7 @@ def _fixed_with_subtree(X: Transform, T: Coriolis, parent: Coriolis) -> Coriolis
 
 
 def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -> Loads:
-    a: dict[int, Vector] = {WORLD: call(resting, Vector(model.gravity))}
+    a: dict[int, Vector] = {WORLD: call(ground_acceleration, model.gravity)}
     load = Loads([], [], list(fixed or [NO_CORIOLIS] * model.nbodies))
     for i in outward(model, "D"):
         of_body = m.X[i], m.vp[i], m.vJ[i], m.v[i], a[model.parent[i]]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from featherlane.algorithms.kinematics import Scalars, Wrenches
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
-from featherlane.scalar import Scalar, reciprocal
+from featherlane.scalar import Scalar, unless_lost
 from featherlane.tree import Tree
 
 
@@ -91,9 +91,10 @@ def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
     L: list[dict[int, Scalar]] = [{} for _ in H]
     Dinv: list[Scalar] = [0.0] * model.nv
     for k in reversed(range(model.nv)):
-        Dinv[k] = reciprocal(H[k][k], M[k][k])
+        inverse = 1.0 / H[k][k]  # what cancels with it in a graph does not if it may be NaN
+        Dinv[k] = unless_lost(inverse, H[k][k], M[k][k])
         for i in model.ancestors[k][1:]:
-            L[k][i] = H[k][i] * Dinv[k]
+            L[k][i] = H[k][i] * inverse
             for j in model.ancestors[i]:
                 H[i][j] = H[i][j] - L[k][i] * H[k][j]
     return Factor(L, Dinv, model.ancestors)

@@ -8,10 +8,10 @@ of the body at hand.
 
 from __future__ import annotations
 
-from featherlane.algorithms.aba import solved_for
+from featherlane.algorithms.aba import resisted
 from featherlane.algorithms.kinematics import Scalars
 from featherlane.model import WORLD
-from featherlane.scalar import Scalar
+from featherlane.scalar import Scalar, unless_lost
 from featherlane.spatial import ZERO6, Articulated, Vector, dot
 from featherlane.tree import Tree
 from featherlane.walk import inward, outward
@@ -57,8 +57,9 @@ def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
     for i in inward(model, "M"):
         X[i], p = model.joint_transform(i, q), model.parent[i]
         for k, S in reversed(model.freedoms[i]):
-            U[k], Dinv[k] = solved_for(IA[i], S, model.armature[k])
-            Minv[k, k] = Dinv[k]
+            U[k], D, size = resisted(IA[i], S, model.armature[k])
+            Dinv[k] = 1.0 / D
+            Minv[k, k] = unless_lost(Dinv[k], D, size)
             for j, force in F[i].items():
                 Minv[k, j] = -(Dinv[k] * dot(S, force))
                 F[i][j] = force + U[k] * Minv[k, j]

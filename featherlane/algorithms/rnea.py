@@ -21,8 +21,7 @@ from featherlane.algorithms.kinematics import (
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
-    NO_MATRIX,
-    ZERO3,
+    ZERO6,
     Matrix,
     Transform,
     Vector,
@@ -44,9 +43,10 @@ class Motion(NamedTuple):
     U: Matrix
 
 
-def ground(gravity: Vector) -> Motion:
-    """Gravity is an acceleration of the ground."""
-    return Motion(ZERO3, ZERO3, -gravity, NO_MATRIX)
+def ground(gravity: Vector, velocity: Vector = ZERO6, acceleration: Vector = ZERO6) -> Motion:
+    """Gravity is an acceleration of the ground, which may have one of its own."""
+    (w, _), (dw, a) = split(velocity), split(acceleration)
+    return Motion(w, dw, a - gravity, rigid_acceleration(w, dw))
 
 
 def carried(X: Transform, parent: Motion, motion: Vector, change: Vector) -> Motion:
@@ -93,7 +93,8 @@ def rnea(
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     links, parent = model.links, model.parent
-    m, X, f = {WORLD: call(ground, model.gravity)}, {}, {}
+    base = model.gravity, model.base_velocity, model.base_acceleration
+    m, X, f = {WORLD: call(ground, *base)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
         v, a = joint_entries(model, i, qd), joint_entries(model, i, qdd)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from featherlane.algorithms.centroidal import composites
-from featherlane.algorithms.derivatives import motion, pairs
+from featherlane.algorithms.derivatives import Motion, motion, pairs
 from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion
 from featherlane.algorithms.mminv import Rows, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO3, ZERO6, Transform, Vector, crm, dot, spatial
-from featherlane.tree import Tree
-from featherlane.walk import outward
+from featherlane.spatial import (
+    ZERO3,
+    ZERO6,
+    Coriolis,
+    Inertia,
+    Transform,
+    Vector,
+    crm,
+    dot,
+    spatial,
+)
+from featherlane.tree import Link, Tree
+from featherlane.walk import call, outward
 
 
 def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:
@@ -60,22 +71,37 @@ class Column(NamedTuple):
         return Column(*motions, *[C.force_to_parent(x) for x in self[2:]])
 
 
-def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars) -> Rows:
+def _columns(link: Link, v: Vector, I: Inertia, B2: Coriolis) -> list[Column]:
+    """Of a link."""
+    result = []
+    for S in link.S:
+        dS, IS = crm(v, S), I @ S
+        force = (B2 @ S) * 0.5 + I @ dS
+        result.append(Column(S, dS, force, IS, spatial(B2.transposed(S) * 0.5, ZERO3)))
+    return result
+
+
+def assembled(model: Tree, m: Motion, columns: list[Column]) -> Rows:
+    """C from what each freedom brings."""
+    C = square(model.nv)
+    for i, j, ci, cj, joint, _ in pairs(model, m, columns):
+        C[i][j] = C[i][j] + dot(ci.S, cj.force)
+        if not joint:
+            C[j][i] = C[j][i] + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
+    return C
+
+
+Assemble = Callable[[Tree, Motion, list[Column]], Rows]
+
+
+def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars, assemble: Assemble = assembled) -> Rows:
     """C(q, qd), nv x nv, the one of Christoffel's symbols: C qd is the Coriolis and centrifugal
     force, and dM/dt = C + C^T (Echeandia and Wensing 2021).
 
     For i an ancestor of j: C_ij = S_i . (B S_j + I dS_j) and C_ji = S_j . (B S_i + I dS_i), with B
     and I summed over the subtree of j.
     """
-    m, C, columns = motion(model, q, qd), square(model.nv), []
+    m, columns = motion(model, q, qd), list[Column]()
     for i in outward(model, "D"):
-        for _, S in model.freedoms[i]:
-            dS, IS = crm(m.v[i], S), m.I[i] @ S
-            force = (m.B2[i] @ S) * 0.5 + m.I[i] @ dS
-            BtS = spatial(m.B2[i].transposed(S) * 0.5, ZERO3)
-            columns.append(Column(S, dS, force, IS, BtS))
-    for i, j, ci, cj, joint, _ in pairs(model, m, columns):
-        C[i][j] = C[i][j] + dot(ci.S, cj.force)
-        if not joint:
-            C[j][i] = C[j][i] + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
-    return C
+        columns += call(_columns, model.links[i], m.v[i], m.I[i], m.B2[i])
+    return assemble(model, m, columns)

@@ -20,7 +20,7 @@ from featherlane.algorithms.parallel.joint import (
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
     Terms,
-    resting_ground,
+    ground_of,
     terms,
 )
 from featherlane.algorithms.scan import balanced, path_scan, stepwise, subtree_sum
@@ -28,7 +28,6 @@ from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
-    ZERO3,
     ZERO6,
     Articulated,
     Matrix,
@@ -67,7 +66,7 @@ def abia(
     any other, and for robots of which `abia_refusal` says why.
     """
     refuse(abia_refusal(tree))
-    t = terms(tree, q, qd, ZERO3, method, **options)
+    t = terms(tree, q, qd, method, **options)
     joints = articulated_joints(tree, t.X)
     own = [(joint_entries(tree, i, qd), joint_entries(tree, i, tau)) for i in range(tree.nbodies)]
     ways = [
@@ -171,7 +170,7 @@ def _scanned_accelerations(
     **options: int,
 ) -> list[Scalar]:
     """qdd from the forces at rest."""
-    ground, elements, us = resting_ground(tree), [], []
+    ground, elements, us = ground_of(tree), [], []
     for i, above in enumerate(tree.parent):
         c = t.v[i].c
         start = call(_arriving, t.X[i], ground, c) if above == WORLD else c

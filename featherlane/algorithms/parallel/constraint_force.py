@@ -37,14 +37,13 @@ from featherlane.algorithms.parallel.dense import (
 from featherlane.algorithms.parallel.joint import coupling_refusal, link_accelerating, refuse
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
+    ground_of,
     product,
-    resting_ground,
     terms,
 )
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
-    ZERO3,
     ZERO6,
     Articulated,
     Inertia,
@@ -171,7 +170,7 @@ def _links(
     **options: int,
 ) -> tuple[list[Link], list[list[int]]]:
     """The links, and the degrees of freedom of each."""
-    t = terms(tree, q, qd, ZERO3, method, **options)
+    t = terms(tree, q, qd, method, **options)
     p, torques = _on_masses(tree, t.X, t.own_forces(tree, f_ext), qd, tau)
     links, dofs = [], []
     for row in _rows(tree):
@@ -277,7 +276,7 @@ def _accelerations(tree: Tree, links: Sequence[Link], x: Sequence[Scalars]) -> l
     each = zip(links, x, links[1:], x[1:], strict=False)
     a = [call(_acceleration, *own) for own in each]
     a.append(call(_acceleration, links[-1], x[-1]))
-    return list(zip(a, [resting_ground(tree), *a[:-1]], strict=True))
+    return list(zip(a, [ground_of(tree), *a[:-1]], strict=True))
 
 
 def _acceleration(

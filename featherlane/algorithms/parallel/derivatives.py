@@ -22,9 +22,9 @@ from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
     Accelerated,
+    ground_of,
     motions,
     product,
-    resting_ground,
 )
 from featherlane.algorithms.scan import subtree_sum
 from featherlane.model import WORLD
@@ -50,7 +50,7 @@ def scanned_derivatives(
     f_ext and fixed as there. method: one of `path_scan`, with its options; ValueError for any
     other.
     """
-    ground = ZERO6, resting_ground(tree)
+    ground = ZERO6, ground_of(tree)
     joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
     X = [joint.X for joint in joints]
     T: Sequence[Coriolis | None] = fixed or [None] * tree.nbodies

@@ -37,13 +37,12 @@ from featherlane.algorithms.parallel.joint import (
     refuse,
     solved_joint,
 )
-from featherlane.algorithms.parallel.kinematics import METHOD, resting_ground, terms
+from featherlane.algorithms.parallel.kinematics import METHOD, ground_of, terms
 from featherlane.algorithms.scan.trees import chains
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_INERTIA,
-    ZERO3,
     ZERO6,
     Articulated,
     Matrix,
@@ -90,7 +89,7 @@ def dca(
         whole = assembled[chain[0]] = _assembly([freed[i].span for i in chain], chain)
         if (p := tree.parent[chain[0]]) != WORLD:
             bodies[p] = call(_carrying, bodies[p], whole.span.H, whole.span.pi)
-    a = {WORLD: resting_ground(tree)}
+    a = {WORLD: ground_of(tree)}
     qdd: list[Scalar] = [None] * tree.nv
     for chain in chains(tree.parent):
         for i, above, f in assembled[chain[0]].inside(a[tree.parent[chain[0]]], ZERO6):
@@ -126,7 +125,7 @@ def _accelerations(
 def _bodies(
     tree: Tree, q: Scalars, qd: Scalars, f_ext: Wrenches | None, method: str, **options: int
 ) -> list[Body]:
-    t = terms(tree, q, qd, ZERO3, method, **options)
+    t = terms(tree, q, qd, method, **options)
     J = [call(Articulated.of, inertia) for inertia in tree.inertias]
     each = zip(t.X, J, t.own_forces(tree, f_ext), t.v, strict=True)
     bodies = [Body(X, Ji, p, v.c) for X, Ji, p, v in each]

@@ -4,8 +4,6 @@ operations (2016), section III.
 
 from __future__ import annotations
 
-from operator import add
-
 from featherlane.algorithms.aba import carried_bias
 from featherlane.algorithms.kinematics import (
     Scalars,
@@ -20,14 +18,14 @@ from featherlane.algorithms.parallel.kinematics import (
     METHOD,
     carried_inwards,
     carried_outwards,
+    ground_of,
     motions,
     parent_bias,
-    resting_ground,
     spinning,
 )
 from featherlane.algorithms.rnea import torques as follower_torques
 from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Inertia, Transform, Vector, cross, dot, spatial, split
+from featherlane.spatial import Inertia, Transform, Vector, cross, dot, spatial, split
 from featherlane.tree import Link, Tree
 from featherlane.walk import call
 
@@ -38,28 +36,21 @@ def scanned_inverse_dynamics(
     qd: Scalars,
     qdd: Scalars,
     f_ext: Wrenches | None = None,
-    base_velocity: Vector = ZERO6,
-    base_acceleration: Vector = ZERO6,
     method: str = METHOD,
     together: bool = False,
     **options: int,
 ) -> list[Scalar]:
-    """tau of `rnea`, nv scalars, with the depth of a scan; also on a ground that moves.
+    """tau of `rnea`, nv scalars, with the depth of a scan.
 
-    base_velocity, base_acceleration: spatial, [angular; linear] in the ground's axes at its origin;
-    gravity comes on top. A wrench at the tip is the f_ext of the last body. together: velocities
-    and accelerations come from one scan of the semidirect product; else one scan gives the angular
-    velocities, and another the accelerations of the bodies' origins as points in space, which
-    linear velocities do not enter (Luh, Walker and Paul 1980): fewer operations and rounding
-    errors. method: one of `path_scan`, with its options; ValueError for any other.
+    A wrench at the tip is the f_ext of the last body. together: velocities and accelerations come
+    from one scan of the semidirect product; else one scan gives the angular velocities, and another
+    the accelerations of the bodies' origins as points in space, which linear velocities do not
+    enter (Luh, Walker and Paul 1980): fewer operations and rounding errors. method: one of
+    `path_scan`, with its options; ValueError for any other.
     """
     f_ext = no_wrenches(tree) if f_ext is None else f_ext
-    base = base_velocity, base_acceleration
     forces = _forces_together if together else _forces_in_turn
-    return torques(tree, forces(tree, q, qd, qdd, f_ext, base, method, **options), qd, qdd)
-
-
-Base = tuple[Vector, Vector]
+    return torques(tree, forces(tree, q, qd, qdd, f_ext, method, **options), qd, qdd)
 
 
 def _forces_together(
@@ -68,11 +59,10 @@ def _forces_together(
     qd: Scalars,
     qdd: Scalars,
     f_ext: Wrenches,
-    base: Base,
     method: str,
     **options: int,
 ) -> list[Vector]:
-    ground = base[0], call(add, base[1], resting_ground(tree))
+    ground = tree.base_velocity, call(_in_space, tree.base_velocity, ground_of(tree))
     joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
     f = [
         call(_force_of_motion, link.inertia, m.v, m.a, f_ext[i])
@@ -97,25 +87,23 @@ def _forces_in_turn(
     qd: Scalars,
     qdd: Scalars,
     f_ext: Wrenches,
-    base: Base,
     method: str,
     **options: int,
 ) -> list[Vector]:
-    X, wp, w = spinning(tree, q, qd, split(base[0])[0], method, **options)
+    X, wp, w = spinning(tree, q, qd, method, **options)
     own = [
         call(_added, link, X[i], wp[i], joint_entries(tree, i, qd), joint_entries(tree, i, qdd))
         for i, link in enumerate(tree.links)
     ]
-    ground = call(_ground, *base, resting_ground(tree))
-    a = carried_outwards(tree, X, own, ground, method, **options)
+    a = carried_outwards(tree, X, own, ground_of(tree), method, **options)
     f = [call(_force, link.inertia, *x) for link, *x in zip(tree.links, w, a, f_ext, strict=True)]
     return carried_inwards(tree, X, f, method, **options)
 
 
-def _ground(velocity: Vector, acceleration: Vector, resting: Vector) -> Vector:
-    """The acceleration of the ground's origin as a point in space, and gravity."""
-    (w, vo), (dw, ao) = split(velocity), split(acceleration)
-    return spatial(dw, ao + cross(w, vo)) + resting
+def _in_space(velocity: Vector, acceleration: Vector) -> Vector:
+    """The spatial acceleration of the ground, for that of its origin as a point in space."""
+    (w, vo), (dw, a) = split(velocity), split(acceleration)
+    return spatial(dw, a - cross(w, vo))
 
 
 def _added(link: Link, X: Transform, wp: Vector, qd: Scalars, qdd: Scalars) -> Vector:

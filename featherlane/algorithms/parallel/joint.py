@@ -27,7 +27,7 @@ class SolvedJoint(NamedTuple):
         """
         u: list[Scalar] = []
         for S, e, t in zip(self.S[::-1], self.solved[::-1], tau[::-1], strict=True):
-            u.insert(0, t - dot(S, p))
+            u.insert(0, t - dot(S, p) + e.u)  # e.u is 0, or NaN for a joint that nothing resists
             p = p + e.U * (e.Dinv * u[0])
         return u, p
 

@@ -16,8 +16,8 @@ from featherlane.algorithms.parallel.kinematics import (
     HERE,
     METHOD,
     Terms,
+    ground_of,
     product,
-    resting_ground,
     terms,
 )
 from featherlane.algorithms.scan import path_scan, subtree_sum
@@ -101,7 +101,7 @@ def _accelerations(tree: Tree, t: Terms, method: str) -> list[dict[int, Vector]]
     """Of each body, for a unit of each qdd that moves it, and for none."""
     elements = []
     for i, p in enumerate(tree.parent):
-        start = t.X[i].motion(resting_ground(tree)) if p == WORLD else ZERO6
+        start = t.X[i].motion(ground_of(tree)) if p == WORLD else ZERO6
         columns = {n: S for n, (_, S) in tree.numbered[i]}
         elements.append(Batch(HERE if p == WORLD else t.X[i], columns | {BIAS: start + t.v[i].c}))
     return [element.columns for element in path_scan(_batch_on, elements, tree.parent, method)]

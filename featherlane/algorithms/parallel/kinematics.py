@@ -12,21 +12,19 @@ from collections.abc import Callable, Sequence
 from operator import add, sub
 from typing import NamedTuple, TypeVar
 
-from featherlane.algorithms.aba import Bias, carried_bias, resting
+from featherlane.algorithms.aba import Bias, carried_bias, ground_acceleration, parent_bias
 from featherlane.algorithms.kinematics import (
     Scalars,
     Wrenches,
     joint_coordinates,
     joint_entries,
     link_motion,
-    rigid_acceleration,
 )
 from featherlane.algorithms.scan import path_scan, subtree_sum
 from featherlane.model import WORLD
 from featherlane.spatial import (
     NO_TURN,
     ZERO3,
-    ZERO6,
     Rotation,
     Transform,
     Vector,
@@ -130,10 +128,9 @@ def _turning(link: Link, q: Scalars, qd: Scalars) -> tuple[Transform, Vector]:
     return joint_transform(link, q), split(link_motion(link, qd))[0]
 
 
-def spinning(
-    tree: Tree, q: Scalars, qd: Scalars, base: Vector, method: str, **options: int
-) -> Spinning:
-    """w_i = E_i w_p + own_i, and `base` for the ground's."""
+def spinning(tree: Tree, q: Scalars, qd: Scalars, method: str, **options: int) -> Spinning:
+    """w_i = E_i w_p + own_i."""
+    base = split(tree.base_velocity)[0]
     joints = [
         call(_turning, link, joint_coordinates(tree, i, q), joint_entries(tree, i, qd))
         for i, link in enumerate(tree.links)
@@ -142,11 +139,6 @@ def spinning(
     w = [x.w for x in scanned(turned_on, Turned(NO_TURN, base), elements, tree, method, **options)]
     wp = [base if p == WORLD else w[p] for p in tree.parent]
     return Spinning([X for X, _ in joints], wp, w)
-
-
-def parent_bias(wp: Vector) -> Bias:
-    """Of a parent that turns with wp: what its children's `carried_bias` asks of it."""
-    return Bias(wp, rigid_acceleration(wp, ZERO3), ZERO6)
 
 
 # Velocities and accelerations
@@ -240,12 +232,11 @@ def terms(
     tree: Tree,
     q: Scalars,
     qd: Scalars,
-    base: Vector = ZERO3,
     method: str = METHOD,
     **options: int,
 ) -> Terms:
-    """All but one scan, for the angular velocities, is local. base: the ground's turn rate."""
-    X, wp, w = spinning(tree, q, qd, base, method, **options)
+    """All but one scan, for the angular velocities, is local."""
+    X, wp, w = spinning(tree, q, qd, method, **options)
     found = [
         call(_bias, link, X[i], wp[i], w[i], joint_entries(tree, i, qd))
         for i, link in enumerate(tree.links)
@@ -253,6 +244,6 @@ def terms(
     return Terms(X, [v for v, _ in found], [p for _, p in found])
 
 
-def resting_ground(tree: Tree) -> Vector:
-    """Gravity is an acceleration of the ground."""
-    return call(resting, tree.gravity)
+def ground_of(tree: Tree) -> Vector:
+    """The ground's acceleration, its origin's as a point in space, and gravity."""
+    return call(ground_acceleration, tree.gravity, tree.base_acceleration)
