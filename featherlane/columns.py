@@ -15,6 +15,7 @@ from featherlane.callwise import recording
 from featherlane.compiler import input_shapes
 from featherlane.functions import Variant
 from featherlane.model import Model
+from featherlane.tree import BASE
 
 Evaluator = Callable[..., None]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 Dimensions = tuple[int, ...]
@@ -73,7 +74,7 @@ class Columns:
             self.run(*[given[name] for name in self.names], out=[out[0][at]])
 
 
-BIAS = ("v", "f_ext", "gravity")  # what the mass matrix does not depend on
+BIAS = ("v", "f_ext", "gravity", *BASE)  # what the mass matrix does not depend on
 
 
 class JointSpace:

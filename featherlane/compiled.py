@@ -22,7 +22,7 @@ from featherlane.compiler import (
 from featherlane.function import Function
 from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
-from featherlane.tree import PARAMETERS
+from featherlane.tree import BASE, PARAMETERS
 from featherlane.tree import tree as make_tree
 from featherlane.wrenches import stacked
 
@@ -31,6 +31,12 @@ LONG = 64  # links from which on algorithms are programs of few steps, not one p
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}
 """The same for methods whose code is longer."""
 INERTIAL = {"mass", "com", "inertia"}
+ON_MOVING_GROUND = (
+    "inverse_dynamics",
+    "inverse_dynamics_parameter_derivatives",
+    "forward_dynamics",
+    "bias_force",
+)
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Shared by equal models, for as long as one of them lives."""
 
@@ -113,6 +119,11 @@ class Compiled(model.Model):
         if wrenches not in (None, *WRENCH_FRAMES):
             raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
         check_parameters(parameters, wrt)
+        if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
+            raise ValueError(
+                f"{name} takes no {min(map(str, base))}: a ground that moves is for "
+                f"{' and '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
+            )
         takes = TABLE[name].takes
         options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
         for what, value in options.items():

@@ -28,7 +28,10 @@ class Sensitivities(Compiled):
     Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order];
     position (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their
     parents; gravity (3,); armature, damping, friction (nv,), where friction given so is smoothed at
-    the velocity of v's entry, also for mimic joints. Any leading dimensions broadcast: one
+    the velocity of v's entry, also for mimic joints; base_velocity, base_acceleration (6,) of the
+    ground, [linear; angular] in its own axes, the linear acceleration being that of the world's
+    origin, for inverse and forward dynamics (of the velocity only the angular half matters, and
+    gravity stays as it is in the ground's axes). Any leading dimensions broadcast: one
     set for all states, or one for each. A body here is a link with all that is fixed to it.
     """
 

@@ -1,11 +1,16 @@
 """Algorithms by name, as users ask for them; that they are right is for test_parallel.py."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import textbook
 from numpy.testing import assert_allclose
 
 import featherlane as fl
+from featherlane import compiled
 from featherlane.functions import METHODS
+from featherlane.model import WORLD
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +64,39 @@ def test_what_a_method_does_not_take_is_refused(robot, call, told):
     model = fl.load(robot)
     with pytest.raises(ValueError, match=told):
         call(model, np.zeros(model.nv))
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_ground_that_moves(monkeypatch, long):
+    """A robot on a body of no mass that is carried along, without the body."""
+    if long:
+        monkeypatch.setattr(compiled, "LONG", 1)
+    model = fl.chain(6, 2)
+    rng = np.random.default_rng(0)
+    q, v, a = rng.normal(size=(3, 5, 6))
+    base = {name: rng.normal(size=(5, 6)) for name in ("base_velocity", "base_acceleration")}
+    still = model.inverse_dynamics(q, v, a)
+    wanted = on_a_moving_body(model, q, v, a, **base)
+    for method in ("auto", "serial", "scan"):
+        tau = model.inverse_dynamics(q, v, a, params=base, method=method)
+        assert_allclose(tau, wanted, rtol=0, atol=1e-11 * np.abs(wanted).max())
+        assert np.abs(tau - still).max() > 1
+    for method in ("auto", "aba", "jsiia", "abia", "cfa", "dca"):
+        found = model.forward_dynamics(q, v, wanted, params=base, method=method)
+        assert_allclose(found, a, rtol=0, atol=1e-8)
+    with pytest.raises(ValueError, match="mass_matrix takes no base_velocity"):
+        model.function("mass_matrix", params=("base_velocity",))
+
+
+def on_a_moving_body(model, q, v, a, base_velocity, base_acceleration):
+    """tau of the textbook for the same robot on a free joint of no inertia."""
+    root = fl.Joint("root", "free", WORLD)
+    moved = [replace(joint, parent=joint.parent + 1) for joint in model.joints]
+    bodies = fl.Body("carrier"), *model.bodies
+    floating = replace(model, joints=(root, *moved), bodies=bodies, frames=())
+    n = len(q)
+    place = np.tile([0, 0, 0, 0, 0, 0, 1.0], (n, 1))
+    velocity, acceleration = base_velocity.copy(), base_acceleration.copy()
+    acceleration[:, :3] -= np.cross(velocity[:, 3:], velocity[:, :3])  # to a spatial one
+    state = [np.hstack(x) for x in ((place, q), (velocity, v), (acceleration, a))]
+    return textbook.rnea(floating, *state)[:, 6:]
