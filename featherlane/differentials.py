@@ -1,4 +1,4 @@
-"""First derivatives of the dynamics of robots of many links.
+"""First derivatives of the dynamics of robots of many links, and the Coriolis matrix.
 
 What belongs to a single freedom is recorded (`algorithms.derivative_products`); the entries of a
 derivative are products of matrices of that.
@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.derivative_products import ByPosition, ByVelocity, factors
+from featherlane.algorithms.derivative_products import (
+    ByCoriolis,
+    ByPosition,
+    ByVelocity,
+    coriolis_factors,
+    factors,
+)
 from featherlane.callwise import recording
 from featherlane.columns import forward_dynamics, mass_matrix_inverse, states
 from featherlane.functions import Variant
@@ -50,41 +56,32 @@ def meetings(tree: Tree) -> Meetings:
 
 
 def _split(rows: np.ndarray, widths: Sequence[int]) -> list[np.ndarray]:
+    """Views of columns."""
     return np.split(rows, np.cumsum(widths)[:-1], axis=-1)
 
 
-class InverseDerivatives:
-    """dtau/dq and dtau/dv."""
+class _Products:
+    """Matrices whose entries are of two freedoms each, from rows that belong to one."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
-        variant = variant._replace(method=variant.method or "serial")
-        self.run = recording(model, variant, dtype, assemble=factors)
+    def __init__(self, model: Model, variant: Variant, dtype: Any, assemble: Any) -> None:
+        self.run = recording(model, variant, dtype, assemble=assemble)
         self.cores = [len(core) for core in self.run.inputs]
         self.meetings = meetings(model.tree)
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        dtype, (of_q, of_v) = out[0].dtype, self.run.outputs
         for at, own in states(arrays, self.cores, out[0].shape[:-2], TOGETHER):
-            dq, dv = (x[at] for x in out)
-            lead = dq.shape[:-2]
-            rows = np.empty(lead + of_q, dtype), np.empty(lead + of_v, dtype)
+            results = [x[at] for x in out]
+            lead = results[0].shape[:-2]
+            rows = [np.empty(lead + size, out[0].dtype) for size in self.run.outputs]
             self.run(*own, out=rows)
             for n in np.ndindex(lead):
-                self._products(rows[0][n], rows[1][n], dq[n], dv[n])
+                self.products([x[n] for x in rows], [x[n] for x in results])
 
-    def _products(self, q: np.ndarray, v: np.ndarray, dq: np.ndarray, dv: np.ndarray) -> None:
-        """Of one state, from the rows of its freedoms."""
-        S, onto, below, above, own = _split(q, ByPosition())
-        entries = self._entries(S, onto, below, above, dq)
-        i, j = self.meetings.joint
-        entries[i, j] = np.einsum("nk,nk->n", S[i], own[j])
-        self._put(entries, dq)
-        onto, above, slope = _split(v, ByVelocity())
-        entries = self._entries(S, onto, below[:, : above.shape[1]], above, dv)
-        entries.reshape(-1)[:: len(entries) + 1] += slope[:, 0]
-        self._put(entries, dv)
+    def products(self, rows: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
+        """Of one state."""
+        raise NotImplementedError
 
-    def _entries(
+    def entries(
         self,
         S: np.ndarray,
         onto: np.ndarray,
@@ -101,12 +98,41 @@ class InverseDerivatives:
             entries[apart] = 0.0
         return entries
 
-    def _put(self, entries: np.ndarray, out: np.ndarray) -> None:
+    def put(self, entries: np.ndarray, out: np.ndarray) -> None:
         """Freedoms that share coordinates share entries."""
         k = self.meetings.owners
         if k is not None:
             out[...] = 0.0
             np.add.at(out, (k[:, None], k), entries)
+
+
+class InverseDerivatives(_Products):
+    """dtau/dq and dtau/dv."""
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        variant = variant._replace(method=variant.method or "serial")
+        super().__init__(model, variant, dtype, factors)
+
+    def products(self, rows: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
+        S, onto, below, above, own = _split(rows[0], ByPosition())
+        entries = self.entries(S, onto, below, above, out[0])
+        i, j = self.meetings.joint
+        entries[i, j] = np.einsum("nk,nk->n", S[i], own[j])
+        self.put(entries, out[0])
+        onto, above, slope = _split(rows[1], ByVelocity())
+        entries = self.entries(S, onto, below[:, : above.shape[1]], above, out[1])
+        i = np.arange(len(entries))
+        entries[i, i] += slope[:, 0]
+        self.put(entries, out[1])
+
+
+class CoriolisMatrix(_Products):
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        super().__init__(model, variant, dtype, coriolis_factors)
+
+    def products(self, rows: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
+        S, onto, below, above = _split(rows[0], ByCoriolis())
+        self.put(self.entries(S, onto, below, above, out[0]), out[0])
 
 
 class DerivativesFrom:

@@ -22,7 +22,12 @@ from featherlane.columns import (
     mass_matrix_inverse,
 )
 from featherlane.compiler import scalar_function
-from featherlane.differentials import DerivativesFrom, ForwardDerivatives, InverseDerivatives
+from featherlane.differentials import (
+    CoriolisMatrix,
+    DerivativesFrom,
+    ForwardDerivatives,
+    InverseDerivatives,
+)
 from featherlane.directions import (
     ParameterDerivatives,
     SecondDerivatives,
@@ -56,6 +61,7 @@ BY_COLUMNS: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
     "forward_dynamics": forward_dynamics,
     "forward_dynamics_derivatives": ForwardDerivatives,
     "forward_dynamics_derivatives_from": DerivativesFrom,
+    "coriolis_matrix": CoriolisMatrix,
     "inverse_dynamics_parameter_derivatives": ParameterDerivatives,
     "inverse_dynamics_second_derivatives": SecondDerivatives,
     "inverse_dynamics_hessian_product": inverse_hessian_product,

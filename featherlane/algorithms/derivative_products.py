@@ -1,4 +1,5 @@
-"""Derivatives of inverse dynamics as products of matrices, for robots of many links.
+"""Derivatives of inverse dynamics and the Coriolis matrix as products of matrices, for robots of
+many links.
 
 What two freedoms ask of each other are dot products of vectors that belong to each alone, all seen
 from the first body of their branch (`derivatives.Columns`). With those as rows of matrices, a
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns
 from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.terms import Column
 from featherlane.spatial import Transform
 from featherlane.tree import Tree
 from featherlane.walk import call
@@ -41,7 +43,7 @@ class ByVelocity(NamedTuple):
     slope: int = 1
 
 
-def _rows(C: Transform, local: Columns) -> tuple[list, list]:
+def _derivative_rows(C: Transform, local: Columns) -> tuple[list, list]:
     """Of a freedom, seen through C."""
     c = local.seen_by(C)
     below = [*c.IS, *c.BtS[:3], *c.TtS[:3]]
@@ -50,13 +52,39 @@ def _rows(C: Transform, local: Columns) -> tuple[list, list]:
     return by_position, [*c.dv, *c.rate, *c.S[:3]]
 
 
+class ByCoriolis(NamedTuple):
+    """The same of the Coriolis matrix: C_ij is S_i . onto_j of an ancestor i by j or within a
+    joint, and below_i . above_j of j's descendant i.
+    """
+
+    S: int = 6
+    onto: int = 6
+    below: int = 9
+    above: int = 9
+
+
+def _owners(model: Tree) -> list[tuple[int, int]]:
+    """The body and the entry of v of each freedom."""
+    return [(i, k) for i, own in enumerate(model.freedoms) for k, _ in own]
+
+
 def factors(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
     """The rows of `ByPosition` and `ByVelocity` of all freedoms, in place of `assembled`."""
     slopes = dict(enumerate(m.slopes))
-    owners = [(i, k) for i, own in enumerate(model.freedoms) for k, _ in own]
     by_position, by_velocity = [], []
-    for (i, k), local in zip(owners, columns(model, m, load), strict=True):
-        q, v = call(_rows, m.C[i], local)
+    for (i, k), local in zip(_owners(model), columns(model, m, load), strict=True):
+        q, v = call(_derivative_rows, m.C[i], local)
         by_position.append(q)
         by_velocity.append([*v, slopes.pop(k, 0.0)])
     return by_position, by_velocity
+
+
+def _coriolis_row(C: Transform, local: Column) -> list:
+    c = local.seen_by(C)
+    return [*c.S, *c.force, *c.IS, *c.BtS[:3], *c.dS, *c.S[:3]]
+
+
+def coriolis_factors(model: Tree, m: Motion, columns: list[Column]) -> Rows:
+    """The rows of `ByCoriolis` of all freedoms, in place of `terms.assembled`."""
+    owned = zip(_owners(model), columns, strict=True)
+    return [call(_coriolis_row, m.C[i], column) for (i, _), column in owned]
