@@ -31,6 +31,7 @@ from featherlane.compiler import lowered
 from featherlane.graph.forms import Fixed, build, flatten
 from featherlane.graph.prune import prune
 from featherlane.graph.routine import Program
+from featherlane.graph.trace import Node
 from featherlane.scalar import cos, sin
 from featherlane.spatial import Rotation
 from featherlane.walk import call
@@ -623,9 +624,10 @@ def test_few_calls_do_not_have_a_piece_of_their_own():
 
     calls = recorded(function, {"x": (2,)})
     assert operations(calls) == [("spread", 2, 40)]
-    rare = recorded(lambda x: [function(x)[0], call(spread, x, 41.0)[3]], {"x": (2,)})
+    alone = recorded(lambda x: [*function(x), call(spread, x, 41.0)[3]], {"x": (2,)})
+    assert sorted(n for _, _, n in operations(alone)) == [1, 40]
     x = np.array([[0.5, 0.25]])
-    assert_array_equal(meaning_of_pieces(rare, x)[0], [[0.75, -0.25]])
+    assert_array_equal(meaning_of_pieces(alone, x)[0], [[0.75, 0.25] * 39 + [0.25, -0.25]])
 
 
 def test_constants_that_all_calls_share_are_folded():
@@ -675,22 +677,22 @@ def plain(value: Any) -> Any:
 @given(NESTED)
 def test_values_are_put_together_again(value):
     scalars: list[float] = []
-    form = flatten(value, lambda x: False, scalars)
+    form = flatten(value, Node, scalars)
     assert plain(build(form, iter(scalars))) == plain(value)
-    assert {form: 1}[flatten(value, lambda x: False, [])] == 1
+    assert {form: 1}[flatten(value, Node, [])] == 1
     doubled = build(form, iter([2 * x for x in scalars]))
     again: list[float] = []
-    assert flatten(doubled, lambda x: False, again) == form
+    assert flatten(doubled, Node, again) == form
     assert again == [2 * x for x in scalars]
 
 
 def test_objects_are_their_attributes_and_descriptions_stay():
     E = Rotation([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     scalars: list[float] = []
-    again = build(flatten(E, lambda x: False, scalars), iter(range(9)))
+    again = build(flatten(E, Node, scalars), iter(range(9)))
     assert type(again) is Rotation
     assert len(scalars) == 9
     assert [list(row) for row in again.rows] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     kept = Described()
-    assert flatten(kept, lambda x: False, scalars) == Fixed(kept, Described)
+    assert flatten(kept, Node, scalars) == Fixed(kept, Described)
     assert len(scalars) == 9
