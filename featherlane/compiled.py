@@ -22,14 +22,15 @@ from featherlane.compiler import (
 from featherlane.function import Function
 from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
-from featherlane.tree import BASE, PARAMETERS
+from featherlane.tree import BASE, PARAMETERS, is_chain
 from featherlane.tree import tree as make_tree
 from featherlane.wrenches import stacked
 
 Params = Mapping[str, Any] | None
-LONG = 64  # links from which on algorithms are programs of few steps, not one piece of code
+LONG = 100  # links from which on algorithms are programs of few steps, not one piece of code
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}
 """The same for methods whose code is longer."""
+MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
 INERTIAL = {"mass", "com", "inertia"}
 ON_MOVING_GROUND = (
     "inverse_dynamics",
@@ -149,11 +150,21 @@ class Compiled(model.Model):
         if why := known[method].refusal(tree):
             raise ValueError(f"method={method!r} does not take {self.name!r}: {why}")
 
+    def _is_long(self, variant: Variant) -> bool:
+        """Whether code for every link would be too much. Measured: that of a chain stops to pay
+        earlier, that of matrices when they have many pairs of joints on one path.
+        """
+        tree = self.tree
+        if variant.method in LONG_FOR:
+            return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
+        if any(name in variant.name for name in MATRICES):
+            return sum(map(len, tree.above)) >= LONG**2 // 4
+        return tree.nbodies * (2 if is_chain(tree) else 1) >= LONG
+
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
 
-        long = min(LONG, LONG_FOR.get(variant.method or "", LONG))
-        steps = linkwise.evaluator(self, variant) if self.tree.nbodies >= long else None
+        steps = linkwise.evaluator(self, variant) if self._is_long(variant) else None
         if steps is not None:
             return self._held(variant, steps)
 

@@ -36,7 +36,7 @@ from featherlane.directions import (
 )
 from featherlane.functions import Variant
 from featherlane.model import Model
-from featherlane.tree import Tree
+from featherlane.tree import Tree, is_chain
 
 
 def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
@@ -98,7 +98,3 @@ def fastest(function: str, tree: Tree, batch: int, dtype: np.dtype) -> str:
     if function == "forward_dynamics":
         return "aba"
     return "scan" if batch == 1 and is_chain(tree) else "serial"
-
-
-def is_chain(tree: Tree) -> bool:
-    return tuple(tree.parent) == tuple(range(-1, tree.nbodies - 1))

@@ -261,6 +261,11 @@ class Tree:
         return tuple(lines)
 
 
+def is_chain(tree: Tree) -> bool:
+    """Whether each body hangs on the one before it."""
+    return tree.parent == tuple(range(-1, tree.nbodies - 1))
+
+
 # From a model
 
 
