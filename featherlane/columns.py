@@ -62,6 +62,7 @@ class Columns:
         self.inputs = tuple(input_shapes(model, variant))
         self.names = tuple(input_shapes(model, column))
         self.unit = np.eye(model.nv, dtype=dtype)
+        self.above = np.triu_indices(model.nv, 1)
         self.rest = {
             "v": np.zeros(model.nv, dtype),
             self.names[2]: self.unit,
@@ -71,7 +72,8 @@ class Columns:
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         for at, own in states(arrays, self.cores, out[0].shape[:-2]):
             given = dict(zip(self.inputs, own, strict=True)) | self.rest
-            self.run(*[given[name] for name in self.names], out=[out[0][at]])
+            self.run(*[given[name] for name in self.names], out=[M := out[0][at]])
+            M[self.above] = M.T[self.above]  # equal but for rounding
 
 
 BIAS = ("v", "f_ext", "gravity", *BASE)  # what the mass matrix does not depend on

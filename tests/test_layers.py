@@ -37,7 +37,7 @@ TOGETHER = {
     "function": {"backends", "compiler", "errors", "graph"},
     "wrenches": "function model",
     "callwise": BOTH | {"compiler", "function"},
-    "columns": "callwise compiler functions model",
+    "columns": "callwise compiler functions model tree",
     "differentials": "algorithms callwise columns functions model tree",
     "arrays": "algorithms callwise function",
     "directions": BOTH | {"callwise", "columns", "compiler", "differentials"},

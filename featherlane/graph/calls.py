@@ -70,9 +70,6 @@ class Placeholder:
     def __rtruediv__(self, other: Any) -> Any:
         return self.recorder.call(operator.truediv, other, self)
 
-    def __lt__(self, other: Any) -> Any:
-        return self.recorder.call(operator.lt, self, other)
-
     def sin(self) -> Any:
         return self.recorder.call(Node.sin, self)
 
@@ -81,9 +78,6 @@ class Placeholder:
 
     def sqrt(self) -> Any:
         return self.recorder.call(Node.sqrt, self)
-
-    def select(self, a: Any, b: Any) -> Any:
-        return self.recorder.call(Node.select, self, a, b)
 
 
 @dataclass
