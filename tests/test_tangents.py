@@ -1,0 +1,218 @@
+"""Derivatives of long robots: recorded calls along directions, and products of matrices."""
+
+import time
+
+import numpy as np
+import pytest
+import textbook
+from numpy.testing import assert_allclose
+
+import featherlane as fl
+from featherlane import compiled
+from featherlane.callwise import Recorded, recorded
+from featherlane.compiler import scalar_function
+from featherlane.functions import Variant
+from featherlane.graph.tangents import tangent
+from featherlane.scalar import cos, sin, sqrt
+from featherlane.walk import call
+
+RNG = np.random.default_rng(0)
+
+
+def mixed(x, y, c):
+    return [sin(x) * y + c, x / (y * y + 1.0), x, sqrt(x * x + c * c), -y]
+
+
+def shifted(x, c):
+    return [x + c, cos(x)]
+
+
+def network(rng, length):
+    """A function of random calls, of which some depend on x, some on y, some on both."""
+    chosen = [(*rng.integers(0, 6 + k, 2), rng.uniform(0.5, 1)) for k in range(length)]
+
+    def run(x, y):
+        known = [*x, *y]
+        for k, (i, j, c) in enumerate(chosen):
+            if k % 3:
+                known += call(mixed, known[i], known[j], float(c))[k % 2 :]
+            else:
+                known += call(shifted, known[i], float(c))
+        return {"far": known[-7:], "near": [*x[:2], 2.0, *y[:1]]}
+
+    return run
+
+
+def evaluate(calls, *arrays):
+    shapes = [shape for shape, _ in calls.results.values()]
+    dtype = np.dtype(np.float64)
+    out = [np.empty(shape, dtype) for shape in shapes]
+    Recorded(calls, dtype)(*arrays, out=out)
+    return dict(zip(calls.results, out, strict=True))
+
+
+@pytest.mark.parametrize("wrt", [("x",), ("y",), ("x", "y")])
+@pytest.mark.parametrize("seed", range(3))
+def test_tangents_are_differences(wrt, seed):
+    rng = np.random.default_rng(seed)
+    calls = recorded(network(rng, 25), {"x": (3,), "y": (3,)})
+    given = dict(zip("xy", rng.normal(size=(2, 3)), strict=True))
+    directions = {name: rng.normal(size=3) for name in wrt}
+    new = tangent(calls, wrt)
+    assert list(new.inputs) == ["x", "y", *(f"{name}_direction" for name in wrt)]
+    found = evaluate(new, *given.values(), *directions.values())
+    plain, h = evaluate(calls, *given.values()), 1e-6
+
+    def at(step):
+        moved = {name: x + step * directions.get(name, 0.0) for name, x in given.items()}
+        return evaluate(calls, *moved.values())
+
+    plus, minus = at(h), at(-h)
+    for name in calls.results:
+        difference = (plus[name] - minus[name]) / (2 * h)
+        assert_allclose(found[name], plain[name], rtol=1e-15, atol=0)
+        scale = max(1.0, np.abs(difference).max())
+        assert_allclose(found[f"{name}_direction"], difference, atol=1e-7 * scale)
+
+
+def test_what_does_not_depend_has_no_calls():
+    calls = recorded(network(np.random.default_rng(1), 25), {"x": (3,), "y": (3,)})
+    shape, along = tangent(calls, ()).results["far_direction"]
+    assert shape == (7,)
+    assert along == [0.0] * 7
+    assert tangent(calls, ()).size == calls.size
+    assert tangent(calls, ("x",)).results["near_direction"][1][2:] == [0.0, 0.0]
+
+
+# Long robots. What is compiled as one graph is the reference: it has tests of its own.
+
+ROBOTS = {
+    "types": textbook.tree(
+        ("helical", "cylindrical", "universal", "planar", "free"), [-1, 0, 0, 1, -1], 3
+    ),
+    "mimic": textbook.tree(
+        ("revolute", "prismatic", "revolute", "spherical", "prismatic"),
+        [-1, 0, 1, 1, -1],
+        5,
+        physics=True,
+        mimic={2: 0, 4: 1},
+    ),
+    "small": textbook.tree(("revolute", "planar", "spherical"), seed=2, physics=True),
+}
+
+
+def robots(*names):
+    """The fixture for some of them."""
+    return pytest.mark.parametrize("pair", names, indirect=True)
+
+
+def loads(model, axes):
+    parameters = model.parameters("gravity", "armature") if axes == "world" else None
+    f_ext = RNG.normal(size=(model.nbodies, 6))
+    return {"f_ext": f_ext, "f_ext_frame": axes, "params": parameters}
+
+
+@pytest.fixture(params=ROBOTS, scope="module")
+def pair(request):
+    """One robot twice: as one graph, and as a long one."""
+    fields = ROBOTS[request.param]._fields()
+    return fl.Model(**fields), fl.Model(**fields)
+
+
+def compare(monkeypatch, pair, call, rtol=1e-11):
+    short, long = pair
+    monkeypatch.setattr(compiled, "LONG", 1000)
+    expected = call(short)
+    monkeypatch.setattr(compiled, "LONG", 1)
+    for x, y in zip(call(long), expected, strict=True):
+        assert_allclose(x, y, rtol=0, atol=rtol * max(1.0, np.abs(y).max()))
+
+
+def state(model, batch=3):
+    return model.random_configuration(batch), *RNG.normal(size=(2, batch, model.nv))
+
+
+@pytest.mark.parametrize("axes", ["body", "world"])
+def test_first_derivatives(monkeypatch, pair, axes):
+    x, given = state(pair[0]), loads(pair[0], axes)
+    for method in ("auto", "scan"):
+        options = given | {"method": method}
+        compare(monkeypatch, pair, lambda m, o=options: m.inverse_dynamics_derivatives(*x, **o))
+
+
+@robots("mimic", "small")
+def test_first_derivatives_of_forward_dynamics(monkeypatch, pair):
+    x, given = state(pair[0]), loads(pair[0], "world")
+    compare(monkeypatch, pair, lambda m: m.forward_dynamics_derivatives(*x, **given))
+
+
+@robots("small")
+def test_derivatives_with_a_known_inverse(monkeypatch, pair):
+    q, v, a = state(pair[0])
+    name = "forward_dynamics_derivatives_from"
+    Minv = np.linalg.inv(pair[0].mass_matrix(q))
+    compare(monkeypatch, pair, lambda m: m.function(name)(q, v, a, Minv))
+
+
+@robots("small")
+def test_leading_dimensions_broadcast(monkeypatch, pair):
+    q, v, a = state(pair[0], 2)
+    x = q[:, None], v[None, :], a[0]
+    compare(monkeypatch, pair, lambda m: m.inverse_dynamics_derivatives(*x))
+    compare(monkeypatch, pair, lambda m: m.forward_dynamics_derivatives(*x))
+
+
+def test_matrices(monkeypatch, pair):
+    q, v, _ = state(pair[0])
+    params = {name: 1.1 * x for name, x in pair[0].parameters("mass", "gravity").items()}
+    compare(monkeypatch, pair, lambda m: [m.mass_matrix(q, params=params)])
+    compare(monkeypatch, pair, lambda m: [m.mass_matrix_inverse(q, params=params)])
+    compare(monkeypatch, pair, lambda m: [m.coriolis_matrix(q, v)])
+
+
+@robots("mimic")
+@pytest.mark.parametrize("p", ["inertial", "orientation", "friction"])
+def test_derivatives_by_parameters(monkeypatch, pair, p):
+    x, given = state(pair[0]), loads(pair[0], "body")
+    given["params"] = {"mass": 1.1 * pair[0].parameters("mass")["mass"]}
+    name = "inverse_dynamics_parameter_derivatives"
+    compare(monkeypatch, pair, lambda m: [getattr(m, name)(*x, p, **given)])
+
+
+@robots("small")
+def test_second_derivatives(monkeypatch, pair):
+    x, given = state(pair[0], 1), loads(pair[0], "world")
+    compare(monkeypatch, pair, lambda m: m.inverse_dynamics_second_derivatives(*x, **given))
+
+
+@robots("mimic", "small")
+def test_hessians_of_forward_dynamics(monkeypatch, pair):
+    x, weights = state(pair[0], 1), RNG.normal(size=pair[0].nv)
+    compare(monkeypatch, pair, lambda m: [m.forward_dynamics_hessian(*x, weights)])
+
+
+@robots("small")
+def test_hessians_of_inverse_dynamics(monkeypatch, pair):
+    x, given = state(pair[0], 1), loads(pair[0], "body")
+    weights = RNG.normal(size=pair[0].nv)
+    compare(monkeypatch, pair, lambda m: [m.inverse_dynamics_hessian(*x, weights, **given)])
+
+
+def test_a_chain_of_150():
+    """Products of matrices seen from the root, against columns that stay in the links' frames."""
+    model = fl.chain(150, seed=1)
+    x = RNG.normal(size=(3, 150))
+    start = time.perf_counter()
+    found = model.inverse_dynamics_derivatives(*x)
+    scanned = model.inverse_dynamics_derivatives(*x, method="scan")
+    assert time.perf_counter() - start < 20
+    variant = Variant("inverse_dynamics", method="serial")
+    shapes = dict.fromkeys("qva", (150,))
+    calls = recorded(scalar_function(model, variant), shapes)
+    for name, dx, other in zip("qv", found, scanned, strict=True):
+        columns = tangent(calls, (name,))
+        columns = columns._replace(results={"dx": columns.results["tau_direction"]})
+        expected = np.empty((150, 150))
+        Recorded(columns, np.float64)(*x, np.eye(150), out=[expected.T])
+        for result in (dx, other):
+            assert_allclose(result, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
