@@ -20,7 +20,7 @@ ROBOT = {
     "walk": "",
     "card": "model",
     "loaders": "errors joints model spatial",
-    "algorithms": "model scalar spatial tree walk",
+    "algorithms": "joints model scalar spatial tree walk",
     "results": "",
     "functions": "algorithms model results tree",
 }

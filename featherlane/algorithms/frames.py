@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from featherlane.algorithms.kinematics import Scalars, joint_motion
+from featherlane.algorithms.kinematics import (
+    Scalars,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
+)
 from featherlane.algorithms.mminv import Rows
 from featherlane.model import WORLD
 from featherlane.scalar import Scalar
@@ -27,7 +32,8 @@ from featherlane.spatial import (
     split,
     transpose,
 )
-from featherlane.tree import Freedom, Point, Tree
+from featherlane.tree import Freedom, Link, Point, Tree, joint_transform
+from featherlane.walk import call
 
 
 def linear_first(x: Sequence[Scalar]) -> list[Scalar]:
@@ -44,11 +50,17 @@ def path(model: Tree, body: int) -> list[int]:
     return bodies[::-1]
 
 
+def _placed_on(link: Link, q: Scalars, parent: Transform) -> Transform:
+    X = joint_transform(link, q) @ parent
+    return Transform(X.E, X.r)
+
+
 def placements(model: Tree, q: Scalars, bodies: Iterable[int]) -> dict[int, Transform]:
     """For each of these bodies, parents first: its coordinates from those of the world."""
     X = {WORLD: Transform(NO_TURN, ZERO3)}
     for i in bodies:
-        X[i] = model.joint_transform(i, q) @ X[model.parent[i]]
+        own = joint_coordinates(model, i, q)
+        X[i] = call(_placed_on, model.links[i], own, X[model.parent[i]])
     return X
 
 
@@ -77,13 +89,27 @@ def referred(model: Tree, q: Scalars, frame: Point, reference: str, motion: Vect
     )
 
 
+def _velocity(link: Link, v: Vector, q: Scalars, qd: Scalars) -> Vector:
+    return joint_transform(link, q).motion(v) + link_motion(link, qd)
+
+
 def frame_velocity(
     model: Tree, q: Scalars, qd: Scalars, frame: Point, reference: str
 ) -> list[Scalar]:
     v = ZERO6
     for i in path(model, frame.body):
-        v = model.joint_transform(i, q).motion(v) + joint_motion(model, i, qd)
+        own = joint_coordinates(model, i, q), joint_entries(model, i, qd)
+        v = call(_velocity, model.links[i], v, *own)
     return referred(model, q, frame, reference, frame.X.motion(v))
+
+
+def _acceleration(
+    link: Link, v: Vector, a: Vector, q: Scalars, qd: Scalars, qdd: Scalars
+) -> tuple[Vector, Vector]:
+    """v and a of a body, from its parent's."""
+    X, vJ = joint_transform(link, q), link_motion(link, qd)
+    v = X.motion(v) + vJ
+    return v, X.motion(a) + link_motion(link, qdd) + crm(v, vJ)
 
 
 def frame_acceleration(
@@ -96,9 +122,8 @@ def frame_acceleration(
     """
     v, a = ZERO6, ZERO6
     for i in path(model, frame.body):
-        X, vJ = model.joint_transform(i, q), joint_motion(model, i, qd)
-        v = X.motion(v) + vJ
-        a = X.motion(a) + joint_motion(model, i, qdd) + crm(v, vJ)
+        rates = joint_entries(model, i, qd), joint_entries(model, i, qdd)
+        v, a = call(_acceleration, model.links[i], v, a, joint_coordinates(model, i, q), *rates)
     (w, vo), a = split(frame.X.motion(v)), frame.X.motion(a)
     if reference == "world":
         a = a + spatial(ZERO3, cross(w, vo))
@@ -126,9 +151,11 @@ def seen(model: Tree, q: Scalars, frame: Point, reference: str) -> list[list[Fre
 def matrix(columns: Iterable[tuple[int, Sequence[Scalar]]], rows: int, nv: int) -> Rows:
     """rows x nv, from columns and where they are; those that share an entry of v are added."""
     J: Rows = [[0.0] * nv for _ in range(rows)]
+    there: set[int] = set()
     for k, column in columns:
         for i, x in enumerate(column):
-            J[i][k] = J[i][k] + x
+            J[i][k] = J[i][k] + x if k in there else x
+        there.add(k)
     return J
 
 
