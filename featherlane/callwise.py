@@ -172,7 +172,7 @@ class Recorded:
 
 
 WIDE: dict[str, dict[str, Any]] = {  # the methods that are parallel in the links, with options
-    "scan": {},
+    "scan": {"together": True},  # transforms are composed once instead of twice
     "abia": {},
     "cfa": {"elimination": "cyclic_reduction"},  # a fifth of odd-even's operations
     "dca": {},
