@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -27,10 +27,12 @@ from featherlane.graph.routine import Program, Recorder, record
 from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
 from featherlane.model import WORLD, Frame, Model
+from featherlane.scalar import Scalar
 from featherlane.spatial import (
     NO_CORIOLIS,
     NO_TURN,
     ZERO6,
+    Coriolis,
     Rotation,
     Transform,
     Vector,
@@ -39,7 +41,7 @@ from featherlane.spatial import (
 )
 from featherlane.tree import BODY_PARAMETERS, PARAMETERS, Tree
 from featherlane.tree import tree as make_tree
-from featherlane.walk import on_repeat, on_stage
+from featherlane.walk import call, on_repeat, on_stage
 
 WRENCH_FRAMES = ("body", "world")
 FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
@@ -66,23 +68,36 @@ def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) 
     frames = frames or [Frame("", body) for body in range(model.nbodies)]
     E, world = {WORLD: NO_TURN}, variant.wrenches == "world"
     for i in range(tree.nbodies) if world else ():
-        turn = tree.joint_transform(i, q).E.rows
-        E[i] = Rotation(matmul(turn, E[tree.parent[i]].rows))
+        E[i] = call(_turned_on, tree.joint_transform(i, q).E, E[tree.parent[i]])
     wrenches = [ZERO6] * tree.nbodies
     fixed = [NO_CORIOLIS] * tree.nbodies
     for frame, given in zip(frames, f_ext, strict=True):
         i, X = tree.point(frame)
-        force, moment = Vector(given[:3]), Vector(given[3:])
         if i == WORLD:
             continue
         if world:
             X = Transform(NO_TURN, X.r)
-            wrench = spatial(E[i].to_child(moment), E[i].to_child(force))
-            fixed[i] = fixed[i] + X.coriolis_to_parent(world_fixed(wrench))
-        else:
-            wrench = spatial(moment, force)
-        wrenches[i] = wrenches[i] + X.force_to_parent(wrench)
+            fixed[i] = call(_with_fixed, fixed[i], X, given, E[i])
+        wrenches[i] = call(_with_wrench, wrenches[i], X, given, E[i] if world else NO_TURN)
     return {"f_ext": wrenches, "fixed": fixed if world else None}
+
+
+def _turned_on(E: Rotation, parent: Rotation) -> Rotation:
+    return Rotation(matmul(E.rows, parent.rows))
+
+
+def _wrench(given: Sequence[Scalar], E: Rotation) -> Vector:
+    """[moment; force] in axes that E turns to."""
+    return spatial(E.to_child(given[3:]), E.to_child(given[:3]))
+
+
+def _with_wrench(total: Vector, X: Transform, given: Sequence[Scalar], E: Rotation) -> Vector:
+    return total + X.force_to_parent(_wrench(given, E))
+
+
+def _with_fixed(total: Coriolis, X: Transform, given: Sequence[Scalar], E: Rotation) -> Coriolis:
+    """How the wrench changes as a vector that does not turn with the body."""
+    return total + X.coriolis_to_parent(world_fixed(_wrench(given, E)))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -392,7 +393,7 @@ def _rotation(R: np.ndarray) -> Rotation:
 def _placement(joint: Joint, i: int, given: Mapping[str, Any]) -> tuple[Matrix, Vector]:
     R, p = _floats(joint.placement.R), Vector(joint.placement.p)
     if "orientation" in given:
-        R = transpose(quaternion_rotation(*given["orientation"][i]).rows)
+        R = transpose(call(quaternion_rotation, *given["orientation"][i]).rows)
     if "position" in given:
         p = Vector(given["position"][i])
     return R, p
@@ -402,16 +403,17 @@ def _fixed(R: Matrix, p: Vector, turn: np.ndarray, above: np.ndarray) -> Transfo
     """A placement, between frames whose axes, in the user's, are the columns of `turn` and
     `above`.
     """
-    E = (
-        _rotation(above.T @ np.array(R, float) @ turn)
-        if _known(*R[0], *R[1], *R[2])
-        else Rotation(
-            matmul(matmul(_rotation(turn).rows, transpose(R)), _floats(_unit_rows(above)))
-        )
-    )
+    if _known(*R[0], *R[1], *R[2]):
+        E = _rotation(above.T @ np.array(R, float) @ turn)
+    else:
+        E = call(_between, _rotation(turn), R, _floats(_unit_rows(above)))
     if _known(*p):
         return Transform(E, Vector(map(float, _quiet(above.T @ np.array(p)))))
-    return Transform(E, matvec(_rotation(above).rows, p))
+    return Transform(E, call(matvec, _rotation(above).rows, p))
+
+
+def _between(turn: Rotation, R: Matrix, above: Matrix) -> Rotation:
+    return Rotation(matmul(matmul(turn.rows, transpose(R)), above))
 
 
 # Inertias
@@ -434,21 +436,32 @@ def second_moment(I: Symmetric, m: Scalar, c: Vector) -> Symmetric:
 def _inertia_of(model: Model, i: int, given: Mapping[str, Any]) -> Inertia:
     """Of a body of the model, in the user's axes."""
     if "inertial" in given:
-        m, hx, hy, hz, xx, xy, yy, xz, yz, zz = given["inertial"][i]
-        S = second_moment(Symmetric(xx, xy, xz, yy, yz, zz), 0.0, ZERO3)
-        return Inertia(m, Vector((hx, hy, hz)), S)
+        return call(_inertia_of_ten, given["inertial"][i])
     body = model.bodies[i]
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
     if "inertia" in given:
         xx, xy, yy, xz, yz, zz = given["inertia"][i]
     m = given["mass"][i] if "mass" in given else body.mass
     c = Vector(given["com"][i] if "com" in given else body.com)
-    return Inertia(m, c * m, second_moment(Symmetric(xx, xy, xz, yy, yz, zz), m, c))
+    return call(_inertia, Symmetric(xx, xy, xz, yy, yz, zz), m, c)
+
+
+def _inertia_of_ten(entries: Sequence[Scalar]) -> Inertia:
+    m, hx, hy, hz, xx, xy, yy, xz, yz, zz = entries
+    S = second_moment(Symmetric(xx, xy, xz, yy, yz, zz), 0.0, ZERO3)
+    return Inertia(m, Vector((hx, hy, hz)), S)
+
+
+def _inertia(I: Symmetric, m: Scalar, c: Vector) -> Inertia:
+    return Inertia(m, c * m, second_moment(I, m, c))
 
 
 def _turned(inertia: Inertia, turn: np.ndarray) -> Inertia:
     """Seen from axes that are the columns of `turn`."""
-    E = Rotation(_rows(turn))
+    return call(_seen_from, Rotation(_rows(turn)), inertia)
+
+
+def _seen_from(E: Rotation, inertia: Inertia) -> Inertia:
     h, S = E.to_parent(inertia.h), E.symmetric_to_parent(inertia.S)
     return Inertia(inertia.m, Vector(_quiet_relative(h)), Symmetric(*_quiet_relative(S)))
 
@@ -459,14 +472,20 @@ def _let_ride(links: list[_Link], X_tree: list[Transform], inertias: list[Inerti
     """
     ground = NO_INERTIA
     for i in reversed(range(len(links))):
-        rides, all_of = links[i].kind.ride(inertias[i]), inertias[i]
-        if rides is NO_INERTIA:
+        kind, p = links[i].kind, links[i].parent
+        if kind.ride(NO_INERTIA) is NO_INERTIA:
             continue
-        S = Symmetric(*[x - y for x, y in zip(all_of.S, rides.S, strict=True)])
-        inertias[i] = Inertia(all_of.m - rides.m, all_of.h - rides.h, S)
-        p, moved = links[i].parent, X_tree[i].inertia_to_parent(rides)
+        inertias[i], moved = call(_ridden, kind, X_tree[i], inertias[i])
         if p == WORLD:
-            ground = ground + moved
+            ground = call(add, ground, moved)
         else:
-            inertias[p] = inertias[p] + moved
+            inertias[p] = call(add, inertias[p], moved)
     return ground
+
+
+def _ridden(kind: JointType, X: Transform, inertia: Inertia) -> tuple[Inertia, Inertia]:
+    """What is left on the body, and what its parent has of it."""
+    rides = kind.ride(inertia)
+    S = Symmetric(*[x - y for x, y in zip(inertia.S, rides.S, strict=True)])
+    left = Inertia(inertia.m - rides.m, inertia.h - rides.h, S)
+    return left, X.inertia_to_parent(rides)
