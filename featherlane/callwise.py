@@ -156,17 +156,18 @@ class Recorded:
     @property
     def single(self) -> Running | None:
         """What runs single states, if it was needed."""
-        return self._running.get(1 if self.wide else self.width)
+        return self._running.get(1)
 
     def running(self, batch: int) -> Running:
-        """The code for so many states."""
-        states = self.width
-        if self.wide and 0 < batch < self.width:
-            states = 1 << (batch - 1).bit_length()
+        """The code for so many states: with lanes for them alone, which take no more memory than
+        they need, or with links in the others.
+        """
+        states = min(1 << max(batch - 1, 0).bit_length(), self.width)
         if states not in self._running:
             blocks = -(-self.links // self.block)
             span = self.block * -(-blocks * states // self.width)
-            made = Running(self.calls, self.pieces, Layout(self.width, states, span), self.dtype)
+            layout = Layout(self.width if self.wide else states, states, span)
+            made = Running(self.calls, self.pieces, layout, self.dtype)
             self._running.setdefault(states, made)
         return self._running[states]
 

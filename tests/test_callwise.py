@@ -401,10 +401,10 @@ def test_states_share_a_vector_as_soon_as_there_are_enough(scan):
             found = np.empty((batch, scan[0].nv))
             function(*[x[:batch] for x in arrays], out=[found])
             same_bits([found], [wanted[:batch]])
-        least = function.running(1).work.layout.states
-        assert least == (1 if wide else width)
-        assert function.running(3).work.layout.states == (min(4, width) if wide else width)
-        assert function.running(width + 1) is function.running(width) is function.running(0)
+        for batch, states in ((1, 1), (3, min(4, width)), (width + 1, width)):
+            layout = function.running(batch).work.layout
+            assert (layout.width, layout.states) == (width if wide else states, states)
+        assert function.running(width + 1) is function.running(width)
         assert function.single is function.running(1)
 
 

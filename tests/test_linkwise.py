@@ -317,10 +317,16 @@ def test_what_does_not_fit_is_refused(model):
 
 
 def test_robots_are_long_from_some_links_on(monkeypatch):
-    x = np.zeros(6)
-    for most, kind in ((7, Kernel), (6, Recorded), (1, Recorded)):
+    """From half as many if they are chains."""
+    x, star = np.zeros(6), fl.random_tree(6, np.inf, ("revolute",), seed=1)
+    for model, most, kind in (
+        (fl.chain(6, 1), 13, Kernel),
+        (fl.chain(6, 1), 12, Recorded),
+        (star, 7, Kernel),
+        (star, 6, Recorded),
+    ):
         monkeypatch.setattr(compiled, "LONG", most)
-        function = fl.chain(6, 1).function("inverse_dynamics", method="serial")
+        function = fl.Model(**model._fields()).function("inverse_dynamics", method="serial")
         function(x, x, x)
         ((run, kernel, _),) = function._compiled.values()
         assert isinstance(kernel or run, kind)
