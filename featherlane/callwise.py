@@ -121,12 +121,11 @@ def _forget(forget: Callable[[], None], alive: object) -> None:
     forget()
 
 
-STREAMS = 2  # blocks of links in each lane: one computes while the other waits
-
-
 def block_length(links: int, dtype: Any) -> int:
-    """The links of a block, of which every lane of a vector gets a few."""
-    return -(-links // (STREAMS * machine.widest(np.dtype(dtype))))
+    """The links of a block, of which every lane of a vector gets one; the first link is before all
+    blocks.
+    """
+    return max(1, -(-(links - 1) // machine.widest(np.dtype(dtype))))
 
 
 class Recorded:
@@ -141,7 +140,7 @@ class Recorded:
     ) -> None:
         self.calls, self.dtype, self.wide = calls, np.dtype(dtype), wide
         self.links = links([shape for _, shape in calls.inputs.values()])
-        self.block = block or max(block_length(self.links, dtype), 1)
+        self.block = block or block_length(self.links, dtype)
         self.inputs = [shape for _, shape in calls.inputs.values()]
         self.outputs = [shape for shape, _ in calls.results.values()]
         self.width = machine.widest(self.dtype)
@@ -172,11 +171,10 @@ class Recorded:
         return self._running[states]
 
 
-WIDE: dict[str, dict[str, Any]] = {  # the methods that are parallel in the links, with options
-    "scan": {"together": True},  # transforms are composed once instead of twice
-    "abia": {},
-    "cfa": {"elimination": "cyclic_reduction"},  # a fifth of odd-even's operations
-    "dca": {},
+WIDE = ("scan", "abia", "cfa", "dca")  # the methods that are parallel in the links
+OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded method faster
+    ("inverse_dynamics", "scan"): {"together": True},  # transforms are composed once, not twice
+    ("forward_dynamics", "cfa"): {"elimination": "cyclic_reduction"},
 }
 
 
@@ -185,8 +183,8 @@ def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Rec
     wide = variant.method in WIDE
     if wide and "method" not in options:
         block = block_length(model.tree.nbodies, dtype)
-        scan = {"method": "reduce_then_scan", "block": block}
-        options |= scan | WIDE[variant.method or ""]
+        options |= {"method": "reduce_then_scan", "block": block}
+        options |= OPTIONS.get((variant.name, str(variant.method)), {})
     function = scalar_function(model, variant, **options)
     assert function is not None
     return Recorded(recorded(function, input_shapes(model, variant)), dtype, wide)

@@ -26,7 +26,7 @@ from featherlane.backends import direct, machine
 from featherlane.backends.calls import KEPT
 from featherlane.backends.lanes import Layout
 from featherlane.backends.reference import evaluate
-from featherlane.callwise import STREAMS, Recorded, Running, block_length, recorded
+from featherlane.callwise import Recorded, Running, block_length, recorded
 from featherlane.compiler import lowered
 from featherlane.graph.forms import Fixed, build, flatten
 from featherlane.graph.prune import prune
@@ -44,13 +44,13 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 # What recordings mean: by the interpreter of graphs
 
 
-def result_of(calls, scalars):
-    """The outputs, from all scalars (batch, size)."""
+def result_of(calls, results, scalars):
+    """The outputs, from all scalars (batch, size). results: the scalars of each."""
     constant = lambda x: np.full(len(scalars), x, scalars.dtype)
     of = lambda x: scalars[:, x] if isinstance(x, int) else constant(x)
     return [
         np.stack([of(x) for x in flat], -1).reshape(len(scalars), *shape)
-        for shape, flat in calls.results.values()
+        for (shape, _), flat in zip(calls.results.values(), results, strict=True)
     ]
 
 
@@ -74,7 +74,7 @@ def meaning(calls, *arrays):
         step = calls.steps[s]
         out = applied(step.graph, scalars, step.values[c], np.array(step.constants[c], float))
         scalars[:, step.first[c] : step.first[c] + step.size] = out
-    return result_of(calls, scalars)
+    return result_of(calls, [flat for _, flat in calls.results.values()], scalars)
 
 
 def meaning_of_pieces(calls, *arrays, dtype=float, lower=False):
@@ -88,7 +88,7 @@ def meaning_of_pieces(calls, *arrays, dtype=float, lower=False):
         piece = pieces.pieces[p]
         out = applied(graphs[p], scalars, piece.reads[c], piece.constants[c])
         scalars[:, piece.gives[c]] = out
-    return result_of(calls, scalars)
+    return result_of(calls, pieces.results, scalars)
 
 
 def same_bits(found, wanted):
@@ -424,7 +424,7 @@ def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     def sizes(n):
         tree, shapes = fl.chain(n, 1).tree, dict.fromkeys("qva", (n,))
         calls = recorded(lambda q, v, a: algorithm(tree, q, v, a), shapes)
-        layout = Layout(machine.widest(float), states, block_length(n, float) * STREAMS * states)
+        layout = Layout(machine.widest(float), states, block_length(n, float) * states)
         work = running(calls, layout, np.dtype(float)).work
         return len(work.codes), len(work.program), len(work.constants), work.size
 

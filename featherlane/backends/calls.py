@@ -123,7 +123,7 @@ def _constants(piece: Piece, group: Group, layout: Layout) -> np.ndarray:
 
 def work(calls: Calls, pieces: Pieces, layout: Layout) -> Work:
     """The program of a recording."""
-    wanted = [x for _, flat in calls.results.values() for x in flat]
+    wanted = [x for flat in pieces.results for x in flat]
     scalars = [x for x in wanted if isinstance(x, int)]
     where = standing(calls, pieces, layout)
     places, given = placed(where, calls, scalars)

@@ -13,8 +13,6 @@ Blocks are used again when nobody reads them any more, so that memory is what is
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,7 +57,8 @@ class _Standing:
         self.pieces, self.layout = pieces.pieces, layout
         self.group = np.full(calls.size, NOWHERE)
         self.lane = np.zeros(calls.size, int)
-        self.groups: list[Group] = []
+        self._piece: list[int] = []
+        self._members: list[dict[int, int]] = []
         self.declared = sum(math.prod(shape) for _, shape in calls.inputs.values())
         self._place = self._places(calls)
         self.lane[: self.declared] = self._place[: self.declared] // layout.span % layout.calls
@@ -94,87 +93,110 @@ class _Standing:
 
     def one_by_one(self, order: np.ndarray) -> None:
         for p, c in order:
-            self._add(p, {0: c})
+            self._open(p, c, 0)
 
-    def round(self, p: int, members: Sequence[int]) -> None:
-        """Calls that do not wait for each other."""
-        together: dict[int, list[dict[int, int]]] = {}
-        for c in members:
-            beside, lane = self._wanted(self.pieces[p].reads[c])
-            rows = together.setdefault(beside, [])
-            row = next((row for row in rows if lane not in row), None)
-            if row is None:
-                rows.append(row := {})
-            row[lane] = c
-        for rows in together.values():
-            for row in rows:
-                self._add(p, row)
+    def side_by_side(self, order: np.ndarray) -> None:
+        """Each call joins the first group of its piece beside those that it reads from that has its
+        lane free and need not come before something the call waits for.
+        """
+        open_groups: dict[tuple[int, int], list[int]] = {}
+        waits = _Waits()
+        for p, c in order:
+            reads = self.pieces[p].reads[c]
+            before = {int(g) for g in self.group[reads] if g != NOWHERE}
+            beside, lane = self._wanted(reads)
+            known = open_groups.setdefault((p, beside), [])
+            for g in known:
+                if lane not in self._members[g] and waits.may_join(g, before):
+                    break
+            else:
+                known.append(g := self._open(p, c, lane))
+            self._join(g, c, lane)
+            waits.join(g, before)
+        self._sort(np.array(waits.level, int))
+
+    def _sort(self, level: np.ndarray) -> None:
+        """Puts the groups into an order in which each comes after those that it reads from."""
+        order = np.argsort(level, kind="stable")
+        place = np.empty(len(order), int)
+        place[order] = np.arange(len(order))
+        made = self.group != NOWHERE
+        self.group[made] = place[self.group[made]]
+        self._piece = [self._piece[g] for g in order]
+        self._members = [self._members[g] for g in order]
+
+    def _open(self, p: int, c: int, lane: int) -> int:
+        self._piece.append(p)
+        self._members.append({})
+        g = len(self._members) - 1
+        self._join(g, c, lane)
+        return g
+
+    def _join(self, g: int, c: int, lane: int) -> None:
+        self._members[g][lane] = c
+        gives = self.pieces[self._piece[g]].gives[c]
+        self.group[gives], self.lane[gives] = g, lane
+
+    @property
+    def groups(self) -> list[Group]:
+        lanes = range(self.layout.calls)
+        return [
+            Group(p, tuple(members.get(k, NOWHERE) for k in lanes))
+            for p, members in zip(self._piece, self._members, strict=True)
+        ]
 
     def _wanted(self, reads: np.ndarray) -> tuple[int, int]:
-        """Which calls to stand beside, by their group, and the lane: those of what it reads most,
-        among equals the oldest. Inputs of one place in their lanes are a group before all others.
+        """Which calls to stand beside, by their group, and the lane: those of the oldest that it
+        reads, which is what belongs to a link and not what is carried along. Inputs of one place in
+        their lanes are a group before all others.
         """
         if not len(reads):
             return NOWHERE, 0
         groups, span = self.group[reads], self.layout.span
         owners = np.where(groups == NOWHERE, self._place[reads] % span - span - 1, groups)
-        counts = Counter(owners.tolist())
-        most = min(counts, key=lambda owner: (-counts[owner], owner))
-        return most, int(self.lane[reads[(owners == most).argmax()]])
-
-    def _add(self, p: int, row: dict[int, int]) -> None:
-        for lane, c in row.items():
-            gives = self.pieces[p].gives[c]
-            self.group[gives], self.lane[gives] = len(self.groups), lane
-        count = self.layout.calls
-        self.groups.append(Group(p, tuple(row.get(k, NOWHERE) for k in range(count))))
+        oldest = owners.argmin()
+        return int(owners[oldest]), int(self.lane[reads[oldest]])
 
 
-Round = tuple[int, list[int]]  # a piece, and calls of it
+class _Waits:
+    """Which groups wait for which: all that a group waits for have lower levels."""
 
+    def __init__(self) -> None:
+        self.level: list[int] = []
+        self._after: list[set[int]] = []
 
-def _first_rounds(pieces: Pieces, size: int) -> tuple[list[int], list[int]]:
-    """The round of each call, and the piece of each round: a call joins the first round of its
-    piece that comes after its operands, or opens one behind all others.
-    """
-    made = np.full(size, -1)
-    of_calls: list[int] = []
-    of_rounds: list[int] = []
-    places: dict[int, list[int]] = {}
-    for p, c in pieces.order:
-        piece, own = pieces.pieces[p], places.setdefault(p, [])
-        at = bisect_right(own, made[piece.reads[c]].max(initial=-1))
-        if at == len(own):
-            own.append(len(of_rounds))
-            of_rounds.append(p)
-        made[piece.gives[c]] = own[at]
-        of_calls.append(own[at])
-    return of_calls, of_rounds
+    def may_join(self, g: int, before: set[int]) -> bool:
+        """Whether the group may wait for all of these: none of them waits for it."""
+        highest = max((self.level[b] for b in before), default=-1)
+        if self.level[g] > highest:
+            return True
+        seen, found = {g}, [g]
+        while found:
+            for later in self._after[found.pop()]:
+                if later in before:
+                    return False
+                if later not in seen and self.level[later] <= highest:
+                    seen.add(later)
+                    found.append(later)
+        return g not in before
 
+    def join(self, g: int, before: set[int]) -> None:
+        """The group, which may be new, waits for all of these."""
+        if g == len(self.level):
+            self.level.append(0)
+            self._after.append(set())
+        for b in before:
+            self._after[b].add(g)
+        self._raise(g, 1 + max((self.level[b] for b in before), default=-1))
 
-def _rounds(pieces: Pieces, size: int) -> list[Round]:
-    """The calls in rounds. After `_first_rounds`, the last first, each goes on to the last round
-    before its readers that is fuller than its own: few full rounds are better than early ones.
-    """
-    of_calls, of_rounds = _first_rounds(pieces, size)
-    count = np.bincount(of_calls, minlength=len(of_rounds))
-    same = {p: np.flatnonzero(np.array(of_rounds) == p) for p in set(of_rounds)}
-    read = np.full(size, len(of_rounds))
-    for n in reversed(range(len(of_calls))):
-        p, c = pieces.order[n]
-        piece, at = pieces.pieces[p], of_calls[n]
-        own = same[p]
-        later = own[(own > at) & (own < read[piece.gives[c]].min(initial=len(of_rounds)))]
-        fuller = later[count[later] > count[at]]
-        if len(fuller):
-            count[at] -= 1
-            of_calls[n] = at = int(fuller[-1])
-            count[at] += 1
-        read[piece.reads[c]] = np.minimum(read[piece.reads[c]], at)
-    rounds: list[Round] = [(p, []) for p in of_rounds]
-    for at, (_, c) in zip(of_calls, pieces.order, strict=True):
-        rounds[at][1].append(c)
-    return [(p, members) for p, members in rounds if members]
+    def _raise(self, g: int, level: int) -> None:
+        """To this level at least, and what waits for it above."""
+        rising = [(g, level)]
+        while rising:
+            g, level = rising.pop()
+            if self.level[g] < level:
+                self.level[g] = level
+                rising += [(later, level + 1) for later in self._after[g]]
 
 
 def standing(calls: Calls, pieces: Pieces, layout: Layout) -> _Standing:
@@ -182,8 +204,7 @@ def standing(calls: Calls, pieces: Pieces, layout: Layout) -> _Standing:
     if layout.calls == 1:
         found.one_by_one(pieces.order)
     else:
-        for p, members in _rounds(pieces, calls.size):
-            found.round(p, members)
+        found.side_by_side(pieces.order)
     return found
 
 

@@ -9,8 +9,8 @@ are folded into it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,10 +33,13 @@ class Piece(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """order: (calls, 2), the piece and which of its calls, as they may be made one by one."""
+    """order: (calls, 2), the piece and which of its calls, as they may be made one by one; results:
+    for each output array its scalars, numbers of scalars or floats.
+    """
 
     pieces: list[Piece]
     order: np.ndarray
+    results: list[list[int | float]]
 
 
 class _Cut(NamedTuple):
@@ -47,18 +50,46 @@ class _Cut(NamedTuple):
     constants: np.ndarray
 
 
-def _folded(step: Step) -> Graph:
-    """With the constants in it that all calls share."""
-    if not step.first:
-        return step.graph
-    rows = np.array(step.constants, float).reshape(len(step.first), -1)
-    same = (rows == rows[0]).all(axis=0)
+def _columns(step: Step, known: np.ndarray) -> dict[tuple[str, int], float]:
+    """The entries of a step's inputs that are one known number in all calls."""
+    found = {}
+    constants = np.array(step.constants, float).reshape(len(step.first), -1)
+    values = known[np.array(step.values, int)].reshape(len(step.first), -1)
+    for name, rows in ((CONSTANTS, constants), (VALUES, values)):
+        for i in np.flatnonzero((rows == rows[0]).all(axis=0)):
+            found[name, int(i)] = float(rows[0, i])
+    return found
+
+
+def _with_numbers(graph: Graph, numbers: Mapping[tuple[str, int], float]) -> Graph:
+    """With numbers in place of entries of its inputs."""
     rules = {}
-    for k, (op, value) in enumerate(zip(step.graph.op, step.graph.value, strict=True)):
-        if op == "input" and value[0] == CONSTANTS and same[value[1]]:
-            number = float(rows[0, value[1]])
-            rules[k] = lambda new, number=number: new.constant(number)
-    return rewrite(step.graph, rules)
+    for k, (op, value) in enumerate(zip(graph.op, graph.value, strict=True)):
+        if op == "input" and value in numbers:
+            rules[k] = lambda new, number=numbers[value]: new.constant(number)
+    return rewrite(graph, rules)
+
+
+def _folded(calls: Calls) -> tuple[list[Graph], np.ndarray]:
+    """The steps' graphs with the numbers in them that all calls share, and for each scalar the
+    number that it is then known to be, or NaN: until nothing more is known.
+    """
+    graphs = [step.graph for step in calls.steps]
+    known = np.full(calls.size, np.nan)
+    used: list[Any] = [None] * len(graphs)
+    again = True
+    while again:
+        again = False
+        for s, step in enumerate(calls.steps):
+            numbers = _columns(step, known) if step.first else {}
+            if numbers == used[s]:
+                continue
+            used[s], graphs[s] = numbers, _with_numbers(step.graph, numbers)
+            for entry, node in enumerate(graphs[s].outputs[OUT].nodes):
+                if step.first and (number := graphs[s].number(node)) is not None:
+                    known[np.array(step.first) + entry] = number
+                    again = True
+    return graphs, known
 
 
 def _cut(graph: Graph, entries: Iterable[int]) -> _Cut:
@@ -87,13 +118,27 @@ def _cut(graph: Graph, entries: Iterable[int]) -> _Cut:
     return _Cut(new, *[np.array(needed[name], int) for name in (VALUES, CONSTANTS)])
 
 
+def _same(calls: Calls, graphs: list[Graph]) -> np.ndarray:
+    """Of each scalar the first that it is equal to, once constants are folded."""
+    same = np.arange(calls.size)
+    for step, graph in zip(calls.steps, graphs, strict=True):
+        for entry, node in enumerate(graph.outputs[OUT].nodes):
+            if graph.op[node] == "input" and graph.value[node][0] == VALUES and step.first:
+                read = graph.value[node][1]
+                same[np.array(step.first) + entry] = np.array(step.values)[:, read]
+    while ((further := same[same]) != same).any():
+        same = further
+    return same
+
+
 class _Reader:
     """Which scalars are read, going through the calls from the last to the first."""
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self.graphs = [_folded(step) for step in calls.steps]
-        self.values = [np.array(step.values, int) for step in calls.steps]
+        self.graphs, self.known = _folded(calls)
+        self.same = _same(calls, self.graphs)
+        self.values = [self.same[np.array(step.values, int)] for step in calls.steps]
         self._cuts: dict[tuple[int, bytes], _Cut] = {}
 
     def read(self, known: list[set[bytes]] | None = None) -> list[tuple[int, int, bytes]]:
@@ -102,16 +147,24 @@ class _Reader:
         """
         read = np.zeros(self.calls.size, bool)
         for _, flat in self.calls.results.values():
-            read[[k for k in flat if isinstance(k, int)]] = True
-        steps, found = self.calls.steps, []
+            found = map(self.result, flat)
+            read[[k for k in found if isinstance(k, int)]] = True
+        steps, order = self.calls.steps, []
         for s, c in reversed(self.calls.order):
             first = steps[s].first[c]
             own = read[first : first + steps[s].size]
             if own.any():
                 mask = own.tobytes() if known is None else _within(own, known[s])
                 read[self.values[s][c, self.cut(s, mask).values]] = True
-                found.append((s, c, mask))
-        return found
+                order.append((s, c, mask))
+        return order
+
+    def result(self, x: int | float) -> int | float:
+        """A result as the first scalar or the number that it is."""
+        if not isinstance(x, int):
+            return x
+        number = self.known[self.same[x]]
+        return int(self.same[x]) if np.isnan(number) else float(number)
 
     def cut(self, s: int, mask: bytes) -> _Cut:
         if (s, mask) not in self._cuts:
@@ -166,4 +219,5 @@ def prune(calls: Calls) -> Pieces:
                 firsts[:, None] + entries,
             )
         )
-    return Pieces(pieces, np.array(order, int).reshape(-1, 2))
+    results = [[reader.result(x) for x in flat] for _, flat in calls.results.values()]
+    return Pieces(pieces, np.array(order, int).reshape(-1, 2), results)

@@ -12,11 +12,12 @@ blelloch      2 log2 n - 2, n a power of 2   2 (n - 1) - ceil(log2 n)
 blocked       block + ceil(log2 blocks)      2 (n - blocks) - block + 1, and Kogge-Stone's
 ============= ============================== ===========================================
 
-"reduce_then_scan" is 2 block - 1 + ceil(log2 (blocks - 1)) deep, for more than one block, and
-combines n - 1 + (blocks - 1) (block - 1) elements, and those of Kogge-Stone on blocks - 1. The
-first n - 1 of these make nothing but results, the others nothing but totals. Where elements are
-maps and only what they make of a point is wanted, the former need not compose maps, and of the maps
-in a block only the total is kept; "blocked" keeps one for each element.
+"reduce_then_scan" leaves the first element before all blocks, so that these do the same. It is
+2 block - 1 + ceil(log2 blocks) deep, for more than one block, and combines n - 1 + (blocks - 1)
+(block - 1) elements, and those of Kogge-Stone on the blocks. The first n - 1 of these make nothing
+but results, the others nothing but totals. Where elements are maps and only what they make of a
+point is wanted, the former need not compose maps, and of the maps in a block only the total is
+kept; "blocked" keeps one for each element.
 
 P. M. Kogge, H. S. Stone, A parallel algorithm for the efficient solution of a general class of
 recurrence equations, IEEE Trans. Computers C-22 (1973); R. P. Brent, H. T. Kung, A regular layout
@@ -148,13 +149,13 @@ def blocked(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[A
 
 def reduce_then_scan(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[Any]:
     """Each block to its total, a Kogge-Stone scan of the totals, and each block serially from what
-    stands before it.
+    stands before it: before the first block the first element, so that all blocks do the same.
     """
-    blocks = _blocks(elements, block)
-    totals = kogge_stone(combine, [reduce(combine, values) for values in blocks[:-1]])
-    result = serial(combine, blocks[0])
-    for before, values in zip(totals, blocks[1:], strict=True):
-        result += serial(combine, [before, *values])[1:]
+    head, blocks = list(elements[:1]), _blocks(elements[1:], block)
+    totals = kogge_stone(combine, head + [reduce(combine, values) for values in blocks[:-1]])
+    result = head
+    for before, values in zip(totals, blocks, strict=False):
+        result = result + serial(combine, [before, *values])[1:]
     return result
 
 
