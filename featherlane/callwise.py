@@ -171,6 +171,7 @@ class Recorded:
         return self._running[states]
 
 
+HALVED = 3  # leading binary digits of a length that are kept
 WIDE = ("scan", "abia", "cfa", "dca")  # the methods that are parallel in the links
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded method faster
     ("inverse_dynamics", "scan"): {"together": True},  # transforms are composed once, not twice
@@ -180,11 +181,21 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded meth
 
 def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Recorded:
     """One algorithm of a robot. options: further arguments of it."""
-    wide = variant.method in WIDE
+    wide, block = variant.method in WIDE, None
     if wide and "method" not in options:
         block = block_length(model.tree.nbodies, dtype)
+        if variant.method == "cfa":
+            block = _halving(block)
         options |= {"method": "reduce_then_scan", "block": block}
         options |= OPTIONS.get((variant.name, str(variant.method)), {})
     function = scalar_function(model, variant, **options)
     assert function is not None
-    return Recorded(recorded(function, input_shapes(model, variant)), dtype, wide)
+    return Recorded(recorded(function, input_shapes(model, variant)), dtype, wide, block)
+
+
+def _halving(block: int) -> int:
+    """A length not much longer that can be halved often, as cyclic reduction does: else the links
+    that are left are others in each lane.
+    """
+    step = 1 << max(block.bit_length() - HALVED, 0)
+    return -(-block // step) * step

@@ -130,7 +130,8 @@ class Function:
     NumPy's do; results are arrays with the core shapes of `outputs`, all of them in a tuple (or
     what `collect` makes of it) if there are several. float32 in gives float32 out, all else is
     float64. The results of a state have the same bits in every batch, at every position, with any
-    number of threads.
+    number of threads; only where `method="auto"` goes by the number of states, for inverse dynamics
+    of long chains, are they rounded in different ways.
     """
 
     def __init__(

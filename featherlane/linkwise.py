@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends import machine
 from featherlane.callwise import Recorded, recording
 from featherlane.columns import (
     Columns,
@@ -70,7 +71,9 @@ BY_COLUMNS: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
 
 
 class Chosen:
-    """The method that is expected to be the fastest for so many states."""
+    """The method that is expected to be the fastest for so many states. What a state's result is
+    rounded to may so depend on how many there are; a named method has the same bits always.
+    """
 
     def __init__(self, model: Model, variant: Variant, dtype: np.dtype) -> None:
         self.model, self.variant, self.dtype = model, variant, dtype
@@ -82,19 +85,44 @@ class Chosen:
     @property
     def single(self) -> Any:
         """What runs single states, if it was needed."""
-        name = fastest(self.variant.name, self.model.tree, 1, self.dtype)
+        name = fastest(self.model.tree, 1, self.dtype)
         return self._made[name].single if name in self._made else None
 
     def _method(self, batch: int) -> Recorded:
-        name = fastest(self.variant.name, self.model.tree, batch, self.dtype)
+        name = fastest(self.model.tree, batch, self.dtype)
         if name not in self._made:
             made = recording(self.model, self.variant._replace(method=name), self.dtype)
             self._made.setdefault(name, made)
         return self._made[name]
 
 
-def fastest(function: str, tree: Tree, batch: int, dtype: np.dtype) -> str:
-    """The method with the least time that is expected."""
-    if function == "forward_dynamics":
-        return "aba"
-    return "scan" if batch == 1 and is_chain(tree) else "serial"
+class Cost(NamedTuple):
+    """ns of a call: `call`, and for each link and vector of states a + b f^c, where f is the share
+    of the lanes that states take.
+    """
+
+    call: float
+    a: float
+    b: float
+    c: float
+
+    def of(self, links: int, vectors: int, share: float) -> float:
+        return self.call + links * vectors * (self.a + self.b * share**self.c)
+
+
+COSTS = {  # fitted to random chains on a Zen 5 with AVX-512, see docs/links.md: only ratios count
+    "serial": Cost(0.0, 29.0, 17.0, 1.0),
+    "scan": Cost(1000.0, 0.0, 72.0, 0.8),
+}
+
+
+def fastest(tree: Tree, batch: int, dtype: np.dtype) -> str:
+    """The method of inverse dynamics from which the least time is expected. On trees that is always
+    the serial one.
+    """
+    if not is_chain(tree):
+        return "serial"
+    width = machine.widest(dtype)
+    states = min(1 << max(batch - 1, 0).bit_length(), width)
+    size = tree.nbodies, -(-batch // width), states / width
+    return min(COSTS, key=lambda method: COSTS[method].of(*size))

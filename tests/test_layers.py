@@ -41,7 +41,7 @@ TOGETHER = {
     "differentials": "algorithms callwise columns functions model tree",
     "arrays": "algorithms callwise function",
     "directions": BOTH | {"callwise", "columns", "compiler", "differentials"},
-    "linkwise": "callwise columns compiler differentials directions functions model tree",
+    "linkwise": "backends callwise columns compiler differentials directions functions model tree",
     "compiled": "compiler function functions graph linkwise model tree wrenches",
     "kinematics": "compiled",
     "sensitivities": "compiled functions model results tree",
