@@ -227,7 +227,7 @@ class ArrayElimination(_Arrays):
         diagonal: (..., n, size, size), positive definite, only lower triangles are read;
         off_diagonal: (..., n - 1, size, size); right: (..., n, size), or (..., n, size, rights)
         for several; method: a key of `ELIMINATIONS`. ValueError for others. A singular system gives
-        inf or NaN.
+        NaN, as `algorithms.elimination.eliminate` says.
         """
         size = self.size
         n = _count("diagonal", diagonal, (size, size))

@@ -138,13 +138,16 @@ def forward_dynamics(model: Model, variant: Variant, dtype: Any) -> Evaluator:
 
 
 BLOCK = 64  # rows that are solved for at once
+LOST = 8  # rounding errors of an entry of M that a pivot is not if it is no larger
 
 
 def solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """M^-1 right of one symmetric M; NaN if it is not positive definite."""
+    """M^-1 right of one symmetric M; NaN if it is not positive definite, or only for rounding."""
     try:
         L = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
+        return np.full_like(right, np.nan)
+    if (np.diag(L) ** 2 < LOST * np.finfo(M.dtype).eps * np.diag(M)).any():
         return np.full_like(right, np.nan)
     x = right.copy()
     starts = range(0, len(x), BLOCK)

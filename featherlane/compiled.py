@@ -19,6 +19,7 @@ from featherlane.compiler import (
     input_shapes,
     output_shapes,
 )
+from featherlane.errors import CompileError
 from featherlane.function import Function
 from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
@@ -103,7 +104,8 @@ class Compiled(model.Model):
         width: lanes of the vectors, by default the widest of the processor; results do not depend
         on it.
         """
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=method)
+        chosen = None if method == "auto" else method
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
@@ -123,7 +125,7 @@ class Compiled(model.Model):
         if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
             raise ValueError(
                 f"{name} takes no {min(map(str, base))}: a ground that moves is for "
-                f"{' and '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
+                f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
             )
         takes = TABLE[name].takes
         options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
@@ -146,9 +148,13 @@ class Compiled(model.Model):
         if method not in known:
             told = ", ".join(map(repr, ("auto", *known)))
             raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
-        tree = self.tree if known[method].ride else make_tree(self, ride=False)
-        if why := known[method].refusal(tree):
-            raise ValueError(f"method={method!r} does not take {self.name!r}: {why}")
+        refusals = {
+            other: entry.refusal(self.tree if entry.ride else make_tree(self, ride=False))
+            for other, entry in known.items()
+        }
+        if why := refusals[method]:
+            others = ", ".join(repr(other) for other, no in refusals.items() if not no)
+            raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
 
     def _is_long(self, variant: Variant) -> bool:
         """Whether code for every link would be too much. Measured: that of a chain stops to pay
@@ -165,8 +171,12 @@ class Compiled(model.Model):
         self._checked(variant)
 
         steps = linkwise.evaluator(self, variant) if self._is_long(variant) else None
-        if steps is not None:
+        if steps is not None and width is None:
             return self._held(variant, steps)
+        if steps is not None:
+            raise CompileError(
+                f"width is {width}: for robots as long as {self.name!r} it goes by the states"
+            )
 
         def kernel(dtype: np.dtype) -> Kernel:
             named = (variant.frame, *variant.at)
@@ -201,7 +211,8 @@ class Compiled(model.Model):
         """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
         Arguments as those of `function`.
         """
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=method)
+        chosen = None if method == "auto" else method
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
         self._checked(variant)
         return dynamics_graph(self, variant)
 
@@ -242,6 +253,8 @@ class Compiled(model.Model):
     ) -> Any:
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if not isinstance(method, str):
+            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
         at: tuple[str, ...] = ()
         if isinstance(f_ext, Mapping):
             at, f_ext = stacked(f_ext) if f_ext else ((), None)

@@ -142,7 +142,7 @@ KINEMATICS: dict[str, DynamicsFunction] = {
 
 
 def _not_shared(tree: Tree) -> str | None:
-    return "joints share coordinates; 'jsiia' takes that" if tree.coupled else None
+    return parallel.coupling_refusal(tree, "aba")
 
 
 def _named(method: Method) -> Method:

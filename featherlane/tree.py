@@ -135,6 +135,7 @@ class Link(NamedTuple):
     armature: tuple[Scalar, ...]  # these three for each degree of freedom
     damping: tuple[Scalar, ...]
     frictions: tuple[Sequence[tuple[Scalar, float]], ...]
+    load: Scalar  # the mass of the body and all beyond it
 
 
 def joint_transform(link: Link, q: Sequence[Scalar]) -> Transform:
@@ -194,9 +195,19 @@ class Tree:
                 tuple(self.armature[k] for k, _ in own),
                 tuple(self.damping[k] for k, _ in own),
                 tuple(tuple(self.frictions[k]) for k, _ in own),
+                self.loads[i],
             )
             for i, own in enumerate(self.freedoms)
         )
+
+    @cached_property
+    def loads(self) -> tuple[Scalar, ...]:
+        """The mass that each joint carries."""
+        loads = [inertia.m for inertia in self.inertias]
+        for i in reversed(range(self.nbodies)):
+            if (p := self.parent[i]) != WORLD:
+                loads[p] = loads[p] + loads[i]
+        return tuple(loads)
 
     def point(self, frame: Frame) -> Point:
         """Where a frame of the model is."""

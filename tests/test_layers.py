@@ -42,7 +42,7 @@ TOGETHER = {
     "arrays": "algorithms callwise function",
     "directions": BOTH | {"callwise", "columns", "compiler", "differentials"},
     "linkwise": "backends callwise columns compiler differentials directions functions model tree",
-    "compiled": "compiler function functions graph linkwise model tree wrenches",
+    "compiled": "compiler errors function functions graph linkwise model tree wrenches",
     "kinematics": "compiled",
     "sensitivities": "compiled functions model results tree",
     "configurations": "compiled function joints model",

@@ -54,10 +54,10 @@ def test_scans_are_less_deep(chain):
 @pytest.mark.parametrize(
     ("robot", "call", "told"),
     [
-        ("hyq", lambda m, x: m.forward_dynamics(x, x, x, method="cfa"), "branches: use 'dca'"),
+        ("hyq", lambda m, x: m.forward_dynamics(x, x, x, method="cfa"), "branches; use 'aba', 'js"),
         ("hyq", lambda m, x: m.forward_dynamics(x, x, x, method="crba"), "'crba': wanted one of"),
         ("hyq", lambda m, x: m.inverse_dynamics(x, x, x, method="aba"), "'serial', 'scan'"),
-        ("panda", lambda m, x: m.forward_dynamics(x, x, x, method="aba"), "'jsiia' takes that"),
+        ("panda", lambda m, x: m.forward_dynamics(x, x, x, method="aba"), "'keep'.*; use 'jsiia'$"),
     ],
 )
 def test_what_a_method_does_not_take_is_refused(robot, call, told):
@@ -100,3 +100,22 @@ def on_a_moving_body(model, q, v, a, base_velocity, base_acceleration):
     acceleration[:, :3] -= np.cross(velocity[:, 3:], velocity[:, :3])  # to a spatial one
     state = [np.hstack(x) for x in ((place, q), (velocity, v), (acceleration, a))]
     return textbook.rnea(floating, *state)[:, 6:]
+
+
+def test_auto_is_a_method_of_functions_and_graphs(chain, state):
+    function = chain.function("inverse_dynamics", method="auto")
+    assert np.array_equal(function(*state), chain.inverse_dynamics(*state))
+    assert chain.graph("forward_dynamics", method="auto").outputs
+    with pytest.raises(TypeError, match=r"method is \['scan'\]: wanted a name"):
+        chain.inverse_dynamics(*state, method=["scan"])
+
+
+@pytest.mark.parametrize("n", [20, 60])
+def test_derivatives_by_scans_of_longer_robots(n):
+    model = fl.chain(n, 3)
+    state = np.random.default_rng(1).normal(size=(3, 2, n))
+    found = model.inverse_dynamics_derivatives(*state, method="scan")
+    for x, y in zip(found, model.inverse_dynamics_derivatives(*state), strict=True):
+        assert_allclose(x, y, rtol=0, atol=1e-11 * np.abs(y).max())
+    with pytest.raises(fl.CompileError, match="width is 3"):
+        fl.chain(60, 3).function("inverse_dynamics", width=3)

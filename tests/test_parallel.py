@@ -205,9 +205,9 @@ def test_what_methods_take():
 
 @pytest.mark.parametrize("method", ["abia", "cfa", "dca"])
 def test_what_a_method_does_not_take_it_says_and_what_does(method):
-    with pytest.raises(ValueError, match=f"{method} .*mimic.*'jsiia'"):
+    with pytest.raises(ValueError, match=f"{method} .*mimic.*'keep'"):
         forward(method, MIMIC[0], *[np.zeros((1, 3))] * 3)
-    with pytest.raises(ValueError, match="chains, and this robot has branches: use 'dca'"):
+    with pytest.raises(ValueError, match="chains, and this robot has branches"):
         forward("cfa", LONG[2], *[np.zeros((1, 99))] * 3)
 
 
@@ -215,7 +215,7 @@ def test_an_inertia_without_inverse_is_refused_by_name():
     model = chain(4, 0)
     point = replace(model.bodies[2], inertia=((0.0,) * 3,) * 3)
     model = replace(model, bodies=(*model.bodies[:2], point, model.bodies[3]))
-    with pytest.raises(ValueError, match="body 2 is singular: use 'dca', 'aba'"):
+    with pytest.raises(ValueError, match="body 2 is singular"):
         forward("cfa", model, *[np.zeros((1, 4))] * 3)
     q, v, _, tau = sample(model)
     wanted = run(algorithms.aba, model, q, v, tau)

@@ -53,6 +53,26 @@ def test_a_locked_wrist_has_no_accelerations(before, after, where, dtype):
     assert np.isnan(derivatives.da_dq[::2]).any((1, 2)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("links", "seed"), [(12, 9), (60, 16)])
+def test_four_slides_on_one_mass(links, seed, dtype):
+    """The last four joints of these chains, of which the first three then carry no mass."""
+    model = fl.chain(links, seed=seed, joint_types=("revolute", "prismatic"))
+    assert [joint.type for joint in model.joints[-4:]] == ["prismatic"] * 4
+    params = model.parameters("inertial")
+    params["inertial"][-4:-1] = 0.0
+    params = {name: x.astype(dtype) for name, x in params.items()}
+    state = np.random.default_rng(0).normal(size=(3, 6, links)).astype(dtype)
+    for method in METHODS:
+        found = model.forward_dynamics(*state, params=params, method=method)
+        assert np.isnan(found).any(-1).all(), method
+    assert (
+        np.isnan(model.function("mass_matrix_inverse", params=params)(state[0], *params.values()))
+        .any((1, 2))
+        .all()
+    )
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_masses_over_six_orders_are_regular(method):
     model = fl.chain(20, seed=3)

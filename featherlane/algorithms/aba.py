@@ -62,20 +62,24 @@ class Eliminated(NamedTuple):
     u: Scalar
 
 
-def resisted(IA: Articulated, S: Vector, armature: Scalar) -> tuple[Vector, Scalar, Scalar]:
-    """U = IA S, S^T IA S with the armature, and the size of what it is left over of."""
-    U = IA @ S
-    turning, sliding = [dot(x, x) * A.trace for x, A in zip(split(S), (IA.I, IA.M), strict=True)]
-    return U, dot(S, U) + armature, turning + sliding + armature
+def resisted(
+    IA: Articulated, S: Vector, armature: Scalar, load: Scalar
+) -> tuple[Vector, Scalar, Scalar]:
+    """U = IA S, S^T IA S with the armature, and the size of what that is left over of: eliminations
+    further out take from the inertia and from the mass beyond the joint.
+    """
+    U, (turn, slide) = IA @ S, split(S)
+    size = dot(turn, turn) * IA.I.trace + dot(slide, slide) * (3.0 * load) + armature
+    return U, dot(S, U) + armature, size
 
 
 def eliminate(
-    IA: Articulated, pA: Vector, S: Vector, tau: Scalar, armature: Scalar
+    IA: Articulated, pA: Vector, S: Vector, tau: Scalar, armature: Scalar, load: Scalar
 ) -> tuple[Eliminated, Articulated, Vector]:
     """One degree of freedom, and the articulated body without it. u is NaN where no inertia resists
     the joint; Dinv is not, so that what cancels in IA does so in a graph.
     """
-    U, D, size = resisted(IA, S, armature)
+    U, D, size = resisted(IA, S, armature, load)
     Dinv = 1.0 / D
     u = unless_lost(tau - dot(S, pA), D, size)
     return Eliminated(U, Dinv, u), IA.minus_outer(U * Dinv, U), pA + U * (Dinv * u)
@@ -97,7 +101,7 @@ def freed(
     solved: list[Eliminated] = []
     left = [t - r for t, r in zip(tau, link_resistance(link, qd), strict=True)]
     for n in reversed(range(len(left))):
-        one, IA, pA = eliminate(IA, pA, link.S[n], left[n], link.armature[n])
+        one, IA, pA = eliminate(IA, pA, link.S[n], left[n], link.armature[n], link.load)
         solved.insert(0, one)
     return solved, IA, pA
 

@@ -57,7 +57,7 @@ def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
     for i in inward(model, "M"):
         X[i], p = model.joint_transform(i, q), model.parent[i]
         for k, S in reversed(model.freedoms[i]):
-            U[k], D, size = resisted(IA[i], S, model.armature[k])
+            U[k], D, size = resisted(IA[i], S, model.armature[k], model.loads[i])
             Dinv[k] = 1.0 / D
             Minv[k, k] = unless_lost(Dinv[k], D, size)
             for j, force in F[i].items():

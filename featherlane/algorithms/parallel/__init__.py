@@ -10,6 +10,7 @@ from featherlane.algorithms.parallel.constraint_force import cfa, cfa_refusal
 from featherlane.algorithms.parallel.derivatives import scanned_derivatives
 from featherlane.algorithms.parallel.divide_and_conquer import dca, dca_refusal
 from featherlane.algorithms.parallel.inverse import scanned_inverse_dynamics
+from featherlane.algorithms.parallel.joint import coupling_refusal
 from featherlane.algorithms.parallel.jsiia import bias_and_mass_matrix, jsiia
 from featherlane.tree import Tree
 
@@ -40,6 +41,7 @@ __all__ = [
     "bias_and_mass_matrix",
     "cfa",
     "cfa_refusal",
+    "coupling_refusal",
     "dca",
     "dca_refusal",
     "jsiia",

@@ -65,13 +65,13 @@ SINGULAR = 1e-14  # the least eigenvalue of an inertia in the units of its large
 def cfa_refusal(tree: Tree) -> str | None:
     """Why `cfa` does not take a robot, and what does. Inertias given at run time pass."""
     if any(p != i - 1 for i, p in enumerate(tree.parent)):
-        return "cfa is for chains, and this robot has branches: use 'dca', 'aba' or 'jsiia'"
+        return "cfa is for chains, and this robot has branches"
     for i, inertia in enumerate(tree.inertias):
         if _inverts(inertia) or (_massless(inertia) and i + 1 < tree.nbodies):
             continue
         return (
             f"cfa inverts the inertia of every body, and that of body {tree.carriers.index(i)} is "
-            "singular: use 'dca', 'aba' or 'jsiia'"
+            "singular"
         )
     return coupling_refusal(tree, "cfa")
 

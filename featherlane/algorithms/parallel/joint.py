@@ -59,7 +59,7 @@ def solved_joint(link: Link, IA: Articulated) -> SolvedJoint:
     """That of a body, with the inertia IA."""
     solved: list[Eliminated] = []
     for S, armature in zip(link.S[::-1], link.armature[::-1], strict=True):
-        e, IA, _ = eliminate(IA, ZERO6, S, 0.0, armature)
+        e, IA, _ = eliminate(IA, ZERO6, S, 0.0, armature, link.load)
         solved.insert(0, e)
     return SolvedJoint(list(link.S), solved, IA)
 
@@ -74,8 +74,8 @@ def coupling_refusal(tree: Tree, method: str) -> str | None:
     if not tree.coupled:
         return None
     return (
-        f"{method} solves joint by joint, and mimic joints share their coordinates: "
-        "use 'jsiia', or load the robot with mimic='keep'"
+        f"{method} solves joint by joint, and mimic joints share their coordinates (but for "
+        "load(mimic='keep'))"
     )
 
 
