@@ -22,6 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also for LAPACK's
+
 import numpy as np
 from links_columns import SEED, Column, Ready, Skipped, columns, random_states
 from links_first_call import CACHE, first_call

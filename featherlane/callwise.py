@@ -19,7 +19,7 @@ import numpy as np
 
 from featherlane import cache
 from featherlane.backends import calls as backend
-from featherlane.backends import machine
+from featherlane.backends import machine, programs
 from featherlane.backends.lanes import Layout, links
 from featherlane.backends.ufunc import gufunc
 from featherlane.compiler import graph_key, input_shapes, lowered, scalar_function
@@ -77,7 +77,7 @@ class Running:
     def __init__(self, calls: Calls, pieces: Pieces, layout: Layout, dtype: np.dtype) -> None:
         self.dtype = dtype
         with _no_garbage():
-            self.work = work = backend.work(calls, pieces, layout)
+            self.work = work = programs.work(calls, pieces, layout)
         inputs = [shape for _, shape in calls.inputs.values()]
         outputs = [shape for shape, _ in calls.results.values()]
         codes = [
