@@ -37,7 +37,7 @@ from featherlane.directions import (
 )
 from featherlane.functions import Variant
 from featherlane.model import Model
-from featherlane.tree import Tree, is_chain
+from featherlane.tree import is_chain
 
 
 def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
@@ -77,23 +77,26 @@ class Chosen:
 
     def __init__(self, model: Model, variant: Variant, dtype: np.dtype) -> None:
         self.model, self.variant, self.dtype = model, variant, dtype
+        self._width = machine.widest(dtype)
+        self._links = model.tree.nbodies if is_chain(model.tree) else None
         self._made: dict[str, Recorded] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        self._method(math.prod(out[0].shape[:-1]))(*arrays, out=out)
-
-    @property
-    def single(self) -> Any:
-        """What runs single states, if it was needed."""
-        name = fastest(self.model.tree, 1, self.dtype)
-        return self._made[name].single if name in self._made else None
-
-    def _method(self, batch: int) -> Recorded:
-        name = fastest(self.model.tree, batch, self.dtype)
+        name = self._fastest(math.prod(out[0].shape[:-1]))
         if name not in self._made:
             made = recording(self.model, self.variant._replace(method=name), self.dtype)
             self._made.setdefault(name, made)
-        return self._made[name]
+        self._made[name](*arrays, out=out)
+
+    @property
+    def single(self) -> Any:
+        """What has code for single states, if one was asked for."""
+        name = self._fastest(1)
+        return self._made[name].single if name in self._made else None
+
+    def _fastest(self, batch: int) -> str:
+        """On trees always the serial one."""
+        return "serial" if self._links is None else fastest(self._links, batch, self._width)
 
 
 class Cost(NamedTuple):
@@ -116,13 +119,10 @@ COSTS = {  # fitted to random chains on a Zen 5 with AVX-512, see docs/links.md:
 }
 
 
-def fastest(tree: Tree, batch: int, dtype: np.dtype) -> str:
-    """The method of inverse dynamics from which the least time is expected. On trees that is always
-    the serial one.
+def fastest(links: int, batch: int, width: int) -> str:
+    """The method from which the least time is expected for inverse dynamics of a chain. width:
+    lanes of a vector.
     """
-    if not is_chain(tree):
-        return "serial"
-    width = machine.widest(dtype)
     states = min(1 << max(batch - 1, 0).bit_length(), width)
-    size = tree.nbodies, -(-batch // width), states / width
+    size = links, -(-batch // width), states / width
     return min(COSTS, key=lambda method: COSTS[method].of(*size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import count
 
 import llvmlite.binding as llvm
@@ -11,6 +12,7 @@ import numpy as np
 from featherlane.backends import direct
 
 
+@cache
 def _features() -> dict[str, bool]:
     return dict(llvm.get_host_cpu_features())
 
