@@ -4,8 +4,8 @@
 
 For each function and method the best few terms with positive constants, least squares of relative
 errors. What counts is the choice: where the method that is predicted to be the fastest takes too
-long, the rivals of that cell get more weight, and the fit is repeated. Robots below and above
-LONG links are compiled differently and have constants of their own.
+long, the rivals of that cell get more weight, and the fit is repeated. Chains below and above half
+of LONG links are compiled differently and have constants of their own.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Fit:
         return sorted(dict.fromkeys(found))
 
     def _of(self, cell: Cell, name: str) -> Method:
-        return Method(cell.function, name, cell.links >= LONG)
+        return Method(cell.function, name, 2 * cell.links >= LONG)
 
     def _fitted(self, which: Method, weights: Mapping[Cell, Mapping[str, float]]) -> Constants:
         name = which.method
@@ -161,7 +161,7 @@ def report(found: Fit) -> str:
     for which, constants in found.constants.items():
         errors = np.abs(found.errors(which))
         cells = [f"{constants[name]:.3g}" if name in constants else "" for name in names]
-        size = f"{which.method}, {'from' if which.long else 'below'} {LONG} links"
+        size = f"{which.method}, {'from' if which.long else 'below'} {LONG // 2} links"
         told = [f"{np.median(errors):.0%}", f"{errors.max():.0%}"]
         rows.append([f"{which.function}: {size}", *cells, *told])
     header = ["ns of a call", *names, "error, median", "largest"]
