@@ -275,6 +275,9 @@ def test_a_large_graph_is_scheduled(iiwa):
     """dFD of the iiwa14 on 200 multipliers and all the adders that it wants."""
     found = tasks(iiwa.graph("forward_dynamics_derivatives"))
     units = {"mul": Unit(2), "add": Unit(1), "div": Unit(8), "trig": Unit(8)}
+    with pytest.raises(ValueError, match="units has no 'select'"):
+        scheduled(found, units, {"mul": 200})
+    units["select"] = Unit(1)
     plan = scheduled(found, units, {"mul": 200})
     plan.verify()
     products = np.count_nonzero([kind == "mul" for kind in found.kinds])

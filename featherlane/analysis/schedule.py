@@ -126,6 +126,8 @@ class Schedule:
 
 
 def _pool(kind: str, units: Units) -> str:
+    if kind not in units:
+        raise ValueError(f"units has no {kind!r}, which the tasks need: it has {', '.join(units)}")
     return units[kind].pool or kind
 
 
