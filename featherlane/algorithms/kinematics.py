@@ -73,13 +73,8 @@ def joint_resistance(
     return total
 
 
-def resistance_slope(model: Tree, k: int, v: Scalar) -> Scalar:
-    """The derivative of `resistance` by v."""
-    return joint_resistance_slope(model.damping[k], model.frictions[k], v)
-
-
 def link_resistance_slope(link: Link, velocities: Scalars) -> list[Scalar]:
-    """That of `link_resistance`, each by its own velocity."""
+    """The derivatives of `link_resistance`, each by its own velocity."""
     each = zip(link.damping, link.frictions, velocities, strict=True)
     return [joint_resistance_slope(*of_joint) for of_joint in each]
 

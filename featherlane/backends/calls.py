@@ -70,9 +70,19 @@ def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
             lines.append(f"store {t.vector} {name}, ptr {at}, align {t.bytes}")
         return lines
 
-    head = f"define internal void @piece{number}(ptr %memory, ptr %constants, ptr %records, "
-    lines = [
-        head + "i64 %count) noinline {",
+    lines = _offset("constant", "record", 1, "constants", t.scalar)
+    for b in range(numbers - 2):
+        lines += _offset(f"b{b}", "record", 2 + b, "memory", t.scalar)
+    lines += [*straight_line(code.graph, t, load, store), "br label %done"]
+    return _for_records(f"piece{number}(ptr %memory, ptr %constants", t, numbers, lines)
+
+
+def _for_records(function: str, t: Lanes, numbers: int, body: list[str]) -> list[str]:
+    """A function over records of so many numbers. The body finds %record and %out, and goes on to
+    %done. function: its name and first arguments.
+    """
+    return [
+        f"define internal void @{function}, ptr %records, i64 %count) noinline {{",
         "entry:",
         "%stop = icmp eq ptr %memory, null",
         "br label %again",
@@ -81,13 +91,7 @@ def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
         f"%m = mul i64 %n, {numbers}",
         "%record = getelementptr inbounds i32, ptr %records, i64 %m",
         *_offset("out", "record", 0, "memory", t.scalar),
-        *_offset("constant", "record", 1, "constants", t.scalar),
-    ]
-    for b in range(numbers - 2):
-        lines += _offset(f"b{b}", "record", 2 + b, "memory", t.scalar)
-    lines += [
-        *straight_line(code.graph, t, load, store),
-        "br label %done",
+        *body,
         "done:",
         "%next = add i64 %n, 1",
         "%more = icmp slt i64 %next, %count",
@@ -96,7 +100,6 @@ def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
         "ret void",
         "}",
     ]
-    return lines
 
 
 def _collect(t: Lanes, layout: Layout) -> list[str]:
@@ -104,14 +107,6 @@ def _collect(t: Lanes, layout: Layout) -> list[str]:
     lanes, states = layout.calls, layout.states
     part = t.of(states) if states > 1 else t.scalar
     lines = [
-        "define internal void @collect(ptr %memory, ptr %records, i64 %count) noinline {",
-        "entry:",
-        "br label %again",
-        "again:",
-        "%n = phi i64 [ 0, %entry ], [ %next, %done ]",
-        f"%m = mul i64 %n, {2 + lanes}",
-        "%record = getelementptr inbounds i32, ptr %records, i64 %m",
-        *_offset("out", "record", 0, "memory", t.scalar),
         "%entries.a = getelementptr inbounds i32, ptr %record, i64 1",
         "%entries.i = load i32, ptr %entries.a, align 4",
         "%entries = sext i32 %entries.i to i64",
@@ -144,19 +139,12 @@ def _collect(t: Lanes, layout: Layout) -> list[str]:
             )
             before = f"%v{lane}"
         lines.append(f"store {t.vector} {before}, ptr %to, align {t.bytes}")
-    return [
-        *lines,
+    lines += [
         "%e1 = add i64 %e, 1",
         "%more.e = icmp slt i64 %e1, %entries",
         "br i1 %more.e, label %entry.of, label %done",
-        "done:",
-        "%next = add i64 %n, 1",
-        "%more = icmp slt i64 %next, %count",
-        "br i1 %more, label %again, label %leave",
-        "leave:",
-        "ret void",
-        "}",
     ]
+    return _for_records("collect(ptr %memory", t, 2 + lanes, lines)
 
 
 def _run(codes: Sequence[Code], layout: Layout) -> list[str]:

@@ -3,7 +3,7 @@
 A vector of `width` lanes holds `states` states of as many calls of one piece as fit. With as many
 states as lanes, calls run one by one as they were recorded. With fewer, calls that do not wait for
 each other stand side by side: those that read inputs by their place in the inputs, so that a lane
-holds a stretch of neighbouring links, all others in the lane of what they read most of.
+holds a stretch of neighbouring links, all others in the lane of the oldest that they read.
 
 The results of a group of calls are a block, entry after entry, one vector each. An operand is read
 where it lies if its lanes are those of its readers; else it is collected from lane to lane before.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +94,7 @@ class _Standing:
 
     def one_by_one(self, order: np.ndarray) -> None:
         for p, c in order:
-            self._open(p, c, 0)
+            self._join(self._open(p), c, 0)
 
     def side_by_side(self, order: np.ndarray) -> None:
         """Each call joins the first group of its piece beside those that it reads from that has its
@@ -110,7 +111,7 @@ class _Standing:
                 if lane not in self._members[g] and waits.may_join(g, before):
                     break
             else:
-                known.append(g := self._open(p, c, lane))
+                known.append(g := self._open(p))
             self._join(g, c, lane)
             waits.join(g, before)
         self._sort(np.array(waits.level, int))
@@ -125,20 +126,19 @@ class _Standing:
         self._piece = [self._piece[g] for g in order]
         self._members = [self._members[g] for g in order]
 
-    def _open(self, p: int, c: int, lane: int) -> int:
+    def _open(self, p: int) -> int:
         self._piece.append(p)
         self._members.append({})
-        g = len(self._members) - 1
-        self._join(g, c, lane)
-        return g
+        return len(self._members) - 1
 
     def _join(self, g: int, c: int, lane: int) -> None:
         self._members[g][lane] = c
         gives = self.pieces[self._piece[g]].gives[c]
         self.group[gives], self.lane[gives] = g, lane
 
-    @property
+    @cached_property
     def groups(self) -> list[Group]:
+        """Asked for when all calls stand."""
         lanes = range(self.layout.calls)
         return [
             Group(p, tuple(members.get(k, NOWHERE) for k in lanes))
