@@ -1,0 +1,178 @@
+"""The processors that code can be made for, as a table, and code that runs without Python.
+
+A kernel is text for vectors of some width; which instructions it becomes is decided here alone. The
+host is one more row. The others are for code that is linked into another program, and to show that
+results have the same bits everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from featherlane.backends import cpu
+from featherlane.graph.routine import Program
+
+X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
+WHOLE_VECTORS = "-prefer-256-bit"  # LLVM halves vectors of 512 bits where it expects a lower clock
+
+
+class Target(NamedTuple):
+    """A kind of processor in LLVM's names, and the bits of its widest vectors."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    bits: int
+
+    @property
+    def x86(self) -> bool:
+        return self.triple.split("-")[0] in X86
+
+    def widest(self, dtype: np.dtype) -> int:
+        """The lanes of its widest vectors."""
+        return self.bits // (8 * np.dtype(dtype).itemsize)
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", WHOLE_VECTORS, 512),
+        Target("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 256),
+        Target("sse2", "x86_64-unknown-linux-gnu", "x86-64", "", 128),
+        Target("neon", "aarch64-unknown-linux-gnu", "generic", "+neon", 128),
+    )
+}
+BEYOND = {  # what these need of an x86 processor
+    "avx2": ("avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"),
+    "avx512": ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"),
+}
+
+
+def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Target:
+    """A processor from what LLVM found out about it."""
+    found = Target("host", triple, cpu_name, "", 128)  # as NEON and SSE2 have
+    features = [",".join(f"{'+' if has[k] else '-'}{k}" for k in sorted(has))] if has else []
+    if found.x86 and has.get("avx"):
+        found = found._replace(bits=256)
+        if has.get("avx512f") and has.get("avx512vl"):
+            found = found._replace(bits=512)
+            features.append(WHOLE_VECTORS)
+    return found._replace(features=",".join(features))
+
+
+@cache
+def host() -> Target:
+    """The processor that this runs on."""
+    has = llvm.get_host_cpu_features()
+    return host_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), has)
+
+
+def runs_here(target: Target) -> bool:
+    """Whether the host can run code for this target."""
+    if target == host():
+        return True
+    has, names = llvm.get_host_cpu_features(), list(TARGETS)
+    needs = [x for name in names[names.index(target.name) :] for x in BEYOND.get(name, ())]
+    return target.x86 == host().x86 and all(has.get(x) for x in needs if target.x86)
+
+
+def target_machine(target: Target) -> llvm.TargetMachine:
+    """LLVM's compiler for a target. Code stays together in memory, where constants are reached in
+    one instruction; on Windows LLVM's linker wants to be free to place them.
+    """
+    if target == host():
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    model = "jitdefault" if os.name == "nt" and target == host() else "small"
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel=model
+    )
+
+
+def module_for(ir: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """LLVM IR as a checked module."""
+    module = llvm.parse_assembly(ir)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    return module
+
+
+def machine_code(ir: str, target: Target) -> bytes:
+    """LLVM IR as an object file."""
+    machine = target_machine(target)
+    return machine.emit_object(module_for(ir, machine))
+
+
+# Code for other programs
+
+FROM_C = """
+declare ptr @malloc(i64)
+declare void @free(ptr)
+define ptr @scratch_new(i64 %size) {
+  %place = call ptr @malloc(i64 %size)
+  ret ptr %place
+}
+define void @scratch_free(ptr %place) {
+  call void @free(ptr %place)
+  ret void
+}
+"""
+GIVEN = ("loop", "work", "forget")  # what others may call; the last two of recorded calls alone
+
+
+def _standalone(ir: str, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
+    """The module without @call, which is Python's, and with memory from the C library."""
+    module = module_for(ir, machine)
+    module.link_in(module_for(FROM_C, machine))
+    for function in module.functions:
+        if not function.is_declaration and function.name not in GIVEN:
+            function.linkage = "internal"
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    for value in (*module.functions, *module.global_variables):
+        if value.name in GIVEN:
+            value.name = name if value.name == "loop" else f"{name}_{value.name}"
+    return module
+
+
+def standalone(ir: str, target: Target, name: str = "loop") -> bytes:
+    """The text of a kernel as a relocatable object file that needs the C library alone.
+
+    It defines the function `name`, of C type void(char **arrays, const int64_t *states, const
+    int64_t *steps, void *unused), the inner loop of a generalised ufunc: arrays are the inputs and
+    then the outputs, steps the bytes from state to state of each, and then those between entries
+    along each axis of each. Text of recorded calls gives `name`_work and `name`_forget too.
+    """
+    machine = target_machine(target)
+    return machine.emit_object(_standalone(ir, machine, name))
+
+
+def assembly(ir: str, target: Target) -> str:
+    """The same as the assembler's text."""
+    machine = target_machine(target)
+    return machine.emit_assembly(_standalone(ir, machine, "loop"))
+
+
+def object_code(
+    program: Program,
+    dtype: np.dtype,
+    target: Target,
+    width: int | None = None,
+    name: str = "loop",
+) -> bytes:
+    """The loop of a lowered program as an object file, see `standalone`. width: lanes of its
+    vectors, by default the widest of the target.
+    """
+    width = target.widest(dtype) if width is None else width
+    return standalone(cpu.source(program, dtype, width), target, name)
