@@ -8,6 +8,7 @@ results have the same bits everywhere.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
-from featherlane.backends import cpu
+from featherlane.backends import cpu, fused
 from featherlane.graph.routine import Program
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
@@ -30,6 +31,7 @@ class Target(NamedTuple):
     cpu: str
     features: str
     bits: int
+    fused: bool = True  # whether it has an instruction for a b + c rounded once
 
     @property
     def x86(self) -> bool:
@@ -45,10 +47,11 @@ TARGETS = {
     for target in (
         Target("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", WHOLE_VECTORS, 512),
         Target("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 256),
-        Target("sse2", "x86_64-unknown-linux-gnu", "x86-64", "", 128),
+        Target("sse2", "x86_64-unknown-linux-gnu", "x86-64", "", 128, fused=False),
         Target("neon", "aarch64-unknown-linux-gnu", "generic", "+neon", 128),
     )
 }
+FUSED = re.compile(r"llvm\.fma\.v(\d+)f(\d+)")
 BEYOND = {  # what these need of an x86 processor
     "avx2": ("avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"),
     "avx512": ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"),
@@ -64,7 +67,8 @@ def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Target:
         if has.get("avx512f") and has.get("avx512vl"):
             found = found._replace(bits=512)
             features.append(WHOLE_VECTORS)
-    return found._replace(features=",".join(features))
+    fused = not found.x86 or bool(has.get("fma") or has.get("fma4"))
+    return found._replace(features=",".join(features), fused=fused)
 
 
 @cache
@@ -99,18 +103,30 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     )
 
 
-def module_for(ir: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def module_for(ir: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """LLVM IR as a checked module."""
     module = llvm.parse_assembly(ir)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    if not target.fused:
+        _emulate(module)
     module.verify()
     return module
+
+
+def _emulate(module: llvm.ModuleRef) -> None:
+    """Fused multiply-adds of vectors as calls of a function of our own."""
+    for match in [FUSED.fullmatch(function.name) for function in module.functions]:
+        if match:
+            width, bits, name = int(match[1]), int(match[2]), f"fused_{match[1]}_{match[2]}"
+            module.get_function(match[0]).name = name
+            module.link_in(llvm.parse_assembly(fused.text(bits, width, name)))
+            module.get_function(name).linkage = "internal"
 
 
 def machine_code(ir: str, target: Target) -> bytes:
     """LLVM IR as an object file."""
     machine = target_machine(target)
-    return machine.emit_object(module_for(ir, machine))
+    return machine.emit_object(module_for(ir, target, machine))
 
 
 # Code for other programs
@@ -130,10 +146,10 @@ define void @scratch_free(ptr %place) {
 GIVEN = ("loop", "work", "forget")  # what others may call; the last two of recorded calls alone
 
 
-def _standalone(ir: str, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
+def _standalone(ir: str, target: Target, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
     """The module without @call, which is Python's, and with memory from the C library."""
-    module = module_for(ir, machine)
-    module.link_in(module_for(FROM_C, machine))
+    module = module_for(ir, target, machine)
+    module.link_in(llvm.parse_assembly(FROM_C))
     for function in module.functions:
         if not function.is_declaration and function.name not in GIVEN:
             function.linkage = "internal"
@@ -155,13 +171,13 @@ def standalone(ir: str, target: Target, name: str = "loop") -> bytes:
     along each axis of each. Text of recorded calls gives `name`_work and `name`_forget too.
     """
     machine = target_machine(target)
-    return machine.emit_object(_standalone(ir, machine, name))
+    return machine.emit_object(_standalone(ir, target, machine, name))
 
 
 def assembly(ir: str, target: Target) -> str:
     """The same as the assembler's text."""
     machine = target_machine(target)
-    return machine.emit_assembly(_standalone(ir, machine, "loop"))
+    return machine.emit_assembly(_standalone(ir, target, machine, "loop"))
 
 
 def object_code(
