@@ -5,8 +5,18 @@ Every adapter is optional: nothing of a peer is imported before `prepare` is cal
 
 from __future__ import annotations
 
-from .base import Case, Peer, Prepared, Unsupported
+from .base import FLOAT32, FLOAT64, Case, Peer, Prepared, Unsupported
+from .with_mujoco import MuJoCoBatch, MuJoCoLoop, MuJoCoPython
+from .with_pinocchio import NATIVE, CompiledLoop, InParallel, PythonAPI
 
-PEERS: tuple[Peer, ...] = ()
+PEERS: tuple[Peer, ...] = (
+    CompiledLoop("pinocchio-cpp", (FLOAT64,)),
+    CompiledLoop("pinocchio-cpp-native", (FLOAT64, FLOAT32), NATIVE),
+    InParallel(),
+    PythonAPI(),
+    MuJoCoLoop(),
+    MuJoCoBatch(),
+    MuJoCoPython(),
+)
 
 __all__ = ["PEERS", "Case", "Peer", "Prepared", "Unsupported"]

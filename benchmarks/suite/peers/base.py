@@ -10,8 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from featherlane.dynamics import Model
+from featherlane.functions import FUNCTIONS
 
 Arrays = tuple[np.ndarray, ...]
+Rows = slice | np.ndarray
 FLOAT64, FLOAT32 = "float64", "float32"
 
 
@@ -38,6 +40,21 @@ class Case:
     def batch(self) -> int:
         return len(self.q)
 
+    def given(self) -> Arrays:
+        """What the function takes, in its dtype: q; q, v, u."""
+        count = len(FUNCTIONS[self.name].inputs)
+        return tuple(np.ascontiguousarray(x, self.dtype) for x in (self.q, self.v, self.u)[:count])
+
+    def exact(self) -> Arrays:
+        """q, v and u in float64, rounded first to the dtype of the case."""
+        return tuple(x.astype(self.dtype).astype(np.float64) for x in (self.q, self.v, self.u))
+
+    def empty(self) -> list[np.ndarray]:
+        """Arrays for the results."""
+        sizes = FUNCTIONS[self.name].outputs.values()
+        shapes = [(self.batch, *[self.model.nv] * len(size)) for size in sizes]
+        return [np.empty(shape, self.dtype) for shape in shapes]
+
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -50,13 +67,13 @@ class Unsupported:
 class Prepared:
     """A case ready to be run.
 
-    passes(n) computes the whole batch n times and stores the results; collect() gives those of the
-    last pass in our conventions. compile_seconds: what the first call needed besides its work.
-    settings: how it runs, for the reader of the results.
+    passes(n) computes the whole batch n times and stores the results; collect(rows) gives those of
+    the last pass, for some of the states, in our conventions. compile_seconds: what the first call
+    needed besides its work. settings: how it runs, for the reader of the results.
     """
 
     passes: Callable[[int], Any]
-    collect: Callable[[], Arrays]
+    collect: Callable[[Rows], Arrays]
     compile_seconds: float = 0.0
     settings: str = ""
     release: Callable[[], None] = field(default=lambda: None)
@@ -64,9 +81,11 @@ class Prepared:
     def run(self, passes: int = 1) -> None:
         self.passes(passes)
 
-    def answers(self) -> Arrays:
-        """The results of the last run, (batch, ...) each, in our order and conventions."""
-        return self.collect()
+    def answers(self, rows: np.ndarray | None = None) -> Arrays:
+        """The results of the last run, of all states or of those asked for (rows, ...), in our
+        order and conventions.
+        """
+        return self.collect(slice(None) if rows is None else rows)
 
     def close(self) -> None:
         """Gives back what is not memory of Python's: processes, libraries, files."""
@@ -74,10 +93,20 @@ class Prepared:
 
 
 class Peer(Protocol):
-    """An adapter. kernels of the same peer in other settings are peers of their own."""
+    """An adapter; the same library called in another way is a peer of its own.
+
+    heavy: preparing a case takes seconds.
+    """
 
     name: str
     precisions: tuple[str, ...]
+    heavy: bool
+
+    def version(self) -> str:
+        """Of the library, where it is installed."""
+
+    def setup(self) -> None:
+        """Builds what all cases share, minutes once; `prepare` does it otherwise."""
 
     def missing(self) -> str | None:
         """Why it cannot run here, with what to install; None where it can."""

@@ -1,0 +1,108 @@
+"""Loops compiled here: built once, kept in featherlane's cache folder, called with arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featherlane.cache import folder
+
+HERE = Path(__file__).parent
+POINTER, LONG = ctypes.c_void_p, ctypes.c_long
+
+
+def compiler(*names: str) -> str | None:
+    return next((found for found in map(shutil.which, names) if found), None)
+
+
+def shared_library(
+    source: str, flags: Sequence[str], link: Sequence[str] = (), language: str = "c++"
+) -> tuple[Path, float]:
+    """A library made of one source text, and the seconds that it took: 0 from the cache.
+
+    Raises RuntimeError where there is no compiler, or with its first complaint.
+    """
+    names = ("clang++", "g++") if language == "c++" else ("clang", "gcc")
+    program = compiler(*names)
+    if program is None:
+        raise RuntimeError(f"there is no {' or '.join(names)}")
+    headers = "".join(path.read_text() for path in sorted(HERE.glob("*.h")))
+    key = f"{source} {headers} {program} {flags} {link} {_processor()}"
+    directory = (folder() or Path(tempfile.mkdtemp())) / "peers"
+    made = directory / f"loop_{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
+    if made.exists():
+        return made, 0.0
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = made.with_suffix(f".{os.getpid()}")
+    start = time.perf_counter()
+    command = [program, *flags, "-w", "-fPIC", "-shared", "-pthread", f"-I{HERE}"]
+    command += ["-x", language, "-", "-x", "none", "-o", str(new), *link]
+    done = subprocess.run(command, input=source, capture_output=True, text=True)
+    if done.returncode:
+        why = [line for line in done.stderr.splitlines() if "error" in line]
+        raise RuntimeError(f"the loop does not compile: {(why or ['?'])[0]}")
+    new.rename(made)
+    return made, time.perf_counter() - start
+
+
+def _processor() -> str:
+    """What -march=native stands for."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith("flags")), "")
+
+
+class Loop:
+    """A Batch of batch.h on arrays that are there for as long as it runs."""
+
+    def __init__(self, library: Path, make: Callable[[Any], int | None]) -> None:
+        self._library = ctypes.CDLL(str(library))
+        self._library.run.argtypes = (POINTER, ctypes.c_char_p, LONG, LONG, *[POINTER] * 6)
+        self._library.destroy.argtypes = (POINTER,)
+        self._batch = POINTER(make(self._library))
+
+    def passes(
+        self, name: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> Callable[[int], None]:
+        """A call that computes the batch a number of times. inputs: q, v, u."""
+        arrays = [*inputs, *outputs]
+        assert all(x.flags.c_contiguous for x in arrays)
+        absent = [None] * (3 - len(outputs))
+        pointers = [POINTER(x.ctypes.data) for x in arrays] + absent
+        before = (self._batch, name.encode())
+        batch = LONG(len(inputs[0]))
+        run = self._library.run
+
+        def call(passes: int, arrays: Sequence[np.ndarray] = arrays) -> None:
+            if run(*before, passes, batch, *pointers):
+                raise RuntimeError(f"the loop has no {name}")
+
+        return call
+
+    def close(self) -> None:
+        if self._batch:
+            self._library.destroy(self._batch)
+            self._batch = POINTER(None)
+
+
+def made(library: Any, argtypes: Sequence[Any], *arguments: Any) -> int:
+    """What the library's `make` returns. Raises RuntimeError with what it complains of."""
+    error = ctypes.create_string_buffer(1000)
+    library.make.restype = POINTER
+    library.make.argtypes = (*argtypes, ctypes.c_char_p, ctypes.c_int)
+    result = library.make(*arguments, error, len(error))
+    if not result:
+        raise RuntimeError(error.value.decode())
+    return int(result)
