@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import featherlane
@@ -170,16 +170,28 @@ def bench(args: argparse.Namespace) -> int:
     from featherlane.bench import bench as measure
 
     model = load(_source(args.robot), root=args.root)
+    draw = _drawing(args.plot) if args.plot else None
     if not args.json:
         print(model, end="\n\n", flush=True)
     dtypes = DTYPES if args.dtype == "both" else (args.dtype,)
     with Progress(sys.stderr) as progress:
-        report = measure(model, args.batch, dtypes, args.threads, progress)
+        near = args.roofline or draw is not None
+        report = measure(model, args.batch, dtypes, args.threads, progress, near)
     if args.json:
         _print_json({"model": _facts(model), **report.to_dict()})
     else:
         print(report)
+    if draw is not None:
+        draw(report)
     return 0 if report.passed else 1
+
+
+def _drawing(file: str) -> Callable[[Any], None]:
+    """What draws the roofline of a report, refused before minutes of measuring if it cannot."""
+    from featherlane.roofline_plot import plot, writable
+
+    path = writable(file)
+    return lambda report: plot(report.roofline, report.title, path)
 
 
 def list_robots(args: argparse.Namespace) -> int:
@@ -230,6 +242,9 @@ def parser() -> argparse.ArgumentParser:
     dtypes = ("both", "float64", "float32")
     sub.add_argument("--dtype", choices=dtypes, default="both", help="(both)")
     sub.add_argument("--threads", type=int, help="of the column with several (all physical cores)")
+    told = "how near to the measured limits of this machine each function runs, too"
+    sub.add_argument("--roofline", action="store_true", help=told)
+    sub.add_argument("--plot", metavar="FILE", help="draw the roofline: .svg, .png or .pdf")
 
     command("list", list_robots, "the robots that come with the package", robot=False)
     return top

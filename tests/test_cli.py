@@ -11,16 +11,16 @@ import pytest
 
 import featherlane
 from featherlane import bench as benching
-from featherlane import cli
-from featherlane.bench import Check, self_check
+from featherlane import cli, selfcheck, speeds
 from featherlane.loaders import bundled
+from featherlane.selfcheck import Check, self_check
 
 QUICK = ["--batch", "32", "--threads", "2"]
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(benching, "SECONDS", 0.0)
+    monkeypatch.setattr(speeds, "SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_bench_prints_card_checks_and_speeds(run):
     status, out, err = run("bench", "double_pendulum", *QUICK)
     assert (status, err) == (0, "")
     assert out.startswith(str(featherlane.load("double_pendulum")))
-    assert out.count("PASS") == 2 * len(benching.IDENTITIES)
+    assert out.count("PASS") == 2 * len(selfcheck.IDENTITIES)
     assert "FAIL" not in out
     for name in featherlane.FUNCTIONS:
         assert out.count(f" {name} ") == 2

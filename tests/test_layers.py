@@ -34,7 +34,7 @@ TOGETHER = {
     "derived": BOTH,
     "compiler": BOTH | {"derived"},
     "cache": "",
-    "function": {"backends", "compiler", "errors", "graph"},
+    "function": {"backends", "cache", "compiler", "errors", "graph"},
     "wrenches": "function model",
     "callwise": BOTH | {"compiler", "function"},
     "columns": "callwise compiler functions model tree",
@@ -55,6 +55,12 @@ TOGETHER = {
     "trees": "dynamics errors joints loaders model spatial",
     "peers": "convert dynamics errors loaders model spatial",
     "check": "compiler dynamics errors functions loaders peers",
+    "work": "callwise columns compiler dynamics functions graph linkwise",
+    "peaks": "backends function",
+    "speeds": "dynamics function functions work",
+    "selfcheck": "dynamics speeds",
+    "roofline": "dynamics peaks speeds work",
+    "roofline_plot": "roofline speeds",
 }
 OUTSIDE = ("__init__", "__main__", "cli", "bench")  # face the user and may see everything
 LATE = {  # inside a function, for a user's convenience, or for types alone

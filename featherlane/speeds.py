@@ -1,0 +1,157 @@
+"""How fast a robot's functions are here: states and arrays to time them with, and their times."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.dynamics import Model
+from featherlane.function import aligned
+from featherlane.functions import FUNCTIONS
+from featherlane.work import bytes_moved, operations
+
+Progress = Callable[[str], None]
+Arrays = dict[str, np.ndarray]
+Call = Callable[[], Any]
+
+SHORT = {
+    "inverse_dynamics": "ID",
+    "forward_dynamics": "FD",
+    "mass_matrix": "M",
+    "mass_matrix_inverse": "Minv",
+    "inverse_dynamics_derivatives": "dID",
+    "forward_dynamics_derivatives": "dFD",
+    "forward_dynamics_derivatives_from": "diFD",
+}
+SECONDS = 0.1  # that one figure is measured for
+REPEATS = 5, 200  # of a measurement, at least and at most
+DISTINCT = 4096  # states; larger batches repeat them
+PART = 4  # of the machine's memory may be taken by one call's arrays, one in so many parts
+MEMORY = 8 << 30  # bytes, where the system does not tell
+
+
+def median_seconds(call: Call, seconds: float | None = None) -> float:
+    """The median time of a call that has been warmed up; `seconds` for all of them, SECONDS if not
+    given.
+    """
+    call()
+    seconds = SECONDS if seconds is None else seconds
+    least, most = REPEATS
+    times: list[float] = []
+    while len(times) < least or (sum(times) < seconds and len(times) < most):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def inputs(
+    model: Model,
+    batch: int,
+    dtype: Any,
+    names: Sequence[str] = ("q", "v", "a", "tau", "minv"),
+    seed: int = 0,
+) -> Arrays:
+    """Random states and what functions take besides: a, tau, and a matrix in place of minv."""
+    rng = np.random.default_rng(seed)
+    rows = min(batch, DISTINCT)
+    arrays = {"q": model.random_configuration(rows, seed=rng)}
+    for name in ("v", "a", "tau"):
+        arrays[name] = rng.normal(size=(rows, model.nv))
+    if "minv" in names:
+        arrays["minv"] = rng.normal(size=(rows, model.nv, model.nv))
+    at = np.arange(batch) % rows
+    return {name: arrays[name].astype(dtype)[at] for name in names}
+
+
+def outputs(model: Model, name: str, batch: int, dtype: Any) -> Any:
+    """Arrays for `out=`, as functions make them: one, or a tuple of several."""
+    shapes = model.function(name).outputs.values()
+    arrays = tuple(aligned((batch, *shape), np.dtype(dtype)) for shape in shapes)
+    for array in arrays:
+        array.fill(0)
+    return arrays if len(arrays) > 1 else arrays[0]
+
+
+def fitting(model: Model, name: str, dtype: Any, batch: int) -> int:
+    """The batch, halved until its arrays take no more than a part of this machine's memory."""
+    moved = bytes_moved(model, name, dtype)
+    while batch > 1 and batch * moved > _memory() // PART:
+        batch //= 2
+    return batch
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return MEMORY
+
+
+class Speed(NamedTuple):
+    function: str
+    dtype: str
+    operations: int | None  # additions and multiplications of one state, where they can be counted
+    ready: float  # seconds until the function could be called: compiled, or loaded from the cache
+    one_thread: float  # ns per state
+    all_threads: float  # million states per second
+    latency: float  # us, of a call with one state
+    batch: int  # the states in a call: fewer than wanted where memory is short
+
+
+def method(model: Model, name: str) -> Callable[..., Any]:
+    """The user's method of a function, on its inputs in order."""
+    if name != "forward_dynamics_derivatives_from":
+        return getattr(model, name)
+    return lambda q, v, a, minv, **options: model.forward_dynamics_derivatives(
+        q, v, a=a, minv=minv, **options
+    )
+
+
+def compile_all(
+    model: Model, dtypes: Sequence[str], progress: Progress
+) -> dict[tuple[str, str], float]:
+    """Seconds that each function took, in each dtype."""
+    seconds = {}
+    for dtype in dtypes:
+        for name in FUNCTIONS:
+            progress(f"compiling {SHORT[name]} in {dtype}")
+            start = time.perf_counter()
+            model.function(name).ufunc(dtype)
+            seconds[name, dtype] = time.perf_counter() - start
+    return seconds
+
+
+def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: float) -> Speed:
+    """Times of one function: of `batch` states in one call, or of as many as fit in memory."""
+    function = model.function(name)
+    batch = fitting(model, name, dtype, batch)
+    given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
+    out = outputs(model, name, batch, dtype)
+    return Speed(
+        name,
+        dtype,
+        operations(model, name),
+        ready,
+        median_seconds(lambda: function(*given, out=out, threads=1)) / batch * 1e9,
+        batch / median_seconds(lambda: function(*given, out=out, threads=threads)) / 1e6,
+        _latency(model, name, [x[0].copy() for x in given]),
+        batch,
+    )
+
+
+def _latency(model: Model, name: str, state: Sequence[np.ndarray], calls: int = 20) -> float:
+    """us of a call with one state."""
+    method(model, name)(*state)  # from its second call on it is machine code
+    call = method(model, name)
+
+    def singles() -> None:
+        for _ in range(calls):
+            call(*state)
+
+    return median_seconds(singles, SECONDS / 4) / calls * 1e6
