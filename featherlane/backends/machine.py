@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import count
 
@@ -36,7 +37,8 @@ class Code:
     def __init__(self, image: bytes, names: Sequence[str] = ("loop", "call")) -> None:
         if Code._jit is None:
             targets.target_machine(targets.host())  # initialises LLVM
-            Code._jit = llvm.create_lljit_compiler()
+            together = os.name != "nt"  # the other linker may place parts too far from each other
+            Code._jit = llvm.create_lljit_compiler(use_jit_link=together)
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name, place in direct.symbols().items():
             builder = builder.import_symbol(name, place)
