@@ -171,7 +171,7 @@ LEGEND = [
     "slots: additions, multiplications, multiply-adds, divisions and roots of a state, each as 1.",
     "fused: those that are multiply-adds. bytes: of inputs and outputs of a state.",
     "of peak: slots per second, of the multiply-adds per second. bandwidth: the time that it takes",
-    "to read and write arrays of the same size, of the function's. bound: the nearer of these roofs.",
+    "to read and write arrays of this size, of the function's. bound: the nearer of both roofs.",
     "Far from both, something else takes the time: chains of operations that wait for each other,",
     "registers that spill, code beyond the instruction cache, divisions, transposing.",
 ]
