@@ -1,0 +1,1 @@
+"""The benchmark suite: `python benchmarks/suite/run.py --help`."""

@@ -1,0 +1,79 @@
+"""The machine's measured limits, and how near to them rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from featherlane.roofline import Bandwidth, Peaks, Point, Work, bandwidth, peaks
+
+from .cells import DTYPES, NOTHING, Figure, Row
+
+SMALLEST, LARGEST = 12, 29  # powers of two: bytes of arrays whose bandwidth is measured
+
+
+class Counts(NamedTuple):
+    """What a state of one function and dtype takes; None where it cannot be counted."""
+
+    operations: int | None
+    work: Work
+
+
+class Limits(NamedTuple):
+    """By dtype and threads, and by the power of two of the bytes and threads."""
+
+    peaks: dict[tuple[str, int], Peaks]
+    bandwidths: dict[tuple[int, int], Bandwidth]
+
+    @staticmethod
+    def measured(threads: Iterable[int]) -> Limits:
+        """All at once, while nothing else runs: about a second for each number of threads."""
+        counts, powers = list(threads), range(SMALLEST, LARGEST + 1)
+        return Limits(
+            {(dtype, n): peaks(dtype, n) for dtype in DTYPES for n in counts},
+            {(power, n): bandwidth(2**power, n) for power in powers for n in counts},
+        )
+
+    def point(self, row: Row, counts: Counts) -> Point:
+        moved = counts.work.moved * row.batch
+        power = min(max(moved.bit_length(), SMALLEST), LARGEST)
+        seconds = float(row.ns_per_state) * 1e-9
+        return Point(
+            row.function,
+            row.batch,
+            row.threads,
+            seconds,
+            counts.work,
+            self.peaks[row.dtype, row.threads],
+            self.bandwidths[power, row.threads],
+        )
+
+    def completed(self, row: Row, counts: Counts) -> Row:
+        """A row of ours with what is counted, and its shares of the limits if it has a figure."""
+        row = row._replace(
+            operations=_known(counts.operations),
+            slots=_known(counts.work.slots),
+            bytes=counts.work.moved,
+        )
+        if not row.measured:
+            return row
+        point = self.point(row, counts)
+        shares = {"peak_share": _known(point.of_peak), "bandwidth_share": point.of_bandwidth}
+        return row._replace(**shares, bound=point.bound)  # type: ignore[arg-type]
+
+    def told(self) -> dict[str, str]:
+        """For the head of the results."""
+        facts = {
+            f"multiply-adds per second, {dtype}, {n} threads": f"{p.fma_per_second:.4g}"
+            for (dtype, n), p in self.peaks.items()
+        }
+        for n in dict.fromkeys(n for _, n in self.peaks):
+            memory = self.bandwidths[LARGEST, n]
+            facts[f"memory bytes per second, {n} threads"] = (
+                f"{memory.read:.4g} read, {memory.write:.4g} written, {memory.stream:.4g} streamed"
+            )
+        return facts
+
+
+def _known(x: Figure | None) -> Figure:
+    return NOTHING if x is None else x

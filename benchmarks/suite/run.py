@@ -1,0 +1,194 @@
+"""The benchmark suite: every function on many robots, batches and threads, beside its peers.
+
+In a cell (robot, function, batch, dtype, threads) all who compute it take turns for some rounds;
+figures are medians. Answers are compared with Pinocchio's before and after timing. Where there is
+no figure, the cell says why: `unsupported`, `failed: why` or `skipped: why`. How long a function
+takes until its first result, and how much memory, is measured in processes of their own. By default
+a run takes about 25 minutes; --quick takes some seconds for each robot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also for LAPACK's
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from featherlane import cache
+from featherlane.function import physical_cores
+from suite.cells import (
+    BATCHES,
+    DTYPES,
+    FAILED,
+    FUNCTIONS,
+    OURS,
+    SKIPPED,
+    Row,
+    Writer,
+    cells,
+    facts,
+)
+from suite.limits import Limits
+from suite.peers import PEERS
+from suite.robots import DEFAULT, Robot, robot
+from suite.start import CACHE, Start, start
+from suite.watch import environment, rows
+from suite.worker import SEED, Budget, Task
+
+QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "minutes": 1.0}
+QUICK_BUDGET = Budget(peer=5.0, robot=30.0, step=30.0, cell=0.2, least=0.0005, rounds=3)
+COLD_LIMIT = 180.0  # seconds that compiling a function may take
+HEAD = Path(__file__).parents[2] / "docs"
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class Run:
+    """One run of the suite."""
+
+    def __init__(self, args: argparse.Namespace, folder: Path) -> None:
+        self.args, self.folder = args, folder
+        self._end = time.monotonic() + 60 * args.minutes
+        self.robots = [robot(text, folder) for text in args.robots]
+        self.threads = list(dict.fromkeys(physical_cores() if n == 0 else n for n in args.threads))
+        self.known = _set_up(args.peers)
+        say("measuring what the machine does at most")
+        self.limits = Limits.measured(self.threads)
+
+    def rows(self) -> Iterator[Row]:
+        for k, which in enumerate(self.robots):
+            begin = time.monotonic()
+            if which.missing:
+                yield from self._absent(which)
+                continue
+            say(f"{which.title}: compiling")
+            starts = self._starts(which)
+            for n, threads in enumerate(self.threads):
+                left = (len(self.robots) - k) * len(self.threads) - n
+                for row in rows(self._task(which, threads, left), say):
+                    yield self._completed(row, starts)
+            say(f"{which.title}: {time.monotonic() - begin:.0f} s")
+
+    def _cells(self, which: Robot, threads: int) -> list:
+        functions = [FUNCTIONS[short] for short in self.args.functions]
+        named = which.name, which.root
+        return cells(*named, functions, self.args.batches, self.args.dtypes, threads)
+
+    def _absent(self, which: Robot) -> Iterator[Row]:
+        for threads in self.threads:
+            for cell in self._cells(which, threads):
+                for who in (OURS, *self.args.peers):
+                    yield Row(*cell, who, f"{SKIPPED}{which.missing}")
+
+    def _starts(self, which: Robot) -> dict[tuple[str, str], Start]:
+        model = which.model()
+        return {
+            (FUNCTIONS[short], dtype): start(
+                model, FUNCTIONS[short], dtype, self.folder, COLD_LIMIT
+            )
+            for dtype in self.args.dtypes
+            for short in self.args.functions
+        }
+
+    def _task(self, which: Robot, threads: int, left: int) -> Task:
+        seconds = max(0.0, self._end - time.monotonic()) / left
+        budget = QUICK_BUDGET
+        if not self.args.quick:
+            share = 3 * seconds / max(1, len(self.args.peers))
+            budget = Budget(peer=max(5.0, share), robot=max(10.0, seconds))
+        which_cells = self._cells(which, threads)
+        known = {(cell, who): why for cell in which_cells for who, why in self.known.items()}
+        return Task(which, which_cells, self.args.peers, threads, budget, known)
+
+    def _completed(self, row: Row, starts: dict[tuple[str, str], Start]) -> Row:
+        if row.who != OURS:
+            return row
+        begun = starts[row.function, row.dtype]
+        row = row._replace(compile_s=begun.compile_s, warm_s=begun.warm_s, peak_mb=begun.peak_mb)
+        return row if begun.counts is None else self.limits.completed(row, begun.counts)
+
+
+def _set_up(names: Sequence[str]) -> dict[str, str]:
+    """Builds what peers share, and says why those that it fails for are not tried."""
+    failed = {}
+    for peer in PEERS:
+        if peer.name in names and peer.missing() is None:
+            say(f"setting up {peer.name}")
+            try:
+                peer.setup()
+            except Exception as error:
+                failed[peer.name] = f"{FAILED}{type(error).__name__}: {error}"
+    return failed
+
+
+def _versions(names: Sequence[str]) -> dict[str, str]:
+    return {p.name: p.missing() or p.version() for p in PEERS if p.name in names}
+
+
+def kernels(folder: Path) -> dict[str, str]:
+    """The environment of a run: an empty cache, but for what peers have built before."""
+    kept = cache.folder()
+    if kept is not None:
+        (kept / "peers").mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / "peers").symlink_to((kept / "peers").resolve())
+    return {CACHE: str(folder)}
+
+
+def _parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__)
+    told = f"of {' '.join(DEFAULT)} (default: all), chainN, or PATH; with :free or :fixed"
+    options.add_argument("--robots", nargs="+", metavar="ROBOT[:ROOT]", help=told)
+    options.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=list(FUNCTIONS))
+    options.add_argument("--batches", type=int, nargs="+", help=f"default: {BATCHES}")
+    options.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
+    told = "0: all cores (default: 1 0)"
+    options.add_argument("--threads", type=int, nargs="+", default=[1, 0], help=told)
+    names = [peer.name for peer in PEERS]
+    told = f"of {', '.join(names)} (default: all; none: `--peers none`)"
+    options.add_argument("--peers", nargs="+", choices=[*names, "none"], default=names, help=told)
+    options.add_argument("--quick", action="store_true", help="few cells, to try it out")
+    told = "after which peers are left out (default: 25)"
+    options.add_argument("--minutes", type=float, help=told)
+    options.add_argument("--csv", type=Path, default=Path("suite.csv"))
+    told = "where Markdown and figures go; without it there are none"
+    options.add_argument("--out", type=Path, metavar="FOLDER", help=told)
+    return options
+
+
+def parsed(given: Sequence[str] | None) -> argparse.Namespace:
+    args = _parser().parse_args(given)
+    full = {"batches": list(BATCHES), "robots": list(DEFAULT), "minutes": 25.0}
+    for name, value in (QUICK if args.quick else full).items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    args.peers = [name for name in args.peers if name != "none"]
+    return args
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    args = parsed(given)
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        with environment(kernels(folder)):
+            run = Run(args, folder)
+            told = facts(seed=SEED, **_versions(args.peers), **run.limits.told())
+            writer = Writer(args.csv, told)
+            for row in run.rows():
+                writer.write(row)
+            writer.close()
+    if args.out:
+        from suite.report import write
+
+        write(args.csv, args.out)
+
+
+if __name__ == "__main__":
+    main()

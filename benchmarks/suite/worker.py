@@ -1,0 +1,177 @@
+"""All cells of one robot on one number of threads, in a process of its own.
+
+It tells what it begins before it begins it, so that whoever watches knows what crashed it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.work import bytes_moved
+
+from .cells import FAILED, OURS, SKIPPED, UNSUPPORTED, Cell, Row
+from .oracle import Expected, Oracle
+from .ours import Featherlane
+from .peers import PEERS, Case, Peer
+from .robots import Robot
+from .turn import LEAST, Turn
+
+HEAVY_BATCHES = (256, 4096)  # for those that compile for each batch anew
+GB = 1e9
+SEED = 0
+
+
+class Budget(NamedTuple):
+    """Seconds and bytes."""
+
+    peer: float  # of each peer in one worker
+    robot: float  # of a worker: peers are not tried after it
+    step: float = 60.0  # after which a step is taken for hung
+    longest: float = 0.5  # that a pass of a peer may take
+    ours_longest: float = 10.0
+    cell: float = 2.0  # after which a cell gets three rounds
+    least: float = LEAST
+    rounds: int = 5
+    most_bytes: float = 2 * GB  # of a cell's arrays
+    most_together: float = 6 * GB  # of those of all who take turns
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is to do. known: what cells already say, in place of being tried. spent: the
+    seconds of each peer, by workers that did not live to the end.
+    """
+
+    robot: Robot
+    cells: Sequence[Cell]
+    peers: Sequence[str]
+    threads: int
+    budget: Budget
+    known: Mapping[tuple[Cell, str], str] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
+
+
+def chosen(names: Sequence[str]) -> list[Peer]:
+    """Ours first, then the peers of these names."""
+    known = {peer.name: peer for peer in PEERS}
+    return [Featherlane(), *(known[name] for name in names)]
+
+
+def work(task: Task, tell: Any) -> None:
+    """tell: a connection that takes ("begin", cell, who) and ("rows", rows, spent)."""
+    if task.threads == 1 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    bench = Bench(task, lambda cell, who: tell.send(("begin", cell, who)))
+    for cell in task.cells:
+        tell.send(("rows", bench.rows(cell), bench.spent))
+    tell.send(("end",))
+
+
+class Bench:
+    """What a worker has learned so far."""
+
+    def __init__(self, task: Task, begin: Callable[[Cell, str], None]) -> None:
+        self._task, self._begin, self._budget = task, begin, task.budget
+        self._who = chosen(task.peers)
+        self._missing = {peer.name: peer.missing() for peer in self._who}
+        self._model = task.robot.model()
+        self._oracle = Oracle(task.robot, self._model)
+        self._end = time.monotonic() + task.budget.robot
+        self._states: dict[int, tuple[np.ndarray, ...]] = {}
+        self._ns: dict[tuple[str, str, str], float] = {}  # per state, by function, dtype and who
+        self.spent = {peer.name: task.spent.get(peer.name, 0.0) for peer in self._who}
+
+    def rows(self, cell: Cell) -> list[Row]:
+        turns = [Turn(peer, cell, self._instead(cell, peer)) for peer in self._who]
+        if left := [turn for turn in turns if turn.instead is None]:
+            self._measure(cell, left)
+        ours = turns[0].middle
+        for turn in turns:
+            self.spent[turn.name] += turn.spent
+            if turn.middle is not None:
+                self._ns[cell.function, cell.dtype, turn.name] = turn.middle
+        return [turn.row(ours) for turn in turns]
+
+    def _measure(self, cell: Cell, turns: Sequence[Turn]) -> None:
+        case, expected = self._case(cell)
+        budget, start = self._budget, time.monotonic()
+        try:
+            for turn in turns:
+                self._begin(cell, turn.name)
+                longest = budget.ours_longest if turn.name == OURS else budget.longest
+                turn.prepare(case, expected, budget.least, longest)
+            for n in range(budget.rounds):
+                if n >= 3 and time.monotonic() - start > budget.cell:
+                    break
+                for turn in turns:
+                    self._begin(cell, turn.name)
+                    turn.take()
+            for turn in turns:
+                self._begin(cell, turn.name)
+                turn.finish(expected)
+        finally:
+            for turn in turns:
+                turn.close()
+
+    def _case(self, cell: Cell) -> tuple[Case, Expected]:
+        q, v, u = self._random(cell.batch)
+        case = Case(
+            self._model,
+            str(self._task.robot.urdf),
+            cell.function,
+            cell.dtype,
+            q,
+            v,
+            u,
+            cell.threads,
+        )
+        return case, self._oracle.expected(cell.function, *case.exact())
+
+    def _random(self, batch: int) -> tuple[np.ndarray, ...]:
+        if batch not in self._states:
+            rng, nv = np.random.default_rng(SEED), self._model.nv
+            q = self._model.random_configuration(batch, seed=rng)
+            v, u = (rng.uniform(-1, 1, (batch, nv)) for _ in range(2))
+            self._states = {batch: (q, v, u)}  # the last one only
+        return self._states[batch]
+
+    # What is not tried, and why
+
+    def _instead(self, cell: Cell, peer: Peer) -> str | None:
+        known = self._task.known.get((cell, peer.name))
+        if known is not None:
+            return known
+        if missing := self._missing[peer.name]:
+            return SKIPPED + missing
+        if cell.dtype not in peer.precisions:
+            return f"{UNSUPPORTED}{' and '.join(peer.precisions)} only"
+        if cell.threads > 1 and cell.batch == 1:
+            return f"{SKIPPED}one state has one thread"
+        arrays = bytes_moved(self._model, cell.function, cell.dtype) * cell.batch
+        if arrays > self._budget.most_bytes:
+            return f"{SKIPPED}{arrays / GB:.1f} GB"
+        return None if peer.name == OURS else self._peer_instead(cell, peer, arrays)
+
+    def _peer_instead(self, cell: Cell, peer: Peer, arrays: float) -> str | None:
+        if peer.heavy and cell.batch not in HEAVY_BATCHES:
+            return f"{SKIPPED}compiles for each batch, tried at 256 and 4096 only"
+        together = arrays * sum(why is None for why in self._missing.values())
+        if together > self._budget.most_together:
+            return f"{SKIPPED}{together / GB:.1f} GB with all peers"
+        known = self._ns.get((cell.function, cell.dtype, peer.name))
+        if known and known * 1e-9 * cell.batch > self._budget.longest:
+            return f"{SKIPPED}a pass takes {known * 1e-9 * cell.batch:.1f} s"
+        if self.spent[peer.name] > self._budget.peer or time.monotonic() > self._end:
+            return f"{SKIPPED}over budget"
+        return None
+
+
+def crashed(code: int | None, seconds: float | None) -> str:
+    """What a cell says after its worker died, or was killed after so many seconds of silence."""
+    return f"{SKIPPED}no answer in {seconds:.0f} s" if seconds else f"{FAILED}crashed ({code})"
