@@ -267,22 +267,26 @@ class Compiled(model.Model):
         chosen = None if method == "auto" else method
         variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
         function = self._function(variant)
-        if out is not None or threads is not None:
-            return function(*arrays, out=out, threads=threads)
+        result = function(*arrays, out=out, threads=threads)
         known = self.__dict__.setdefault("_direct", {})
-        count, call = known.get(variant, (0, function))
-        result = call(*arrays)
-        if count != len(function.singles):
-            known[variant] = len(function.singles), function.direct(function.__call__)
-            self._shorten(variant, function)
+        if known.get(variant) != function.codes:
+            known[variant] = function.codes
+            self._shorten(name)
         return result
 
-    def _shorten(self, variant: Variant, function: Function) -> None:
-        """From now on single states go straight to the machine code: this instance's method is that
-        code, unless a subclass has a method of its own.
+    def _shorten(self, name: str) -> None:
+        """From now on plain calls, and those with wrenches on bodies, go straight to the machine
+        code: this instance's method is that code, unless a subclass has a method of its own.
         """
-        name = variant.name
         method = getattr(type(self), name, None)
-        if variant == Variant(name) and method and method.__module__.startswith("featherlane."):
-            doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
-            self.__dict__[name] = function.direct(method.__get__(self), doc)
+        if method is None or not method.__module__.startswith("featherlane."):
+            return
+        doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
+        taken, short = list(inspect.signature(method).parameters)[1:], method.__get__(self)
+        for axes in ("body", None):
+            function = self.__dict__["_functions"].get((Variant(name, axes), None))
+            if function is not None:
+                names = [*function.inputs]
+                keywords = names if names == taken[: len(names)] else ()
+                short = function.direct(short, doc, keywords)
+        self.__dict__[name] = short

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from featherlane.backends import direct
+from featherlane import cache as disk
+from featherlane.backends import direct, front, machine
 from featherlane.backends.ufunc import gufunc
 from featherlane.compiler import Kernel, compile_program, graph_key
 from featherlane.graph.graph import Graph, simplify
@@ -27,6 +29,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 LINE = 64  # bytes of a cache line, and of the widest vectors
 WORTH_A_THREAD = 1 << 19  # numbers read and written by a call before a second thread pays
+WORTH_UNLOCKING = 1 << 13  # such numbers before others may run Python meanwhile: about 10 us
 
 # Worker threads: one pool for the process, kept alive, made anew after a fork
 
@@ -119,8 +122,21 @@ def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
     return F32 if single else F64
 
 
-def _together(*results: np.ndarray) -> tuple[np.ndarray, ...]:
+def _packed(*results: np.ndarray) -> tuple[np.ndarray, ...]:
     return results
+
+
+def _type_of(collect: Callable[..., Any] | None) -> type[tuple] | None:
+    """What several results are returned in, if it is a tuple, perhaps with names."""
+    if collect is None:
+        return tuple
+    return collect if isinstance(collect, type) and issubclass(collect, tuple) else None
+
+
+@cache
+def _front() -> machine.Code:
+    make = lambda: machine.machine_code(front.source())
+    return machine.Code(disk.fetch(f"front {machine.target()}", make), ("call",))
 
 
 class Function:
@@ -144,9 +160,12 @@ class Function:
         explain: Callable[[str, tuple[int, ...]], str] = lambda name, shape: "",
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
-        self._kernel, self._collect, self._explain = kernel, collect, explain
+        self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
+        self._type = _type_of(collect)
         self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, tuple[Evaluator, Kernel | None, object]] = {}
+        self._call = self._through_numpy
+        self.codes = 0  # that take calls by themselves
 
     def __repr__(self) -> str:
         def show(shapes: Shapes) -> str:
@@ -185,19 +204,41 @@ class Function:
         made = [kernel or getattr(run, "single", None) for run, kernel, _ in every]
         return [kernel for kernel in made if kernel]
 
-    def direct(self, pass_on: Callable[..., Any], doc: str = "") -> Callable[..., Any]:
-        """A callable that takes single states of a compiled dtype by itself, and gives all else to
-        `pass_on`.
+    def direct(
+        self, pass_on: Callable[..., Any], doc: str = "", keywords: Sequence[str] = ()
+    ) -> Callable[..., Any]:
+        """A callable (*arrays, out=, threads=) that takes single states and plain batches of a
+        compiled dtype by itself, and gives all else to `pass_on`. keywords: the names of the inputs
+        if they may be given by name.
         """
-        if direct.available():
-            for kernel in self.singles:
-                collect = self._collect or _together
-                pass_on = direct.callable_at(
-                    kernel.code.call_address, self.name, doc, pass_on, collect, kernel.code
-                )
+        shapes = [*self.inputs.values()], [*self.outputs.values()]
+        packed = self._type
+        if packed is None or not direct.available() or max(map(len, chain(*shapes))) > direct.RANK:
+            return pass_on
+        for kernel in self.singles:
+            pass_on = direct.callable_of(
+                direct.Call(kernel.code.address, kernel.dtype, *shapes, *self._bounds(kernel)),
+                _front().call_address,
+                pass_on,
+                packed,
+                name=self.name,
+                doc=doc,
+                keywords=keywords,
+                alive=(_front(), kernel.code),
+            )
         return pass_on
 
+    def _bounds(self, kernel: Any) -> tuple[int, int]:
+        """The states of the largest call for one thread, and of the smallest that gives the lock of
+        the interpreter away.
+        """
+        most = (WORTH_A_THREAD - 1) // self._numbers if isinstance(kernel, Kernel) else 1
+        return max(most, 1), -(-WORTH_UNLOCKING // self._numbers)
+
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        return self._call(*arrays, out=out, threads=threads)
+
+    def _through_numpy(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         if len(arrays) != len(self.inputs):
             raise TypeError(
                 f"{self.name} got {len(arrays)} arrays, "
@@ -216,9 +257,13 @@ class Function:
                 ufunc(*given, out=made)
         else:
             self._spread(ufunc, given, made, lead, count)
-        if len(made) == 1:
-            return made[0]
-        return (self._collect or _together)(*made)
+        if self.codes != len(self.singles):
+            self.codes, self._call = len(self.singles), self.direct(self._through_numpy)
+        return made[0] if len(made) == 1 else self._several(made, out)
+
+    def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
+        """Several results as they are returned: `out` itself if it is of that type."""
+        return out if type(out) is self._type else self._collect(*results)
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
         """The leading dimensions and the dtype of what a call with these arrays returns."""

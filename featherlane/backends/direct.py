@@ -1,30 +1,72 @@
-"""One state without detours: a callable of CPython whose body is machine code.
+"""How CPython's and NumPy's objects lie in memory, and callables whose body is machine code.
 
-A call of a ufunc costs a microsecond, more than the dynamics of an arm. `text` gives the LLVM IR of
-a function with CPython's fast calling convention that looks at its arguments itself: if they are
-contiguous NumPy arrays of exactly the right dtype and shape, it makes the results and runs the loop
-for one state; in every other case it hands all on to a Python callable. The layout of NumPy's
-arrays is fixed by its ABI; it is tested once, and without it (or on a Python without the lock that
-protects these objects) nothing is built.
+The layout of NumPy's arrays and of tuples is fixed by their ABI. It is tested once, and without it
+(or on a Python without the lock that protects these objects) all calls go through Python.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
+import struct
+import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.ufunc import _numpy_c, c_table
 
-# Offsets in an array object, from the definition of PyArrayObject_fields
-_TYPE, _DATA, _NDIM, _DIMS, _STRIDES, _DTYPE, _FLAGS = 8, 16, 24, 32, 40, 56, 64
-_ALIGNED_FLAG = 0x0100
-_TUPLE_ITEMS = 24
-_ARRAY_NEW = 93  # the place of PyArray_New in NumPy's table
+RANK = 4  # dimensions of one state's array at most
+
+
+class Array:
+    """Offsets in an array object, from the definition of PyArrayObject_fields."""
+
+    TYPE, DATA, NDIM, DIMS, STRIDES, BASE, DTYPE, FLAGS = 8, 16, 24, 32, 40, 48, 56, 64
+
+
+class Flag:
+    """Bits of the flags of an array."""
+
+    ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x0100, 0x0400, 1 << 31
+    CARRAY = 0x0001 | ALIGNED | WRITEABLE
+
+
+class Tuple:
+    """Offsets in a tuple; where there is room before the items, the hash is kept there."""
+
+    SIZE, HASH, ITEMS = 16, 24, tuple.__basicsize__
+
+
+class Self:
+    """Items of the tuple that a callable is bound to, and where the bytes of one of them begin."""
+
+    PASS_ON, PACKED, NAMES, TABLE = range(4)
+    BYTES = bytes.__basicsize__ - 1
+
+
+class Head:
+    """Words of a function's table; behind them are `STRIDES` words for the loop's strides, which
+    are known up to those of the leading dimension, and a record for each array.
+    """
+
+    INPUTS, OUTPUTS, DTYPE, NUMBER, LOOP, MOST, UNLOCKED, STRIDES, RECORDS, SIZE = range(10)
+
+
+class Record:
+    """Words that describe one array: `FLAGS` are wanted among those in `MASK`, `LEAST` bytes lie
+    between states.
+    """
+
+    NDIM, BYTES, LEAST, MASK, FLAGS, SHAPE = range(6)
+    DENSE = SHAPE + RANK
+    SIZE = DENSE + RANK
+
+
+_ARRAY_NEW, _SET_BASE = 93, 282  # the places of these functions in NumPy's table
 _FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
 
 
@@ -34,67 +76,142 @@ def _array_new() -> int:
 
 @cache
 def available() -> bool:
-    """Whether arrays lie in memory as this file believes."""
+    """Whether objects lie in memory as this file believes."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
+    return sys.implementation.name == "cpython" and _arrays_are_known() and _tuples_are_known()
+
+
+def _word(base: int, offset: int, kind: Any = ctypes.c_ssize_t) -> int:
+    return kind.from_address(base + offset).value
+
+
+def _arrays_are_known() -> bool:
     sample = np.arange(6.0).reshape(2, 3)
-    pair = _Self((sample, None))
-
-    def word(offset: int, base: int = id(sample), kind: Any = ctypes.c_ssize_t) -> int:
-        return kind.from_address(base + offset).value
-
+    at = id(sample)
+    words = {
+        Array.TYPE: id(np.ndarray),
+        Array.DATA: sample.ctypes.data,
+        Array.BASE: id(sample.base),
+        Array.DTYPE: id(np.dtype(np.float64)),
+    }
     return (
-        word(_TYPE) == id(np.ndarray)
-        and word(_DATA) == sample.ctypes.data
-        and word(_NDIM, kind=ctypes.c_int) == 2
-        and [word(8 * k, word(_DIMS)) for k in range(2)] == [2, 3]
-        and [word(8 * k, word(_STRIDES)) for k in range(2)] == [24, 8]
-        and word(_DTYPE) == id(np.dtype(np.float64))
-        and bool(word(_FLAGS, kind=ctypes.c_int) & _ALIGNED_FLAG)
-        and word(_TUPLE_ITEMS, id(pair)) == id(sample)
-        and _makes_arrays()
+        all(_word(at, offset) == wanted for offset, wanted in words.items())
+        and _word(at, Array.NDIM, ctypes.c_int) == 2
+        and [_word(_word(at, Array.DIMS), 8 * k) for k in range(2)] == [2, 3]
+        and [_word(_word(at, Array.STRIDES), 8 * k) for k in range(2)] == [24, 8]
+        and _word(at, Array.FLAGS, ctypes.c_int) & Flag.CARRAY == Flag.CARRAY
+        and _arrays_are_made(sample)
     )
 
 
-def _makes_arrays() -> bool:
+def _arrays_are_made(memory: np.ndarray) -> bool:
+    table = c_table(_numpy_c._ARRAY_API)
+    pointer, number, thing = ctypes.c_void_p, ctypes.c_int, ctypes.py_object
     make = ctypes.PYFUNCTYPE(
-        ctypes.py_object,
-        ctypes.py_object,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_int,
-        *[ctypes.c_void_p] * 2,
-        *[ctypes.c_int] * 2,
-        ctypes.c_void_p,
-    )(_array_new())
-    shape = (ctypes.c_ssize_t * 2)(2, 3)
-    made = make(
-        np.ndarray, 2, ctypes.addressof(shape), np.dtype(np.float32).num, None, None, 0, 0, None
+        thing, thing, number, pointer, number, pointer, pointer, number, number, pointer
+    )(table[_ARRAY_NEW])
+    sizes = (ctypes.c_ssize_t * 2)(2, 3)
+    shape = ctypes.addressof(sizes)
+    kind, data = np.dtype(np.float64).num, memory.ctypes.data
+    fresh = make(np.ndarray, 2, shape, kind, None, None, 0, 0, None)
+    view = make(np.ndarray, 2, shape, kind, None, data, 0, Flag.CARRAY, None)
+    keep = ctypes.PYFUNCTYPE(number, thing, thing)(table[_SET_BASE])
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # which the view takes
+    return (
+        fresh.shape == (2, 3)
+        and fresh.dtype == np.float64
+        and fresh.flags.c_contiguous
+        and keep(view, memory) == 0
+        and view.flags.writeable
+        and view.base is not None
+        and np.array_equal(view, memory)
     )
-    return made.shape == (2, 3) and made.dtype == np.float32 and made.flags.c_contiguous
+
+
+class _Pair(NamedTuple):
+    first: object
+    second: object
+
+
+def _tuples_are_known() -> bool:
+    pair, text = _Pair(object(), object()), b"16 bytes of text"
+    make = ctypes.pythonapi.PyType_GenericAlloc
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_ssize_t]
+    none = make(_Pair, 0)
+    return (
+        _word(id(pair), Tuple.SIZE) == 2
+        and _word(id(pair), Tuple.ITEMS) == id(pair.first)
+        and _word(id(pair), Tuple.ITEMS + 8) == id(pair.second)
+        and type(none) is _Pair
+        and len(none) == 0
+        and ctypes.string_at(id(text) + Self.BYTES, len(text)) == text
+    )
 
 
 def symbols() -> dict[str, int]:
-    """The addresses that the code of `text` is linked with."""
-    python = ctypes.pythonapi
+    """The addresses that code is linked with."""
+    python, numpy = ctypes.pythonapi, c_table(_numpy_c._ARRAY_API)
 
     def address(function: Any) -> int:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     return {
         "array_type": id(np.ndarray),
+        "tuple_type": id(tuple),
         "float64_type": id(np.dtype(np.float64)),
         "float32_type": id(np.dtype(np.float32)),
-        "array_new": _array_new(),
+        "py_none": id(None),
+        "py_one": id(1),
+        "array_new": numpy[_ARRAY_NEW],
+        "array_set_base": numpy[_SET_BASE],
+        "object_new": address(python.PyType_GenericAlloc),
         "vectorcall": address(python.PyObject_Vectorcall),
+        "incref": address(python.Py_IncRef),
         "decref": address(python.Py_DecRef),
+        "gil_release": address(python.PyEval_SaveThread),
+        "gil_take": address(python.PyEval_RestoreThread),
         "scratch_new": address(python.PyMem_RawMalloc),
         "scratch_free": address(python.PyMem_RawFree),
     }
 
 
-def _contiguous(shape: Sequence[int], itemsize: int) -> list[int]:
-    return [itemsize * int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+class Call(NamedTuple):
+    """What a callable compares its arguments with, and the loop that it runs."""
+
+    loop: int  # an address
+    dtype: np.dtype
+    inputs: Sequence[tuple[int, ...]]
+    outputs: Sequence[tuple[int, ...]]
+    most: int  # states of a call; those with more are handed on
+    unlocked: int  # states from which on the interpreter's lock is given to others meanwhile
+
+
+def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
+    return [itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _record(shape: tuple[int, ...], itemsize: int, output: bool) -> list[int]:
+    size, spare = itemsize * math.prod(shape), [0] * (RANK - len(shape))
+    flags = Flag.ALIGNED | (Flag.WRITEABLE if output else 0)
+    mask = flags | (Flag.WARN_ON_WRITE if output else 0)
+    start = [len(shape), size, size if output else 0, mask, flags]
+    return [*start, *shape, *spare, *_dense(shape, itemsize), *spare]
+
+
+def table(call: Call) -> bytes:
+    """A call as the front reads it, see `Head`."""
+    shapes, size = [*call.inputs, *call.outputs], call.dtype.itemsize
+    strides = [0] * len(shapes) + [s for shape in shapes for s in _dense(shape, size)]
+    words = [0] * Head.SIZE
+    words[Head.INPUTS], words[Head.OUTPUTS] = len(call.inputs), len(call.outputs)
+    words[Head.DTYPE], words[Head.NUMBER] = id(call.dtype), call.dtype.num
+    words[Head.LOOP], words[Head.MOST], words[Head.UNLOCKED] = call.loop, call.most, call.unlocked
+    words[Head.STRIDES], words[Head.RECORDS] = len(strides), Head.SIZE + len(strides)
+    words += strides
+    for k, shape in enumerate(shapes):
+        words += _record(shape, size, k >= len(call.inputs))
+    return struct.pack(f"{len(words)}q", *words)
 
 
 class _Text:
@@ -122,18 +239,18 @@ class _Text:
 
     def array(self, argument: str, shape: Sequence[int], dtype: np.dtype) -> str:
         """The data of an argument, which must be a contiguous array of this shape and dtype."""
-        self.require("ptr", self.load("ptr", argument, _TYPE), "@array_type")
-        self.require("ptr", self.load("ptr", argument, _DTYPE), f"@{dtype.name}_type")
-        self.require("i32", self.load("i32", argument, _NDIM), len(shape))
-        for offset, wanted in ((_DIMS, shape), (_STRIDES, _contiguous(shape, dtype.itemsize))):
+        self.require("ptr", self.load("ptr", argument, Array.TYPE), "@array_type")
+        self.require("ptr", self.load("ptr", argument, Array.DTYPE), f"@{dtype.name}_type")
+        self.require("i32", self.load("i32", argument, Array.NDIM), len(shape))
+        for offset, wanted in ((Array.DIMS, shape), (Array.STRIDES, _dense(shape, dtype.itemsize))):
             list_at = self.load("ptr", argument, offset)
             for axis, number in enumerate(wanted):
                 self.require("i64", self.load("i64", list_at, 8 * axis), number)
         flag = self.name()
-        flags = self.load("i32", argument, _FLAGS)
-        self.lines.append(f"{flag} = and i32 {flags}, {_ALIGNED_FLAG}")
-        self.require("i32", flag, _ALIGNED_FLAG)
-        return self.load("ptr", argument, _DATA)
+        flags = self.load("i32", argument, Array.FLAGS)
+        self.lines.append(f"{flag} = and i32 {flags}, {Flag.ALIGNED}")
+        self.require("i32", flag, Flag.ALIGNED)
+        return self.load("ptr", argument, Array.DATA)
 
 
 def text(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], dtype: np.dtype) -> str:
@@ -141,7 +258,7 @@ def text(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], dtyp
     t, dtype = _Text(), np.dtype(dtype)
     steps = [0] * (len(inputs) + len(outputs))
     for shape in (*inputs, *outputs):
-        steps += _contiguous(shape, dtype.itemsize)
+        steps += _dense(shape, dtype.itemsize)
     t.require("ptr", "%keywords", "null")
     t.require("i64", "%count", len(inputs))
     data = [
@@ -165,7 +282,7 @@ def text(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], dtyp
             f"made{k}:",
         ]
         made.append(array)
-        data.append(t.load("ptr", array, _DATA))
+        data.append(t.load("ptr", array, Array.DATA))
     for k, pointer in enumerate(data):
         t.lines += [
             f"%to{k} = getelementptr inbounds ptr, ptr %pointers, i64 {k}",
@@ -180,13 +297,13 @@ def text(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], dtyp
                 f"%r{k} = getelementptr inbounds ptr, ptr %results, i64 {k}",
                 f"store ptr {array}, ptr %r{k}",
             ]
-        collect = t.load("ptr", "%self", _TUPLE_ITEMS + 8)
+        collect = t.load("ptr", "%self", Tuple.ITEMS + 8)
         t.lines.append(
             f"%all = call ptr @vectorcall(ptr {collect}, ptr %results, i64 {len(made)}, ptr null)"
         )
         t.lines += [f"call void @decref(ptr {array})" for array in made] + ["ret ptr %all"]
     t.lines.append("pass_on:")
-    other = t.load("ptr", "%self", _TUPLE_ITEMS)
+    other = t.load("ptr", "%self", Tuple.ITEMS)
     t.lines.append(
         f"%passed = call ptr @vectorcall(ptr {other}, ptr %arguments, i64 %count, ptr %keywords)"
     )
@@ -219,14 +336,14 @@ def text(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], dtyp
 
 
 class _Self(tuple):
-    """What @call finds as its self; a pickle of the callable becomes the method of the same name of
-    the object that its Python twin belongs to.
+    """What the front finds as its self; a pickle of the callable becomes the method of the same
+    name of the object that its Python twin belongs to.
     """
 
     __slots__ = ()
 
     def __reduce__(self) -> Any:
-        owner = self[0].__self__
+        owner = self[Self.PASS_ON].__self__
         return owner.__reduce__() if isinstance(owner, _Self) else (_itself, (owner,))
 
 
@@ -243,20 +360,29 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
-def callable_at(
-    address: int,
+def callable_of(
+    call: Call,
+    front: int,
+    pass_on: Callable[..., Any],
+    packed: type[tuple],
+    *,
     name: str,
     doc: str,
-    pass_on: Callable[..., Any],
-    collect: Callable[..., Any],
+    keywords: Sequence[str],
     alive: object,
 ) -> Callable[..., Any]:
-    """The Python callable of a compiled @call; it keeps `alive` alive."""
-    definition = _MethodDef(name.encode(), address, _FASTCALL_WITH_KEYWORDS, doc.encode())
+    """The Python callable of a compiled loop.
+
+    front: the address of `front.source`'s @call. pass_on: gets all calls that are nothing for it.
+    packed: what several results are returned in. keywords: the inputs by name, if they may be given
+    so. alive: is kept alive.
+    """
+    definition = _MethodDef(name.encode(), front, _FASTCALL_WITH_KEYWORDS, doc.encode())
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = (
         ctypes.py_object,
         [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p],
     )
-    self = _Self((pass_on, collect, alive, definition))
+    names = tuple(map(sys.intern, ("out", "threads", *keywords)))
+    self = _Self((pass_on, packed, names, table(call), (alive, call.dtype, definition)))
     return make(ctypes.addressof(definition), self, None)
