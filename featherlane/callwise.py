@@ -88,7 +88,7 @@ class Running:
         text = lambda: backend.source(work._replace(codes=codes), inputs, outputs, dtype)
         make = lambda: machine.machine_code(text())
         image = cache.fetch(f"calls {key} {dtype} {machine.target()}", make)
-        self.code = machine.Code(image, ("loop", "call", "work", "forget"))
+        self.code = machine.Code(image, ("loop", "work", "forget"))
         self._fill()
         self.ufunc, self._alive = gufunc("recorded", self.code.address, dtype, inputs, outputs)
 

@@ -243,8 +243,10 @@ def compile_program(
     width = machine.widest(dtype) if width is None else width
     if width not in (1, 2, 4, 8, 16):
         raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
-    full = f"{key} {dtype} {width} {machine.target()}"
-    image = cache.fetch(
-        full, lambda: machine.machine_code(cpu.source(lowered(program(), dtype), dtype, width))
-    )
+    columns = machine.widest(dtype) if width == 1 else 1
+
+    def make() -> bytes:
+        return machine.machine_code(cpu.source(lowered(program(), dtype), dtype, width, columns))
+
+    image = cache.fetch(f"{key} {dtype} {width} {machine.target()}", make)
     return Kernel(machine.Code(image), dtype, width)

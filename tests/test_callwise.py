@@ -429,7 +429,7 @@ def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
         return len(work.codes), len(work.program), len(work.constants), work.size
 
     codes, *grown = np.array([sizes(n) for n in (64, 128, 256)]).T
-    assert codes[2] <= codes[0] < 30
+    assert codes[2] <= codes[0] < 40  # vectors of fewer lanes take a few more
     for first, second, third in grown:
         assert third - second < 2.2 * (second - first)
         assert third < 4.4 * first

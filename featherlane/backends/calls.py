@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from featherlane.backends import direct
 from featherlane.backends.lanes import Layout
 from featherlane.backends.llvm import Lanes, declarations, straight_line
 from featherlane.backends.programs import COLLECT, Code, Work
@@ -427,11 +426,11 @@ def _loop(t: Lanes, layout: Layout, inputs: Shapes, outputs: Shapes) -> list[str
 
 
 def source(work: Work, inputs: Shapes, outputs: Shapes, dtype: np.dtype) -> str:
-    """The LLVM IR of @loop, of @call for single states, and of @forget."""
+    """The LLVM IR of @loop and @forget."""
     layout = work.layout
     t = Lanes(np.dtype(dtype), layout.width)
     lines = declarations(t)
     for k, code in enumerate(work.codes, 1):
         lines += _piece(code, t, k, splat=layout.calls == 1)
     lines += _collect(t, layout) + _run(work.codes, layout) + _loop(t, layout, inputs, outputs)
-    return "\n".join(lines) + "\n" + direct.text(inputs, outputs, t.dtype)
+    return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """The CPU: a graph as machine code whose inner loop has the signature of a NumPy generalised ufunc.
 
-A block of `width` states goes through three steps: rows of the user's arrays are turned into lanes
-in registers, the graph runs once on vectors (`compute`), and lanes are turned back into rows.
+Vectors of `width` states, the tiles, go through three steps: rows of the user's arrays are turned
+into lanes in registers, the graph runs on vectors (`compute`), and lanes are turned back into rows.
 Entries that two places of an output share, and zeros, are computed and kept once: a table says
 which vector each entry shows.
 """
@@ -9,172 +9,179 @@ which vector each entry shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from featherlane.backends import direct
+from featherlane.backends.layout import Layout
 from featherlane.backends.llvm import Lanes, declarations, straight_line, vector_at
-from featherlane.backends.loop import Array, helpers, loop, moves_of, tables
+from featherlane.backends.loop import loop, moves_of, tables
+from featherlane.backends.strided import helpers
 from featherlane.backends.tiles import tail, tile
 from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
 
 NEVER = "%stop = icmp eq ptr %out, null"  # see straight_line
 LEAVE = ["leave:", "ret void"]
-
-
-class _Layout:
-    """Which vector of the scratch each value lives in: inputs in one part, all that is computed in
-    the other.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program, main = program, program.main
-        self.inputs, self.loads = _input_slots(main, program.inputs)
-        self.stores: dict[int, list[int]] = {}  # by node of the main graph
-        self.size = 0
-        self.each: list[int] = []
-        self.result: list[int] = []
-        results: dict[tuple[str, int], int] = {}
-        for k in range(len(program.routines)):
-            shared, each, result = program.names(k)
-            for node in main.outputs[shared].nodes:
-                self._once(node)
-            self.each.append(self.size)
-            for node in main.outputs[each].nodes:
-                self.stores.setdefault(node, []).append(self._next())
-            self.result.append(self.size)
-            for i in range(int(np.prod(main.inputs[result]))):
-                results[result, i] = self._next()
-        self.outputs = [
-            Array(name, out.shape, tuple(self._shown(n, results) for n in out.nodes))
-            for name, out in program.outputs.items()
-        ]
-
-    def _next(self) -> int:
-        self.size += 1
-        return self.size - 1
-
-    def _shown(self, node: int, results: dict[tuple[str, int], int]) -> int:
-        value = self.program.main.value[node]
-        return results[value] if value in results else self._once(node)
-
-    def _once(self, node: int) -> int:
-        """The slot of a value that needs but one."""
-        if node not in self.stores:
-            self.stores[node] = [self._next()]
-        return self.stores[node][0]
-
-
-def _input_slots(
-    graph: Graph, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[list[Array], dict[tuple[str, int], int]]:
-    arrays: list[Array] = []
-    loads: dict[tuple[str, int], int] = {}
-    for name, shape in shapes.items():
-        slots = tuple(range(len(loads), len(loads) + int(np.prod(shape))))
-        arrays.append(Array(name, shape, slots))
-        loads |= {(name, i): slot for i, slot in enumerate(slots)}
-    return arrays, loads
+Place = tuple[str, int]  # a pointer, and how many vectors behind it
+Load = Callable[[int, str], list[str] | None]
 
 
 def _body(
     graph: Graph,
     t: Lanes,
-    load_from: Callable[[Any], tuple[str, int] | None],
+    load: Load,
     store_to: Mapping[int, Sequence[int]],
     base: str,
+    align: int,
+    nodes: range | None = None,
 ) -> list[str]:
-    """A graph as straight-line code: load_from(value of an input) and store_to[node] are places in
-    the scratch.
+    """A graph, or some of its nodes, as straight-line code: store_to[node] are vectors from
+    `base` on.
     """
-
-    def load(k: int, name: str) -> list[str]:
-        place = load_from(graph.value[k])
-        if place is None:  # a routine's result, which is not there yet
-            return []
-        where = vector_at(t, f"{name}.at", *place)
-        return [where, f"{name} = load {t.vector}, ptr {name}.at, align {t.bytes}"]
 
     def store(k: int, name: str) -> list[str]:
         lines = []
         for n, slot in enumerate(store_to.get(k, ())):
             lines.append(vector_at(t, f"%o{k}.{n}", base, slot))
-            lines.append(f"store {t.vector} {name}, ptr %o{k}.{n}, align {t.bytes}")
+            lines.append(f"store {t.vector} {name}, ptr %o{k}.{n}, align {align}")
         return lines
 
-    return straight_line(graph, t, load, store)
+    return straight_line(graph, t, load, store, nodes)
 
 
-def _routine(layout: _Layout, t: Lanes, k: int) -> list[str]:
-    """@routine{k}: one column. What columns share is read where the main graph left it."""
+def _loaded(t: Lanes, name: str, place: Place, align: int) -> list[str]:
+    where = vector_at(t, f"{name}.at", *place)
+    return [where, f"{name} = load {t.vector}, ptr {name}.at, align {align}"]
+
+
+def _spread(one: Lanes, t: Lanes, name: str, place: Place) -> list[str]:
+    """One number in all lanes."""
+    return [
+        *_loaded(one, f"{name}.one", place, one.bytes),
+        f"{name} = shufflevector {one.vector} {name}.one, {one.vector} poison, "
+        f"<{t.width} x i32> zeroinitializer",
+    ]
+
+
+def _block(layout: Layout, k: int) -> list[str]:
+    """@block{k}: a part of the main graph, for each tile."""
+    main, t, block = layout.program.main, layout.lanes, layout.blocks[k]
+
+    def load(node: int, name: str) -> list[str] | None:
+        if main.op[node] == "input":
+            slot = layout.loads.get(main.value[node])  # a routine's result is not there yet
+            return [] if slot is None else _loaded(t, name, ("%i", slot), t.bytes)
+        if node not in layout.stores:
+            return None
+        return _loaded(t, name, ("%o", layout.stores[node][0]), t.bytes)
+
+    nodes = range(block.first, block.last)
+    return _for_tiles(
+        layout, f"block{k}", _body(main, t, load, layout.stores, "%o", t.bytes, nodes)
+    )
+
+
+def _routine(layout: Layout, k: int) -> list[str]:
+    """@routine{k}: a group of columns. What columns share is read where the main graph left it."""
     program, routine = layout.program, layout.program.routines[k]
-    shared, each, _ = program.names(k)
-    place: dict[tuple[str, int], tuple[str, int]] = {}
-    for i, node in enumerate(program.main.outputs[shared].nodes):
-        place["shared", i] = "%out", layout.stores[node][0]
-    for i in range(program.main.outputs[each].shape[1]):
-        place["each", i] = "%each", i
+    one, t = layout.lanes, layout.columns
+    shared = program.main.outputs[program.names(k)[0]].nodes
+
+    def load(node: int, name: str) -> list[str]:
+        which, i = routine.value[node]
+        if which == "each":
+            return _loaded(t, name, ("%each", i), one.bytes)
+        place = "%out", layout.stores[shared[i]][0]
+        return _loaded(t, name, place, t.bytes) if t == one else _spread(one, t, name, place)
+
     results: dict[int, list[int]] = {}
     for i, node in enumerate(routine.outputs["result"].nodes):
         results.setdefault(node, []).append(i)
+    body = _body(routine, t, load, results, "%result", one.bytes)
     head = f"define internal void @routine{k}(ptr %out, ptr %each, ptr %result) noinline {{"
-    body = _body(routine, t, place.get, results, "%result")
     return [head, NEVER, *body, "ret void", *LEAVE, "}"]
 
 
-def _columns(layout: _Layout, t: Lanes, k: int) -> list[str]:
-    """The loop of one routine over its columns."""
-    calls, size = layout.program.main.outputs[layout.program.names(k)[1]].shape
+def _columns(layout: Layout, k: int) -> list[str]:
+    """@columns{k}: one routine for all groups of columns of each tile."""
+    t = layout.columns
+    size = layout.program.main.outputs[layout.program.names(k)[1]].shape[1]
     gives = len(layout.program.routines[k].outputs["result"].nodes)
 
     def vectors(name: str, first: int, step: int) -> list[str]:
         return [
-            f"%n{name}{k} = mul i64 %c{k}, {step}",
-            f"%i{name}{k} = add i64 %n{name}{k}, {first}",
-            f"%{name}{k} = getelementptr inbounds {t.vector}, ptr %out, i64 %i{name}{k}",
+            vector_at(layout.lanes, f"%first.{name}", "%o", first),
+            f"%step.{name} = mul i64 %c, {step}",
+            f"%{name} = getelementptr inbounds {t.vector}, ptr %first.{name}, i64 %step.{name}",
         ]
 
-    return [
-        f"br label %before{k}",
-        f"before{k}:",
-        f"br label %loop{k}",
-        f"loop{k}:",
-        f"%c{k} = phi i64 [ 0, %before{k} ], [ %next{k}, %loop{k} ]",
+    body = [
+        "br label %column",
+        "column:",
+        "%c = phi i64 [ 0, %tile ], [ %next, %column ]",
         *vectors("each", layout.each[k], size),
         *vectors("result", layout.result[k], gives),
-        f"call void @routine{k}(ptr %out, ptr %each{k}, ptr %result{k})",
-        f"%next{k} = add i64 %c{k}, 1",
-        f"%more{k} = icmp slt i64 %next{k}, {calls}",
-        f"br i1 %more{k}, label %loop{k}, label %done{k}",
-        f"done{k}:",
+        f"call void @routine{k}(ptr %o, ptr %each, ptr %result)",
+        "%next = add i64 %c, 1",
+        f"%more = icmp slt i64 %next, {layout.groups(k)}",
+        "br i1 %more, label %column, label %end",
     ]
+    return _for_tiles(layout, f"columns{k}", body, done=True)
 
 
-def _compute(layout: _Layout, t: Lanes) -> list[str]:
-    """@compute runs the main graph and then each routine over its columns."""
-    count = range(len(layout.program.routines))
-    inputs = {value: ("%in", slot) for value, slot in layout.loads.items()}
+def _for_tiles(layout: Layout, name: str, body: list[str], done: bool = False) -> list[str]:
+    """A function over tiles. The body finds their inputs at %i and their other vectors at %o, and
+    goes on to %end by itself if it is `done`.
+    """
+    vector = layout.lanes.vector
     return [
-        *[line for k in count for line in _routine(layout, t, k)],
-        "define internal void @compute(ptr noalias %in, ptr noalias %out) noinline {",
+        f"define internal void @{name}(ptr noalias %in, ptr noalias %out, i64 %tiles) noinline {{",
+        "entry:",
         NEVER,
-        *_body(layout.program.main, t, inputs.get, layout.stores, "%out"),
-        *[line for k in count for line in _columns(layout, t, k)],
-        "ret void",
+        "br label %tile",
+        "tile:",
+        "%n = phi i64 [ 0, %entry ], [ %n1, %end ]",
+        f"%ni = mul i64 %n, {layout.input_vectors}",
+        f"%no = mul i64 %n, {layout.vectors}",
+        f"%i = getelementptr inbounds {vector}, ptr %in, i64 %ni",
+        f"%o = getelementptr inbounds {vector}, ptr %out, i64 %no",
+        *body,
+        *([] if done else ["br label %end"]),
+        "end:",
+        "%n1 = add i64 %n, 1",
+        "%again = icmp slt i64 %n1, %tiles",
+        "br i1 %again, label %tile, label %leave",
         *LEAVE,
         "}",
     ]
 
 
-def source(program: Program, dtype: np.dtype, width: int) -> str:
-    """The LLVM IR of a program's loop."""
-    t = Lanes(np.dtype(dtype), width)
-    layout = _Layout(program)
+def _compute(layout: Layout) -> list[str]:
+    """@compute runs the blocks of the main graph, and then each routine over its columns."""
+    blocks, routines = range(len(layout.blocks)), range(len(layout.program.routines))
+    lines = [line for k in blocks for line in _block(layout, k)]
+    for k in routines:
+        lines += _routine(layout, k) + _columns(layout, k)
+    steps = [f"@block{k}" for k in blocks] + [f"@columns{k}" for k in routines]
+    return [
+        *lines,
+        "define internal void @compute(ptr %in, ptr %out, i64 %tiles) noinline {",
+        *[f"call void {step}(ptr %in, ptr %out, i64 %tiles)" for step in steps],
+        "ret void",
+        "}",
+    ]
+
+
+def source(program: Program, dtype: np.dtype, width: int, columns: int = 1) -> str:
+    """The LLVM IR of a program's loop. columns: of a routine that are computed side by side, where
+    the states of a vector leave room (`width` is 1).
+    """
+    t, c = Lanes(np.dtype(dtype), width), Lanes(np.dtype(dtype), width * columns)
+    layout = Layout(program, t, c)
     inputs, outputs = layout.inputs, layout.outputs
     moves = moves_of(inputs, outputs)
-    lines = declarations(t) + tables(t, outputs, len(inputs))
+    lines = declarations(t) + (declarations(c) if c != t else [])
+    lines += tables(t, outputs, len(inputs))
     tiles = set()
     for move in moves:
         if move.array.size >= width:
@@ -183,15 +190,12 @@ def source(program: Program, dtype: np.dtype, width: int) -> str:
             }
         if rest := tail(move.array.size, width):
             tiles.add(("out" if move.output else "in", *rest))
-    for way, columns, used in sorted(tiles):
-        lines += tile(t, way, columns, used)
-    for columns in sorted({columns for _, columns, used in tiles if used < columns}):
-        v, mask = t.of(columns), f"<{columns} x i1>"
-        lines.append(f"declare {v} @llvm.masked.load.v{columns}f{t.bits}.p0(ptr, i32, {mask}, {v})")
-        lines.append(
-            f"declare void @llvm.masked.store.v{columns}f{t.bits}.p0({v}, ptr, i32, {mask})"
-        )
-    lines += _compute(layout, t)
-    lines += loop(t, moves, sum(a.size for a in inputs), layout.size)
-    text = "\n".join([*lines, "!0 = !{i32 1}"]) + helpers(t)
-    return text + direct.text([a.shape for a in inputs], [a.shape for a in outputs], t.dtype)
+    for way, count, used in sorted(tiles):
+        lines += tile(t, way, count, used)
+    for count in sorted({count for _, count, used in tiles if used < count}):
+        v, mask = t.of(count), f"<{count} x i1>"
+        lines.append(f"declare {v} @llvm.masked.load.v{count}f{t.bits}.p0(ptr, i32, {mask}, {v})")
+        lines.append(f"declare void @llvm.masked.store.v{count}f{t.bits}.p0({v}, ptr, i32, {mask})")
+    lines += _compute(layout)
+    lines += loop(t, moves, (layout.input_vectors, layout.vectors), layout.tiles)
+    return "\n".join([*lines, "!0 = !{i32 1}"]) + helpers(t)

@@ -134,37 +134,51 @@ BLOCK = 128  # operations of a basic block
 def straight_line(
     graph: Graph,
     t: Lanes,
-    load: Callable[[int, str], list[str]],
+    load: Callable[[int, str], list[str] | None],
     store: Callable[[int, str], list[str]],
+    nodes: range | None = None,
 ) -> list[str]:
-    """The instructions of a whole graph. load(node, name) fetches an input entry into a name;
-    store(node, name) is asked for once for each distinct output node, as soon as its value is
-    there.
+    """The instructions of a graph, or of its `nodes`. load(node, name) fetches an input entry, or
+    a node before them, into a name, and gives None for what has to be computed again;
+    store(node, name) is asked for once for each node, as soon as its value is there.
 
     The code is cut into basic blocks, for two reasons seen in the assembly: inputs are fetched
     again in each block that needs them instead of being spilled and reloaded, and LLVM's time per
     block grows with the square of its length. Blocks that just follow each other LLVM would join
     again: between them stands a branch on %stop, which never holds, to the label %leave.
     """
+    nodes = range(len(graph)) if nodes is None else nodes
     wanted = {k for out in graph.outputs.values() for k in out.nodes}
-    name = {k: t.splat(float(graph.value[k])) for k, op in enumerate(graph.op) if op == "constant"}
+    name: dict[int, str] = {}
     lines: list[str] = []
     fetched: set[int] = set()
     count = block = 0
-    for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
+
+    def fetch(a: int) -> None:
+        """Brings a value that is not of these nodes into this basic block."""
+        if graph.op[a] == "constant":
+            name[a] = t.splat(float(graph.value[a]))
+        elif (graph.op[a] == "input" or a < nodes.start) and a not in fetched:
+            fetched.add(a)
+            name[a] = f"%x{a}.{block}"
+            found = load(a, name[a])
+            if found is None:
+                for b in graph.args[a]:
+                    fetch(b)
+                found = LOWER[graph.op[a]](t, name[a], *[name[b] for b in graph.args[a]])
+            lines.extend(found)
+
+    for k in nodes:
+        op, args = graph.op[k], graph.args[k]
         if OPS[op].arity:
             for a in args:
-                if graph.op[a] == "input" and a not in fetched:
-                    fetched.add(a)
-                    name[a] = f"%x{a}.{block}"
-                    lines += load(a, name[a])
+                fetch(a)
             name[k] = f"%x{k}"
             lines += LOWER[op](t, name[k], *[name[a] for a in args])
             count += 1
-        elif op == "input" and k in wanted:
-            name[k] = f"%x{k}"
-            lines += load(k, name[k])
-        if k in wanted:
+        elif k in wanted:
+            fetch(k)
+        if OPS[op].arity or k in wanted:
             lines += store(k, name[k])
         if count == BLOCK:
             count, block, fetched = 0, block + 1, set()

@@ -1,7 +1,7 @@
-"""The inner loop of a generalised ufunc: rows of the user's arrays to lanes, one block of states,
-lanes to rows.
+"""The inner loop of a generalised ufunc: rows of the user's arrays to lanes, a round of tiles (each
+one vector of states), lanes to rows.
 
-A last block with fewer states repeats its last state in the lanes left over, so that nothing is
+A last tile with fewer states repeats its last state in the lanes left over, so that nothing is
 read or written out of bounds, no garbage raises a floating-point flag, and every state is computed
 by the same instructions.
 """
@@ -32,84 +32,6 @@ class Array(NamedTuple):
         return len(self.slots)
 
 
-def helpers(t: Lanes) -> str:
-    """Row offsets of a block, and the slow way for arrays whose rows are not contiguous."""
-    move = f"""
-  %r = phi i64 [ 0, %entry ], [ %r1, %next_row ]
-  %offset_at = getelementptr inbounds i64, ptr %offsets, i64 %r
-  %offset = load i64, ptr %offset_at, align 8
-  %row = getelementptr inbounds i8, ptr %rows, i64 %offset
-  br label %first
-first:
-  %i = phi i64 [ 0, %each_row ], [ %i1, %next_first ]
-  %oi = mul i64 %i, %step1
-  br label %second
-second:
-  %j = phi i64 [ 0, %first ], [ %j1, %second ]
-  %oj = mul i64 %j, %step2
-  %o = add i64 %oi, %oj
-  %entry_at = getelementptr inbounds i8, ptr %row, i64 %o
-  %ij = mul i64 %i, %size2
-  %e = add i64 %ij, %j
-  MOVE
-  %j1 = add i64 %j, 1
-  %more2 = icmp slt i64 %j1, %size2
-  br i1 %more2, label %second, label %next_first
-next_first:
-  %i1 = add i64 %i, 1
-  %more1 = icmp slt i64 %i1, %size1
-  br i1 %more1, label %first, label %next_row
-next_row:
-  %r1 = add i64 %r, 1
-  %more = icmp slt i64 %r1, {t.width}
-  br i1 %more, label %each_row, label %done
-done:
-  ret void
-}}"""
-    arguments = "ptr %rows, ptr %offsets, i64 %size1, i64 %size2, i64 %step1, i64 %step2"
-    align = t.dtype.itemsize
-    gather = f"""%slot = mul i64 %e, {t.width}
-  %lane = add i64 %slot, %r
-  %to = getelementptr inbounds {t.scalar}, ptr %lanes, i64 %lane
-  %x = load {t.scalar}, ptr %entry_at, align {align}
-  store {t.scalar} %x, ptr %to, align {align}"""
-    scatter = f"""%table_at = getelementptr inbounds i32, ptr %table, i64 %e
-  %slot = load i32, ptr %table_at, align 4
-  %slot64 = zext i32 %slot to i64
-  %vector = getelementptr inbounds i8, ptr %lanes, i64 %slot64
-  %from = getelementptr inbounds {t.scalar}, ptr %vector, i64 %r
-  %x = load {t.scalar}, ptr %from, align {align}
-  store {t.scalar} %x, ptr %entry_at, align {align}"""
-    return f"""
-declare ptr @scratch_new(i64)
-declare void @scratch_free(ptr)
-define internal void @offsets(ptr %to, i64 %step, i64 %last) noinline {{
-entry:
-  br label %each
-each:
-  %r = phi i64 [ 0, %entry ], [ %r1, %each ]
-  %small = icmp slt i64 %r, %last
-  %row = select i1 %small, i64 %r, i64 %last
-  %offset = mul i64 %row, %step
-  %at = getelementptr inbounds i64, ptr %to, i64 %r
-  store i64 %offset, ptr %at, align 8
-  %r1 = add i64 %r, 1
-  %more = icmp slt i64 %r1, {t.width}
-  br i1 %more, label %each, label %done
-done:
-  ret void
-}}
-define internal void @gather({arguments}, ptr noalias %lanes) noinline {{
-entry:
-  br label %each_row
-each_row:{move.replace("MOVE", gather)}
-define internal void @scatter({arguments}, ptr noalias %lanes, ptr %table) noinline {{
-entry:
-  br label %each_row
-each_row:{move.replace("MOVE", scatter)}
-"""
-
-
 class Move(NamedTuple):
     """One array of the loop: its number among the arguments and where its core strides begin."""
 
@@ -136,7 +58,6 @@ def _prologue(t: Lanes, move: Move) -> list[str]:
         f"%s{n} = getelementptr inbounds i64, ptr %steps, i64 {n}",
         f"%step{n} = load i64, ptr %s{n}, align 8",
         f"%offsets{n} = alloca [{t.width} x i64], align 64",
-        f"%jump{n} = mul i64 %step{n}, {t.width}",
     ]
     dense, expected = [], t.dtype.itemsize
     for axis in reversed(range(len(shape))):
@@ -236,44 +157,86 @@ def _scratch(t: Lanes, name: str, size: int) -> list[str]:
     ]
 
 
-def loop(t: Lanes, moves: Sequence[Move], size_in: int, size_out: int) -> list[str]:
+def _each_tile(t: Lanes, way: str, moves: Sequence[Move], scratch: str, vectors: int) -> list[str]:
+    """The rows of some arrays to or from the lanes of each tile of a round. way: "read" or
+    "write".
+    """
+    lines = [
+        f"br label %{way}.start",
+        f"{way}.start:",
+        f"br label %{way}",
+        f"{way}:",
+        f"%{way}.tile = phi i64 [ 0, %{way}.start ], [ %{way}.next, %{way}.ready ]",
+        f"%{way}.states = mul i64 %{way}.tile, {t.width}",
+        f"%{way}.state = add i64 %b, %{way}.states",
+        f"%{way}.left = sub i64 %n, %{way}.state",
+        f"%{way}.partial = icmp slt i64 %{way}.left, {t.width}",
+        f"%{way}.first = icmp eq i64 %{way}.state, 0",
+        f"%{way}.measure = or i1 %{way}.partial, %{way}.first",
+        f"br i1 %{way}.measure, label %{way}.rows, label %{way}.go",
+        f"{way}.rows:",
+        f"%{way}.count = select i1 %{way}.partial, i64 %{way}.left, i64 {t.width}",
+        f"%{way}.last = sub i64 %{way}.count, 1",
+    ]
+    for move in moves:
+        k = move.number
+        lines.append(f"call void @offsets(ptr %offsets{k}, i64 %step{k}, i64 %{way}.last)")
+    lines += [
+        f"br label %{way}.go",
+        f"{way}.go:",
+        f"%{way}.at = mul i64 %{way}.tile, {vectors}",
+        f"%{way}.lanes = getelementptr inbounds {t.vector}, ptr {scratch}, i64 %{way}.at",
+    ]
+    for move in moves:
+        k = move.number
+        lines.append(f"%far{k} = mul i64 %{way}.state, %step{k}")
+        lines.append(f"%row{k} = getelementptr inbounds i8, ptr %base{k}, i64 %far{k}")
+        if move.output:
+            lines += _transfer(t, move, f"%{way}.lanes")
+        elif move.array.size:
+            lines.append(vector_at(t, f"%lanes{k}", f"%{way}.lanes", move.array.slots[0]))
+            lines += _transfer(t, move, f"%lanes{k}")
+    return [
+        *lines,
+        f"br label %{way}.ready",
+        f"{way}.ready:",
+        f"%{way}.next = add i64 %{way}.tile, 1",
+        f"%{way}.more = icmp slt i64 %{way}.next, %tiles",
+        f"br i1 %{way}.more, label %{way}, label %{way}.done",
+        f"{way}.done:",
+    ]
+
+
+def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) -> list[str]:
+    """@loop: rounds of up to so many tiles, each with vectors for its inputs and for the rest."""
+    parts = [(name, count * tiles) for name, count in zip(("in", "out"), vectors, strict=True)]
     lines = ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {", "entry:"]
     lines += ["%n = load i64, ptr %dims, align 8"]
-    lines += _scratch(t, "in", size_in) + _scratch(t, "out", size_out)
+    for name, size in parts:
+        lines += _scratch(t, name, size)
     for move in moves:
         lines += _prologue(t, move)
-    lines += ["%any = icmp sgt i64 %n, 0", "br i1 %any, label %begin, label %end", "begin:"]
-    lines += ["br label %block", "block:"]
-    lines += ["%b = phi i64 [ 0, %begin ], [ %b1, %after ]"]
-    for move in moves:
-        k = move.number
-        lines.append(f"%row{k} = phi ptr [ %base{k}, %begin ], [ %nextrow{k}, %after ]")
-    lines += ["%left = sub i64 %n, %b", f"%partial = icmp slt i64 %left, {t.width}"]
-    lines += ["%first = icmp eq i64 %b, 0", "%measure = or i1 %partial, %first"]
-    lines += ["br i1 %measure, label %rows, label %go", "rows:"]
-    lines += [f"%count = select i1 %partial, i64 %left, i64 {t.width}", "%last = sub i64 %count, 1"]
-    for move in moves:
-        k = move.number
-        lines.append(f"call void @offsets(ptr %offsets{k}, i64 %step{k}, i64 %last)")
-    lines += ["br label %go", "go:"]
-    for move in moves:
-        if not move.output and move.array.size:
-            lines.append(vector_at(t, f"%lanes{move.number}", "%in", move.array.slots[0]))
-            lines += _transfer(t, move, f"%lanes{move.number}")
-    lines.append("call void @compute(ptr %in, ptr %out)")
-    for move in moves:
-        if move.output:
-            lines += _transfer(t, move, "%out")
-    lines += ["br label %after", "after:", f"%b1 = add i64 %b, {t.width}"]
-    for move in moves:
-        k = move.number
-        lines.append(f"%nextrow{k} = getelementptr inbounds i8, ptr %row{k}, i64 %jump{k}")
     lines += [
+        "%any = icmp sgt i64 %n, 0",
+        "br i1 %any, label %begin, label %end",
+        "begin:",
+        "br label %round",
+        "round:",
+        "%b = phi i64 [ 0, %begin ], [ %b1, %write.done ]",
+        "%todo = sub i64 %n, %b",
+        f"%up = add i64 %todo, {t.width - 1}",
+        f"%needed = sdiv i64 %up, {t.width}",
+        f"%few = icmp slt i64 %needed, {tiles}",
+        f"%tiles = select i1 %few, i64 %needed, i64 {tiles}",
+        *_each_tile(t, "read", [m for m in moves if not m.output], "%in", vectors[0]),
+        "call void @compute(ptr %in, ptr %out, i64 %tiles)",
+        *_each_tile(t, "write", [m for m in moves if m.output], "%out", vectors[1]),
+        f"%b1 = add i64 %b, {t.width * tiles}",
         "%more = icmp slt i64 %b1, %n",
-        "br i1 %more, label %block, label %end",
+        "br i1 %more, label %round, label %end",
         "end:",
     ]
-    for name, size in (("in", size_in), ("out", size_out)):
+    for name, size in parts:
         if size * t.bytes > ON_STACK:
             lines.append(f"call void @scratch_free(ptr %{name}.raw)")
     return [*lines, "ret void", "}"]

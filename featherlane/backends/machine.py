@@ -34,7 +34,7 @@ class Code:
     _jit: llvm.LLJIT | None = None
     _names = count()
 
-    def __init__(self, image: bytes, names: Sequence[str] = ("loop", "call")) -> None:
+    def __init__(self, image: bytes, names: Sequence[str] = ("loop",)) -> None:
         if Code._jit is None:
             targets.target_machine(targets.host())  # initialises LLVM
             together = os.name != "nt"  # the other linker may place parts too far from each other
