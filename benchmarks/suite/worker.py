@@ -96,7 +96,12 @@ class Bench:
             self.spent[turn.name] += turn.spent
             if turn.middle is not None:
                 self._ns[cell.function, cell.dtype, turn.name] = turn.middle
-        return [turn.row(ours) for turn in turns]
+        return [self._noted(turn.row(ours)) for turn in turns]
+
+    def _noted(self, row: Row) -> Row:
+        """Rows whose oracle is not Pinocchio say so."""
+        plain = self._oracle.independent or not row.measured
+        return row if plain else row._replace(note=f"{row.note}; compared with {self._oracle.kind}")
 
     def _measure(self, cell: Cell, turns: Sequence[Turn]) -> None:
         case, expected = self._case(cell)
