@@ -151,7 +151,7 @@ def test_a_crash_ends_one_function_of_one_peer(monkeypatch):
     monkeypatch.setattr(watch, "work", dying)
     asked = cells("robot", "fixed", [ID], [16, 1], ["float64"], 1)
     said = []
-    budget = Budget(peer=1.0, robot=1.0)
+    budget = Budget(peer=1.0, heavy=1.0)
     task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, budget)
     told = {row.cell: row.ns_per_state for row in watch.rows(task, said.append)}
     assert list(told) == asked

@@ -13,6 +13,8 @@ from links_figures import FAINT, INK, style
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from featherlane.bench import SHORT
 
@@ -54,81 +56,78 @@ def _grid(axes: Any) -> None:
 def roofline(results: Results, told: Mapping[str, str]) -> Figure | None:
     """Instructions per second over instructions per byte, one thread, a panel for each dtype."""
     points = [r for r in results.rows if _counted(r, results.at)]
-    if not points:
-        return None
     dtypes = [dtype for dtype in DTYPES if any(r.dtype == dtype for r in points)]
-    figure, panels = plt.subplots(
-        1, len(dtypes), figsize=(5.4 * len(dtypes), 4.6), squeeze=False, sharey=True
-    )
+    if not dtypes:
+        return None
+    size = 5.4 * len(dtypes), 4.6
+    figure, panels = plt.subplots(1, len(dtypes), figsize=size, squeeze=False, sharey=True)
+    bottom = min(map(_rate, points)) / 1.6
     for axes, dtype in zip(panels[0], dtypes, strict=True):
-        _roofline_panel(axes, [r for r in points if r.dtype == dtype], dtype, told)
-    panels[0][0].set_ylabel("arithmetic instructions per second, times lanes", color=INK)
-    panels[0][-1].legend(
-        frameon=False, labelcolor=INK, loc="lower right", ncols=2, fontsize=9, handletextpad=0.2
-    )
+        _roofs(axes, [r for r in points if r.dtype == dtype], dtype, told, bottom)
+        _points(axes, [r for r in points if r.dtype == dtype])
+        _ticks(axes)
+    top = max(float(told[peak_fact(dtype, 1)]) for dtype in dtypes)
+    panels[0][0].set_ylim(bottom, top * 1.5)
+    panels[0][0].set_ylabel("arithmetic instructions per second, of each lane", color=INK)
+    look = {"frameon": False, "labelcolor": INK, "fontsize": 9, "handletextpad": 0.2}
+    panels[0][-1].legend(loc="lower right", ncols=2, **look)
     figure.tight_layout(w_pad=2)
     return figure
 
 
 def _counted(row: Row, batch: int) -> bool:
-    return (
-        row.who == OURS
-        and row.measured
-        and row.batch == batch
-        and row.threads == 1
-        and not isinstance(row.slots, str)
-    )
+    mine = row.who == OURS and row.measured and row.batch == batch and row.threads == 1
+    return mine and not isinstance(row.slots, str)
 
 
-def _roofline_panel(axes: Any, rows: Sequence[Row], dtype: str, told: Mapping[str, str]) -> None:
+def _roofs(
+    axes: Any, rows: Sequence[Row], dtype: str, told: Mapping[str, str], bottom: float
+) -> None:
     peak = float(told[peak_fact(dtype, 1)])
-    at = {r: (_intensity(r), float(r.slots) / float(r.ns_per_state) * 1e9) for r in rows}
-    low, high = min(x for x, _ in at.values()) / 1.6, max(x for x, _ in at.values()) * 1.6
-    bottom = min(y for _, y in at.values()) / 1.6
-    for share, words in (
-        (1.0, f"{peak / 1e9:.0f} G multiply-adds/s"),
-        (0.6, "60 %"),
-        (0.4, "40 %"),
-    ):
+    low, high = min(map(_intensity, rows)) / 1.6, max(map(_intensity, rows)) * 1.6
+    for share in (1.0, 0.6, 0.4):
         look = {"linewidth": 1.8} if share == 1 else {"linewidth": 1, "dashes": (4, 3)}
         axes.plot((low, high), (share * peak,) * 2, color=INK, **look)
-        axes.text(high, share * peak * 1.03, words, ha="right", va="bottom", fontsize=9)
+        if share < 1:
+            axes.text(high, share * peak * 1.03, f"{share:.0%}", ha="right", fontsize=9)
+    axes.text(low, peak * 1.04, f" {peak / 1e9:.0f} G multiply-adds/s", fontsize=9)
     for where in ("caches", "memory"):
         bandwidth = float(told[bytes_fact(where, 1)])
-        x = np.geomspace(max(low, bottom / bandwidth), max(low, min(high, peak / bandwidth)), 2)
-        axes.plot(x, x * bandwidth, color=INK, linewidth=1.3, alpha=0.7)
-        words = f"{where} {bandwidth / 1e9:.0f} GB/s"
-        axes.text(x[0] * 1.05, x[0] * bandwidth * 1.12, words, fontsize=9, va="bottom")
-    for name in results_order(rows):
-        mine = [at[r] for r in rows if r.function == name]
-        axes.plot(
-            *zip(*mine, strict=True),
-            "o",
-            color=COLOURS[name],
-            markersize=5.5,
-            alpha=0.85,
-            markeredgewidth=0,
-            label=SHORT[name],
-        )
+        x = np.array([max(low, bottom / bandwidth), min(high, peak / bandwidth)])
+        if x[0] < x[1]:
+            axes.plot(x, x * bandwidth, color=INK, linewidth=1.3, alpha=0.7)
+            place = "center" if x[1] < high / 1.5 else "right"
+            words = f"{where} {bandwidth / 1e9:.0f} GB/s"
+            axes.text(x[1], x[1] * bandwidth * 1.05, words, ha=place, va="bottom", fontsize=9)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
     axes.set_title(f"{dtype}, batch {rows[0].batch:,}, one thread", fontsize=11, loc="left", pad=10)
     axes.set_xlabel("arithmetic instructions per byte of inputs and results", color=INK)
-    axes.xaxis.set_major_formatter(lambda n, _: f"{n:g}")
-    axes.yaxis.set_major_formatter(lambda n, _: f"{n / 1e9:g} G")
-    axes.set_ylim(bottom, peak * 1.5)
-    axes.xaxis.set_minor_formatter(lambda n, _: "")
-    axes.yaxis.set_minor_formatter(lambda n, _: "")
+
+
+def _points(axes: Any, rows: Sequence[Row]) -> None:
+    look = {"markersize": 5.5, "alpha": 0.85, "markeredgewidth": 0}
+    for name in (name for name in SHORT if any(r.function == name for r in rows)):
+        mine = [(_intensity(r), _rate(r)) for r in rows if r.function == name]
+        axes.plot(*zip(*mine, strict=True), "o", color=COLOURS[name], label=SHORT[name], **look)
+
+
+def _ticks(axes: Any) -> None:
+    for axis, unit in ((axes.xaxis, ""), (axes.yaxis, " G")):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(lambda n, _, u=unit: f"{n / 1e9 if u else n:g}{u}")
+        axis.set_minor_formatter(NullFormatter())
     _grid(axes)
+
+
+def _rate(row: Row) -> float:
+    """Instructions per second."""
+    return float(row.slots) / float(row.ns_per_state) * 1e9
 
 
 def _intensity(row: Row) -> float:
     return float(row.slots) / float(row.bytes)
-
-
-def results_order(rows: Sequence[Row]) -> list[str]:
-    return [name for name in SHORT if any(r.function == name for r in rows)]
 
 
 # Throughput
@@ -150,14 +149,14 @@ def throughput(results: Results, told: Mapping[str, str]) -> Figure | None:
     every: dict[str, Any] = {}
     for axes in panels.flat:
         every |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    figure.tight_layout(w_pad=1.5, rect=(0, 0.07, 1, 1))
+    figure.tight_layout(w_pad=1.5, rect=(0, 0.08, 1, 1))
     figure.legend(
         every.values(),
         every.keys(),
         frameon=False,
         labelcolor=INK,
         loc="lower center",
-        ncols=6,
+        ncols=3,
         fontsize=9,
     )
     return figure
@@ -253,7 +252,7 @@ def _ratio_square(axes: Any, x: int, y: int, results: Results, key: tuple) -> No
     deep = min(1.0, abs(np.log(times)) / np.log(40))
     colour = "#2f9e6e" if times >= 1 else "#c2453a"
     axes.add_patch(
-        plt.Rectangle(
+        Rectangle(
             (x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour, alpha=0.25 + 0.6 * deep, linewidth=0
         )
     )

@@ -78,7 +78,7 @@ class Limits(NamedTuple):
                 found = self.bandwidths[power, n]
                 facts[bytes_fact(where, n)] = f"{mixed(found):.4g}"
                 parts = f"{found.read:.4g}, {found.write:.4g}, {found.stream:.4g}"
-                facts[f"{where}: read, written, streamed, {_threads(n)}"] = parts
+                facts[f"{where}, read, written, streamed, {_threads(n)}"] = parts
         return facts
 
 
@@ -97,7 +97,7 @@ def peak_fact(dtype: str, threads: int) -> str:
 
 def bytes_fact(where: str, threads: int) -> str:
     """where: "caches", for arrays of a megabyte, or "memory"."""
-    return f"{where}: bytes per second, {_threads(threads)}"
+    return f"{where}, bytes per second, {_threads(threads)}"
 
 
 def _threads(count: int) -> str:
