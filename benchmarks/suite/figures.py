@@ -54,7 +54,7 @@ def _grid(axes: Any) -> None:
 
 
 def roofline(results: Results, told: Mapping[str, str]) -> Figure | None:
-    """Instructions per second over instructions per byte, one thread, a panel for each dtype."""
+    """Arithmetic per second over arithmetic per byte, one thread, a panel for each dtype."""
     points = [r for r in results.rows if _counted(r, results.at)]
     dtypes = [dtype for dtype in DTYPES if any(r.dtype == dtype for r in points)]
     if not dtypes:
@@ -68,7 +68,7 @@ def roofline(results: Results, told: Mapping[str, str]) -> Figure | None:
         _ticks(axes)
     top = max(float(told[peak_fact(dtype, 1)]) for dtype in dtypes)
     panels[0][0].set_ylim(bottom, top * 1.5)
-    panels[0][0].set_ylabel("arithmetic instructions per second, of each lane", color=INK)
+    panels[0][0].set_ylabel("arithmetic per second (a multiply-add is one)", color=INK)
     look = {"frameon": False, "labelcolor": INK, "fontsize": 9, "handletextpad": 0.2}
     panels[0][-1].legend(loc="lower right", ncols=2, **look)
     figure.tight_layout(w_pad=2)
@@ -103,7 +103,7 @@ def _roofs(
     axes.set_yscale("log")
     axes.set_xlim(low, high)
     axes.set_title(f"{dtype}, batch {rows[0].batch:,}, one thread", fontsize=11, loc="left", pad=10)
-    axes.set_xlabel("arithmetic instructions per byte of inputs and results", color=INK)
+    axes.set_xlabel("arithmetic per byte of inputs and results", color=INK)
 
 
 def _points(axes: Any, rows: Sequence[Row]) -> None:
