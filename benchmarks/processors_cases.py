@@ -89,18 +89,15 @@ def states(model: Model, shapes: Shapes, dtype: np.dtype, count: int = STATES) -
 
 
 def everything() -> Model:
-    """A tree with a joint of every type."""
-    kinds = tuple(JOINT_TYPES)
-    seed = next(
-        s
-        for s in range(1000)
-        if {j.type for j in fl.random_tree(2 * len(kinds), seed=s).joints} == set(kinds)
-    )
-    return fl.random_tree(2 * len(kinds), physics=True, seed=seed)
+    """A tree with joints of every type."""
+    kinds, rng = set(JOINT_TYPES), np.random.default_rng(0)
+    trees = (fl.random_tree(len(kinds) + 3, 2, physics=True, seed=rng) for _ in range(10_000))
+    return next(tree for tree in trees if {joint.type for joint in tree.joints} == kinds)
 
 
 ROBOTS: dict[str, Callable[[], Model]] = {
     "iiwa14": lambda: fl.load("iiwa14"),
+    "double pendulum, free root": lambda: fl.load("double_pendulum", root="free"),
     "hyq, free root": lambda: fl.load("hyq", root="free"),
     "every joint type": everything,
     "atlas, free root": lambda: fl.load("atlas", root="free"),

@@ -15,8 +15,9 @@ import numpy as np
 from featherlane.backends import machine, probes
 from featherlane.function import aligned
 
-SECONDS = 0.003  # that one measurement takes at least
-REPEATS = 4  # of which the fastest counts
+SECONDS = 0.001  # that one measurement takes at least: short, between what else the machine does
+REPEATS = 4  # at least, of which the fastest counts
+IN_ALL = 0.02  # seconds that they take at least
 CHUNK = 512  # bytes: the probes go in such steps
 BEYOND = 4  # times the last cache is far beyond it
 WITHIN = 8  # one in so many parts of the last cache is well within it
@@ -73,9 +74,11 @@ def _fastest(works: Sequence[Work]) -> float:
             return (max(ends) - min(starts)) / times
 
         together(1)
-        times, fastest = 1, float("inf")
-        for _ in range(REPEATS):
-            fastest = min(fastest, together(times))
+        times, fastest, count, spent = 1, float("inf"), 0, 0.0
+        while count < REPEATS or spent < IN_ALL:
+            each = together(times)
+            count, spent = count + 1, spent + times * each
+            fastest = min(fastest, each)
             times = int(SECONDS / fastest) + 1
     return fastest
 

@@ -7,7 +7,8 @@ or the memory deliver, see `work.Work` and `peaks`. The nearer of the two roofs 
 
 A slot is one multiply-add of the peak, which is a convention: some processors add in units of their
 own besides (AMD's since Zen), divisions and square roots take several slots, and loads, stores,
-shuffles, signs and selections are not counted.
+shuffles, signs and selections are not counted. Bytes are a convention too: reads and writes are
+taken one after the other, so that a machine that overlaps them may pass 100 %.
 """
 
 from __future__ import annotations

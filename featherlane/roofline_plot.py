@@ -76,7 +76,7 @@ def draw(roofline: Roofline, title: str) -> Any:
         _panel(axes, [p for p in counted if p.dtype == dtype], peaks)
     panels[0][0].set_ylabel("billion slots per second", color=INK)
     several = max(p.threads for p in roofline.points)
-    told = "On one thread. Lines go up to each function's own roof, percentages are of it."
+    told = "Full: on one thread. Lines go up to each function's own roof, percentages are of it."
     told += f" Hollow: on {several} threads." if several > 1 else ""
     figure.text(0.15 / width, 1 - 0.3 / height, title, fontsize=12)
     figure.text(0.15 / width, 0.15 / height, told, fontsize=9)
@@ -97,6 +97,7 @@ def _panel(axes: Any, points: Sequence[Point], peaks: Sequence[Peaks]) -> None:
     axes.set_xlabel("slots per byte of inputs and outputs", color=INK)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda x, _: f"{x:g}")
+        axis.set_minor_formatter("")
     axes.grid(True, which="major", color=FAINT, alpha=0.25, linewidth=0.8)
     axes.tick_params(which="both", colors=INK, length=0)
     for side in ("top", "right", "left"):

@@ -30,24 +30,30 @@ SHORT = {
 }
 SECONDS = 0.1  # that one figure is measured for
 REPEATS = 5, 200  # of a measurement, at least and at most
+LONGEST = 2.0  # s: what takes longer is not repeated any more
 DISTINCT = 4096  # states; larger batches repeat them
 PART = 4  # of the machine's memory may be taken by one call's arrays, one in so many parts
 MEMORY = 8 << 30  # bytes, where the system does not tell
 
 
 def median_seconds(call: Call, seconds: float | None = None) -> float:
-    """The median time of a call that has been warmed up; `seconds` for all of them, SECONDS if not
-    given.
+    """The median time of a call, without the first one; `seconds` for all calls, SECONDS if not
+    given. A call of more than LONGEST is made once.
     """
-    call()
     seconds = SECONDS if seconds is None else seconds
     least, most = REPEATS
+    if (first := _timed(call)) > LONGEST:
+        return first
     times: list[float] = []
-    while len(times) < least or (sum(times) < seconds and len(times) < most):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
+    while len(times) < most and sum(times) < (LONGEST if len(times) < least else seconds):
+        times.append(_timed(call))
     return median(times)
+
+
+def _timed(call: Call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def inputs(

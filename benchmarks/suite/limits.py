@@ -9,7 +9,7 @@ from featherlane.roofline import Bandwidth, Peaks, Point, Work, bandwidth, peaks
 
 from .cells import DTYPES, NOTHING, Figure, Row
 
-SMALLEST, LARGEST = 12, 29  # powers of two: bytes of arrays whose bandwidth is measured
+SMALLEST, IN_CACHES, LARGEST = 12, 20, 29  # powers of two: bytes of arrays that are measured
 
 
 class Counts(NamedTuple):
@@ -27,11 +27,18 @@ class Limits(NamedTuple):
 
     @staticmethod
     def measured(threads: Iterable[int]) -> Limits:
-        """All at once, while nothing else runs: about a second for each number of threads."""
+        """All at once, while nothing else runs: some seconds for each number of threads."""
         counts, powers = list(threads), range(SMALLEST, LARGEST + 1)
         return Limits(
             {(dtype, n): peaks(dtype, n) for dtype in DTYPES for n in counts},
             {(power, n): bandwidth(2**power, n) for power in powers for n in counts},
+        )
+
+    def best(self, other: Limits) -> Limits:
+        """The larger of two measurements of each limit: what disturbs them makes them smaller."""
+        return Limits(
+            {key: max(p, other.peaks[key], key=_fma) for key, p in self.peaks.items()},
+            {key: max(b, other.bandwidths[key], key=mixed) for key, b in self.bandwidths.items()},
         )
 
     def point(self, row: Row, counts: Counts) -> Point:
@@ -62,17 +69,39 @@ class Limits(NamedTuple):
         return row._replace(**shares, bound=point.bound)  # type: ignore[arg-type]
 
     def told(self) -> dict[str, str]:
-        """For the head of the results."""
+        """For the head of the results, by `peak_fact` and `bytes_fact`."""
         facts = {
-            f"multiply-adds per second, {dtype}, {n} threads": f"{p.fma_per_second:.4g}"
-            for (dtype, n), p in self.peaks.items()
+            peak_fact(dtype, n): f"{p.fma_per_second:.4g}" for (dtype, n), p in self.peaks.items()
         }
         for n in dict.fromkeys(n for _, n in self.peaks):
-            memory = self.bandwidths[LARGEST, n]
-            facts[f"memory bytes per second, {n} threads"] = (
-                f"{memory.read:.4g} read, {memory.write:.4g} written, {memory.stream:.4g} streamed"
-            )
+            for where, power in (("caches", IN_CACHES), ("memory", LARGEST)):
+                found = self.bandwidths[power, n]
+                facts[bytes_fact(where, n)] = f"{mixed(found):.4g}"
+                parts = f"{found.read:.4g}, {found.write:.4g}, {found.stream:.4g}"
+                facts[f"{where}, read, written, streamed, {_threads(n)}"] = parts
         return facts
+
+
+def mixed(found: Bandwidth) -> float:
+    """Bytes per second where as much is read as written."""
+    return 2 / (1 / found.read + 1 / found.store)
+
+
+def _fma(found: Peaks) -> float:
+    return found.fma_per_second
+
+
+def peak_fact(dtype: str, threads: int) -> str:
+    return f"multiply-adds per second, {dtype}, {_threads(threads)}"
+
+
+def bytes_fact(where: str, threads: int) -> str:
+    """where: "caches", for arrays of a megabyte, or "memory"."""
+    return f"{where}, bytes per second, {_threads(threads)}"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' * (count > 1)}"
 
 
 def _known(x: Figure | None) -> Figure:

@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
 
 
 class Oracle:
-    """Right answers for one robot. `kind` says whose."""
+    """Right answers for one robot. `kind` says whose, `independent` whether they are not ours."""
 
     def __init__(self, robot: Robot, model: Model) -> None:
         self._model, self._peer = model, None
@@ -53,6 +53,7 @@ class Oracle:
             self.kind = f"Pinocchio {self._peer.version}, Python"
         except RuntimeError:
             self.kind = "featherlane float64"
+        self.independent = self._peer is not None
 
     def expected(self, name: str, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> Expected:
         """At some of the given states: (batch, n) each, u being a or tau."""

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also for LAPACK's
@@ -37,14 +38,19 @@ from suite.cells import (
 from suite.limits import Limits
 from suite.peers import PEERS
 from suite.robots import DEFAULT, Robot, robot
-from suite.start import CACHE, Start, start
+from suite.start import CACHE, Start, apart, start
 from suite.watch import environment, rows
-from suite.worker import SEED, Budget, Task
+from suite.worker import SEED, SILENT, Budget, Task
 
 QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "minutes": 1.0}
-QUICK_BUDGET = Budget(peer=5.0, robot=30.0, step=30.0, cell=0.2, least=0.0005, rounds=3)
+QUICK_BUDGET = Budget(peer=5.0, heavy=5.0, step=60.0, cell=0.2, least=0.0005, rounds=3)
+HEAVY = ("iiwa14", "hyq", "atlas")  # where peers are tried that take long to compile
+HEAVY_SHARE = 0.4  # of the time
+MEASURED = 3  # times, of what the machine does at most
 COLD_LIMIT = 180.0  # seconds that compiling a function may take
-HEAD = Path(__file__).parents[2] / "docs"
+
+
+Hung = dict[str, str]  # peers that gave no answer about a robot, with what is said of them
 
 
 def say(text: str) -> None:
@@ -61,7 +67,7 @@ class Run:
         self.threads = list(dict.fromkeys(physical_cores() if n == 0 else n for n in args.threads))
         self.known = _set_up(args.peers)
         say("measuring what the machine does at most")
-        self.limits = Limits.measured(self.threads)
+        self.limits = _limits(self.threads, 1 if args.quick else MEASURED)
 
     def rows(self) -> Iterator[Row]:
         for k, which in enumerate(self.robots):
@@ -71,9 +77,12 @@ class Run:
                 continue
             say(f"{which.title}: compiling")
             starts = self._starts(which)
+            hung: Hung = {}
             for n, threads in enumerate(self.threads):
                 left = (len(self.robots) - k) * len(self.threads) - n
-                for row in rows(self._task(which, threads, left), say):
+                for row in rows(self._task(which, threads, left, hung), say):
+                    if SILENT in str(row.ns_per_state):
+                        hung[row.who] = str(row.ns_per_state)
                     yield self._completed(row, starts)
             say(f"{which.title}: {time.monotonic() - begin:.0f} s")
 
@@ -98,15 +107,24 @@ class Run:
             for short in self.args.functions
         }
 
-    def _task(self, which: Robot, threads: int, left: int) -> Task:
-        seconds = max(0.0, self._end - time.monotonic()) / left
-        budget = QUICK_BUDGET
-        if not self.args.quick:
-            share = 3 * seconds / max(1, len(self.args.peers))
-            budget = Budget(peer=max(5.0, share), robot=max(10.0, seconds))
-        which_cells = self._cells(which, threads)
-        known = {(cell, who): why for cell in which_cells for who, why in self.known.items()}
-        return Task(which, which_cells, self.args.peers, threads, budget, known)
+    def _task(self, which: Robot, threads: int, left: int, hung: Hung) -> Task:
+        asked = self._cells(which, threads)
+        known = {(cell, who): why for cell in asked for who, why in self.known.items()}
+        known |= {(cell, who): why for cell in asked for who, why in hung.items()}
+        return Task(which, asked, self.args.peers, threads, self._budget(which, left), known)
+
+    def _budget(self, which: Robot, left: int) -> Budget:
+        """left: the workers that are still to come, this one included."""
+        if self.args.quick:
+            return QUICK_BUDGET
+        seconds = max(20.0, (self._end - time.monotonic()) / left)
+        heavy = [peer.name for peer in PEERS if peer.heavy and peer.name in self.args.peers]
+        share = seconds / max(1, len(self.args.peers) - len(heavy))
+        if which.name not in self.args.heavy or not heavy:
+            return Budget(share, 0.0)
+        times = len(self.args.heavy) * len(self.threads) * len(heavy)
+        more = HEAVY_SHARE * 60 * self.args.minutes / times
+        return Budget(share, more)
 
     def _completed(self, row: Row, starts: dict[tuple[str, str], Start]) -> Row:
         if row.who != OURS:
@@ -114,6 +132,12 @@ class Run:
         begun = starts[row.function, row.dtype]
         row = row._replace(compile_s=begun.compile_s, warm_s=begun.warm_s, peak_mb=begun.peak_mb)
         return row if begun.counts is None else self.limits.completed(row, begun.counts)
+
+
+def _limits(threads: Sequence[int], times: int) -> Limits:
+    """The best of some measurements, each in a process of its own."""
+    found = [apart(Limits.measured, (threads,), 60.0) for _ in range(times)]
+    return reduce(Limits.best, [limits for limits in found if isinstance(limits, Limits)])
 
 
 def _set_up(names: Sequence[str]) -> dict[str, str]:
@@ -155,6 +179,8 @@ def _parser() -> argparse.ArgumentParser:
     told = f"of {', '.join(names)} (default: all; none: `--peers none`)"
     options.add_argument("--peers", nargs="+", choices=[*names, "none"], default=names, help=told)
     options.add_argument("--quick", action="store_true", help="few cells, to try it out")
+    told = f"where peers are tried that compile for long (default: {' '.join(HEAVY)})"
+    options.add_argument("--heavy", nargs="*", metavar="ROBOT", default=list(HEAVY), help=told)
     told = "after which peers are left out (default: 25)"
     options.add_argument("--minutes", type=float, help=told)
     options.add_argument("--csv", type=Path, default=Path("suite.csv"))

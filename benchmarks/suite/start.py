@@ -40,10 +40,10 @@ class Start(NamedTuple):
 
 def start(model: Model, name: str, dtype: str, cache: Path, limit: float) -> Start:
     """cache: a folder that has nothing of the function yet. limit: seconds."""
-    cold = _apart(_first, (model, name, dtype, True), cache, limit)
+    cold = apart(_first, (model, name, dtype, True), limit, cache)
     if isinstance(cold, str):
         return Start(cold, cold, cold)
-    warm = _apart(_first, (model, name, dtype, False), cache, limit)
+    warm = apart(_first, (model, name, dtype, False), limit, cache)
     return Start(cold[0], warm if isinstance(warm, str) else warm[0], *cold[1:])
 
 
@@ -60,12 +60,15 @@ def _first(model: Model, name: str, dtype: str, counted: bool) -> tuple[Any, ...
     return seconds, memory, Counts(operations(model, name), work(model, name, dtype))
 
 
-def _apart(run: Callable[..., Any], given: tuple[Any, ...], cache: Path, limit: float) -> Any:
-    """What a function returns in a process of its own, or why it does not."""
+def apart(
+    run: Callable[..., Any], given: tuple[Any, ...], limit: float, cache: Path | None = None
+) -> Any:
+    """What a function returns in a process of its own, or why it does not. limit: seconds."""
     here, there = FORK.Pipe(duplex=False)
 
     def child() -> None:
-        os.environ[CACHE] = str(cache)
+        if cache is not None:
+            os.environ[CACHE] = str(cache)
         there.send(run(*given))
 
     process = FORK.Process(target=child, daemon=True)

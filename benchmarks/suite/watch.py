@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -74,6 +75,8 @@ def _messages(task: Task, end: _Ended) -> Iterator[tuple]:
         process.join()
         end.why = crashed(process.exitcode, None)
     finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # compilers that it has started, too
         process.kill()
         process.join()
         here.close()

@@ -22,16 +22,16 @@ from .peers import PEERS, Case, Peer
 from .robots import Robot
 from .turn import LEAST, Turn
 
-HEAVY_BATCHES = (256, 4096)  # for those that compile for each batch anew
 GB = 1e9
 SEED = 0
+SILENT = "no answer in"
 
 
 class Budget(NamedTuple):
     """Seconds and bytes."""
 
     peer: float  # of each peer in one worker
-    robot: float  # of a worker: peers are not tried after it
+    heavy: float  # of each of those that compile for seconds
     step: float = 60.0  # after which a step is taken for hung
     longest: float = 0.5  # that a pass of a peer may take
     ours_longest: float = 10.0
@@ -65,6 +65,7 @@ def chosen(names: Sequence[str]) -> list[Peer]:
 
 def work(task: Task, tell: Any) -> None:
     """tell: a connection that takes ("begin", cell, who) and ("rows", rows, spent)."""
+    os.setsid()  # what peers start ends with it
     if task.threads == 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     bench = Bench(task, lambda cell, who: tell.send(("begin", cell, who)))
@@ -82,7 +83,6 @@ class Bench:
         self._missing = {peer.name: peer.missing() for peer in self._who}
         self._model = task.robot.model()
         self._oracle = Oracle(task.robot, self._model)
-        self._end = time.monotonic() + task.budget.robot
         self._states: dict[int, tuple[np.ndarray, ...]] = {}
         self._ns: dict[tuple[str, str, str], float] = {}  # per state, by function, dtype and who
         self.spent = {peer.name: task.spent.get(peer.name, 0.0) for peer in self._who}
@@ -96,7 +96,12 @@ class Bench:
             self.spent[turn.name] += turn.spent
             if turn.middle is not None:
                 self._ns[cell.function, cell.dtype, turn.name] = turn.middle
-        return [turn.row(ours) for turn in turns]
+        return [self._noted(turn.row(ours)) for turn in turns]
+
+    def _noted(self, row: Row) -> Row:
+        """Rows whose oracle is not Pinocchio say so."""
+        plain = self._oracle.independent or not row.measured
+        return row if plain else row._replace(note=f"{row.note}; compared with {self._oracle.kind}")
 
     def _measure(self, cell: Cell, turns: Sequence[Turn]) -> None:
         case, expected = self._case(cell)
@@ -159,19 +164,23 @@ class Bench:
         return None if peer.name == OURS else self._peer_instead(cell, peer, arrays)
 
     def _peer_instead(self, cell: Cell, peer: Peer, arrays: float) -> str | None:
-        if peer.heavy and cell.batch not in HEAVY_BATCHES:
-            return f"{SKIPPED}compiles for each batch, tried at 256 and 4096 only"
+        first = self._task.cells[0].batch
+        if peer.heavy and not self._budget.heavy:
+            return f"{SKIPPED}takes long to compile, see --heavy"
+        if peer.heavy and cell.batch != first:
+            return f"{SKIPPED}compiles for each batch, tried at {first} only"
         together = arrays * sum(why is None for why in self._missing.values())
         if together > self._budget.most_together:
             return f"{SKIPPED}{together / GB:.1f} GB with all peers"
         known = self._ns.get((cell.function, cell.dtype, peer.name))
         if known and known * 1e-9 * cell.batch > self._budget.longest:
             return f"{SKIPPED}a pass takes {known * 1e-9 * cell.batch:.1f} s"
-        if self.spent[peer.name] > self._budget.peer or time.monotonic() > self._end:
+        share = self._budget.heavy if peer.heavy else self._budget.peer
+        if self.spent[peer.name] > share:
             return f"{SKIPPED}over budget"
         return None
 
 
 def crashed(code: int | None, seconds: float | None) -> str:
     """What a cell says after its worker died, or was killed after so many seconds of silence."""
-    return f"{SKIPPED}no answer in {seconds:.0f} s" if seconds else f"{FAILED}crashed ({code})"
+    return f"{SKIPPED}{SILENT} {seconds:.0f} s" if seconds else f"{FAILED}crashed ({code})"

@@ -32,6 +32,7 @@ class Target(NamedTuple):
     features: str
     bits: int
     fused: bool = True  # whether it has an instruction for a b + c rounded once
+    needs: tuple[str, ...] = ()  # what an x86 processor must have to run its code
 
     @property
     def x86(self) -> bool:
@@ -42,20 +43,19 @@ class Target(NamedTuple):
         return self.bits // (8 * np.dtype(dtype).itemsize)
 
 
+LINUX, ARM_LINUX = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+V3 = ("avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe")  # of x86-64-v3
+V4 = (*V3, "avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd")
 TARGETS = {
     target.name: target
     for target in (
-        Target("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", WHOLE_VECTORS, 512),
-        Target("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 256),
-        Target("sse2", "x86_64-unknown-linux-gnu", "x86-64", "", 128, fused=False),
-        Target("neon", "aarch64-unknown-linux-gnu", "generic", "+neon", 128),
+        Target("avx512", LINUX, "x86-64-v4", WHOLE_VECTORS, 512, needs=V4),
+        Target("avx2", LINUX, "x86-64-v3", "", 256, needs=V3),
+        Target("sse2", LINUX, "x86-64", "", 128, fused=False),
+        Target("neon", ARM_LINUX, "generic", "+neon", 128),
     )
 }
 FUSED = re.compile(r"llvm\.fma\.v(\d+)f(\d+)")
-BEYOND = {  # what these need of an x86 processor
-    "avx2": ("avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"),
-    "avx512": ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"),
-}
 
 
 def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Target:
@@ -80,11 +80,9 @@ def host() -> Target:
 
 def runs_here(target: Target) -> bool:
     """Whether the host can run code for this target."""
-    if target == host():
-        return True
-    has, names = llvm.get_host_cpu_features(), list(TARGETS)
-    needs = [x for name in names[names.index(target.name) :] for x in BEYOND.get(name, ())]
-    return target.x86 == host().x86 and all(has.get(x) for x in needs if target.x86)
+    mine, has = host(), llvm.get_host_cpu_features()
+    alike = target.x86 == mine.x86 and ("linux" in target.triple) == ("linux" in mine.triple)
+    return target == mine or (alike and all(has.get(need) for need in target.needs))
 
 
 def target_machine(target: Target) -> llvm.TargetMachine:

@@ -6,6 +6,11 @@ Every adapter is optional: nothing of a peer is imported before `prepare` is cal
 from __future__ import annotations
 
 from .base import FLOAT32, FLOAT64, Case, Peer, Prepared, Unsupported
+from .with_adam import Adam
+from .with_casadi import CasADi
+from .with_frax import Frax
+from .with_jaxsim import JaxSim
+from .with_mjx import MJX
 from .with_mujoco import MuJoCoBatch, MuJoCoLoop, MuJoCoPython
 from .with_pinocchio import NATIVE, CompiledLoop, InParallel, PythonAPI
 
@@ -17,6 +22,11 @@ PEERS: tuple[Peer, ...] = (
     MuJoCoLoop(),
     MuJoCoBatch(),
     MuJoCoPython(),
+    Frax(),
+    Adam(),
+    JaxSim(),
+    MJX(),
+    CasADi(),
 )
 
 __all__ = ["PEERS", "Case", "Peer", "Prepared", "Unsupported"]

@@ -26,33 +26,40 @@ def compiler(*names: str) -> str | None:
 
 
 def shared_library(
-    source: str, flags: Sequence[str], link: Sequence[str] = (), language: str = "c++"
+    source: str, flags: Sequence[str], link: Sequence[str] = (), limit: float | None = None
 ) -> tuple[Path, float]:
-    """A library made of one source text, and the seconds that it took: 0 from the cache.
+    """A library made of one source text in C++, and the seconds that this took, now or when it
+    went into the cache.
 
-    Raises RuntimeError where there is no compiler, or with its first complaint.
+    Raises RuntimeError where there is no compiler, with its first complaint, or where it takes
+    more than `limit` seconds.
     """
-    names = ("clang++", "g++") if language == "c++" else ("clang", "gcc")
-    program = compiler(*names)
+    program = compiler("clang++", "g++")
     if program is None:
-        raise RuntimeError(f"there is no {' or '.join(names)}")
+        raise RuntimeError("there is no clang++ or g++")
     headers = "".join(path.read_text() for path in sorted(HERE.glob("*.h")))
     key = f"{source} {headers} {program} {flags} {link} {_processor()}"
     directory = (folder() or Path(tempfile.mkdtemp())) / "peers"
     made = directory / f"loop_{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
+    took = made.with_suffix(".seconds")
     if made.exists():
-        return made, 0.0
+        return made, float(took.read_text()) if took.exists() else 0.0
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = made.with_suffix(f".{os.getpid()}")
     start = time.perf_counter()
     command = [program, *flags, "-w", "-fPIC", "-shared", "-pthread", f"-I{HERE}"]
-    command += ["-x", language, "-", "-x", "none", "-o", str(new), *link]
-    done = subprocess.run(command, input=source, capture_output=True, text=True)
+    command += ["-x", "c++", "-", "-x", "none", "-o", str(new), *link]
+    try:
+        done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"its code is not compiled in {limit:.0f} s") from None
     if done.returncode:
         why = [line for line in done.stderr.splitlines() if "error" in line]
         raise RuntimeError(f"the loop does not compile: {(why or ['?'])[0]}")
+    seconds = time.perf_counter() - start
+    took.write_text(f"{seconds:.3f}")
     new.rename(made)
-    return made, time.perf_counter() - start
+    return made, seconds
 
 
 def _processor() -> str:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane import convert
-from featherlane.loaders import xml_text
-from featherlane.model import Model
 
+from . import reduced
 from .base import FLOAT64, Arrays, Case, Prepared, Unsupported, lacks
 from .native import HERE, Loop, compiler, made, shared_library
 
@@ -25,11 +24,10 @@ FIELDS = {  # of a State, by function: what goes in as u, what comes out
     "mass_matrix": (None, "M"),
     "mass_matrix_inverse": (None, "da_dtau"),
 }
-ARMATURE = "a URDF gives MuJoCo no armature, and the model has some"
 
 
 class Robot(NamedTuple):
-    """A robot in MuJoCo, from the same URDF, without contacts and passive forces."""
+    """A robot in MuJoCo, fixed joints merged, without contacts and passive forces."""
 
     model: Any
     change: convert.Change
@@ -38,7 +36,7 @@ class Robot(NamedTuple):
     def read(case: Case) -> Robot:
         from featherlane.peers import MuJoCo
 
-        peer = MuJoCo(xml_text(case.source)[0], case.model)
+        peer = MuJoCo(reduced.urdf(case.model), case.model)
         return Robot(peer.peer, peer.change)
 
     def states(self, case: Case) -> list[np.ndarray]:
@@ -58,7 +56,7 @@ class Robot(NamedTuple):
 def refused(case: Case) -> Unsupported | None:
     if case.name not in FIELDS:
         return Unsupported(DERIVATIVES)
-    return Unsupported(ARMATURE) if case.model.armature.any() else None
+    return reduced.refused(case)
 
 
 class _MuJoCo:

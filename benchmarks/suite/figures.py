@@ -1,0 +1,294 @@
+"""The figures of a run: the roofline, throughput over the batch, ratios to the best peer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from links_figures import FAINT, INK, style
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from featherlane.bench import SHORT
+
+from .cells import DTYPES, OURS, Row
+from .limits import bytes_fact, peak_fact
+from .tables import Results
+
+COLOURS = dict(
+    zip(SHORT, ("#2f81c7", "#2f9e6e", "#c2a23a", "#8f6ccf", "#cf5a8a", "#d9722e"), strict=False)
+)
+OURS_COLOURS = {"float64": "#2f81c7", "float32": "#d9722e"}
+PEER = "#9a7b5f"
+TITLES = {
+    "inverse_dynamics": "inverse dynamics",
+    "forward_dynamics_derivatives": "derivatives of forward dynamics",
+}
+SHOWN = ("iiwa14", "hyq", "atlas")  # of throughput, where they were measured
+SUFFIX = {
+    "roofline": "Each cell of ours below the machine's measured limits",
+    "throughput": "States per second over the batch",
+    "ratio": "Ratios to the fastest peer",
+}
+
+
+def _bare(axes: Any) -> None:
+    axes.tick_params(which="both", colors=INK, length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _grid(axes: Any) -> None:
+    axes.grid(True, which="major", color=FAINT, alpha=0.25, linewidth=0.8)
+    _bare(axes)
+
+
+# Roofline
+
+
+def roofline(results: Results, told: Mapping[str, str]) -> Figure | None:
+    """Arithmetic per second over arithmetic per byte, one thread, a panel for each dtype."""
+    points = [r for r in results.rows if _counted(r, results.at)]
+    dtypes = [dtype for dtype in DTYPES if any(r.dtype == dtype for r in points)]
+    if not dtypes:
+        return None
+    size = 5.4 * len(dtypes), 4.6
+    figure, panels = plt.subplots(1, len(dtypes), figsize=size, squeeze=False, sharey=True)
+    bottom = min(map(_rate, points)) / 1.6
+    for axes, dtype in zip(panels[0], dtypes, strict=True):
+        _roofs(axes, [r for r in points if r.dtype == dtype], dtype, told, bottom)
+        _points(axes, [r for r in points if r.dtype == dtype])
+        _ticks(axes)
+    top = max(float(told[peak_fact(dtype, 1)]) for dtype in dtypes)
+    panels[0][0].set_ylim(bottom, top * 1.5)
+    panels[0][0].set_ylabel("arithmetic per second (a multiply-add is one)", color=INK)
+    look = {"frameon": False, "labelcolor": INK, "fontsize": 9, "handletextpad": 0.2}
+    panels[0][-1].legend(loc="lower right", ncols=2, **look)
+    figure.tight_layout(w_pad=2)
+    return figure
+
+
+def _counted(row: Row, batch: int) -> bool:
+    mine = row.who == OURS and row.measured and row.batch == batch and row.threads == 1
+    return mine and not isinstance(row.slots, str)
+
+
+def _roofs(
+    axes: Any, rows: Sequence[Row], dtype: str, told: Mapping[str, str], bottom: float
+) -> None:
+    peak = float(told[peak_fact(dtype, 1)])
+    low, high = min(map(_intensity, rows)) / 1.6, max(map(_intensity, rows)) * 1.6
+    for share in (1.0, 0.6, 0.4):
+        look = {"linewidth": 1.8} if share == 1 else {"linewidth": 1, "dashes": (4, 3)}
+        axes.plot((low, high), (share * peak,) * 2, color=INK, **look)
+        if share < 1:
+            axes.text(high, share * peak * 1.03, f"{share:.0%}", ha="right", fontsize=9)
+    axes.text(low, peak * 1.04, f" {peak / 1e9:.0f} G multiply-adds/s", fontsize=9)
+    for where in ("caches", "memory"):
+        bandwidth = float(told[bytes_fact(where, 1)])
+        x = np.array([max(low, bottom / bandwidth), min(high, peak / bandwidth)])
+        if x[0] < x[1]:
+            axes.plot(x, x * bandwidth, color=INK, linewidth=1.3, alpha=0.7)
+            place = "center" if x[1] < high / 1.5 else "right"
+            words = f"{where} {bandwidth / 1e9:.0f} GB/s"
+            axes.text(x[1], x[1] * bandwidth * 1.05, words, ha=place, va="bottom", fontsize=9)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.set_title(f"{dtype}, batch {rows[0].batch:,}, one thread", fontsize=11, loc="left", pad=10)
+    axes.set_xlabel("arithmetic per byte of inputs and results", color=INK)
+
+
+def _points(axes: Any, rows: Sequence[Row]) -> None:
+    look = {"markersize": 5.5, "alpha": 0.85, "markeredgewidth": 0}
+    for name in (name for name in SHORT if any(r.function == name for r in rows)):
+        mine = [(_intensity(r), _rate(r)) for r in rows if r.function == name]
+        axes.plot(*zip(*mine, strict=True), "o", color=COLOURS[name], label=SHORT[name], **look)
+
+
+def _ticks(axes: Any) -> None:
+    for axis, unit in ((axes.xaxis, ""), (axes.yaxis, " G")):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(lambda n, _, u=unit: f"{n / 1e9 if u else n:g}{u}")
+        axis.set_minor_formatter(NullFormatter())
+    _grid(axes)
+
+
+def _rate(row: Row) -> float:
+    """Instructions per second."""
+    return float(row.slots) / float(row.ns_per_state) * 1e9
+
+
+def _intensity(row: Row) -> float:
+    return float(row.slots) / float(row.bytes)
+
+
+# Throughput
+
+
+def throughput(results: Results, told: Mapping[str, str]) -> Figure | None:
+    names = [name for name in TITLES if name in results.functions]
+    robots = [r for r in results.robots if r[0] in SHOWN] or results.robots[:3]
+    if not names or len(results.batches) < 2:
+        return None
+    size = 0.8 + 3.5 * len(robots), 0.6 + 3.1 * len(names)
+    figure, panels = plt.subplots(len(names), len(robots), figsize=size, squeeze=False, sharex=True)
+    for line, name in zip(panels, names, strict=True):
+        for axes, robot in zip(line, robots, strict=True):
+            _throughput_panel(axes, results, robot, name)
+        line[0].set_ylabel("states per second", color=INK)
+    for axes in panels[-1]:
+        axes.set_xlabel("states in a call", color=INK)
+    every: dict[str, Any] = {}
+    for axes in panels.flat:
+        every |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    figure.tight_layout(w_pad=1.5, rect=(0, 0.08, 1, 1))
+    figure.legend(
+        every.values(),
+        every.keys(),
+        frameon=False,
+        labelcolor=INK,
+        loc="lower center",
+        ncols=3,
+        fontsize=9,
+    )
+    return figure
+
+
+def _throughput_panel(axes: Any, results: Results, robot: tuple[str, str], name: str) -> None:
+    for dtype in results.dtypes:
+        for threads in results.threads:
+            several = threads > 1
+            points = _rates(results, robot, name, dtype, threads, OURS)
+            label = f"{dtype}, {'up to ' if several else ''}{threads} thread{'s' * several}"
+            look = (
+                {"linewidth": 2.2} if several else {"linewidth": 1.8, "linestyle": (0, (1.2, 1.2))}
+            )
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True), color=OURS_COLOURS[dtype], label=label, **look
+                )
+    for dtype, dashes in (("float64", (4, 2)), ("float32", (1, 1.5))):
+        best = results.best_peer(robot, name, results.at, dtype, 1)
+        points = best and _rates(results, robot, name, dtype, 1, best.who)
+        if points:
+            axes.plot(
+                *zip(*points, strict=True),
+                color=PEER,
+                linewidth=1.8,
+                dashes=dashes,
+                marker="x",
+                markersize=4,
+                label=f"fastest peer, {dtype}, 1 thread",
+            )
+            axes.text(
+                points[-1][0], points[-1][1] * 1.15, best.who, color=PEER, ha="right", fontsize=8
+            )
+    axes.set_title(f"{robot[0]}, {TITLES[name]}", fontsize=10, loc="left", pad=8)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(results.batches, [f"{n:,}" for n in results.batches], fontsize=8)
+    axes.set_xticks([], minor=True)
+    axes.yaxis.set_major_formatter(
+        lambda rate, _: f"{rate / 1e6:g} M" if rate >= 1e6 else f"{rate / 1e3:g} k"
+    )
+    _grid(axes)
+
+
+def _rates(
+    results: Results, robot: tuple[str, str], name: str, dtype: str, threads: int, who: str
+) -> list[tuple[int, float]]:
+    """Single states have one thread, however many there are."""
+    rows = [
+        results.row(robot, name, batch, dtype, threads if batch > 1 else 1, who)
+        for batch in results.batches
+    ]
+    return [(r.batch, 1e9 / float(r.ns_per_state)) for r in rows if r is not None and r.measured]
+
+
+# Ratios
+
+
+def ratio(results: Results, told: Mapping[str, str]) -> Figure | None:
+    if not results.peers:
+        return None
+    size = (
+        1.6 + 0.95 * len(results.functions) * len(results.dtypes),
+        1.5 + 0.46 * len(results.robots),
+    )
+    figure, panels = plt.subplots(1, len(results.dtypes), figsize=size, squeeze=False, sharey=True)
+    for axes, dtype in zip(panels[0], results.dtypes, strict=True):
+        for y, robot in enumerate(reversed(results.robots)):
+            for x, name in enumerate(results.functions):
+                _ratio_square(axes, x, y, results, (robot, name, results.at, dtype, 1))
+        axes.set_xlim(-0.5, len(results.functions) - 0.5)
+        axes.set_ylim(-0.5, len(results.robots) - 0.5)
+        axes.set_xticks(range(len(results.functions)), [SHORT[name] for name in results.functions])
+        axes.set_yticks(
+            range(len(results.robots)), [", ".join(r) for r in reversed(results.robots)]
+        )
+        axes.set_title(
+            f"{dtype}: times longer that the fastest peer takes", fontsize=11, loc="left", pad=10
+        )
+        _bare(axes)
+        axes.spines["bottom"].set_visible(False)
+    figure.tight_layout(w_pad=2)
+    return figure
+
+
+def _ratio_square(axes: Any, x: int, y: int, results: Results, key: tuple) -> None:
+    ours, best = results.row(*key, OURS), results.best_peer(*key)
+    if ours is None or not ours.measured or best is None:
+        axes.text(x, y, "-", ha="center", va="center")
+        return
+    times = float(best.ns_per_state) / float(ours.ns_per_state)
+    deep = min(1.0, abs(np.log(times)) / np.log(40))
+    colour = "#2f9e6e" if times >= 1 else "#c2453a"
+    axes.add_patch(
+        Rectangle(
+            (x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour, alpha=0.25 + 0.6 * deep, linewidth=0
+        )
+    )
+    axes.text(
+        x,
+        y + 0.14,
+        f"{times:.{1 if times < 10 else 0}f}",
+        ha="center",
+        va="center",
+        color="white",
+        fontsize=10,
+        fontweight="bold",
+    )
+    axes.text(x, y - 0.24, best.who, ha="center", va="center", color="white", fontsize=6.2)
+
+
+DRAW = {"roofline": roofline, "throughput": throughput, "ratio": ratio}
+
+
+def draw_all(
+    results: Results, told: Mapping[str, str], folder: Path, name: str, png: Path | None = None
+) -> dict[str, str]:
+    """Writes NAME_FIGURE.svg into a folder: {file: what it shows}. png: pictures to look at, on
+    white and on a dark page.
+    """
+    style()
+    drawn = {}
+    for what, draw in DRAW.items():
+        figure = draw(results, told)
+        if figure is None:
+            continue
+        file = f"{name}_{what}.svg"
+        figure.savefig(folder / file, transparent=True, metadata={"Date": None})
+        if png is not None:
+            figure.savefig(png / f"{name}_{what}.png", dpi=110, facecolor="white")
+            figure.savefig(png / f"{name}_{what}_dark.png", dpi=110, facecolor="#0d1117")
+        plt.close(figure)
+        drawn[file] = SUFFIX[what]
+    return drawn

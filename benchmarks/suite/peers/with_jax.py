@@ -1,0 +1,140 @@
+"""What peers on JAX share: vmap over the batch, jit, and derivatives by jacrev."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from featherlane.functions import FUNCTIONS
+
+from . import reduced
+from .base import FLOAT32, FLOAT64, Arrays, Case, Prepared, Unsupported, lacks
+
+COORDINATES = "derivatives by coordinates, not along the motions of a free root"
+
+
+class Formulas(ABC):
+    """A robot in a library: its functions of one state, and the way to its conventions and back.
+
+    q is what the library takes for a configuration, an array or a tuple of arrays; v, a and tau
+    are likewise.
+    """
+
+    @abstractmethod
+    def states(self, case: Case) -> list[Any]:
+        """q, v and u of the whole batch in the library's conventions, as NumPy arrays."""
+
+    @abstractmethod
+    def back(self, case: Case, rows: Any, results: Arrays) -> Arrays:
+        """Results of some of the states in our conventions."""
+
+    @abstractmethod
+    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Any: ...
+
+    @abstractmethod
+    def forward_dynamics(self, q: Any, v: Any, tau: Any) -> Any: ...
+
+    @abstractmethod
+    def mass_matrix(self, q: Any) -> Any: ...
+
+    @abstractmethod
+    def mass_matrix_inverse(self, q: Any) -> Any: ...
+
+    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any) -> Any:
+        import jax
+
+        return jax.jacrev(self.inverse_dynamics, (0, 1))(q, v, a)
+
+    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any) -> Any:
+        import jax
+
+        return jax.jacrev(self.forward_dynamics, (0, 1, 2))(q, v, tau)
+
+
+class JaxPeer(ABC):
+    """A library of JAX functions of one state, on the CPU."""
+
+    name: str
+    packages: tuple[tuple[str, str], ...]  # modules, and what brings them
+    settings: str
+    precisions, heavy = (FLOAT64, FLOAT32), True
+
+    @abstractmethod
+    def formulas(self, case: Case) -> Formulas:
+        """The robot of a case, in its dtype."""
+
+    def refused(self, case: Case) -> Unsupported | None:
+        if "derivatives" in case.name and case.model.root != "fixed":
+            return Unsupported(COORDINATES)
+        return reduced.refused(case)
+
+    def missing(self) -> str | None:
+        return lacks(*self.packages, ("jax", "jax jaxlib"))
+
+    def version(self) -> str:
+        package = self.packages[0][1].partition("[")[0]
+        return f"{metadata.version(package)} (jax {metadata.version('jax')})"
+
+    def setup(self) -> None:
+        pass
+
+    def prepare(self, case: Case) -> Prepared | Unsupported:
+        if (why := self.refused(case)) is not None:
+            return why
+        with precision(case.dtype):
+            formulas = self.formulas(case)
+            given = on_device(formulas.states(case), len(FUNCTIONS[case.name].inputs))
+            passes, last, seconds = compiled(getattr(formulas, case.name), given, case.dtype)
+
+        def answers(rows: Any) -> Arrays:
+            results = last[0] if isinstance(last[0], tuple | list) else (last[0],)
+            return formulas.back(case, rows, tuple(np.asarray(x)[rows] for x in results))
+
+        return Prepared(passes, answers, seconds, self.settings, last.clear)
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """JAX with 64 bits or without, whatever a library has set."""
+    import jax
+    from jax.experimental import disable_x64, enable_x64
+
+    jax.config.update("jax_platforms", "cpu")
+    with enable_x64() if dtype == FLOAT64 else disable_x64():
+        yield
+
+
+def on_device(states: list[Any], count: int) -> list[Any]:
+    import jax
+
+    return [jax.tree.map(jax.device_put, x) for x in states[:count]]
+
+
+def compiled(
+    function: Callable[..., Any], given: list[Any], dtype: str
+) -> tuple[Callable[[int], None], list[Any], float]:
+    """The function over a batch: its passes, a list with the last results, and the seconds that
+    its first call took longer than the next.
+    """
+    import jax
+
+    batched = jax.jit(jax.vmap(function))
+    last: list[Any] = [None]
+
+    def passes(count: int) -> None:
+        with precision(dtype):
+            for _ in range(count):
+                last[0] = jax.block_until_ready(batched(*given))
+
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        passes(1)
+        times.append(time.perf_counter() - start)
+    return passes, last, times[0] - times[1]

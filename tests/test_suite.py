@@ -1,0 +1,200 @@
+"""benchmarks/suite: a run has no blank cell, wrong answers are no figures, crashes end one cell."""
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+from suite import watch  # noqa: E402
+from suite.cells import OURS, Cell, Row, Writer, cells, read  # noqa: E402
+from suite.chains import urdf  # noqa: E402
+from suite.oracle import Oracle  # noqa: E402
+from suite.peers.base import Case, Prepared, Unsupported  # noqa: E402
+from suite.robots import robot  # noqa: E402
+from suite.tables import Results, peers, speeds  # noqa: E402
+from suite.turn import Turn  # noqa: E402
+from suite.worker import Budget, Task  # noqa: E402
+
+ID = "inverse_dynamics"
+
+
+def test_quick_run(tmp_path):
+    pytest.importorskip("pinocchio")
+    data = tmp_path / "quick.csv"
+    given = ["--robots", "chain3", "--functions", "ID", "--batches", "1", "40"]
+    given += ["--threads", "1", "--peers", "pinocchio-python", "--csv", str(data)]
+    script = [sys.executable, str(BENCHMARKS / "suite" / "run.py"), "--quick", *given]
+    environment = {**os.environ, "FEATHERLANE_CACHE": "off"}
+    done = subprocess.run(script, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with data.open() as file:
+        lines = [line for line in file if not line.startswith("# ")]
+    assert all(field for line in csv.reader(lines) for field in line)  # nothing is blank
+    told, rows = read(data)
+    assert told["commit"]
+    assert len(rows) == 2 * 2 * 2  # batches, dtypes, who
+    for row in rows:
+        if row.who == OURS:
+            assert row.measured
+            assert row.bytes == 12 * int(row.dtype[-2:]) // 8
+            assert row.slots > 100
+            assert row.compile_s > 0
+            assert row.peak_mb > 10
+        elif row.dtype == "float32":
+            assert row.ns_per_state == "unsupported: float64 only"
+        else:
+            assert row.times_ours > 0
+        if row.measured:
+            assert row.error_before <= row.allowed
+            assert row.error_after <= row.allowed
+    assert all(row.error_after < 1e-12 for row in rows if row.measured and row.dtype == "float64")
+
+
+# Those who compute wrongly, not at all, or never
+
+
+class _Peer:
+    name, precisions, heavy = "peer", ("float64",), False
+
+    def missing(self):
+        return None
+
+
+class Right(_Peer):
+    """The algorithm itself, so many states at a time; `at` is what is added to its answers."""
+
+    def __init__(self, at=lambda passes: 0.0):
+        self.at = at
+
+    def prepare(self, case):
+        found = case.model.function(case.name)(*case.given())
+        done = [0]
+
+        def passes(count):
+            done[0] += count
+
+        return Prepared(passes, lambda rows: (found[rows] + self.at(done[0]),))
+
+
+class Nothing(_Peer):
+    def prepare(self, case):
+        return Unsupported("it has no such function")
+
+
+class Raising(_Peer):
+    def prepare(self, case):
+        raise KeyError("joint3")
+
+
+def _row(peer):
+    known = robot("double_pendulum", Path())
+    model, rng = known.model(), np.random.default_rng(0)
+    q, v, u = rng.normal(size=(3, 10, model.nv))
+    case = Case(model, "", ID, "float64", q, v, u)
+    expected = Oracle(known, model).expected(ID, q, v, u)
+    made = Turn(peer, Cell("double_pendulum", "fixed", ID, 10, "float64", 1))
+    made.prepare(case, expected, 1e-5, 1.0)
+    for _ in range(3):
+        made.take()
+    made.finish(expected)
+    row = made.row(None)
+    made.close()
+    return row
+
+
+def test_right_answers_are_timed():
+    row = _row(Right())
+    assert row.measured
+    assert row.error_before < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("peer", "told"),
+    [
+        (Right(lambda passes: 1e-3), "failed: differs by .* before timing"),
+        (Right(lambda passes: np.nan), "failed: differs by inf before timing"),
+        (Right(lambda passes: 1e-3 * (passes > 20)), "failed: differs by .* after timing"),
+        (Nothing(), "unsupported: it has no such function"),
+        (Raising(), "failed: KeyError: 'joint3'"),
+    ],
+)
+def test_what_has_no_figure_says_why(peer, told):
+    row = _row(peer)
+    assert not row.measured
+    assert re.fullmatch(told, row.ns_per_state)
+
+
+# Workers
+
+
+def dying(task, tell):
+    """A worker that dies wherever its peer has not been given up."""
+    for cell in task.cells:
+        tell.send(("begin", cell, "peer"))
+        if (cell, "peer") not in task.known:
+            os.kill(os.getpid(), signal.SIGKILL)
+        tell.send(("rows", [Row(*cell, "peer", task.known[cell, "peer"])], {}))
+    tell.send(("end",))
+
+
+def test_a_crash_ends_one_function_of_one_peer(monkeypatch):
+    monkeypatch.setattr(watch, "work", dying)
+    asked = cells("robot", "fixed", [ID], [16, 1], ["float64"], 1)
+    said = []
+    budget = Budget(peer=1.0, heavy=1.0)
+    task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, budget)
+    told = {row.cell: row.ns_per_state for row in watch.rows(task, said.append)}
+    assert list(told) == asked
+    assert [*told.values()] == ["failed: crashed (-9)", "skipped: crashed (-9), before"]
+    assert len(said) == 1
+
+
+# Chains, files and tables
+
+
+def test_chain_urdf_is_the_chain():
+    model, made = fl.chain(5, 3), fl.load(urdf(fl.chain(5, 3)))
+    q, v, a = np.random.default_rng(0).normal(size=(3, 20, 5))
+    expected = model.inverse_dynamics(q, v, a)
+    assert np.abs(made.inverse_dynamics(q, v, a) - expected).max() < 1e-12 * np.abs(expected).max()
+
+
+def _results(path):
+    """Two robots, ours and two peers, one of which is faster."""
+    writer = Writer(path, {"date": "today"})
+    for name, times in (("a", {OURS: 2.0, "slow": 50.0, "fast": 1.0}), ("b", {OURS: 3.0})):
+        cell = Cell(name, "fixed", ID, 4096, "float64", 1)
+        for who in (OURS, "slow", "fast"):
+            ns = times.get(who, "unsupported: a\nfixed root only")
+            writer.write(Row(*cell, who, ns, settings="x, y"))
+    writer.close()
+    return read(path)
+
+
+def test_rows_come_back(tmp_path):
+    told, rows = _results(tmp_path / "x.csv")
+    assert told == {"date": "today"}
+    assert [row.ns_per_state for row in rows[:3]] == [2.0, 50.0, 1.0]
+    assert rows[-1].ns_per_state == "unsupported: a fixed root only"
+    assert rows[0].batch == 4096
+    assert rows[0].settings == "x, y"
+    assert rows[0].slots == "-"
+
+
+def test_tables_compare_with_the_fastest_peer_and_tell_reasons(tmp_path):
+    results = Results(_results(tmp_path / "x.csv")[1])
+    assert "2 (0.5x)" in speeds(results, 1)
+    assert " 3 |" in speeds(results, 1)
+    told = peers(results, ("b", "fixed"), 1)
+    assert "unsupported" in told
+    assert "- slow, float64: unsupported: a fixed root only" in told
