@@ -146,8 +146,8 @@ def test_old_processors_get_old_instructions(dtype):
     assert newer.search(new)
     assert "vfmadd" in new
     assert "fused_" not in new
-    compute = old[old.index("\ncompute:") : old.index(".size\tcompute")]
-    assert set(re.findall(r"call\w*\s+([\w@]+)", compute)) <= {
+    block = old[old.index("\nblock0:") : old.index(".size\tblock0")]
+    assert set(re.findall(r"call\w*\s+([\w@]+)", block)) <= {
         f"fused_{16 // dtype().itemsize}_{8 * dtype().itemsize}",
         "rint@PLT" if dtype is np.float64 else "rintf@PLT",
     }
