@@ -99,8 +99,8 @@ class Peer(Protocol):
     """
 
     name: str
-    precisions: tuple[str, ...]
-    heavy: bool
+    precisions: tuple[str, ...] = (FLOAT64,)
+    heavy: bool = False
 
     def version(self) -> str:
         """Of the library, where it is installed."""
