@@ -1,4 +1,4 @@
-"""What peers on JAX share: vmap over the batch, jit, and derivatives by jacrev."""
+"""What peers on JAX share: vmap over the batch, jit, and derivatives by jacrev or jacfwd."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ class Formulas(ABC):
     """A robot in a library: its functions of one state, and the way to its conventions and back.
 
     q is what the library takes for a configuration, an array or a tuple of arrays; v, a and tau
-    are likewise.
+    are likewise. derivative: what is faster here, of "jacrev" and "jacfwd".
     """
+
+    derivative = "jacrev"
 
     @abstractmethod
     def states(self, case: Case) -> list[Any]:
@@ -50,14 +52,15 @@ class Formulas(ABC):
     def mass_matrix_inverse(self, q: Any) -> Any: ...
 
     def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any) -> Any:
-        import jax
-
-        return jax.jacrev(self.inverse_dynamics, (0, 1))(q, v, a)
+        return self._derivative()(self.inverse_dynamics, (0, 1))(q, v, a)
 
     def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any) -> Any:
+        return self._derivative()(self.forward_dynamics, (0, 1, 2))(q, v, tau)
+
+    def _derivative(self) -> Any:
         import jax
 
-        return jax.jacrev(self.forward_dynamics, (0, 1, 2))(q, v, tau)
+        return getattr(jax, self.derivative)
 
 
 class JaxPeer(Peer):
