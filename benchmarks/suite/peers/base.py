@@ -107,6 +107,7 @@ class Peer(Protocol):
 
     def setup(self) -> None:
         """Builds what all cases share, minutes once; `prepare` does it otherwise."""
+        return None
 
     def missing(self) -> str | None:
         """Why it cannot run here, with what to install; None where it can."""
