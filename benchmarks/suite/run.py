@@ -205,7 +205,8 @@ def main(given: Sequence[str] | None = None) -> None:
         folder = Path(text)
         with environment(kernels(folder)):
             run = Run(args, folder)
-            told = facts(seed=SEED, **_versions(args.peers), **run.limits.told())
+            load = " ".join(f"{x:.1f}" for x in os.getloadavg())
+            told = facts(seed=SEED, load_average=load, **_versions(args.peers), **run.limits.told())
             writer = Writer(args.csv, told)
             for row in run.rows():
                 writer.write(row)

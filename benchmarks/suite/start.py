@@ -2,7 +2,8 @@
 
 Each figure comes from a process of its own, forked before it has loaded anything of a compiler:
 cold with nothing of the function in the cache, then warm with what the first one left there. The
-time begins with the loaded robot and ends with the results of a few states.
+time begins with the loaded robot and ends with the results of a few states; it is that of the
+processor, which others on the machine do not disturb.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def _first(model: Model, name: str, dtype: str, counted: bool) -> tuple[Any, ...
     """Seconds, MB, and what is counted besides when both are known."""
     function, states = model.function(name), inputs(model, STATES, dtype)
     given = [states[key] for key in function.inputs]
-    begin = time.perf_counter()
+    begin = time.process_time()
     function(*given, threads=1)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / RSS_PER_MB
     if not counted:
         return seconds, memory

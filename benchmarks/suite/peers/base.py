@@ -99,14 +99,15 @@ class Peer(Protocol):
     """
 
     name: str
-    precisions: tuple[str, ...]
-    heavy: bool
+    precisions: tuple[str, ...] = (FLOAT64,)
+    heavy: bool = False
 
     def version(self) -> str:
         """Of the library, where it is installed."""
 
     def setup(self) -> None:
         """Builds what all cases share, minutes once; `prepare` does it otherwise."""
+        return None
 
     def missing(self) -> str | None:
         """Why it cannot run here, with what to install; None where it can."""

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 
 def compiler(*names: str) -> str | None:
     return next((found for found in map(shutil.which, names) if found), None)
+
+
+@cache
+def _without_cache() -> Path:
+    return Path(tempfile.mkdtemp())
+
+
+def kept(name: str = "") -> Path:
+    """Where what was built is kept: featherlane's cache folder, if there is one."""
+    return (folder() or _without_cache()) / "peers" / name
 
 
 def shared_library(
@@ -39,7 +50,7 @@ def shared_library(
         raise RuntimeError("there is no clang++ or g++")
     headers = "".join(path.read_text() for path in sorted(HERE.glob("*.h")))
     key = f"{source} {headers} {program} {flags} {link} {_processor()}"
-    directory = (folder() or Path(tempfile.mkdtemp())) / "peers"
+    directory = kept()
     made = directory / f"loop_{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
     took = made.with_suffix(".seconds")
     if made.exists():

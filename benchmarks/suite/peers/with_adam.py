@@ -95,7 +95,7 @@ class AdamRobot(BaseAndJoints):
 class Adam(JaxPeer):
     name = "adam-jax"
     packages = (("adam", "adam-robotics[jax]"),)
-    settings = "jit(vmap); ID: M a + h; FD: ABA, of a fixed root M^-1 (tau - h); Minv: Cholesky"
+    settings = "jit(vmap), jacrev; ID: M a + h; FD: ABA, fixed root M^-1 (tau - h); Minv: Cholesky"
 
     def formulas(self, case: Case) -> Formulas:
         return AdamRobot(case)

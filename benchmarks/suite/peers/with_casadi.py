@@ -13,7 +13,7 @@ import numpy as np
 from featherlane.functions import FUNCTIONS
 
 from . import reduced
-from .base import FLOAT32, FLOAT64, Arrays, Case, Prepared, Unsupported, lacks
+from .base import FLOAT32, FLOAT64, Arrays, Case, Peer, Prepared, Unsupported, lacks
 from .native import Loop, compiler, made, shared_library
 from .with_jax import COORDINATES
 
@@ -124,7 +124,7 @@ class Expressions:
         return [*(-minv @ x for x in blocks), minv]
 
 
-class CasADi:
+class CasADi(Peer):
     name, precisions, heavy = "casadi-c", (FLOAT64, FLOAT32), True
 
     def missing(self) -> str | None:
@@ -135,9 +135,6 @@ class CasADi:
 
     def version(self) -> str:
         return f"{metadata.version('casadi')} (adam {metadata.version('adam-robotics')})"
-
-    def setup(self) -> None:
-        pass
 
     def prepare(self, case: Case) -> Prepared | Unsupported:
         if "derivatives" in case.name and case.model.root != "fixed":

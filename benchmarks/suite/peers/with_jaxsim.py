@@ -13,6 +13,8 @@ from .with_jax import Formulas, JaxPeer
 
 
 class JaxSimRobot(BaseAndJoints):
+    derivative = "jacfwd"  # three times as fast through its scans
+
     def __init__(self, case: Case) -> None:
         import jax.numpy as jnp
         import jaxsim.api as js
@@ -93,7 +95,7 @@ class JaxSimRobot(BaseAndJoints):
 class JaxSim(JaxPeer):
     name = "jaxsim"
     packages = (("jaxsim", "jaxsim"),)
-    settings = "jit(vmap); Minv of a fixed root: Cholesky of its M"
+    settings = "jit(vmap), jacfwd for derivatives; Minv of a fixed root: Cholesky of its M"
 
     def refused(self, case: Case) -> Unsupported | None:
         if tuple(case.model.gravity[:2]) != (0.0, 0.0):

@@ -13,7 +13,7 @@ import numpy as np
 from featherlane import convert
 
 from . import reduced
-from .base import FLOAT64, Arrays, Case, Prepared, Unsupported, lacks
+from .base import Arrays, Case, Peer, Prepared, Unsupported, lacks
 from .native import HERE, Loop, compiler, made, shared_library
 
 SOURCE = HERE / "mujoco_loop.cpp"
@@ -59,17 +59,12 @@ def refused(case: Case) -> Unsupported | None:
     return reduced.refused(case)
 
 
-class _MuJoCo:
-    precisions, heavy = (FLOAT64,), False
-
+class _MuJoCo(Peer):
     def missing(self) -> str | None:
         return lacks(("mujoco", "mujoco"))
 
     def version(self) -> str:
         return metadata.version("mujoco")
-
-    def setup(self) -> None:
-        pass
 
 
 class MuJoCoLoop(_MuJoCo):

@@ -13,7 +13,7 @@ import numpy as np
 
 from featherlane import convert
 
-from .base import FLOAT32, FLOAT64, Arrays, Case, Prepared, Unsupported, lacks
+from .base import FLOAT32, Arrays, Case, Peer, Prepared, Unsupported, lacks
 from .native import HERE, Loop, compiler, made, shared_library
 
 SOURCE = HERE / "pinocchio_loop.cpp"
@@ -78,18 +78,12 @@ class Robot(NamedTuple):
         )
 
 
-class _Pinocchio:
-    precisions: tuple[str, ...] = (FLOAT64,)
-    heavy = False
-
+class _Pinocchio(Peer):
     def missing(self) -> str | None:
         return lacks(("pinocchio", "pin"))
 
     def version(self) -> str:
         return metadata.version("pin")
-
-    def setup(self) -> None:
-        pass
 
 
 class CompiledLoop(_Pinocchio):
