@@ -35,9 +35,9 @@ from links_results import (
     Cell,
     Row,
     Writer,
-    facts,
     verdict,
 )
+from suite.cells import facts
 
 import featherlane as fl
 from featherlane.dynamics import Model

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import csv
-import datetime
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from featherlane.bench import machine
+from typing import NamedTuple
 
 NOTHING = "-"
 OVER = "skipped: over budget"
@@ -50,25 +46,6 @@ class Row(NamedTuple):
     @property
     def measured(self) -> bool:
         return not isinstance(self.ns_per_state, str)
-
-
-def commit() -> str:
-    """The commit of this checkout, with "+" where files differ from it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        name = subprocess.run(
-            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        )
-        dirty = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True)
-    except OSError:
-        return "unknown"
-    return (name.stdout.strip() or "unknown") + "+" * (dirty.returncode == 1)
-
-
-def facts(**more: Any) -> dict[str, str]:
-    """What the figures belong to."""
-    told = {"date": datetime.date.today().isoformat(), "commit": commit(), **machine(), **more}
-    return {name: str(value) for name, value in told.items()}
 
 
 class Writer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from featherlane.joints import quaternion_turn
 
 from . import reduced
-from .base import Arrays, Case
+from .base import Arrays, Case, Unsupported
 from .with_jax import Formulas, JaxPeer
 
 
@@ -97,5 +98,16 @@ class Adam(JaxPeer):
     packages = (("adam", "adam-robotics[jax]"),)
     settings = "jit(vmap), jacrev; ID: M a + h; FD: ABA, fixed root M^-1 (tau - h); Minv: Cholesky"
 
+    def refused(self, case: Case) -> Unsupported | None:
+        return super().refused(case) or slides(case)
+
     def formulas(self, case: Case) -> Formulas:
         return AdamRobot(case)
+
+
+def slides(case: Case) -> Unsupported | None:
+    """Why adam does not take a robot with prismatic joints."""
+    version = metadata.version("adam-robotics")
+    if version == "0.5.0" and "prismatic" in {kind.name for kind in case.model.types}:
+        return Unsupported("adam 0.5.0 has prismatic joints with twelve motions instead of six")
+    return None

@@ -15,6 +15,7 @@ from featherlane.functions import FUNCTIONS
 from . import reduced
 from .base import FLOAT32, FLOAT64, Arrays, Case, Peer, Prepared, Unsupported, lacks
 from .native import Loop, compiler, made, shared_library
+from .with_adam import slides
 from .with_jax import COORDINATES
 
 LIMIT = 150.0  # seconds that a compiler may take for one function
@@ -139,7 +140,7 @@ class CasADi(Peer):
     def prepare(self, case: Case) -> Prepared | Unsupported:
         if "derivatives" in case.name and case.model.root != "fixed":
             return Unsupported(COORDINATES)
-        if (why := reduced.refused(case)) is not None:
+        if (why := reduced.refused(case) or slides(case)) is not None:
             return why
         start = time.perf_counter()
         function = Expressions(case).function(case.name)

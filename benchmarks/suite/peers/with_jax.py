@@ -93,15 +93,22 @@ class JaxPeer(Peer):
             formulas = self.formulas(case)
             given = on_device(formulas.states(case), len(FUNCTIONS[case.name].inputs))
             passes, last, seconds = compiled(getattr(formulas, case.name), given, case.dtype)
+        found = {str(x.dtype) for x in blocks(last)}
+        if found != {case.dtype}:
+            raise RuntimeError(f"asked for {case.dtype}, it gives {', '.join(sorted(found))}")
         flags = os.environ.get("XLA_FLAGS", "")
         told = (self.name, self.version(), case.model.fingerprint, case.name, case.dtype)
         seconds = at_first((*told, case.batch, flags), seconds)
 
         def answers(rows: Any) -> Arrays:
-            results = last[0] if isinstance(last[0], tuple | list) else (last[0],)
-            return formulas.back(case, rows, tuple(np.asarray(x)[rows] for x in results))
+            return formulas.back(case, rows, tuple(np.asarray(x)[rows] for x in blocks(last)))
 
         return Prepared(passes, answers, seconds, self.settings, last.clear)
+
+
+def blocks(last: list[Any]) -> tuple[Any, ...]:
+    """The last results, one or several."""
+    return tuple(last[0]) if isinstance(last[0], tuple | list) else (last[0],)
 
 
 def at_first(key: tuple[Any, ...], seconds: float) -> float:
