@@ -27,6 +27,8 @@ COLOURS = dict(
 )
 OURS_COLOURS = {"float64": "#2f81c7", "float32": "#d9722e"}
 PEER = "#9a7b5f"
+SEVERAL: dict[str, Any] = {"linewidth": 2.2}
+ONE: dict[str, Any] = {"linewidth": 1.8, "linestyle": (0, (1.2, 1.2))}
 TITLES = {
     "inverse_dynamics": "inverse dynamics",
     "forward_dynamics_derivatives": "derivatives of forward dynamics",
@@ -165,41 +167,45 @@ def throughput(results: Results, told: Mapping[str, str]) -> Figure | None:
 def _throughput_panel(axes: Any, results: Results, robot: tuple[str, str], name: str) -> None:
     for dtype in results.dtypes:
         for threads in results.threads:
-            several = threads > 1
             points = _rates(results, robot, name, dtype, threads, OURS)
-            label = f"{dtype}, {'up to ' if several else ''}{threads} thread{'s' * several}"
-            look = (
-                {"linewidth": 2.2} if several else {"linewidth": 1.8, "linestyle": (0, (1.2, 1.2))}
-            )
+            words = f"up to {threads} threads" if threads > 1 else "1 thread"
+            look: dict[str, Any] = {"color": OURS_COLOURS[dtype], "label": f"{dtype}, {words}"}
+            look |= SEVERAL if threads > 1 else ONE
             if points:
-                axes.plot(
-                    *zip(*points, strict=True), color=OURS_COLOURS[dtype], label=label, **look
-                )
-    for dtype, dashes in (("float64", (4, 2)), ("float32", (1, 1.5))):
-        best = results.best_peer(robot, name, results.at, dtype, 1)
-        points = best and _rates(results, robot, name, dtype, 1, best.who)
-        if points:
-            axes.plot(
-                *zip(*points, strict=True),
-                color=PEER,
-                linewidth=1.8,
-                dashes=dashes,
-                marker="x",
-                markersize=4,
-                label=f"fastest peer, {dtype}, 1 thread",
-            )
-            axes.text(
-                points[-1][0], points[-1][1] * 1.15, best.who, color=PEER, ha="right", fontsize=8
-            )
+                axes.plot(*zip(*points, strict=True), **look)
+    _fastest_peers(axes, results, robot, name)
     axes.set_title(f"{robot[0]}, {TITLES[name]}", fontsize=10, loc="left", pad=8)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(results.batches, [f"{n:,}" for n in results.batches], fontsize=8)
     axes.set_xticks([], minor=True)
-    axes.yaxis.set_major_formatter(
-        lambda rate, _: f"{rate / 1e6:g} M" if rate >= 1e6 else f"{rate / 1e3:g} k"
-    )
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(_states)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.margins(y=0.12)
     _grid(axes)
+
+
+def _states(rate: float, _: Any) -> str:
+    return f"{rate / 1e6:g} M" if rate >= 1e6 else f"{rate / 1e3:g} k"
+
+
+def _fastest_peers(axes: Any, results: Results, robot: tuple[str, str], name: str) -> None:
+    """Of those on one thread, in each precision."""
+    named = set()
+    for dtype, dashes in (("float64", (4, 2)), ("float32", (1, 1.5))):
+        best = results.best_peer(robot, name, results.at, dtype, 1)
+        points = best and _rates(results, robot, name, dtype, 1, best.who)
+        if not best or not points:
+            continue
+        look = {"linewidth": 1.8, "dashes": dashes, "marker": "x", "markersize": 4}
+        label = f"fastest peer, {dtype}, 1 thread"
+        axes.plot(*zip(*points, strict=True), color=PEER, label=label, **look)
+        if best.who not in named:
+            x, y = points[-1]
+            below = {"color": PEER, "ha": "right", "va": "top", "fontsize": 8}
+            axes.text(x, y / 1.15, best.who, **below)
+        named.add(best.who)
 
 
 def _rates(
@@ -251,22 +257,12 @@ def _ratio_square(axes: Any, x: int, y: int, results: Results, key: tuple) -> No
     times = float(best.ns_per_state) / float(ours.ns_per_state)
     deep = min(1.0, abs(np.log(times)) / np.log(40))
     colour = "#2f9e6e" if times >= 1 else "#c2453a"
-    axes.add_patch(
-        Rectangle(
-            (x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour, alpha=0.25 + 0.6 * deep, linewidth=0
-        )
-    )
-    axes.text(
-        x,
-        y + 0.14,
-        f"{times:.{1 if times < 10 else 0}f}",
-        ha="center",
-        va="center",
-        color="white",
-        fontsize=10,
-        fontweight="bold",
-    )
-    axes.text(x, y - 0.24, best.who, ha="center", va="center", color="white", fontsize=6.2)
+    square = {"facecolor": colour, "alpha": 0.3 + 0.6 * deep, "linewidth": 0}
+    axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, **square))
+    word = {"ha": "center", "va": "center", "color": "white"}
+    told = f"{times:.{1 if times < 10 else 0}f}"
+    axes.text(x, y + 0.14, told, fontsize=10, fontweight="bold", **word)
+    axes.text(x, y - 0.24, best.who.replace("pinocchio", "pin."), fontsize=7, **word)
 
 
 DRAW = {"roofline": roofline, "throughput": throughput, "ratio": ratio}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
 
-from .cells import DTYPES, FAILED, FUNCTIONS, OURS, SKIPPED, UNSUPPORTED, Row
+from .cells import DTYPES, FUNCTIONS, OURS, Row
 
 AT = 4096  # the batch of the summary
-REASONS = (UNSUPPORTED, FAILED, SKIPPED)
 
 
 class Results:
@@ -148,33 +146,22 @@ def _by_robot(results: Results, cell: Callable[[tuple[str, str], str, str], str]
 # One robot
 
 
-class Reasons(NamedTuple):
-    """What stands behind the words of a table."""
-
-    told: dict[str, None]
-
-    def add(self, row: Row | None, who: str) -> None:
-        if row is not None and not row.measured:
-            self.told[f"{who}: {row.ns_per_state}"] = None
-
-    def lines(self) -> Iterator[str]:
-        yield from (f"- {line}" for line in self.told)
-
-
 def peers(results: Results, robot: tuple[str, str], threads: int) -> str:
-    """Everyone at the batch of the summary, and below it why some have no figure."""
-    reasons, rows = Reasons({}), []
+    """Everyone at the batch of the summary who has a figure there, and why others have none."""
+    reasons: dict[str, dict[str, None]] = {}
+    lines = []
     for dtype in results.dtypes:
         for who in (OURS, *results.peers):
-            row = [
-                results.row(robot, name, results.at, dtype, threads, who)
-                for name in results.functions
-            ]
-            for one in row:
-                reasons.add(one, f"{who}, {dtype}")
-            rows.append([f"{who}, {dtype}", *map(figure, row)])
+            key = (results.at, dtype, threads, who)
+            found = [results.row(robot, name, *key) for name in results.functions]
+            for row in found:
+                if row is not None and not row.measured:
+                    reasons.setdefault(str(row.ns_per_state), {})[f"{who} ({dtype})"] = None
+            if any(row is not None and row.measured for row in found):
+                lines.append([f"{who}, {dtype}", *map(figure, found)])
     words = "ns per state, 1 thread" if threads == 1 else f"ns per state, {threads} threads"
-    return "\n\n".join([table([words, *shorts(results)], rows), "\n".join(reasons.lines())]).strip()
+    told = "\n".join(f"- {why}: {', '.join(who)}" for why, who in reasons.items())
+    return "\n\n".join([table([words, *shorts(results)], lines), told]).strip()
 
 
 def batches(results: Results, robot: tuple[str, str]) -> str:
