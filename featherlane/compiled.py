@@ -178,7 +178,7 @@ class Compiled(model.Model):
                 f"width is {width}: for robots as long as {self.name!r} it goes by the states"
             )
 
-        def kernel(dtype: np.dtype) -> Kernel:
+        def kernel(dtype: np.dtype, width: int | None = width) -> Kernel:
             named = (variant.frame, *variant.at)
             places = [self.frame(name)[1:] for name in named if name is not None]
             plain = variant._replace(frame=None, at=())
@@ -190,12 +190,14 @@ class Compiled(model.Model):
                 made = _kernels[key] = compile_program(program, text, dtype, width)
             return made
 
-        return self._held(variant, kernel)
+        return self._held(variant, kernel, kernel if width is None else None)
 
-    def _held(self, variant: Variant, kernel: Callable[[np.dtype], Any]) -> Function:
+    def _held(
+        self, variant: Variant, kernel: Callable[[np.dtype], Any], few: Any = None
+    ) -> Function:
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
         collect = TABLE[variant.name].collect
-        return Function(variant.name, inputs, outputs, kernel, collect, self._explain)
+        return Function(variant.name, inputs, outputs, kernel, collect, self._explain, few)
 
     def graph(
         self,

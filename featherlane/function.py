@@ -29,6 +29,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 LINE = 64  # bytes of a cache line, and of the widest vectors
 WORTH_A_THREAD = 1 << 19  # numbers read and written by a call before a second thread pays
+FEW = 16  # bytes of the vectors of few states: less to fetch and keep
 WORTH_UNLOCKING = 1 << 13  # such numbers before others may run Python meanwhile: about 10 us
 
 # Worker threads: one pool for the process, kept alive, made anew after a fork
@@ -158,12 +159,15 @@ class Function:
         kernel: Callable[[np.dtype], Kernel | Evaluator],
         collect: Callable[..., Any] | None = None,
         explain: Callable[[str, tuple[int, ...]], str] = lambda name, shape: "",
+        few: Callable[[np.dtype, int], Kernel] | None = None,
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
         self._type = _type_of(collect)
         self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, tuple[Evaluator, Kernel | None, object]] = {}
+        self._few = few
+        self._narrow: dict[np.dtype, tuple[Evaluator, Kernel, object]] = {}
         self._call = self._through_numpy
         self.codes = 0  # that take calls by themselves
 
@@ -182,25 +186,36 @@ class Function:
             kernel = self._kernel(dtype)
             if not isinstance(kernel, Kernel):
                 return self._compiled.setdefault(dtype, (kernel, None, None))[0]
-            made, alive = gufunc(
-                self.name,
-                kernel.code.address,
-                dtype,
-                [*self.inputs.values()],
-                [*self.outputs.values()],
-            )
-            self._compiled.setdefault(dtype, (made, kernel, alive))
+            self._compiled.setdefault(dtype, self._as_ufunc(kernel))
         return self._compiled[dtype][0]
+
+    def _as_ufunc(self, kernel: Kernel) -> tuple[Evaluator, Kernel, object]:
+        shapes = [*self.inputs.values()], [*self.outputs.values()]
+        made, alive = gufunc(self.name, kernel.code.address, kernel.dtype, *shapes)
+        return made, kernel, alive
+
+    def _ufunc_for(self, dtype: np.dtype, states: int) -> Evaluator:
+        """That of few states has narrow vectors, if they are the first that come: bits are the
+        same.
+        """
+        lanes = FEW // dtype.itemsize
+        if self._few is None or states > lanes or lanes >= machine.widest(dtype):
+            return self.ufunc(dtype)
+        if dtype not in self._narrow:
+            if dtype in self._compiled:
+                return self.ufunc(dtype)
+            self._narrow.setdefault(dtype, self._as_ufunc(self._few(dtype, lanes)))
+        return self._narrow[dtype][0]
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
         """The dtypes it is compiled for."""
-        return tuple(self._compiled)
+        return tuple(self._compiled | self._narrow)
 
     @property
     def singles(self) -> list[Any]:
         """What has code for single states, as its attribute `code`."""
-        every = list(self._compiled.values())
+        every = [*self._compiled.values(), *self._narrow.values()]
         made = [kernel or getattr(run, "single", None) for run, kernel, _ in every]
         return [kernel for kernel in made if kernel]
 
@@ -233,6 +248,8 @@ class Function:
         the interpreter away.
         """
         most = (WORTH_A_THREAD - 1) // self._numbers if isinstance(kernel, Kernel) else 1
+        if kernel in [narrow for _, narrow, _ in self._narrow.values()]:
+            most = kernel.width
         return max(most, 1), -(-WORTH_UNLOCKING // self._numbers)
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
@@ -250,7 +267,7 @@ class Function:
         lead = self._batch_shape(given)
         results = None if out is None else self.results(out, lead, dtype)
         count = self._threads(threads, lead)
-        ufunc = self.ufunc(dtype)
+        ufunc = self._ufunc_for(dtype, math.prod(lead))
         made = results or tuple(_fresh(lead + shape, dtype) for shape in self.outputs.values())
         if count == 1:
             with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state

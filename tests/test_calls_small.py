@@ -212,7 +212,7 @@ def test_results_of_another_kind(function, pendulum, dtype):
     fixed = x.copy()
     fixed.flags.writeable = False
     for wrong in (
-        x.astype(np.int64),
+        np.zeros(x.shape, np.int64),
         x[:3],
         x[0],
         x.transpose(0, 2, 1),
@@ -272,6 +272,35 @@ def test_errors_are_those_of_python(pendulum, dtype):
             pendulum.inverse_dynamics(q, v, a, **options)
     with pytest.raises(ValueError, match="v has shape"):
         pendulum.inverse_dynamics(q, v[:, 1:], a)
+
+
+# Few states
+
+
+def test_few_states_that_come_first_get_narrow_vectors(dtype):
+    """And a kernel of the widest when more come; bits are the same, and which is told by width."""
+    f = fl.load("iiwa14").function(ONE)
+    few, widest = 16 // np.dtype(dtype).itemsize, machine.widest(dtype)
+    q, v, a = np.random.default_rng(0).normal(size=(3, widest, 7)).astype(dtype)
+    single = f(q[0], v[0], a[0])
+    assert [kernel.width for kernel in f.singles] == [min(few, widest)]
+    assert f.compiled == (np.dtype(dtype),)
+    every = alone(f) if few == widest else f
+    assert_same(every(q, v, a)[0], single)
+    assert [kernel.width for kernel in f.singles] == sorted({few, widest}, reverse=True)
+    for states in (1, few, widest):
+        assert_same(alone(f)(q[:states], v[:states], a[:states])[0], single)
+
+
+def test_few_states_that_come_later_share_the_widest(dtype):
+    f = fl.load("iiwa14").function(ONE)
+    q, v, a = np.random.default_rng(0).normal(size=(3, 20, 7)).astype(dtype)
+    whole = f(q, v, a)
+    assert_same(f(q[0], v[0], a[0]), whole[0])
+    assert [kernel.width for kernel in f.singles] == [machine.widest(dtype)]
+    chosen = fl.load("iiwa14").function(ONE, width=1)
+    assert_same(chosen(q[0], v[0], a[0]), whole[0])
+    assert [kernel.width for kernel in chosen.singles] == [1]
 
 
 # Methods of a model
