@@ -191,13 +191,15 @@ def _states(rate: float, _: Any) -> str:
 
 
 def _fastest_peers(axes: Any, results: Results, robot: tuple[str, str], name: str) -> None:
-    """Of those on one thread, in each precision."""
+    """Of those on one thread, in each precision, that were tried at more than one batch."""
     named = set()
     for dtype, dashes in (("float64", (4, 2)), ("float32", (1, 1.5))):
-        best = results.best_peer(robot, name, results.at, dtype, 1)
-        points = best and _rates(results, robot, name, dtype, 1, best.who)
-        if not best or not points:
+        every = {who: _rates(results, robot, name, dtype, 1, who) for who in results.peers}
+        several = [who for who, points in every.items() if len(points) > 1]
+        best = results.best_peer(robot, name, results.at, dtype, 1, several)
+        if best is None:
             continue
+        points = every[best.who]
         look = {"linewidth": 1.8, "dashes": dashes, "marker": "x", "markersize": 4}
         label = f"fastest peer, {dtype}, 1 thread"
         axes.plot(*zip(*points, strict=True), color=PEER, label=label, **look)

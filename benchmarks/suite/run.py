@@ -45,7 +45,8 @@ from suite.worker import SEED, SILENT, Budget, Task
 QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "minutes": 1.0}
 QUICK_BUDGET = Budget(peer=5.0, heavy=5.0, step=60.0, cell=0.2, least=0.0005, rounds=3)
 HEAVY = ("iiwa14", "hyq", "atlas")  # where peers are tried that take long to compile
-HEAVY_SHARE = 0.4  # of the time
+HEAVY_SHARE = 0.25  # of the time
+LIGHT_SHARE = 0.5  # of what is left; ours and first results need the rest
 MEASURED = 3  # times, of what the machine does at most
 COLD_LIMIT = 180.0  # seconds that compiling a function may take
 
@@ -119,7 +120,7 @@ class Run:
             return QUICK_BUDGET
         seconds = max(20.0, (self._end - time.monotonic()) / left)
         heavy = [peer.name for peer in PEERS if peer.heavy and peer.name in self.args.peers]
-        share = seconds / max(1, len(self.args.peers) - len(heavy))
+        share = LIGHT_SHARE * seconds / max(1, len(self.args.peers) - len(heavy))
         if which.name not in self.args.heavy or not heavy:
             return Budget(share, 0.0)
         times = len(self.args.heavy) * len(self.threads) * len(heavy)

@@ -29,10 +29,17 @@ class Results:
         return self._by.get((*robot, name, batch, dtype, threads, who))
 
     def best_peer(
-        self, robot: tuple[str, str], name: str, batch: int, dtype: str, threads: int
+        self,
+        robot: tuple[str, str],
+        name: str,
+        batch: int,
+        dtype: str,
+        threads: int,
+        among: Sequence[str] | None = None,
     ) -> Row | None:
         """The fastest one that computes the same in the same precision."""
-        rows = (self.row(robot, name, batch, dtype, threads, who) for who in self.peers)
+        peers = self.peers if among is None else among
+        rows = (self.row(robot, name, batch, dtype, threads, who) for who in peers)
         return min((r for r in rows if r and r.measured), key=_ns, default=None)
 
 
