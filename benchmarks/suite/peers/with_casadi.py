@@ -146,7 +146,7 @@ class CasADi(Peer):
         function = Expressions(case).function(case.name)
         source = generated(function, case)
         seconds = time.perf_counter() - start
-        flags = ["-std=c++17", "-O3", "-march=native", "-DNDEBUG"]
+        flags = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-DNDEBUG"]
         library, building = shared_library(source, flags, limit=LIMIT)
         loop = Loop(library, lambda x: made(x, [ctypes.c_int], case.threads))
         inputs = [np.ascontiguousarray(x, case.dtype) for x in case.exact()]
@@ -155,7 +155,7 @@ class CasADi(Peer):
         def answers(rows: Any) -> Arrays:
             return tuple(x[rows].swapaxes(1, -1) for x in outputs)
 
-        settings = f"{function.n_instructions():,} operations in C, clang++ -O3 -march=native"
+        settings = f"{function.n_instructions():,} operations in C, clang++ -O3 -march=native -ffp-contract=fast"
         passes = loop.passes(case.name, inputs, outputs)
         return Prepared(passes, answers, seconds + building, settings, loop.close)
 
