@@ -19,6 +19,7 @@ from .with_adam import slides
 from .with_jax import COORDINATES
 
 LIMIT = 150.0  # seconds that a compiler may take for one function
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast")
 NUMBER = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
 
 LOOP = """
@@ -146,8 +147,7 @@ class CasADi(Peer):
         function = Expressions(case).function(case.name)
         source = generated(function, case)
         seconds = time.perf_counter() - start
-        flags = ["-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-DNDEBUG"]
-        library, building = shared_library(source, flags, limit=LIMIT)
+        library, building = shared_library(source, FLAGS, limit=LIMIT)
         loop = Loop(library, lambda x: made(x, [ctypes.c_int], case.threads))
         inputs = [np.ascontiguousarray(x, case.dtype) for x in case.exact()]
         outputs = case.empty()
@@ -155,7 +155,7 @@ class CasADi(Peer):
         def answers(rows: Any) -> Arrays:
             return tuple(x[rows].swapaxes(1, -1) for x in outputs)
 
-        settings = f"{function.n_instructions():,} operations in C, clang++ -O3 -march=native -ffp-contract=fast"
+        settings = f"{function.n_instructions():,} operations in C, {' '.join(FLAGS[1:])}"
         passes = loop.passes(case.name, inputs, outputs)
         return Prepared(passes, answers, seconds + building, settings, loop.close)
 
