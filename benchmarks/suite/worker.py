@@ -33,7 +33,7 @@ class Budget(NamedTuple):
     peer: float  # of each peer in one worker
     heavy: float  # of each of those that compile for seconds
     step: float = 60.0  # after which a step is taken for hung
-    longest: float = 0.5  # that a pass of a peer may take
+    longest: float = 1.0  # that a pass of a peer may take
     ours_longest: float = 4.0
     cell: float = 2.0  # after which a cell gets three rounds, and two after three times as long
     least: float = LEAST
@@ -178,6 +178,8 @@ class Bench:
         if together > self._budget.most_together:
             return f"{SKIPPED}{together / GB:.1f} GB with all peers"
         share = self._budget.heavy if peer.heavy else self._budget.peer
+        if not peer.heavy and cell.threads == 1 and cell.batch == first:
+            return None  # what the summary shows
         if self.spent[peer.name] > share:
             return f"{SKIPPED}over budget"
         return None
