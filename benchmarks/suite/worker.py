@@ -174,7 +174,8 @@ class Bench:
             return f"{SKIPPED}takes long to compile, see --heavy"
         if peer.heavy and cell.batch != first:
             return f"{SKIPPED}compiles for each batch, tried at {first} only"
-        together = arrays * sum(why is None for why in self._missing.values())
+        there = [other for other in self._who if self._missing[other.name] is None]
+        together = arrays * sum(not other.heavy or cell.batch == first for other in there)
         if together > self._budget.most_together:
             return f"{SKIPPED}{together / GB:.1f} GB with all peers"
         share = self._budget.heavy if peer.heavy else self._budget.peer
