@@ -76,9 +76,10 @@ class Run:
     def rows(self) -> Iterator[Row]:
         for k, which in enumerate(self.robots):
             begin = time.monotonic()
+            late = "the time of the run was over" if begin > self._end else None
+            why = f"{SKIPPED}{which.missing or late}"
             try:
-                model = None if which.missing else which.model()
-                why = f"{SKIPPED}{which.missing}"
+                model = None if which.missing or late else which.model()
             except Exception as error:
                 model, why = None, f"{FAILED}{type(error).__name__}: {error}"
             if model is None:
@@ -184,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     options.add_argument("--quick", action="store_true", help="few cells, to try it out")
     told = f"where peers are tried that compile for long (default: {' '.join(HEAVY)})"
     options.add_argument("--heavy", nargs="*", metavar="ROBOT", default=list(HEAVY), help=told)
-    told = "after which peers are left out (default: 25)"
+    told = "of a run: peers get shares of it, and no robot begins after it (default: 25)"
     options.add_argument("--minutes", type=float, help=told)
     options.add_argument("--csv", type=Path, default=Path("suite.csv"))
     told = "where Markdown and figures go; without it there are none"
