@@ -187,17 +187,23 @@ def _solvable(model: Model, variant: Variant) -> Iterator[None]:
         ) from None
 
 
+def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
+    """The graphs of the algorithms that compute a variant, by their names."""
+    inputs = input_shapes(model, variant)
+    names = [a.__name__ + (not ride) * ", no riding" for a, ride in _choices(model, variant)]
+    with _solvable(model, variant):
+        return {
+            name: simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+            for name, run in zip(names or ["derived"], _runs(model, variant), strict=True)
+        }
+
+
 @lru_cache(maxsize=8)
 def dynamics_graph(model: Model, variant: Variant) -> Graph:
     """The graph of one form of a function of a model, as an algorithm gives it: of several, that
-    with the fewest operations.
+    with the fewest operations, which is the fastest or nearly so, see docs/choices.md.
     """
-    inputs = input_shapes(model, variant)
-    with _solvable(model, variant):
-        graphs = [
-            simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
-            for run in _runs(model, variant)
-        ]
+    graphs = candidates(model, variant).values()
     return min(graphs, key=lambda graph: graph.cost().operations)
 
 

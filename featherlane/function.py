@@ -203,6 +203,13 @@ class Function:
             self._compiled.setdefault(dtype, self._as_ufunc(kernel))
         return self._compiled[dtype][0]
 
+    def kernel(self, dtype: Any) -> Kernel | None:
+        """That of batches in one dtype, compiled now if it is not yet; None where recorded steps
+        stand for it.
+        """
+        self.ufunc(dtype)
+        return self._compiled[np.dtype(dtype)][1]
+
     def _as_ufunc(self, kernel: Kernel) -> tuple[Evaluator, Kernel, object]:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
         made, alive = gufunc(self.name, kernel.code.address, kernel.dtype, *shapes)
@@ -265,10 +272,11 @@ class Function:
         if kernel in [narrow for _, narrow, _ in self._narrow.values()]:
             most = kernel.width
         elif isinstance(kernel, Kernel):
-            most = self._load(kernel).alone() if physical_cores() > 1 else ALWAYS
+            most = self.load(kernel).alone() if physical_cores() > 1 else ALWAYS
         return most, -(-WORTH_UNLOCKING // self._numbers)
 
-    def _load(self, kernel: Kernel) -> Load:
+    def load(self, kernel: Kernel) -> Load:
+        """What its calls ask of the machine."""
         return Load(kernel.slots, self._numbers * kernel.dtype.itemsize, kernel.width)
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
@@ -362,12 +370,11 @@ class Function:
 
     def _expected(self, states: int, dtype: np.dtype) -> int:
         """The threads from which the least time is expected."""
-        if self._few is not None and states <= FEW // dtype.itemsize:
+        if self._few is not None and states <= self._few.lanes(dtype):
             return 1
-        self.ufunc(dtype)
-        kernel = self._compiled[dtype][1]
+        kernel = self.kernel(dtype)
         if kernel is not None:
-            return self._load(kernel).threads(states, physical_cores())
+            return self.load(kernel).threads(states, physical_cores())
         return min(physical_cores(), states) if states * self._numbers >= WORTH_A_THREAD else 1
 
     def _spread(

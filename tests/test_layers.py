@@ -60,6 +60,7 @@ TOGETHER = {
     "peaks": "backends function",
     "speeds": "dynamics function functions work",
     "selfcheck": "dynamics speeds",
+    "explain": "backends choice compiler dynamics function functions graph speeds",
     "roofline": "dynamics peaks speeds work",
     "roofline_plot": "roofline speeds",
 }
