@@ -13,8 +13,8 @@ from featherlane.backends.llvm import Lanes
 from featherlane.choice import Load
 from featherlane.compiler import Kernel, candidates, dynamics_program, lowered
 from featherlane.dynamics import Model
-from featherlane.function import FEW, physical_cores
-from featherlane.functions import REPEATING, TABLE, Variant
+from featherlane.function import Function, physical_cores
+from featherlane.functions import TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
 from featherlane.speeds import SHORT, Progress, Speed
@@ -97,7 +97,7 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
         return
     load = function.load(kernel)
     yield _threads(s, load, threads)
-    yield _lanes(s, load)
+    yield _lanes(s, load, function)
     program = lowered(dynamics_program(model, Variant(s.function)), dtype)
     yield _tiles(s, program, kernel)
     if len(TABLE[s.function].algorithms) > 1:
@@ -112,20 +112,24 @@ def _threads(s: Speed, load: Load, threads: int) -> Choice:
     return Choice(s.function, s.dtype, "threads", taken, "us", expected, measured)
 
 
-def _lanes(s: Speed, load: Load) -> Choice:
+def _lanes(s: Speed, load: Load, function: Function) -> Choice:
     """Of a single state. Measured is what the batch before has left: the widest."""
     widths = [1 << k for k in range(load.width.bit_length())]
     expected = {str(w): load._replace(width=w).seconds(1) * 1e6 for w in widths}
-    few = 1 if s.function in REPEATING else FEW // np.dtype(s.dtype).itemsize
-    taken = str(min(few, load.width))
+    taken = str(function.few_lanes(np.dtype(s.dtype)))
     measured = {str(load.width): s.latency}
     return Choice(s.function, s.dtype, "lanes", taken, "us", expected, measured)
 
 
-def _tiles(s: Speed, program: Program, kernel: Kernel) -> Choice:
+def layout_of(program: Program, kernel: Kernel) -> Layout:
+    """What the kernel of a lowered program goes by."""
     lanes = Lanes(kernel.dtype, kernel.width)
-    layout = Layout(program, lanes, lanes)
-    size = (layout.vectors + layout.input_vectors) * lanes.bytes
+    return Layout(program, lanes, lanes)
+
+
+def _tiles(s: Speed, program: Program, kernel: Kernel) -> Choice:
+    layout = layout_of(program, kernel)
+    size = (layout.vectors + layout.input_vectors) * layout.lanes.bytes
     expected = {str(n): n * size / 1024 for n in (1, 2, MOST)}
     return Choice(s.function, s.dtype, "tiles", str(layout.tiles), "KB", expected, {})
 

@@ -219,7 +219,7 @@ class Function:
         """That of few states has narrow vectors, if they are the first that come: bits are the
         same.
         """
-        lanes = self._few.lanes(dtype) if self._few else 0
+        lanes = self.few_lanes(dtype)
         if self._few is None or states > lanes or lanes >= machine.widest(dtype):
             return self.ufunc(dtype)
         if dtype not in self._narrow:
@@ -227,6 +227,11 @@ class Function:
                 return self.ufunc(dtype)
             self._narrow.setdefault(dtype, self._as_ufunc(self._few.kernel(dtype, lanes)))
         return self._narrow[dtype][0]
+
+    def few_lanes(self, dtype: np.dtype) -> int:
+        """Of the vectors for calls of no more states than that, if such calls come first."""
+        widest = machine.widest(dtype)
+        return min(self._few.lanes(dtype), widest) if self._few else widest
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
