@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
-from peers.loop import Loop, PythonLoop, build, largest_error
-from peers.loop import Robot as Peer
 from robots import (
     DTYPES,
     FUNCTIONS,
@@ -37,6 +35,8 @@ from robots import (
     say,
     table,
 )
+from suite.peers.loop import Loop, PythonLoop, build, largest_error
+from suite.peers.loop import Robot as Peer
 
 from featherlane.dynamics import Model
 

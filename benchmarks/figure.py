@@ -14,9 +14,9 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from peers.loop import Loop, PythonLoop, build
-from peers.loop import Robot as Peer
 from robots import DEFAULT, DTYPES, States, machine, outputs, say
+from suite.peers.loop import Loop, PythonLoop, build
+from suite.peers.loop import Robot as Peer
 
 from featherlane.bench import median_seconds
 from featherlane.function import physical_cores

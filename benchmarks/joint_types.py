@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pinocchio as pin
 from against_pinocchio import Result, measure, verify
-from peers.loop import Loop, build
-from peers.loop import Robot as Peer
 from robots import FUNCTIONS, SHORT, Robot, States, machine_lines, say, table
+from suite.peers.loop import Loop, build
+from suite.peers.loop import Robot as Peer
 
 import featherlane as fl
 from featherlane.joints import JOINT_TYPES

@@ -156,7 +156,7 @@ class Pinocchio:
         self._program = Path()
         try:
             import pinocchio
-            from peers.loop import build
+            from suite.peers.loop import build
 
             self.version = pinocchio.__version__
             self._program = build()
@@ -172,7 +172,7 @@ class Pinocchio:
         needed = PEER_BYTES * model.nv**3
         if needed > MOST_BYTES:
             raise Skipped(f"memory (its Data needs {needed / 1e9:.0f} GB)")
-        from peers.loop import Loop, Robot
+        from suite.peers.loop import Loop, Robot
 
         peer, path = self._peer(model)
         robot = Robot(model, peer, *(x.astype(np.float64) for x in states))

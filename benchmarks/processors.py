@@ -82,10 +82,11 @@ def _function(text: str, name: str) -> str:
 
 
 def instructions(text: str) -> int:
-    """Those that one call of @compute runs: straight-line code, and, where the processor has no
-    fused multiply-add, what stands for one.
+    """Those that one tile runs: blocks of straight-line code, and, where the processor has no fused
+    multiply-add, what stands for one.
     """
-    body = _function(text, "compute")
+    blocks = sorted(set(re.findall(r"^(block\d+):", text, re.MULTILINE)))
+    body = "".join(_function(text, name) for name in blocks)
     count = len(INSTRUCTION.findall(body))
     for name in set(re.findall(r"call\w*\s+(fused_\w+)", body)):
         fused = _function(text, name)

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pinocchio as pin
-from peers.loop import Loop, build
-from peers.loop import Robot as Peer
 from robots import (
     FUNCTIONS,
     SHORT,
@@ -30,6 +28,8 @@ from robots import (
     say,
     table,
 )
+from suite.peers.loop import Loop, build
+from suite.peers.loop import Robot as Peer
 
 from featherlane.bench import method
 

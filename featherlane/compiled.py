@@ -20,8 +20,8 @@ from featherlane.compiler import (
     output_shapes,
 )
 from featherlane.errors import CompileError
-from featherlane.function import Function
-from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
+from featherlane.function import Few, Function
+from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, REPEATING, TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.tree import BASE, PARAMETERS, is_chain
 from featherlane.tree import tree as make_tree
@@ -190,10 +190,11 @@ class Compiled(model.Model):
                 made = _kernels[key] = compile_program(program, text, dtype, width)
             return made
 
-        return self._held(variant, kernel, kernel if width is None else None)
+        few = Few(kernel, variant.name in REPEATING) if width is None else None
+        return self._held(variant, kernel, few)
 
     def _held(
-        self, variant: Variant, kernel: Callable[[np.dtype], Any], few: Any = None
+        self, variant: Variant, kernel: Callable[[np.dtype], Any], few: Few | None = None
     ) -> Function:
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
         collect = TABLE[variant.name].collect

@@ -168,38 +168,49 @@ def scalar_function(
     return None
 
 
-@lru_cache(maxsize=8)
-def _cheapest(model: Model, variant: Variant) -> tuple[Graph, Callable[..., dict[str, Any]]]:
-    """The graph with the fewest operations, and the function whose trace it is."""
-    inputs = input_shapes(model, variant)
+def _runs(model: Model, variant: Variant) -> list[Callable[..., dict[str, Any]]]:
+    """The functions whose traces compute a variant."""
     runs = [_traceable(model, variant, *choice) for choice in _choices(model, variant)]
-    traced = []
-    for run in runs or [_derived(model, variant)]:
-        try:
-            graph = simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
-        except ZeroDivisionError:
-            raise CompileError(
-                f"the mass matrix of {model.name!r} is singular for every q: too little inertia "
-                f"resists one of its joints for {variant.name}, see print(model)"
-            ) from None
-        traced.append((graph, run))
-    return min(traced, key=lambda pair: pair[0].cost().operations)
+    return runs or [_derived(model, variant)]
 
 
+@contextmanager
+def _solvable(model: Model, variant: Variant) -> Iterator[None]:
+    try:
+        yield
+    except ZeroDivisionError:
+        raise CompileError(
+            f"the mass matrix of {model.name!r} is singular for every q: too little inertia "
+            f"resists one of its joints for {variant.name}, see print(model)"
+        ) from None
+
+
+@lru_cache(maxsize=8)
 def dynamics_graph(model: Model, variant: Variant) -> Graph:
-    """The graph of one form of a function of a model, as an algorithm gives it."""
-    return _cheapest(model, variant)[0]
+    """The graph of one form of a function of a model, as an algorithm gives it: of several, that
+    with the fewest operations.
+    """
+    inputs = input_shapes(model, variant)
+    with _solvable(model, variant):
+        graphs = [
+            simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+            for run in _runs(model, variant)
+        ]
+    return min(graphs, key=lambda graph: graph.cost().operations)
 
 
 def dynamics_program(model: Model, variant: Variant) -> Program:
     """The same for a processor that runs out of room for code: large graphs keep what is repeated
     as routines.
     """
-    graph, run = _cheapest(model, variant)
-    if graph.cost().operations <= FLAT:
-        return Program(graph, [])
-    following = lambda recorder: _following(recorder.enter, recorder.repeat)
-    return record(run, input_shapes(model, variant), following)
+    run, *others = _runs(model, variant)
+    if not others:
+        following = lambda recorder: _following(recorder.enter, recorder.repeat)
+        with _solvable(model, variant):
+            program = record(run, input_shapes(model, variant), following)
+        if program.routines and program.operations > FLAT:
+            return program
+    return Program(dynamics_graph(model, variant), [])
 
 
 def graph_key(graph: Graph) -> str:

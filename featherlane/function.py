@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -140,6 +140,18 @@ def _front() -> machine.Code:
     return machine.Code(disk.fetch(f"front {machine.target()}", make), ("call",))
 
 
+class Few(NamedTuple):
+    """How calls of few states are computed: kernels of as many lanes as they have states at most.
+    across: whether one state fills vectors by itself, with columns of its matrices.
+    """
+
+    kernel: Callable[[np.dtype, int], Kernel]
+    across: bool = False
+
+    def lanes(self, dtype: np.dtype) -> int:
+        return 1 if self.across else FEW // dtype.itemsize
+
+
 class Function:
     """A batched function of arrays, compiled for a dtype when it is first called with it.
 
@@ -159,7 +171,7 @@ class Function:
         kernel: Callable[[np.dtype], Kernel | Evaluator],
         collect: Callable[..., Any] | None = None,
         explain: Callable[[str, tuple[int, ...]], str] = lambda name, shape: "",
-        few: Callable[[np.dtype, int], Kernel] | None = None,
+        few: Few | None = None,
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
@@ -198,13 +210,13 @@ class Function:
         """That of few states has narrow vectors, if they are the first that come: bits are the
         same.
         """
-        lanes = FEW // dtype.itemsize
+        lanes = self._few.lanes(dtype) if self._few else 0
         if self._few is None or states > lanes or lanes >= machine.widest(dtype):
             return self.ufunc(dtype)
         if dtype not in self._narrow:
             if dtype in self._compiled:
                 return self.ufunc(dtype)
-            self._narrow.setdefault(dtype, self._as_ufunc(self._few(dtype, lanes)))
+            self._narrow.setdefault(dtype, self._as_ufunc(self._few.kernel(dtype, lanes)))
         return self._narrow[dtype][0]
 
     @property
@@ -233,7 +245,7 @@ class Function:
         for kernel in self.singles:
             pass_on = direct.callable_of(
                 direct.Call(kernel.code.address, kernel.dtype, *shapes, *self._bounds(kernel)),
-                _front().call_address,
+                _front().place("call"),
                 pass_on,
                 packed,
                 name=self.name,

@@ -107,6 +107,8 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         ("f_ext",),
     ),
 }
+REPEATING = ("forward_dynamics_derivatives", "forward_dynamics_derivatives_from")
+"""Those whose algorithms do the same for each column of a matrix."""
 
 
 def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:

@@ -31,7 +31,7 @@ ID = "inverse_dynamics"
 def test_quick_run(tmp_path):
     pytest.importorskip("pinocchio")
     data = tmp_path / "quick.csv"
-    given = ["--robots", "chain3", "--functions", "ID", "--batches", "1", "40"]
+    given = ["--robots", "chain3", "/nowhere.urdf", "--functions", "ID", "--batches", "1", "40"]
     given += ["--threads", "1", "--peers", "pinocchio-python", "--csv", str(data)]
     script = [sys.executable, str(BENCHMARKS / "suite" / "run.py"), "--quick", *given]
     environment = {**os.environ, "FEATHERLANE_CACHE": "off"}
@@ -42,8 +42,9 @@ def test_quick_run(tmp_path):
     assert all(field for line in csv.reader(lines) for field in line)  # nothing is blank
     told, rows = read(data)
     assert told["commit"]
-    assert len(rows) == 2 * 2 * 2  # batches, dtypes, who
-    for row in rows:
+    assert len(rows) == 2 * 2 * 2 * 2  # robots, batches, dtypes, who
+    assert all("no nowhere.urdf" in r.ns_per_state for r in rows if r.robot == "nowhere")
+    for row in rows[:8]:
         if row.who == OURS:
             assert row.measured
             assert row.bytes == 12 * int(row.dtype[-2:]) // 8
@@ -157,6 +158,19 @@ def test_a_crash_ends_one_function_of_one_peer(monkeypatch):
     assert list(told) == asked
     assert [*told.values()] == ["failed: crashed (-9)", "skipped: crashed (-9), before"]
     assert len(said) == 1
+
+
+def raising(task, tell):
+    """A worker that ends before it begins anything."""
+
+
+def test_a_worker_that_never_begins_leaves_no_cell_blank(monkeypatch):
+    monkeypatch.setattr(watch, "work", raising)
+    asked = cells("robot", "fixed", [ID], [16, 1], ["float64"], 1)
+    task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, Budget(peer=1.0, heavy=1.0))
+    found = list(watch.rows(task, lambda said: None))
+    assert [(row.cell, row.who) for row in found] == [(c, w) for c in asked for w in (OURS, "peer")]
+    assert {row.ns_per_state for row in found} == {"failed: crashed (0)"}
 
 
 # Chains, files and tables

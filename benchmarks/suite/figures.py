@@ -92,7 +92,7 @@ def _roofs(
         axes.plot((low, high), (share * peak,) * 2, color=INK, **look)
         if share < 1:
             axes.text(high, share * peak * 1.03, f"{share:.0%}", ha="right", fontsize=9)
-    axes.text(low, peak * 1.04, f" {peak / 1e9:.0f} G multiply-adds/s", fontsize=9)
+    axes.text(high, peak * 1.04, f"{peak / 1e9:.0f} G multiply-adds/s", ha="right", fontsize=9)
     for where in ("caches", "memory"):
         bandwidth = float(told[bytes_fact(where, 1)])
         x = np.array([max(low, bottom / bandwidth), min(high, peak / bandwidth)])
@@ -177,13 +177,17 @@ def _throughput_panel(axes: Any, results: Results, robot: tuple[str, str], name:
     axes.set_title(f"{robot[0]}, {TITLES[name]}", fontsize=10, loc="left", pad=8)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xticks(results.batches, [f"{n:,}" for n in results.batches], fontsize=8)
+    axes.set_xticks(results.batches, list(map(_batch, results.batches)), fontsize=9)
     axes.set_xticks([], minor=True)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(_states)
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.margins(y=0.12)
     _grid(axes)
+
+
+def _batch(states: int) -> str:
+    return f"{states // 1024} Ki" if states >= 1024 and states % 1024 == 0 else str(states)
 
 
 def _states(rate: float, _: Any) -> str:

@@ -36,7 +36,8 @@ class Robot(NamedTuple):
         """Why it cannot be measured here."""
         if self.urdf.exists():
             return None
-        return f"there is no {self.urdf.name} (pip install {PACKAGE})"
+        hint = "" if self.urdf.is_absolute() else f" (pip install {PACKAGE})"
+        return f"there is no {self.urdf.name}{hint}"
 
 
 def bundled(name: str) -> Path:

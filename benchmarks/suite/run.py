@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from featherlane import cache
+from featherlane.dynamics import Model
 from featherlane.function import physical_cores
 from suite.cells import (
     BATCHES,
@@ -30,6 +31,7 @@ from suite.cells import (
     FUNCTIONS,
     OURS,
     SKIPPED,
+    Cell,
     Row,
     Writer,
     cells,
@@ -39,7 +41,7 @@ from suite.limits import Limits
 from suite.peers import PEERS
 from suite.robots import DEFAULT, Robot, robot
 from suite.start import CACHE, Start, apart, start
-from suite.watch import environment, rows
+from suite.watch import environment, rows, without
 from suite.worker import SEED, SILENT, Budget, Task
 
 QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "minutes": 1.0}
@@ -51,6 +53,7 @@ MEASURED = 3  # times, of what the machine does at most
 COLD_LIMIT = 180.0  # seconds that compiling a function may take
 
 
+Starts = dict[tuple[str, str], Start]  # by function and dtype
 Hung = dict[str, str]  # peers that gave no answer about a robot, with what is said of them
 
 
@@ -73,40 +76,40 @@ class Run:
     def rows(self) -> Iterator[Row]:
         for k, which in enumerate(self.robots):
             begin = time.monotonic()
-            if which.missing:
-                yield from self._absent(which)
+            late = "the time of the run was over" if begin > self._end else None
+            why = f"{SKIPPED}{which.missing or late}"
+            try:
+                model = None if which.missing or late else which.model()
+            except Exception as error:
+                model, why = None, f"{FAILED}{type(error).__name__}: {error}"
+            if model is None:
+                for threads in self.threads:
+                    yield from without(self.args.peers, self._cells(which, threads), why)
                 continue
             say(f"{which.title}: compiling")
-            starts = self._starts(which)
-            hung: Hung = {}
-            for n, threads in enumerate(self.threads):
-                left = (len(self.robots) - k) * len(self.threads) - n
-                for row in rows(self._task(which, threads, left, hung), say):
-                    if SILENT in str(row.ns_per_state):
-                        hung[row.who] = str(row.ns_per_state)
-                    yield self._completed(row, starts)
+            yield from self._measured(which, k, self._starts(model))
             say(f"{which.title}: {time.monotonic() - begin:.0f} s")
 
-    def _cells(self, which: Robot, threads: int) -> list:
+    def _measured(self, which: Robot, done: int, starts: Starts) -> Iterator[Row]:
+        """done: robots before this one."""
+        hung: Hung = {}
+        for n, threads in enumerate(self.threads):
+            left = (len(self.robots) - done) * len(self.threads) - n
+            for row in rows(self._task(which, threads, left, hung), say):
+                if SILENT in str(row.ns_per_state):
+                    hung[row.who] = str(row.ns_per_state)
+                yield self._completed(row, starts)
+
+    def _cells(self, which: Robot, threads: int) -> list[Cell]:
         functions = [FUNCTIONS[short] for short in self.args.functions]
         named = which.name, which.root
         return cells(*named, functions, self.args.batches, self.args.dtypes, threads)
 
-    def _absent(self, which: Robot) -> Iterator[Row]:
-        for threads in self.threads:
-            for cell in self._cells(which, threads):
-                for who in (OURS, *self.args.peers):
-                    yield Row(*cell, who, f"{SKIPPED}{which.missing}")
-
-    def _starts(self, which: Robot) -> dict[tuple[str, str], Start]:
-        model = which.model()
-        return {
-            (FUNCTIONS[short], dtype): start(
-                model, FUNCTIONS[short], dtype, self.folder, COLD_LIMIT
-            )
-            for dtype in self.args.dtypes
-            for short in self.args.functions
-        }
+    def _starts(self, model: Model) -> Starts:
+        asked = [
+            (FUNCTIONS[short], dtype) for dtype in self.args.dtypes for short in self.args.functions
+        ]
+        return {which: start(model, *which, self.folder, COLD_LIMIT) for which in asked}
 
     def _task(self, which: Robot, threads: int, left: int, hung: Hung) -> Task:
         asked = self._cells(which, threads)
@@ -127,7 +130,7 @@ class Run:
         more = HEAVY_SHARE * 60 * self.args.minutes / times
         return Budget(share, more)
 
-    def _completed(self, row: Row, starts: dict[tuple[str, str], Start]) -> Row:
+    def _completed(self, row: Row, starts: Starts) -> Row:
         if row.who != OURS:
             return row
         begun = starts[row.function, row.dtype]
@@ -182,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     options.add_argument("--quick", action="store_true", help="few cells, to try it out")
     told = f"where peers are tried that compile for long (default: {' '.join(HEAVY)})"
     options.add_argument("--heavy", nargs="*", metavar="ROBOT", default=list(HEAVY), help=told)
-    told = "after which peers are left out (default: 25)"
+    told = "of a run: peers get shares of it, and no robot begins after it (default: 25)"
     options.add_argument("--minutes", type=float, help=told)
     options.add_argument("--csv", type=Path, default=Path("suite.csv"))
     told = "where Markdown and figures go; without it there are none"

@@ -6,10 +6,10 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from .cells import SKIPPED, Cell, Row
+from .cells import OURS, SKIPPED, Cell, Row
 from .worker import Task, crashed, work
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -36,10 +36,19 @@ def rows(task: Task, say: Callable[[str], None]) -> Iterator[Row]:
                 cells.pop(0)
         if not cells:
             return
-        if running is None:  # before it had begun anything: it would not do better again
-            raise RuntimeError(f"the worker of {task.robot.title} {end.why}")
+        if running is None:  # between cells: it would not do better again
+            say(f"{task.robot.title}: {end.why}")
+            yield from without(task.peers, cells, end.why)
+            return
         say(f"{running[0].title}: {running[1]} {end.why}")
         known |= _out(running, cells, end)
+
+
+def without(peers: Iterable[str], cells: Iterable[Cell], why: str) -> Iterator[Row]:
+    """Rows of cells that nobody can compute."""
+    for cell in cells:
+        for who in (OURS, *peers):
+            yield Row(*cell, who, why)
 
 
 def _out(running: tuple[Cell, str], cells: list[Cell], end: _Ended) -> dict[tuple[Cell, str], str]:

@@ -33,7 +33,7 @@ class Budget(NamedTuple):
     peer: float  # of each peer in one worker
     heavy: float  # of each of those that compile for seconds
     step: float = 60.0  # after which a step is taken for hung
-    longest: float = 0.5  # that a pass of a peer may take
+    longest: float = 1.0  # that a pass of a peer may take
     ours_longest: float = 4.0
     cell: float = 2.0  # after which a cell gets three rounds, and two after three times as long
     least: float = LEAST
@@ -174,10 +174,13 @@ class Bench:
             return f"{SKIPPED}takes long to compile, see --heavy"
         if peer.heavy and cell.batch != first:
             return f"{SKIPPED}compiles for each batch, tried at {first} only"
-        together = arrays * sum(why is None for why in self._missing.values())
+        there = [other for other in self._who if self._missing[other.name] is None]
+        together = arrays * sum(not other.heavy or cell.batch == first for other in there)
         if together > self._budget.most_together:
             return f"{SKIPPED}{together / GB:.1f} GB with all peers"
         share = self._budget.heavy if peer.heavy else self._budget.peer
+        if not peer.heavy and cell.threads == 1 and cell.batch == first:
+            return None  # what the summary shows
         if self.spent[peer.name] > share:
             return f"{SKIPPED}over budget"
         return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from featherlane.backends.lanes import Layout
-from featherlane.backends.llvm import Lanes, declarations, straight_line
+from featherlane.backends.llvm import Lanes, constants, declarations, straight_line
 from featherlane.backends.programs import COLLECT, Code, Work
 from featherlane.graph.calls import CONSTANTS, OUT
 
@@ -429,7 +429,7 @@ def source(work: Work, inputs: Shapes, outputs: Shapes, dtype: np.dtype) -> str:
     """The LLVM IR of @loop and @forget."""
     layout = work.layout
     t = Lanes(np.dtype(dtype), layout.width)
-    lines = declarations(t)
+    lines = declarations(t) + constants([code.graph for code in work.codes], t)
     for k, code in enumerate(work.codes, 1):
         lines += _piece(code, t, k, splat=layout.calls == 1)
     lines += _collect(t, layout) + _run(work.codes, layout) + _loop(t, layout, inputs, outputs)

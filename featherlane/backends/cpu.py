@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from featherlane.backends.layout import Layout
-from featherlane.backends.llvm import Lanes, declarations, straight_line, vector_at
+from featherlane.backends.llvm import Lanes, constants, declarations, straight_line, vector_at
 from featherlane.backends.loop import loop, moves_of, tables
 from featherlane.backends.strided import helpers
 from featherlane.backends.tiles import tail, tile
@@ -180,7 +180,10 @@ def source(program: Program, dtype: np.dtype, width: int, columns: int = 1) -> s
     layout = Layout(program, t, c)
     inputs, outputs = layout.inputs, layout.outputs
     moves = moves_of(inputs, outputs)
-    lines = declarations(t) + (declarations(c) if c != t else [])
+    graphs = [program.main, *program.routines]
+    lines = declarations(t) + constants(graphs, t)
+    if c != t:
+        lines += declarations(c) + constants(program.routines, c)
     lines += tables(t, outputs, len(inputs))
     tiles = set()
     for move in moves:

@@ -8,8 +8,9 @@ machine.
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,10 @@ class Lanes:
 
     def splat(self, x: float) -> str:
         return "<" + ", ".join([f"{self.scalar} {self.number(x)}"] * self.width) + ">"
+
+    def kept(self, x: float) -> str:
+        """The name of a constant that is kept in memory as a whole vector."""
+        return f"@k{self.number(x)}.{self.suffix}"
 
     def splat_integer(self, x: int) -> str:
         return "<" + ", ".join([f"i{self.bits} {x}"] * self.width) + ">"
@@ -128,7 +133,21 @@ def declarations(t: Lanes) -> list[str]:
     ]
 
 
+IN_MEMORY = 32  # bytes of vectors whose constants are loaded whole, as part of what uses them
+"""x86 spends an instruction on spreading a number over 256 bits; over 512 it does so on the way,
+and for 128 LLVM itself keeps them so.
+"""
 BLOCK = 128  # operations of a basic block
+
+
+def constants(graphs: Iterable[Graph], t: Lanes) -> list[str]:
+    """The numbers of some graphs in memory, for code that loads them."""
+    if t.bytes != IN_MEMORY:
+        return []
+    leaves = [(g.op[k], g.value[k]) for g in graphs for k in range(len(g))]
+    known = {t.kept(float(x)): t.splat(float(x)) for op, x in leaves if op == "constant"}
+    given = f"private unnamed_addr constant {t.vector}"
+    return [f"{name} = {given} {splat}, align {t.bytes}" for name, splat in known.items()]
 
 
 def straight_line(
@@ -153,11 +172,15 @@ def straight_line(
     lines: list[str] = []
     fetched: set[int] = set()
     count = block = 0
+    uses = itertools.count()
 
     def fetch(a: int) -> None:
         """Brings a value that is not of these nodes into this basic block."""
         if graph.op[a] == "constant":
             name[a] = t.splat(float(graph.value[a]))
+            if t.bytes == IN_MEMORY:
+                at, name[a] = t.kept(float(graph.value[a])), f"%c{next(uses)}"
+                lines.append(f"{name[a]} = load {t.vector}, ptr {at}, align {t.bytes}")
         elif (graph.op[a] == "input" or a < nodes.start) and a not in fetched:
             fetched.add(a)
             name[a] = f"%x{a}.{block}"

@@ -54,7 +54,3 @@ class Code:
     @property
     def address(self) -> int:
         return self._places["loop"]
-
-    @property
-    def call_address(self) -> int:
-        return self._places["call"]

@@ -44,11 +44,6 @@ def prefix() -> Path | None:
     return Path(spec.origin).parents[4]
 
 
-def example_robot(path: str) -> Path:
-    """Where example-robot-data keeps a robot, if it is installed."""
-    return (prefix() or Path("nowhere")) / "share/example-robot-data/robots" / path
-
-
 class Robot(NamedTuple):
     """A robot in Pinocchio, and the order of our entries of v there."""
 
