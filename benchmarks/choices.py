@@ -37,7 +37,7 @@ from featherlane.graph.routine import Program
 BATCHES = (1, 16, 256, 4096, 32768)
 BYTES = 1 << 28  # of a call's arrays at most
 SECONDS, LEAST, MOST_TIMES = 0.02, 5, 200  # for each alternative of a cell
-WALL = 0.1  # seconds by the wall's clock: until the other cores were free once
+WALL = 0.25  # seconds by the wall's clock: until the other cores were free once
 GOAL = 1.1
 AGAIN = 2
 TILED = ("FD", "Minv", "dID", "dFD")  # the others have little code
