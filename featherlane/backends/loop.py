@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.backends.llvm import Lanes, vector_at
-from featherlane.backends.tiles import tail, tile_name
+from featherlane.backends.tiles import MARK, tail, tile_name
 
 ON_STACK = 1 << 19  # bytes of scratch; threads have a megabyte of stack at least
 STREAM = 4 << 20  # bytes of a result above which its stores bypass the caches
@@ -26,6 +26,7 @@ class Array(NamedTuple):
     name: str
     shape: tuple[int, ...]
     slots: tuple[int, ...]  # by entry, in vectors
+    zero: int | None = None  # the slot that shows zeros
 
     @property
     def size(self) -> int:
@@ -243,9 +244,15 @@ def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) 
 
 
 def tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:
+    """Where each entry of an output lies. A tile of nothing but zeros is marked at its first."""
     lines = []
     for k, array in enumerate(outputs):
-        entries = ", ".join(f"i32 {slot * t.bytes}" for slot in array.slots)
+        offsets = [slot * t.bytes for slot in array.slots]
+        for tile in range(array.size // t.width):
+            at = tile * t.width
+            if set(array.slots[at : at + t.width]) == {array.zero}:
+                offsets[at] |= MARK
+        entries = ", ".join(f"i32 {offset}" for offset in offsets)
         lines.append(
             f"@table{first + k} = private constant [{array.size} x i32] [{entries}], align 4"
         )
