@@ -14,6 +14,8 @@ import numpy as np
 import featherlane
 from featherlane.backends.machine import widest
 from featherlane.dynamics import Model
+from featherlane.explain import Explanation
+from featherlane.explain import explain as explained
 from featherlane.function import physical_cores
 from featherlane.roofline import Roofline
 from featherlane.roofline import roofline as roofline_of
@@ -76,6 +78,7 @@ class Report:
     checks: tuple[Check, ...]
     speeds: tuple[Speed, ...]
     roofline: Roofline | None = None
+    choices: Explanation | None = None
 
     @property
     def passed(self) -> bool:
@@ -97,6 +100,8 @@ class Report:
         }
         if self.roofline is not None:
             found["roofline"] = self.roofline.to_dict()
+        if self.choices is not None:
+            found["choices"] = self.choices.to_dict()
         return found
 
     def __str__(self) -> str:
@@ -108,6 +113,8 @@ class Report:
         yield from map(self._speed_lines, self._dtypes())
         if self.roofline is not None:
             yield from self.roofline.sections()
+        if self.choices is not None:
+            yield from self.choices.sections()
         yield self._foot()
 
     def _dtypes(self) -> list[str]:
@@ -154,9 +161,10 @@ def bench(
     threads: int | None = None,
     progress: Progress = lambda step: None,
     roofline: bool = False,
+    explain: bool = False,
 ) -> Report:
     """Compile, check and time the seven functions of a model. roofline: how near to this machine's
-    limits they run, too.
+    limits they run, too. explain: what was chosen for each, and why.
     """
     if batch < 1:
         raise ValueError(f"batch is {batch}: wanted 1 or more")
@@ -173,4 +181,5 @@ def bench(
     if roofline:
         progress("measuring this machine's limits")
         near = roofline_of(model, speeds, count, progress)
-    return Report(model, machine(), batch, count, checks, tuple(speeds), near)
+    why = explained(model, speeds, count, progress) if explain else None
+    return Report(model, machine(), batch, count, checks, tuple(speeds), near, why)

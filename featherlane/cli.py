@@ -176,7 +176,7 @@ def bench(args: argparse.Namespace) -> int:
     dtypes = DTYPES if args.dtype == "both" else (args.dtype,)
     with Progress(sys.stderr) as progress:
         near = args.roofline or draw is not None
-        report = measure(model, args.batch, dtypes, args.threads, progress, near)
+        report = measure(model, args.batch, dtypes, args.threads, progress, near, args.explain)
     if args.json:
         _print_json({"model": _facts(model), **report.to_dict()})
     else:
@@ -244,6 +244,8 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--threads", type=int, help="of the column with several (all physical cores)")
     told = "how near to the measured limits of this machine each function runs, too"
     sub.add_argument("--roofline", action="store_true", help=told)
+    told = "what was chosen for each function and what of it was expected, too"
+    sub.add_argument("--explain", action="store_true", help=told)
     sub.add_argument("--plot", metavar="FILE", help="draw the roofline: .svg, .png or .pdf")
 
     command("list", list_robots, "the robots that come with the package", robot=False)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from featherlane import cache
+from featherlane import cache, choice
 from featherlane.algorithms.derivatives import world_fixed
 from featherlane.backends import cpu, machine
 from featherlane.derived import DERIVE
@@ -44,6 +45,7 @@ from featherlane.tree import tree as make_tree
 from featherlane.walk import call, on_repeat, on_stage
 
 WRENCH_FRAMES = ("body", "world")
+SLOTS = "slots"  # a name in machine code
 FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
 
 
@@ -185,17 +187,23 @@ def _solvable(model: Model, variant: Variant) -> Iterator[None]:
         ) from None
 
 
+def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
+    """The graphs of the algorithms that compute a variant, by their names."""
+    inputs = input_shapes(model, variant)
+    names = [a.__name__ + (not ride) * ", no riding" for a, ride in _choices(model, variant)]
+    with _solvable(model, variant):
+        return {
+            name: simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+            for name, run in zip(names or ["derived"], _runs(model, variant), strict=True)
+        }
+
+
 @lru_cache(maxsize=8)
 def dynamics_graph(model: Model, variant: Variant) -> Graph:
     """The graph of one form of a function of a model, as an algorithm gives it: of several, that
-    with the fewest operations.
+    with the fewest operations, which is the fastest or nearly so, see docs/choices.md.
     """
-    inputs = input_shapes(model, variant)
-    with _solvable(model, variant):
-        graphs = [
-            simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
-            for run in _runs(model, variant)
-        ]
+    graphs = candidates(model, variant).values()
     return min(graphs, key=lambda graph: graph.cost().operations)
 
 
@@ -235,11 +243,16 @@ def lowered(program: Program, dtype: Any) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Machine code of one program in one dtype."""
+    """Machine code of one program in one dtype, and the arithmetic instructions of one state."""
 
     code: machine.Code
     dtype: np.dtype
     width: int
+
+    @cached_property
+    def slots(self) -> int:
+        """Kept in the code: a cached one has no program to count."""
+        return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
 
 
 def compile_program(
@@ -257,7 +270,9 @@ def compile_program(
     columns = machine.widest(dtype) if width == 1 else 1
 
     def make() -> bytes:
-        return machine.machine_code(cpu.source(lowered(program(), dtype), dtype, width, columns))
+        made = lowered(program(), dtype)
+        count = f"\n@{SLOTS} = constant i64 {choice.slots(choice.of_program(made))}\n"
+        return machine.machine_code(cpu.source(made, dtype, width, columns) + count)
 
     image = cache.fetch(f"{key} {dtype} {width} {machine.target()}", make)
-    return Kernel(machine.Code(image), dtype, width)
+    return Kernel(machine.Code(image, ("loop", SLOTS)), dtype, width)

@@ -19,6 +19,7 @@ import numpy as np
 from featherlane import cache as disk
 from featherlane.backends import direct, front, machine
 from featherlane.backends.ufunc import gufunc
+from featherlane.choice import Load
 from featherlane.compiler import Kernel, compile_program, graph_key
 from featherlane.graph.graph import Graph, simplify
 from featherlane.graph.routine import Program
@@ -28,7 +29,8 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 Shapes = Mapping[str, tuple[int, ...]]
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 LINE = 64  # bytes of a cache line, and of the widest vectors
-WORTH_A_THREAD = 1 << 19  # numbers read and written by a call before a second thread pays
+WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
+ALWAYS = 1 << 40  # states
 FEW = 16  # bytes of the vectors of few states: less to fetch and keep
 WORTH_UNLOCKING = 1 << 13  # such numbers before others may run Python meanwhile: about 10 us
 
@@ -201,6 +203,13 @@ class Function:
             self._compiled.setdefault(dtype, self._as_ufunc(kernel))
         return self._compiled[dtype][0]
 
+    def kernel(self, dtype: Any) -> Kernel | None:
+        """That of batches in one dtype, compiled now if it is not yet; None where recorded steps
+        stand for it.
+        """
+        self.ufunc(dtype)
+        return self._compiled[np.dtype(dtype)][1]
+
     def _as_ufunc(self, kernel: Kernel) -> tuple[Evaluator, Kernel, object]:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
         made, alive = gufunc(self.name, kernel.code.address, kernel.dtype, *shapes)
@@ -259,10 +268,16 @@ class Function:
         """The states of the largest call for one thread, and of the smallest that gives the lock of
         the interpreter away.
         """
-        most = (WORTH_A_THREAD - 1) // self._numbers if isinstance(kernel, Kernel) else 1
+        most = 1
         if kernel in [narrow for _, narrow, _ in self._narrow.values()]:
             most = kernel.width
-        return max(most, 1), -(-WORTH_UNLOCKING // self._numbers)
+        elif isinstance(kernel, Kernel):
+            most = self.load(kernel).alone() if physical_cores() > 1 else ALWAYS
+        return most, -(-WORTH_UNLOCKING // self._numbers)
+
+    def load(self, kernel: Kernel) -> Load:
+        """What its calls ask of the machine."""
+        return Load(kernel.slots, self._numbers * kernel.dtype.itemsize, kernel.width)
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         return self._call(*arrays, out=out, threads=threads)
@@ -278,7 +293,7 @@ class Function:
         given = [np.asarray(_as_array(name, value), dtype) for name, value in named.items()]
         lead = self._batch_shape(given)
         results = None if out is None else self.results(out, lead, dtype)
-        count = self._threads(threads, lead)
+        count = self._threads(threads, lead, dtype)
         ufunc = self._ufunc_for(dtype, math.prod(lead))
         made = results or tuple(_fresh(lead + shape, dtype) for shape in self.outputs.values())
         if count == 1:
@@ -345,15 +360,22 @@ class Function:
                 )
         return given
 
-    def _threads(self, asked: int | None, lead: tuple[int, ...]) -> int:
+    def _threads(self, asked: int | None, lead: tuple[int, ...], dtype: np.dtype) -> int:
         if asked is not None and (not isinstance(asked, int | np.integer) or asked < 1):
             raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
         states = math.prod(lead)
         if states < 2:
             return 1
-        if asked is None:
-            asked = physical_cores() if states * self._numbers >= WORTH_A_THREAD else 1
-        return min(int(asked), states)
+        return self._expected(states, dtype) if asked is None else min(int(asked), states)
+
+    def _expected(self, states: int, dtype: np.dtype) -> int:
+        """The threads from which the least time is expected."""
+        if self._few is not None and states <= self._few.lanes(dtype):
+            return 1
+        kernel = self.kernel(dtype)
+        if kernel is not None:
+            return self.load(kernel).threads(states, physical_cores())
+        return min(physical_cores(), states) if states * self._numbers >= WORTH_A_THREAD else 1
 
     def _spread(
         self,

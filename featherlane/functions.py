@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 from featherlane import algorithms
@@ -58,6 +59,7 @@ class Variant(NamedTuple):
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
     """An algorithm of one output, for which it does not matter how wrenches turn."""
 
+    @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
         return (algorithm(tree, *inputs, **options),)
 

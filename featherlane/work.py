@@ -10,17 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.callwise import Recorded
+from featherlane.choice import Kinds, of_graph, of_program, slots
 from featherlane.columns import Columns
 from featherlane.compiler import dynamics_program, lowered
 from featherlane.dynamics import Model
 from featherlane.functions import Variant
-from featherlane.graph.graph import Graph
-from featherlane.graph.op import OPS
 from featherlane.graph.routine import Program
 from featherlane.linkwise import Chosen
-
-SLOTS = ("add", "mul", "fma", "div", "sqrt")  # the kinds of operation that take a slot
-Kinds = Counter[str]  # operations by kind
 
 
 class Work(NamedTuple):
@@ -64,12 +60,12 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> Work:
     evaluator = _evaluator(model, name, dtype)
     moved = read_and_written(model, name, dtype)
     if isinstance(evaluator, np.ufunc):
-        kinds = _of_program(lowered(dynamics_program(model, Variant(name)), dtype))
+        kinds = of_program(lowered(dynamics_program(model, Variant(name)), dtype))
     elif isinstance(evaluator, Recorded | Columns):
         kinds = _of_calls(evaluator, dtype)
     else:
         return Work(None, None, *moved)
-    return Work(sum(kinds[k] for k in SLOTS), kinds["fma"], *moved)
+    return Work(slots(kinds), kinds["fma"], *moved)
 
 
 def _evaluator(model: Model, name: str, dtype: np.dtype) -> Any:
@@ -95,21 +91,8 @@ def bytes_moved(model: Model, name: str, dtype: Any) -> int:
     return sum(read_and_written(model, name, dtype))
 
 
-def _of_graph(graph: Graph) -> Kinds:
-    """Of a graph whose nodes are all needed."""
-    return Counter(OPS[op].kind for op in graph.op)
-
-
 def _times(kinds: Kinds, count: int) -> Kinds:
     return Counter({kind: count * n for kind, n in kinds.items()})
-
-
-def _of_program(program: Program) -> Kinds:
-    total = _of_graph(program.main)
-    for k, routine in enumerate(program.routines):
-        calls = program.main.outputs[program.names(k)[1]].shape[0]
-        total += _times(_of_graph(routine), calls)
-    return total
 
 
 def _of_calls(evaluator: Recorded | Columns, dtype: np.dtype | None = None) -> Kinds:
@@ -121,5 +104,5 @@ def _of_calls(evaluator: Recorded | Columns, dtype: np.dtype | None = None) -> K
         graph = piece.graph
         if dtype is not None:
             graph = lowered(Program(graph, []), dtype).main
-        total += _times(_of_graph(graph), len(piece.gives))
+        total += _times(of_graph(graph), len(piece.gives))
     return total

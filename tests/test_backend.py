@@ -18,7 +18,7 @@ import pytest
 
 import featherlane as fl
 from featherlane import cache, compiler
-from featherlane.backends import reference
+from featherlane.backends import loop, reference, stream
 from featherlane.compiler import compile_program, dynamics_program, lowered
 from featherlane.function import Function
 from featherlane.functions import FUNCTIONS, Variant
@@ -244,6 +244,87 @@ def test_results_larger_than_the_cache(pendulum, states):
             same_bits(x, y)
     for x, y in zip(f(*given, threads=2), whole, strict=True):
         same_bits(x, y)
+
+
+def odd_function(x):
+    """Rows of 7, 49, 1, 16 and 10 numbers."""
+    y = [x[k] * x[(k + 1) % 7] + x[(k + 2) % 7] for k in range(7)]
+    matrix = [[a * b + x[0] for b in y] for a in y]
+    square = [row[:4] for row in matrix[:4]]
+    return {"y": y, "matrix": matrix, "z": y[0] + y[1], "square": square, "half": matrix[0] + y[:3]}
+
+
+def between_guards(shape, dtype, offset, gap=1):
+    """An array that begins so many bytes behind a line, and the memory around it; its rows are
+    `gap` of them apart.
+    """
+    size = gap * int(np.prod(shape)) * dtype.itemsize
+    memory = np.full(size + 320, 0xA5, np.uint8)
+    first = -memory.ctypes.data % 64 + 64 + offset
+    rows = memory[first : first + size].view(dtype).reshape(shape[0], gap, *shape[1:])
+    return rows[:, 0], memory
+
+
+def untouched(array, memory):
+    """Whether nothing but the array has been written, which then is as it was."""
+    array.view(np.dtype(f"u{array.itemsize}"))[...] = int.from_bytes(b"\xa5" * array.itemsize)
+    return (memory == 0xA5).all()
+
+
+@pytest.fixture(params=[None, "one tile", "heap", "none"])
+def streaming(request, monkeypatch):
+    """Every dense result goes past the caches, from stages of several tiles or of one, on the heap,
+    or from none.
+    """
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
+    monkeypatch.setattr(stream, "STREAM", 0)
+    if request.param in ("one tile", "none"):
+        monkeypatch.setattr(stream, "STAGE", 0 if request.param == "none" else 49 * 16 * 4)
+    elif request.param == "heap":
+        monkeypatch.setattr(loop, "ON_STACK", 0)
+
+
+@dtypes
+@pytest.mark.parametrize("width", [1, 4, 8])
+def test_results_past_the_caches(streaming, dtype, width):
+    dtype = np.dtype(dtype)
+    f = fl.compile(odd_function, {"x": 7}, width=width)
+    lower = inline(lowered(Program(fl.trace(odd_function, {"x": 7}), []), dtype))
+    whole = np.random.default_rng(0).normal(size=(139, 7)).astype(dtype)
+    wanted = reference.evaluate(lower, {"x": whole}, dtype)
+    for batch, offset, gap in product((1, 3, 32, 37, 139), (0, 8, 16, 24, 32, 40, 60), (1, 2)):
+        if offset % dtype.itemsize == 0:
+            shapes = [(batch, *wanted[name].shape[1:]) for name in f.outputs]
+            made = [between_guards(shape, dtype, offset, gap) for shape in shapes]
+            f(whole[:batch], out=tuple(array for array, _ in made))
+            for name, (array, memory) in zip(f.outputs, made, strict=True):
+                same_bits(array, wanted[name][:batch])
+                assert untouched(array, memory), (name, batch, offset, gap)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results_past_the_caches_in_place_and_by_threads(streaming, threads):
+    step = fl.compile(lambda x: [x[k] * x[k - 1] + x[k - 2] for k in range(7)], {"x": 7})
+    for batch, shift in product((1, 43, 600), (0, 1, 3)):
+        x = np.random.default_rng(0).normal(size=(batch + shift, 7))
+        given = x[:batch].copy()
+        wanted = np.stack([given[:, k] * given[:, k - 1] + given[:, k - 2] for k in range(7)], 1)
+        out = x[shift : shift + batch]
+        step(x[:batch], out=out, threads=threads)
+        np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-12)
+
+
+@dtypes
+def test_results_around_the_size_that_goes_past_the_caches(monkeypatch, dtype):
+    dtype = np.dtype(dtype)
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
+    monkeypatch.setattr(stream, "STREAM", 40 * 49 * dtype.itemsize)
+    f = fl.compile(odd_function, {"x": 7})
+    x = np.random.default_rng(0).normal(size=(300, 7)).astype(dtype)
+    parts = [f(x[k : k + 10]) for k in range(0, 300, 10)]
+    for batch in (39, 40, 41, 299):
+        for k, y in enumerate(f(x[:batch])):
+            same_bits(y, np.concatenate([part[k] for part in parts])[:batch])
 
 
 # Arrays

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 import featherlane as fl
 from featherlane.backends import direct, front, machine
 from featherlane.backends.ufunc import _numpy_c, c_table
-from featherlane.function import WORTH_A_THREAD, WORTH_UNLOCKING
+from featherlane.function import WORTH_UNLOCKING
 
 pytestmark = pytest.mark.skipif(not direct.available(), reason="arrays are laid out in another way")
 
@@ -248,7 +248,7 @@ def test_results_in_the_memory_of_others(function, pendulum, dtype):
 
 def test_calls_worth_threads(function, pendulum, dtype):
     f = function(ONE)
-    most = (WORTH_A_THREAD - 1) // f._numbers
+    most = f._bounds(f._compiled[np.dtype(dtype)][1])[0]
     q, v, a = sample(pendulum, f, dtype)
     for states, python in ((most, False), (most + 1, True)):
         given = [np.broadcast_to(x, (states, *x.shape)) for x in (q, v, a)]

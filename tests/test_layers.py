@@ -32,9 +32,10 @@ COMPILER = {
 BOTH = ROBOT.keys() | COMPILER.keys() | {"cache"}
 TOGETHER = {
     "derived": BOTH,
-    "compiler": BOTH | {"derived"},
+    "compiler": BOTH | {"choice", "derived"},
     "cache": "",
-    "function": {"backends", "cache", "compiler", "errors", "graph"},
+    "choice": "graph",
+    "function": {"backends", "cache", "choice", "compiler", "errors", "graph"},
     "wrenches": "function model",
     "callwise": BOTH | {"compiler", "function"},
     "columns": "callwise compiler functions model tree",
@@ -55,10 +56,11 @@ TOGETHER = {
     "trees": "dynamics errors joints loaders model spatial",
     "peers": "convert dynamics errors loaders model spatial",
     "check": "compiler dynamics errors functions loaders peers",
-    "work": "callwise columns compiler dynamics functions graph linkwise",
+    "work": "callwise choice columns compiler dynamics functions graph linkwise",
     "peaks": "backends function",
     "speeds": "dynamics function functions work",
     "selfcheck": "dynamics speeds",
+    "explain": "backends choice compiler dynamics function functions graph speeds",
     "roofline": "dynamics peaks speeds work",
     "roofline_plot": "roofline speeds",
 }

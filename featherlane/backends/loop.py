@@ -8,14 +8,14 @@ by the same instructions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from featherlane.backends.llvm import Lanes, vector_at
+from featherlane.backends.stream import Stage, fence, functions
 from featherlane.backends.tiles import MARK, tail, tile_name
 
 ON_STACK = 1 << 19  # bytes of scratch; threads have a megabyte of stack at least
-STREAM = 4 << 20  # bytes of a result above which its stores bypass the caches
 
 
 class Array(NamedTuple):
@@ -50,8 +50,10 @@ def moves_of(inputs: list[Array], outputs: list[Array]) -> list[Move]:
     return moves
 
 
-def _prologue(t: Lanes, move: Move) -> list[str]:
-    """Before the loop: base pointer, strides, and whether the entries of a row are contiguous."""
+def _prologue(t: Lanes, move: Move, stage: Stage | None) -> list[str]:
+    """Before the loop: base pointer, strides, and whether the entries of a row are contiguous; for
+    an output whether it goes through a stage, and so how far its rows are apart.
+    """
     n, shape = move.number, move.array.shape
     lines = [
         f"%a{n} = getelementptr inbounds ptr, ptr %args, i64 {n}",
@@ -74,17 +76,7 @@ def _prologue(t: Lanes, move: Move) -> list[str]:
         lines.append(f"%dense{n}.{k} = and i1 {known}, {test}")
         known = f"%dense{n}.{k}"
     lines.append(f"%dense{n} = or i1 {known}, false")
-    if move.output:  # results that the caches cannot hold go past them
-        lines += [
-            f"%address{n} = ptrtoint ptr %base{n} to i64",
-            f"%bits{n} = or i64 %address{n}, %step{n}",
-            f"%off{n} = and i64 %bits{n}, {t.bytes - 1}",
-            f"%aligned{n} = icmp eq i64 %off{n}, 0",
-            f"%total{n} = mul i64 %n, %step{n}",
-            f"%large{n} = icmp sgt i64 %total{n}, {STREAM}",
-            f"%stream{n} = and i1 %aligned{n}, %large{n}",
-        ]
-    return lines
+    return lines + (stage.choice() if stage else [f"%pitch{n} = add i64 %step{n}, 0"])
 
 
 def _transfer(t: Lanes, move: Move, lanes: str) -> list[str]:
@@ -110,11 +102,9 @@ def _transfer(t: Lanes, move: Move, lanes: str) -> list[str]:
         whole = (t.width, t.width, full, 0)
         if move.output:
             lines += [
-                f"br i1 %stream{n}, label %past{n}, label %through{n}",
+                f"br i1 %direct{n}, label %past{n}, label %through{n}",
                 f"past{n}:",
                 *tiles("stream", *whole),
-            ]
-            lines += [
                 f"br label %tail{n}",
                 f"through{n}:",
                 *tiles(way, *whole),
@@ -145,12 +135,12 @@ def _transfer(t: Lanes, move: Move, lanes: str) -> list[str]:
     ]
 
 
-def _scratch(t: Lanes, name: str, size: int) -> list[str]:
-    """`size` vectors: on the stack, or for a robot of very many joints on the heap."""
-    if size * t.bytes <= ON_STACK:
-        return [f"%{name} = alloca [{max(size, 1)} x {t.vector}], align 64"]
+def _scratch(name: str, size: int) -> list[str]:
+    """`size` bytes: on the stack, or for a robot of very many joints on the heap."""
+    if size <= ON_STACK:
+        return [f"%{name} = alloca [{max(size, 1)} x i8], align 64"]
     return [
-        f"%{name}.raw = call ptr @scratch_new(i64 {size * t.bytes + 64})",
+        f"%{name}.raw = call ptr @scratch_new(i64 {size + 64})",
         f"%{name}.at = ptrtoint ptr %{name}.raw to i64",
         f"%{name}.up = add i64 %{name}.at, 63",
         f"%{name}.line = and i64 %{name}.up, -64",
@@ -158,7 +148,14 @@ def _scratch(t: Lanes, name: str, size: int) -> list[str]:
     ]
 
 
-def _each_tile(t: Lanes, way: str, moves: Sequence[Move], scratch: str, vectors: int) -> list[str]:
+def _each_tile(
+    t: Lanes,
+    way: str,
+    moves: Sequence[Move],
+    scratch: str,
+    vectors: int,
+    stages: Mapping[int, Stage],
+) -> list[str]:
     """The rows of some arrays to or from the lanes of each tile of a round. way: "read" or
     "write".
     """
@@ -170,6 +167,7 @@ def _each_tile(t: Lanes, way: str, moves: Sequence[Move], scratch: str, vectors:
         f"%{way}.tile = phi i64 [ 0, %{way}.start ], [ %{way}.next, %{way}.ready ]",
         f"%{way}.states = mul i64 %{way}.tile, {t.width}",
         f"%{way}.state = add i64 %b, %{way}.states",
+        f"%{way}.next = add i64 %{way}.tile, 1",
         f"%{way}.left = sub i64 %n, %{way}.state",
         f"%{way}.partial = icmp slt i64 %{way}.left, {t.width}",
         f"%{way}.first = icmp eq i64 %{way}.state, 0",
@@ -181,7 +179,7 @@ def _each_tile(t: Lanes, way: str, moves: Sequence[Move], scratch: str, vectors:
     ]
     for move in moves:
         k = move.number
-        lines.append(f"call void @offsets(ptr %offsets{k}, i64 %step{k}, i64 %{way}.last)")
+        lines.append(f"call void @offsets(ptr %offsets{k}, i64 %pitch{k}, i64 %{way}.last)")
     lines += [
         f"br label %{way}.go",
         f"{way}.go:",
@@ -190,18 +188,18 @@ def _each_tile(t: Lanes, way: str, moves: Sequence[Move], scratch: str, vectors:
     ]
     for move in moves:
         k = move.number
-        lines.append(f"%far{k} = mul i64 %{way}.state, %step{k}")
-        lines.append(f"%row{k} = getelementptr inbounds i8, ptr %base{k}, i64 %far{k}")
         if move.output:
-            lines += _transfer(t, move, f"%{way}.lanes")
+            stage = stages[k]
+            lines += [*stage.place(), *_transfer(t, move, f"%{way}.lanes"), *stage.flush()]
         elif move.array.size:
+            lines.append(f"%far{k} = mul i64 %{way}.state, %step{k}")
+            lines.append(f"%row{k} = getelementptr inbounds i8, ptr %base{k}, i64 %far{k}")
             lines.append(vector_at(t, f"%lanes{k}", f"%{way}.lanes", move.array.slots[0]))
             lines += _transfer(t, move, f"%lanes{k}")
     return [
         *lines,
         f"br label %{way}.ready",
         f"{way}.ready:",
-        f"%{way}.next = add i64 %{way}.tile, 1",
         f"%{way}.more = icmp slt i64 %{way}.next, %tiles",
         f"br i1 %{way}.more, label %{way}, label %{way}.done",
         f"{way}.done:",
@@ -210,13 +208,16 @@ def _each_tile(t: Lanes, way: str, moves: Sequence[Move], scratch: str, vectors:
 
 def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) -> list[str]:
     """@loop: rounds of up to so many tiles, each with vectors for its inputs and for the rest."""
-    parts = [(name, count * tiles) for name, count in zip(("in", "out"), vectors, strict=True)]
+    parts = [("in", vectors[0] * tiles * t.bytes), ("out", vectors[1] * tiles * t.bytes)]
+    outputs = [move for move in moves if move.output]
+    stages = {m.number: Stage(t, m.number, m.array.size, tiles) for m in outputs}
+    parts += [(f"stage{n}", stage.bytes) for n, stage in stages.items()]
     lines = ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {", "entry:"]
     lines += ["%n = load i64, ptr %dims, align 8"]
     for name, size in parts:
-        lines += _scratch(t, name, size)
+        lines += _scratch(name, size)
     for move in moves:
-        lines += _prologue(t, move)
+        lines += _prologue(t, move, stages.get(move.number))
     lines += [
         "%any = icmp sgt i64 %n, 0",
         "br i1 %any, label %begin, label %end",
@@ -229,18 +230,21 @@ def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) 
         f"%needed = sdiv i64 %up, {t.width}",
         f"%few = icmp slt i64 %needed, {tiles}",
         f"%tiles = select i1 %few, i64 %needed, i64 {tiles}",
-        *_each_tile(t, "read", [m for m in moves if not m.output], "%in", vectors[0]),
+        *_each_tile(t, "read", [m for m in moves if not m.output], "%in", vectors[0], {}),
         "call void @compute(ptr %in, ptr %out, i64 %tiles)",
-        *_each_tile(t, "write", [m for m in moves if m.output], "%out", vectors[1]),
+        *_each_tile(t, "write", outputs, "%out", vectors[1], stages),
         f"%b1 = add i64 %b, {t.width * tiles}",
         "%more = icmp slt i64 %b1, %n",
-        "br i1 %more, label %round, label %end",
+        "br i1 %more, label %round, label %ended",
+        "ended:",
+        *fence(list(stages)),
+        "br label %end",
         "end:",
     ]
     for name, size in parts:
-        if size * t.bytes > ON_STACK:
+        if size > ON_STACK:
             lines.append(f"call void @scratch_free(ptr %{name}.raw)")
-    return [*lines, "ret void", "}"]
+    return [*lines, "ret void", "}", *functions(t)]
 
 
 def tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:

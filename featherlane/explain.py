@@ -1,0 +1,136 @@
+"""What is chosen for a robot's functions, what that was expected to cost, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.layout import MOST, WARM, Layout
+from featherlane.backends.llvm import Lanes
+from featherlane.choice import Load
+from featherlane.compiler import Kernel, candidates, dynamics_program, lowered
+from featherlane.dynamics import Model
+from featherlane.function import FEW, physical_cores
+from featherlane.functions import REPEATING, TABLE, Variant
+from featherlane.graph.graph import Graph
+from featherlane.graph.routine import Program
+from featherlane.speeds import SHORT, Progress, Speed
+
+LEGEND = [
+    "choices: what was taken of which alternatives, by the cost that is expected of each; in",
+    "brackets what was measured. threads: of a call of all states. lanes: of the vectors for a",
+    "single state, if such calls come first, else the widest. tiles: vectors of states that go",
+    f"through the code together, up to {MOST} and {WARM >> 10} KB of memory. algorithm: that with",
+    "the fewest operations. code: recorded steps for robots of 100 links, chains of 50, and",
+    "matrices with 2,500 pairs of joints on one path; else one graph. The constants behind the",
+    "costs are those of one machine: only their ratios choose.",
+]
+
+
+class Choice(NamedTuple):
+    """expected: of each alternative, by its name, in `unit`; measured: of some of them."""
+
+    function: str
+    dtype: str
+    what: str
+    taken: str
+    unit: str
+    expected: Mapping[str, float]
+    measured: Mapping[str, float]
+
+    def __str__(self) -> str:
+        told = ", ".join(map(self._told, self.expected))
+        return f"{self.what:10}{self.taken:12} {told} {self.unit}".rstrip()
+
+    def _told(self, name: str) -> str:
+        found = f" ({self.measured[name]:.3g})" if name in self.measured else ""
+        return f"{name}: {_short(self.expected[name])}{found}"
+
+
+def _short(x: float) -> str:
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    batch: int
+    choices: tuple[Choice, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"batch": self.batch, "choices": [c._asdict() for c in self.choices]}
+
+    def sections(self) -> Iterator[list[str]]:
+        """The text, in parts."""
+        yield LEGEND
+        for dtype in dict.fromkeys(c.dtype for c in self.choices):
+            yield [dtype, *_lines(c for c in self.choices if c.dtype == dtype)]
+
+
+def _lines(choices: Iterable[Choice]) -> Iterator[str]:
+    last = None
+    for c in choices:
+        yield f"  {SHORT[c.function] if c.function != last else '':5}{c}"
+        last = c.function
+
+
+def explain(model: Model, speeds: Iterable[Speed], threads: int, progress: Progress) -> Explanation:
+    """The choices behind measured speeds. threads: those of `Speed.all_threads`."""
+    choices: list[Choice] = []
+    batch = 0
+    for s in speeds:
+        progress(f"explaining {SHORT[s.function]} in {s.dtype}")
+        batch = max(batch, s.batch)
+        choices += _of_function(model, s, threads)
+    return Explanation(batch, tuple(choices))
+
+
+def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
+    function, dtype = model.function(s.function), np.dtype(s.dtype)
+    function.ufunc(dtype)
+    kernel = function.kernel(dtype)
+    where = s.function, s.dtype
+    if kernel is None:
+        yield Choice(*where, "code", "recorded", "", {"links": model.nbodies}, {})
+        return
+    load = function.load(kernel)
+    yield _threads(s, load, threads)
+    yield _lanes(s, load)
+    program = lowered(dynamics_program(model, Variant(s.function)), dtype)
+    yield _tiles(s, program, kernel)
+    if len(TABLE[s.function].algorithms) > 1:
+        yield _algorithm(s, candidates(model, Variant(s.function)))
+
+
+def _threads(s: Speed, load: Load, threads: int) -> Choice:
+    counts = sorted({1, threads, load.threads(s.batch, physical_cores())})
+    expected = {str(n): load.seconds(s.batch, n) * 1e6 for n in counts}
+    measured = {str(threads): s.batch / s.all_threads, "1": s.one_thread * s.batch * 1e-3}
+    taken = str(load.threads(s.batch, physical_cores()))
+    return Choice(s.function, s.dtype, "threads", taken, "us", expected, measured)
+
+
+def _lanes(s: Speed, load: Load) -> Choice:
+    """Of a single state. Measured is what the batch before has left: the widest."""
+    widths = [1 << k for k in range(load.width.bit_length())]
+    expected = {str(w): load._replace(width=w).seconds(1) * 1e6 for w in widths}
+    few = 1 if s.function in REPEATING else FEW // np.dtype(s.dtype).itemsize
+    taken = str(min(few, load.width))
+    measured = {str(load.width): s.latency}
+    return Choice(s.function, s.dtype, "lanes", taken, "us", expected, measured)
+
+
+def _tiles(s: Speed, program: Program, kernel: Kernel) -> Choice:
+    lanes = Lanes(kernel.dtype, kernel.width)
+    layout = Layout(program, lanes, lanes)
+    size = (layout.vectors + layout.input_vectors) * lanes.bytes
+    expected = {str(n): n * size / 1024 for n in (1, 2, MOST)}
+    return Choice(s.function, s.dtype, "tiles", str(layout.tiles), "KB", expected, {})
+
+
+def _algorithm(s: Speed, graphs: Mapping[str, Graph]) -> Choice:
+    counts: dict[str, float] = {name: g.cost().operations for name, g in graphs.items()}
+    taken = min(counts, key=lambda name: counts[name])
+    return Choice(s.function, s.dtype, "algorithm", taken, "operations", counts, {})

@@ -1,0 +1,145 @@
+"""The cost model and what is chosen by it; `bench --explain`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane import cli, function, speeds
+from featherlane.choice import HAND_OVER, SLOT, Load
+from featherlane.compiler import candidates, dynamics_graph
+from featherlane.explain import explain
+from featherlane.functions import TABLE, Variant
+from featherlane.trees import chain
+from featherlane.work import work
+
+LOADS = [
+    Load(slots, moved, width)
+    for slots, moved, width in ((40, 64, 4), (40, 32, 8), (715, 224, 4), (56_000, 32_000, 4))
+]
+BATCHES = (1, 2, 7, 64, 1000, 4096, 100_000, 3_000_000)
+
+
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("cores", [1, 2, 3, 16, 64])
+def test_no_other_number_of_threads_is_expected_to_be_faster(load, cores):
+    for states in BATCHES:
+        chosen = load.threads(states, cores)
+        assert 1 <= chosen <= cores
+        best = min(load.seconds(states, n) for n in range(1, cores + 1))
+        assert load.seconds(states, chosen) <= 1.1 * best  # threads get whole vectors
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_alone_is_where_threads_begin_to_pay(load):
+    most = load.alone()
+    assert load.threads(most, 64) == 1
+    assert most == load.width or load.work(most) < 2 * HAND_OVER
+    assert load.work(most + 1) >= 2 * HAND_OVER
+    beyond = 4 * most + load.width
+    assert load.threads(beyond, 64) > 1
+
+
+def test_a_vector_is_not_shared_among_threads():
+    long = Load(int(1 / SLOT), 8, 4)  # a second for each vector
+    assert [long.threads(states, 64) for states in (1, 4, 5, 8, 9)] == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics_derivatives"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_kernels_know_their_instructions(name, dtype):
+    model = fl.load("double_pendulum")
+    kernel = model.function(name).kernel(dtype)
+    assert kernel.slots == work(model, name, dtype).slots > 0
+
+
+def test_the_cache_keeps_instructions(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(tmp_path))
+    graph = fl.load("double_pendulum").graph("inverse_dynamics")
+    first = fl.compile(graph).kernel(float)
+    monkeypatch.setattr("featherlane.compiler.lowered", None)  # would fail if it were compiled
+    assert fl.compile(graph).kernel(float).slots == first.slots
+
+
+@pytest.fixture
+def spread(monkeypatch):
+    """The numbers of threads of calls that took several."""
+    counts = []
+    spread = function.Function._spread
+
+    def told(self, *args):
+        counts.append(args[-1])
+        return spread(self, *args)
+
+    monkeypatch.setattr(function.Function, "_spread", told)
+    return counts
+
+
+def test_calls_take_the_threads_that_pay(spread, monkeypatch):
+    monkeypatch.setattr(function, "physical_cores", lambda: 3)
+    f = fl.compile(lambda x: [sum(x[i] * x[j] for i in range(9) for j in range(9))], {"x": 9})
+    load = f.load(f.kernel(float))
+    most = load.alone()
+    x = np.random.default_rng(0).normal(size=(40 * most, 9))
+    f(x[:most])
+    f(x[: most + 1], threads=1)
+    assert spread == []
+    whole = f(x[: most + 1])
+    assert spread == [2]
+    assert np.array_equal(whole, f(x[: most + 1], threads=1))
+    f(x)
+    f(x[:2], threads=2)
+    assert spread == [2, 3, 2]
+
+
+def test_one_core_never_hands_on(monkeypatch):
+    monkeypatch.setattr(function, "physical_cores", lambda: 1)
+    f = fl.compile(lambda x: [x[0] * x[1]], {"x": 2})
+    assert f._threads(None, (10**7,), np.dtype(float)) == 1
+    assert f._bounds(f.kernel(float))[0] > 10**9
+
+
+@pytest.mark.parametrize("name", ["forward_dynamics", "mass_matrix_inverse"])
+def test_the_algorithm_with_the_fewest_operations(name):
+    model = fl.load("double_pendulum")
+    graphs = candidates(model, Variant(name))
+    assert len(graphs) == len(TABLE[name].algorithms) == 2
+    counts = [graph.cost().operations for graph in graphs.values()]
+    assert dynamics_graph(model, Variant(name)).cost().operations == min(counts) < max(counts)
+
+
+QUICK = ("bench", "double_pendulum", "--batch", "32", "--threads", "2", "--explain")
+
+
+@pytest.fixture
+def _short(monkeypatch):
+    monkeypatch.setattr(speeds, "SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_short")
+def test_bench_explains(capsys):
+    assert cli.main([*QUICK, "--dtype", "float64"]) == 0
+    out = capsys.readouterr().out
+    for what in ("threads   1", "lanes     ", "tiles     ", "algorithm factored"):
+        assert what in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.usefixtures("_short")
+def test_bench_explains_as_json(capsys):
+    assert cli.main([*QUICK, "--dtype", "float32", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["choices"]
+    assert found["batch"] == 32
+    for choice in found["choices"]:
+        assert choice["taken"] in choice["expected"]
+        assert set(choice["measured"]) <= set(choice["expected"])
+        if choice["what"] == "threads":
+            assert set(choice["expected"]) == set(choice["measured"]) == {"1", "2"}
+
+
+def test_explains_recorded_steps():
+    model = chain(60)
+    s = speeds.Speed("inverse_dynamics", "float64", None, 0.0, 1.0, 1.0, 1.0, 8)
+    (choice,) = explain(model, [s], 2, lambda step: None).choices
+    assert (choice.what, choice.taken, choice.expected) == ("code", "recorded", {"links": 60})
