@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from featherlane.backends.llvm import Lanes, vector_at
 from featherlane.backends.stream import Stage, fence, functions
-from featherlane.backends.tiles import tail, tile_name
+from featherlane.backends.tiles import MARK, tail, tile_name
 
 ON_STACK = 1 << 19  # bytes of scratch; threads have a megabyte of stack at least
 PAGE = 4096  # bytes: two places that far apart, or a multiple, can slow each other down
@@ -27,6 +27,7 @@ class Array(NamedTuple):
     name: str
     shape: tuple[int, ...]
     slots: tuple[int, ...]  # by entry, in vectors
+    zero: int | None = None  # the slot that shows zeros
 
     @property
     def size(self) -> int:
@@ -250,9 +251,15 @@ def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) 
 
 
 def tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:
+    """Where each entry of an output lies. A tile of nothing but zeros is marked at its first."""
     lines = []
     for k, array in enumerate(outputs):
-        entries = ", ".join(f"i32 {slot * t.bytes}" for slot in array.slots)
+        offsets = [slot * t.bytes for slot in array.slots]
+        for tile in range(array.size // t.width):
+            at = tile * t.width
+            if set(array.slots[at : at + t.width]) == {array.zero}:
+                offsets[at] |= MARK
+        entries = ", ".join(f"i32 {offset}" for offset in offsets)
         lines.append(
             f"@table{first + k} = private constant [{array.size} x i32] [{entries}], align 4"
         )
