@@ -318,7 +318,7 @@ def test_what_does_not_fit_is_refused(model):
 
 def test_robots_are_long_from_some_links_on(monkeypatch):
     """From half as many if they are chains."""
-    x, star = np.zeros(6), fl.random_tree(6, np.inf, ("revolute",), seed=1)
+    star = fl.random_tree(6, np.inf, ("revolute",), seed=1)
     for model, most, kind in (
         (fl.chain(6, 1), 13, Kernel),
         (fl.chain(6, 1), 12, Recorded),
@@ -327,7 +327,7 @@ def test_robots_are_long_from_some_links_on(monkeypatch):
     ):
         monkeypatch.setattr(compiled, "LONG", most)
         function = fl.Model(**model._fields()).function("inverse_dynamics", method="serial")
-        function(x, x, x)
+        function.ufunc(float)
         ((run, kernel, _),) = function._compiled.values()
         assert isinstance(kernel or run, kind)
     assert isinstance(fl.chain(6, 1).function("inverse_dynamics").ufunc(float), Chosen)

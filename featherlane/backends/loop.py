@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from featherlane.backends.llvm import Lanes, vector_at
 from featherlane.backends.stream import Stage, fence, functions
-from featherlane.backends.tiles import tail, tile_name
+from featherlane.backends.tiles import MARK, tail, tile_name
 
 ON_STACK = 1 << 19  # bytes of scratch; threads have a megabyte of stack at least
+PAGE = 4096  # bytes: two places that far apart, or a multiple, can slow each other down
 
 
 class Array(NamedTuple):
@@ -26,6 +27,7 @@ class Array(NamedTuple):
     name: str
     shape: tuple[int, ...]
     slots: tuple[int, ...]  # by entry, in vectors
+    zero: int | None = None  # the slot that shows zeros
 
     @property
     def size(self) -> int:
@@ -135,15 +137,17 @@ def _transfer(t: Lanes, move: Move, lanes: str) -> list[str]:
 
 
 def _scratch(name: str, size: int) -> list[str]:
-    """`size` bytes: on the stack, or for a robot of very many joints on the heap."""
+    """`size` bytes: on the stack, or for a robot of very many joints on the heap. They begin with
+    a page: elsewhere some functions take up to a third longer, by where the stack happens to begin.
+    """
     if size <= ON_STACK:
-        return [f"%{name} = alloca [{max(size, 1)} x i8], align 64"]
+        return [f"%{name} = alloca [{max(size, 1)} x i8], align {PAGE}"]
     return [
-        f"%{name}.raw = call ptr @scratch_new(i64 {size + 64})",
+        f"%{name}.raw = call ptr @scratch_new(i64 {size + PAGE})",
         f"%{name}.at = ptrtoint ptr %{name}.raw to i64",
-        f"%{name}.up = add i64 %{name}.at, 63",
-        f"%{name}.line = and i64 %{name}.up, -64",
-        f"%{name} = inttoptr i64 %{name}.line to ptr",
+        f"%{name}.up = add i64 %{name}.at, {PAGE - 1}",
+        f"%{name}.page = and i64 %{name}.up, -{PAGE}",
+        f"%{name} = inttoptr i64 %{name}.page to ptr",
     ]
 
 
@@ -247,9 +251,15 @@ def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) 
 
 
 def tables(t: Lanes, outputs: list[Array], first: int) -> list[str]:
+    """Where each entry of an output lies. A tile of nothing but zeros is marked at its first."""
     lines = []
     for k, array in enumerate(outputs):
-        entries = ", ".join(f"i32 {slot * t.bytes}" for slot in array.slots)
+        offsets = [slot * t.bytes for slot in array.slots]
+        for tile in range(array.size // t.width):
+            at = tile * t.width
+            if set(array.slots[at : at + t.width]) == {array.zero}:
+                offsets[at] |= MARK
+        entries = ", ".join(f"i32 {offset}" for offset in offsets)
         lines.append(
             f"@table{first + k} = private constant [{array.size} x i32] [{entries}], align 4"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from featherlane.backends.llvm import Lanes
+from featherlane.backends.tiles import MARK
 
 
 def helpers(t: Lanes) -> str:
@@ -47,7 +48,8 @@ done:
   %x = load {t.scalar}, ptr %entry_at, align {align}
   store {t.scalar} %x, ptr %to, align {align}"""
     scatter = f"""%table_at = getelementptr inbounds i32, ptr %table, i64 %e
-  %slot = load i32, ptr %table_at, align 4
+  %marked = load i32, ptr %table_at, align 4
+  %slot = and i32 %marked, {MARK - 1}
   %slot64 = zext i32 %slot to i64
   %vector = getelementptr inbounds i8, ptr %lanes, i64 %slot64
   %from = getelementptr inbounds {t.scalar}, ptr %vector, i64 %r

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from featherlane.backends.llvm import Lanes, vector_at
 
+MARK = 1 << 31  # of a tile of zeros, in the table of an output
+
 
 def _exchange(t: Lanes, vectors: list[str], columns: int, tag: str) -> tuple[list[str], list[str]]:
     """Transposes each columns x columns block that the vectors hold side by side."""
@@ -69,7 +71,7 @@ def tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
         lines.append(f"%w{r} = getelementptr inbounds i64, ptr %offsets, i64 {r}")
         lines.append(f"%f{r} = load i64, ptr %w{r}, align 8")
         lines.append(f"%b{r} = getelementptr inbounds i8, ptr %rows, i64 %f{r}")
-    lines += ["br label %tile", "tile:", "%n = phi i64 [ 0, %entry ], [ %n1, %tile ]"]
+    lines += ["br label %tile", "tile:", "%n = phi i64 [ 0, %entry ], [ %n1, %moved ]"]
     lines.append(f"%column = mul i64 %n, {columns}")
     for r in range(t.width):
         lines.append(f"%r{r} = getelementptr inbounds {t.scalar}, ptr %b{r}, i64 %column")
@@ -78,7 +80,12 @@ def tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
         if way == "in"
         else _lanes_to_rows(t, columns, used, way == "stream")
     )
-    lines += ["%n1 = add i64 %n, 1", "%more = icmp slt i64 %n1, %count"]
+    lines += [
+        "br label %moved",
+        "moved:",
+        "%n1 = add i64 %n, 1",
+        "%more = icmp slt i64 %n1, %count",
+    ]
     return [*lines, "br i1 %more, label %tile, label %done", "done:", "ret void", "}"]
 
 
@@ -103,13 +110,24 @@ def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
     return lines
 
 
+def _stored(t: Lanes, kind: str, value: str, to: str, stream: bool) -> str:
+    how = f"align {t.bytes}, !nontemporal !0" if stream else f"align {t.dtype.itemsize}"
+    return f"store {kind} {value}, ptr {to}, {how}"
+
+
 def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
-    """The table names the vector of each entry, as an offset in bytes."""
+    """The table names the vector of each entry, as an offset in bytes; zeros need no turning."""
     small, align = t.of(columns), t.dtype.itemsize
     lines = ["%entries = getelementptr inbounds i32, ptr %table, i64 %column"]
     for c in range(columns):
         lines.append(f"%t{c} = getelementptr inbounds i32, ptr %entries, i64 {min(c, used - 1)}")
         lines.append(f"%i{c} = load i32, ptr %t{c}, align 4")
+        if c == 0 and used == columns == t.width:
+            lines += ["%nothing = icmp slt i32 %i0, 0", "br i1 %nothing, label %zeros, label %some"]
+            lines.append("zeros:")
+            for r in range(t.width):
+                lines.append(_stored(t, small, "zeroinitializer", f"%r{r}", stream))
+            lines += ["br label %moved", "some:"]
         lines.append(f"%j{c} = zext i32 %i{c} to i64")
         lines.append(f"%a{c} = getelementptr inbounds i8, ptr %lanes, i64 %j{c}")
         lines.append(f"%v{c} = load {t.vector}, ptr %a{c}, align {t.bytes}")
@@ -122,10 +140,8 @@ def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]
             shuffle = f"shufflevector {t.vector} {source}, {t.vector} poison"
             lines.append(f"%s{r} = {shuffle}, <{columns} x i32> <{indices}>")
             source = f"%s{r}"
-        if stream:
-            lines.append(f"store {small} {source}, ptr %r{r}, align {t.bytes}, !nontemporal !0")
-        elif used == columns:
-            lines.append(f"store {small} {source}, ptr %r{r}, align {align}")
+        if used == columns:
+            lines.append(_stored(t, small, source, f"%r{r}", stream))
         else:
             mask = f"<{columns} x i1> {_mask(columns, used)}"
             call = f"call void @llvm.masked.store.v{columns}f{t.bits}.p0"
