@@ -46,7 +46,7 @@ class Choice(NamedTuple):
         return f"{self.what:10}{self.taken:12} {told} {self.unit}".rstrip()
 
     def _told(self, name: str) -> str:
-        found = f" ({self.measured[name]:.3g})" if name in self.measured else ""
+        found = f" ({_short(self.measured[name])})" if name in self.measured else ""
         return f"{name}: {_short(self.expected[name])}{found}"
 
 
