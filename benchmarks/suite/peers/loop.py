@@ -92,9 +92,9 @@ class Loop:
         call(1)
         times = []
         for _ in range(passes):
-            start = time.perf_counter()
+            start = time.process_time()
             call(1)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return median(times) / len(self._inputs[0]) * 1e9
 
     def _prepare(self, name: str) -> Callable[[int], None]:
@@ -122,10 +122,10 @@ class PythonLoop:
         calls = [self._robot.call(name, k) for k in range(min(self.most, len(self._robot.q)))]
 
         def one() -> float:
-            start = time.perf_counter()
+            start = time.process_time()
             for call in calls:
                 call()
-            return (time.perf_counter() - start) / len(calls) * 1e9
+            return (time.process_time() - start) / len(calls) * 1e9
 
         one()
         return median(one() for _ in range(passes))
