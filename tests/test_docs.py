@@ -3,7 +3,7 @@
 import pytest
 from documents import ROOT, run
 
-PAGES = ("tour", "links", "conventions", "frames", "identification", "lathrop")
+PAGES = ("tour", "links", "conventions", "frames", "identification", "lathrop", "processors")
 
 
 @pytest.mark.parametrize("page", PAGES)

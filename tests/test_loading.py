@@ -588,10 +588,10 @@ def large(parent, n=2000, follow=False):
 def test_two_thousand_bodies_load_and_print_soon(parent, follow):
     text = large(parent, follow=follow)
     for order in ("depth-first", "file", "breadth-first"):
-        start = time.perf_counter()
+        start = time.process_time()
         model = load(text, joint_order=order, root="free")
         assert len(str(model)) > 100_000
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
     assert model.nv == 6 + (1 if follow else 1999)
     kept = fl.load(text, mimic="keep", joint_order=list(model.joint_names[1:]))
     assert kept.random_configuration(seed=0).shape == (1999,)
