@@ -114,6 +114,9 @@ def _row(peer):
     return row
 
 
+ASKED = count()  # answers of a peer that is right once
+
+
 def test_right_answers_are_timed():
     row = _row(Right())
     assert row.measured
@@ -126,7 +129,7 @@ def test_right_answers_are_timed():
         (Right(lambda passes: 1e-3), "failed: differs by .* before timing"),
         (Right(lambda passes: np.nan), "failed: differs by inf before timing"),
         (
-            Right(lambda passes, asked=count(): 1e-3 * next(asked)),
+            Right(lambda passes: 1e-3 * next(ASKED)),
             "failed: differs by .* after timing",
         ),
         (Nothing(), "unsupported: it has no such function"),
