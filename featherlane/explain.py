@@ -20,9 +20,10 @@ from featherlane.graph.routine import Program
 from featherlane.speeds import SHORT, Progress, Speed
 
 LEGEND = [
-    "choices: what was taken of which alternatives, by the cost that is expected of each; in",
-    "brackets what was measured. threads: of a call of all states. lanes: of the vectors for a",
-    "single state, if such calls come first, else the widest. tiles: vectors of states that go",
+    "choices: what was taken of which alternatives, with the cost that is expected of each; in",
+    "brackets what this run measured. threads: of a call of all states, the cheapest. lanes: of",
+    "the vectors for a single state, if such calls come first, by rule (128 bits; one lane where",
+    "columns fill the others); measured: the widest, that of batches. tiles: vectors that go",
     f"through the code together, up to {MOST} and {WARM >> 10} KB of memory. algorithm: that with",
     "the fewest operations. code: recorded steps for robots of 100 links, chains of 50, and",
     "matrices with 2,500 pairs of joints on one path; else one graph. The constants behind the",

@@ -92,7 +92,7 @@ def _roofs(
         axes.plot((low, high), (share * peak,) * 2, color=INK, **look)
         if share < 1:
             axes.text(high, share * peak * 1.03, f"{share:.0%}", ha="right", fontsize=9)
-    axes.text(high, peak * 1.04, f"{peak / 1e9:.0f} G multiply-adds/s", ha="right", fontsize=9)
+    axes.text(high, peak * 1.2, f"{peak / 1e9:.0f} G multiply-adds/s", ha="right", fontsize=9)
     for where in ("caches", "memory"):
         bandwidth = float(told[bytes_fact(where, 1)])
         x = np.array([max(low, bottom / bandwidth), min(high, peak / bandwidth)])

@@ -37,7 +37,8 @@ class Layout:
         for k in range(len(program.routines)):
             results |= self._columns_of(k)
         shown = {n for out in main.outputs.values() for n in out.nodes}
-        nothing = [self._once(n) for n in shown if str(main.number(n)) == "0.0"]  # and not -0.0
+        # At most one: constants are interned. -0.0 is another, and has to be turned like the rest
+        nothing = [self._once(n) for n in shown if str(main.number(n)) == "0.0"]
         self.outputs = [
             Array(name, out.shape, tuple(self._shown(n, results) for n in out.nodes), *nothing)
             for name, out in program.outputs.items()
