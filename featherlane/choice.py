@@ -26,7 +26,7 @@ Kinds = Counter[str]  # operations by kind
 SLOT = 0.29e-9  # s for an arithmetic instruction on a vector, with what is stored and loaded for it
 BYTE = 0.030e-9  # s for a byte read or written, turned from rows to lanes or back
 START = 0.25e-6  # s of a call of machine code
-HAND_OVER = 40e-6  # s for each thread besides the first, until it runs and is waited for
+HAND_OVER = 130e-6  # s for each thread besides the first, until it runs and is waited for
 
 
 def of_graph(graph: Graph) -> Kinds:
