@@ -38,9 +38,12 @@ def of_program(program: Program) -> Kinds:
     """The operations of a program: routines count as often as they are called."""
     total = of_graph(program.main)
     for k, routine in enumerate(program.routines):
-        calls = program.main.outputs[program.names(k)[1]].shape[0]
-        total += Counter({kind: calls * n for kind, n in of_graph(routine).items()})
+        total += times(of_graph(routine), program.calls(k))
     return total
+
+
+def times(kinds: Kinds, count: int) -> Kinds:
+    return Counter({kind: count * n for kind, n in kinds.items()})
 
 
 def slots(kinds: Mapping[str, int]) -> int:

@@ -216,7 +216,9 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
         following = lambda recorder: _following(recorder.enter, recorder.repeat)
         with _solvable(model, variant):
             program = record(run, input_shapes(model, variant), following)
-        if program.routines and program.operations > FLAT:
+        if not program.routines:
+            return Program(simplify(program.main), [])
+        if program.operations > FLAT:
             return program
     return Program(dynamics_graph(model, variant), [])
 

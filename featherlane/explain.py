@@ -90,7 +90,6 @@ def explain(model: Model, speeds: Iterable[Speed], threads: int, progress: Progr
 
 def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
     function, dtype = model.function(s.function), np.dtype(s.dtype)
-    function.ufunc(dtype)
     kernel = function.kernel(dtype)
     where = s.function, s.dtype
     if kernel is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.callwise import Recorded
-from featherlane.choice import Kinds, of_graph, of_program, slots
+from featherlane.choice import Kinds, of_graph, of_program, slots, times
 from featherlane.columns import Columns
 from featherlane.compiler import dynamics_program, lowered
 from featherlane.dynamics import Model
@@ -91,18 +91,14 @@ def bytes_moved(model: Model, name: str, dtype: Any) -> int:
     return sum(read_and_written(model, name, dtype))
 
 
-def _times(kinds: Kinds, count: int) -> Kinds:
-    return Counter({kind: count * n for kind, n in kinds.items()})
-
-
 def _of_calls(evaluator: Recorded | Columns, dtype: np.dtype | None = None) -> Kinds:
     """Of recorded calls: each piece as often as it is called, as recorded or as run in a dtype."""
     if isinstance(evaluator, Columns):
-        return _times(_of_calls(evaluator.run, dtype), len(evaluator.unit))
+        return times(_of_calls(evaluator.run, dtype), len(evaluator.unit))
     total: Kinds = Counter()
     for piece in evaluator.pieces.pieces:
         graph = piece.graph
         if dtype is not None:
             graph = lowered(Program(graph, []), dtype).main
-        total += _times(of_graph(graph), len(piece.gives))
+        total += times(of_graph(graph), len(piece.gives))
     return total

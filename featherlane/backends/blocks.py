@@ -64,6 +64,7 @@ def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Bl
                 last_read[a] = number
     blocks: list[Block] = []
     free: list[int] = []
+    ending: dict[int, list[int]] = {}  # slots, by the block that reads them last
     slots = 0
     for number, (first, last) in enumerate(spans):
         kept = {}
@@ -71,7 +72,7 @@ def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Bl
             if k in last_read:
                 slots += not free
                 kept[k] = free.pop() if free else slots - 1
+                ending.setdefault(last_read[k], []).append(kept[k])
         blocks.append(Block(first, last, kept))
-        for block in blocks:
-            free += [slot for k, slot in block.kept.items() if last_read[k] == number]
+        free += ending.pop(number, [])
     return blocks, slots

@@ -54,8 +54,7 @@ class Layout:
 
     def groups(self, k: int) -> int:
         """The groups of columns of a routine; the last may repeat its last column."""
-        calls = self.program.main.outputs[self.program.names(k)[1]].shape[0]
-        return -(-calls // self.group)
+        return -(-self.program.calls(k) // self.group)
 
     def _columns_of(self, k: int) -> dict[tuple[str, int], int]:
         """Places for what a routine reads, and those of its results."""

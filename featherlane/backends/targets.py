@@ -163,7 +163,7 @@ GIVEN = ("loop", "work", "forget")  # what others may call; the last two of reco
 
 
 def _standalone(ir: str, target: Target, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
-    """The module without @call, which is Python's, and with memory from the C library."""
+    """The module with nothing that is not used, and with memory from the C library."""
     module = module_for(ir, target, machine)
     module.link_in(llvm.parse_assembly(FROM_C))
     for function in module.functions:

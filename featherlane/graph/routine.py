@@ -9,7 +9,6 @@ operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import mul
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
@@ -34,12 +33,15 @@ class Program(NamedTuple):
     def names(self, k: int) -> tuple[str, str, str]:
         return f"shared {k}", f"each {k}", f"result {k}"
 
+    def calls(self, k: int) -> int:
+        """How often routine k is called."""
+        return self.main.outputs[self.names(k)[1]].shape[0]
+
     @property
     def operations(self) -> int:
         """Of the flat graph, up to what folds only there."""
-        calls = [self.main.outputs[self.names(k)[1]].shape[0] for k in range(len(self.routines))]
-        once = [routine.cost().operations for routine in self.routines]
-        return self.main.cost().operations + sum(map(mul, calls, once))
+        each = [self.calls(k) * r.cost().operations for k, r in enumerate(self.routines)]
+        return self.main.cost().operations + sum(each)
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
