@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from suite import cells
+
 NOTHING = "-"
 OVER = "skipped: over budget"
 UNSUPPORTED = "unsupported"
@@ -48,21 +50,8 @@ class Row(NamedTuple):
         return not isinstance(self.ns_per_state, str)
 
 
-class Writer:
-    """A CSV file that is complete after each row."""
-
-    def __init__(self, path: Path, told: Mapping[str, str]) -> None:
-        self._file = path.open("w", newline="")
-        self._file.writelines(f"# {name}: {value}\n" for name, value in told.items())
-        self._rows = csv.writer(self._file)
-        self._rows.writerow(Row._fields)
-
-    def write(self, row: Row) -> None:
-        self._rows.writerow(f"{x:.4g}" if isinstance(x, float) else x for x in row)
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
+class Writer(cells.Writer):
+    fields = Row._fields
 
 
 def _number(text: str) -> float | str:

@@ -126,13 +126,15 @@ def facts(**more: Any) -> dict[str, str]:
 class Writer:
     """A CSV file that is complete after each row."""
 
+    fields: tuple[str, ...] = Row._fields
+
     def __init__(self, path: Path, told: Mapping[str, str]) -> None:
         self._file = path.open("w", newline="")
         self._file.writelines(f"# {name}: {value}\n" for name, value in told.items())
         self._rows = csv.writer(self._file)
-        self._rows.writerow(Row._fields)
+        self._rows.writerow(self.fields)
 
-    def write(self, row: Row) -> None:
+    def write(self, row: Iterable[Any]) -> None:
         self._rows.writerow(_short(x) for x in row)
         self._file.flush()
 
