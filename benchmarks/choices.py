@@ -7,8 +7,10 @@ the algorithm.
 One thread is timed by the processor's clock, which other programs on the machine disturb less;
 several threads by the wall's, of which the fastest counts: for that they need cores that nobody
 else uses for once. Alternatives take turns. A choice that loses more than 10 % is
-measured again, twice at most, and the last result counts. --calibrate fits the constants of
-featherlane/choice.py to one thread's times and prints how well they predict them.
+measured again, twice at most, and the last result counts. Of threads, "auto" is what a plain call
+does; "woken" is the same with a pause before each call, in which workers fall asleep. --calibrate
+fits the constants of featherlane/choice.py to one thread's times and prints how well they predict
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from robots import DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, par
 
 from featherlane.backends.layout import MOST, Layout
 from featherlane.bench import inputs
-from featherlane.choice import HAND_OVER
+from featherlane.choice import LATE
 from featherlane.compiler import Kernel, candidates, compile_program, dynamics_program, lowered
 from featherlane.dynamics import Model
 from featherlane.explain import layout_of
@@ -37,6 +39,7 @@ from featherlane.graph.routine import Program
 BATCHES = (1, 16, 256, 4096, 32768)
 BYTES = 1 << 28  # of a call's arrays at most
 SECONDS, LEAST, MOST_TIMES = 0.02, 5, 200  # for each alternative of a cell
+PAUSE = 0.002  # seconds: workers sleep then
 WALL = 0.25  # seconds by the wall's clock: until the other cores were free once
 GOAL = 1.1
 AGAIN = 2
@@ -61,8 +64,10 @@ class Cell(NamedTuple):
         return self.times[self.taken] / min(self.times.values())
 
 
-def in_turns(calls: Mapping[str, Call], clock: Clock) -> dict[str, float]:
-    """ns of each: the lower quartile of some times; of the wall's clock the fastest of more."""
+def in_turns(calls: Mapping[str, Call], clock: Clock, pause: float = 0.0) -> dict[str, float]:
+    """ns of each: the lower quartile of some times; of the wall's clock the fastest of more, if
+    there is no pause before each.
+    """
     wall = clock is time.perf_counter_ns
     seconds, most = (WALL, 20 * MOST_TIMES) if wall else (SECONDS, MOST_TIMES)
     times: dict[str, list[int]] = {name: [] for name in calls}
@@ -73,10 +78,15 @@ def in_turns(calls: Mapping[str, Call], clock: Clock) -> dict[str, float]:
         if k >= LEAST and time.perf_counter() > end:
             break
         for name, call in calls.items():
+            if pause:
+                time.sleep(pause)
             start = clock()
             call()
             times[name].append(clock() - start)
-    return {name: float(np.quantile(t, 0.0 if wall else 0.25)) for name, t in times.items()}
+    return {
+        name: float(np.quantile(t, 0.0 if wall and not pause else 0.25))
+        for name, t in times.items()
+    }
 
 
 class Case(NamedTuple):
@@ -88,7 +98,11 @@ class Case(NamedTuple):
     dtype: np.dtype
 
     def times(
-        self, calls: Mapping[str, Callable[..., object]], batch: int, clock: Clock
+        self,
+        calls: Mapping[str, Callable[..., object]],
+        batch: int,
+        clock: Clock,
+        pause: float = 0.0,
     ) -> dict[str, float]:
         given = [*inputs(self.model, batch, self.dtype, tuple(self.function.inputs)).values()]
         out = outputs(self.model, self.function.name, batch, self.dtype)
@@ -97,16 +111,17 @@ class Case(NamedTuple):
         def repeated(call: Callable[..., object]) -> Call:
             return lambda: [call(*given, out=out) for _ in range(loops)]
 
-        found = in_turns({name: repeated(call) for name, call in calls.items()}, clock)
+        found = in_turns({name: repeated(call) for name, call in calls.items()}, clock, pause)
         return {name: t / batch / loops for name, t in found.items()}
 
     def cell(
         self, what: str, taken: str, calls: Mapping[str, Callable[..., object]], batch: int
     ) -> Cell:
-        clock = time.perf_counter_ns if what == "threads" else time.thread_time_ns
+        wall, pause = what in ("threads", "woken"), PAUSE if what == "woken" else 0.0
+        clock = time.perf_counter_ns if wall else time.thread_time_ns
         where = self.robot, SHORT[self.function.name], self.dtype.name, batch
         for _ in range(1 + AGAIN):
-            found = Cell(*where, what, taken, self.times(calls, batch, clock))
+            found = Cell(*where, what, taken, self.times(calls, batch, clock, pause))
             if found.loss <= GOAL:
                 break
         return found
@@ -122,16 +137,18 @@ class Case(NamedTuple):
         return [b for b in BATCHES if b >= least and b * size <= BYTES]
 
 
-def threads(case: Case) -> Iterator[Cell]:
-    load, cores = case.function.load(case.function.kernel(case.dtype)), physical_cores()
-    calls = {
+def threads(case: Case, what: str = "threads") -> Iterator[Cell]:
+    calls: dict[str, Callable[..., object]] = {
         str(n): lambda *given, out, n=n: case.function(*given, out=out, threads=n)
-        for n in {1, cores}
+        for n in sorted({1, physical_cores()})
     }
-    for batch in case.batches(16) if cores > 1 else ():
-        taken = load.threads(batch, cores)
-        if str(taken) in calls:
-            yield case.cell("threads", str(taken), calls, batch)
+    calls["auto"] = lambda *given, out: case.function(*given, out=out)
+    for batch in case.batches(16) if physical_cores() > 1 else ():
+        yield case.cell(what, "auto", calls, batch)
+
+
+def woken(case: Case) -> Iterator[Cell]:
+    yield from threads(case, "woken")
 
 
 def lanes(case: Case) -> Iterator[Cell]:
@@ -185,13 +202,13 @@ def algorithm(case: Case) -> Iterator[Cell]:
 
 
 def cells(case: Case, whats: Iterable[str]) -> Iterator[Cell]:
-    ways = {"threads": threads, "lanes": lanes, "tiles": tiles, "algorithm": algorithm}
+    ways = {f.__name__: f for f in (threads, woken, lanes, tiles, algorithm)}
     for what in whats:
         if what != "tiles" or SHORT[case.function.name] in TILED:
             yield from ways[what](case)
 
 
-WHATS = ("algorithm", "tiles", "lanes", "threads")
+WHATS = ("algorithm", "tiles", "lanes", "threads", "woken")
 
 
 def summary(found: list[Cell]) -> str:
@@ -220,7 +237,9 @@ def _times(c: Cell) -> str:
 
 
 def calibrate(cases: Iterable[Case]) -> None:
-    """Prints SLOT and BYTE of the least relative squares, how they predict, and a hand-over."""
+    """Prints SLOT and BYTE of the least relative squares, how they predict, and the lateness of a
+    worker that sleeps.
+    """
     rows, times, extra = [], [], []
     for case in cases:
         load = case.function.load(case.function.kernel(case.dtype))
@@ -230,16 +249,17 @@ def calibrate(cases: Iterable[Case]) -> None:
             rows.append([load.slots / load.width, load.moved])
             times.append(t)
         two = one | {"2": lambda *x, out, f=case.function: f(*x, out=out, threads=2)}
-        t = case.times(two, 256, time.perf_counter_ns)
-        extra.append(256e-3 * (t["2"] - t["1"] / 2))
+        batch = max(case.batches(256))
+        t = case.times(two, batch, time.perf_counter_ns, PAUSE)
+        extra.append(batch * 1e-3 * (2 * t["2"] - t["1"]))
     A, t = np.array(rows), np.array(times)
     found, *_ = np.linalg.lstsq(A / t[:, None], np.ones(len(t)), rcond=None)
     ratio = A @ found / t
     print(f"SLOT {found[0]:.3f} ns, BYTE {found[1]:.4f} ns: {len(t)} cells, predicted / measured")
     print("5 %, 50 %, 95 %:", *(f"{x:.2f}" for x in np.quantile(ratio, (0.05, 0.5, 0.95))))
     quick = np.quantile(extra, 0.05)
-    print(f"HAND_OVER here, 5 % and median: {quick:.0f}, {median(extra):.0f} us (taken: ", end="")
-    print(f"{HAND_OVER * 1e6:.0f} us); on busy cores it is the scheduler's time")
+    print(f"LATE here, 5 % and median: {quick:.0f}, {median(extra):.0f} us (taken: ", end="")
+    print(f"{LATE * 1e6:.0f} us); on busy cores it is the scheduler's time")
 
 
 def main() -> None:

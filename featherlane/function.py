@@ -1,22 +1,20 @@
-"""A kernel as a function of the user's arrays: dtypes, shapes, `out=`, threads, and errors that
-teach.
+"""A kernel as a function of the user's arrays: compiled for a dtype when that is first asked for,
+called by the shortest way.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane import arguments, rows
 from featherlane import cache as disk
+from featherlane.arguments import Explain, Shapes, as_array, common_dtype
 from featherlane.backends import direct, front, machine
 from featherlane.backends.ufunc import gufunc
 from featherlane.choice import Load
@@ -24,105 +22,13 @@ from featherlane.compiler import Kernel, compile_program, graph_key
 from featherlane.graph.graph import Graph, simplify
 from featherlane.graph.routine import Program
 from featherlane.graph.trace import trace
+from featherlane.spread import Batch, Evaluator, spread, spread_slices, task_of
+from featherlane.threads import physical_cores, the_team
 
-F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-Shapes = Mapping[str, tuple[int, ...]]
-Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
-LINE = 64  # bytes of a cache line, and of the widest vectors
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 ALWAYS = 1 << 40  # states
 FEW = 16  # bytes of the vectors of few states: less to fetch and keep
 WORTH_UNLOCKING = 1 << 13  # such numbers before others may run Python meanwhile: about 10 us
-
-# Worker threads: one pool for the process, kept alive, made anew after a fork
-
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
-
-
-def _forget_pool() -> None:
-    global _pool, _pool_lock
-    _pool, _pool_lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
-
-
-@cache
-def physical_cores() -> int:
-    """The cores that this process may use, two threads of one core counting once."""
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:
-        return os.cpu_count() or 1
-    siblings = set()
-    for core in allowed:
-        path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
-        siblings.add(path.read_text().strip() if path.exists() else str(core))
-    return len(siblings) or 1
-
-
-def _workers() -> ThreadPoolExecutor:
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(max(physical_cores(), 64), thread_name_prefix="featherlane")
-        return _pool
-
-
-def _as_array(name: str, value: Any) -> np.ndarray:
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: masks have no meaning here, fill it first")
-    if isinstance(value, np.ndarray):
-        return value
-    if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
-        kind = f"{type(value).__module__.split('.')[0]}.{type(value).__name__}"
-        raise TypeError(
-            f"{name} is a {kind}: this version takes NumPy arrays, pass np.asarray({name})"
-        )
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is not an array of numbers: {error}") from None
-
-
-def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array that begins on a cache line, so that its rows may be stored past the caches."""
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + LINE, np.uint8)
-    start = -raw.ctypes.data % LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def _fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """For a result: small ones need not be aligned."""
-    small = math.prod(shape) * dtype.itemsize < 4096
-    return np.empty(shape, dtype) if small else aligned(shape, dtype)
-
-
-def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
-    """float32 if every array of floats is float32, float64 if none is; integers and lists
-    follow.
-    """
-    single, other = None, None
-    for name, value in arrays.items():
-        array = _as_array(name, value)
-        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-            raise TypeError(
-                f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64"
-            )
-        if array.dtype.type is np.float32:  # in any byte order
-            single = single or name
-        elif array.dtype.kind == "f" and isinstance(value, np.ndarray):
-            other = other or name
-    if single and other:
-        have = _as_array(other, arrays[other]).dtype
-        raise TypeError(
-            f"{single} is float32 but {other} is {have}: float32 is not promoted silently, "
-            f"convert one of them with .astype(...)"
-        )
-    return F32 if single else F64
 
 
 def _packed(*results: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -140,6 +46,14 @@ def _type_of(collect: Callable[..., Any] | None) -> type[tuple] | None:
 def _front() -> machine.Code:
     make = lambda: machine.machine_code(front.source())
     return machine.Code(disk.fetch(f"front {machine.target()}", make), ("call",))
+
+
+class Form(NamedTuple):
+    """A function in one dtype, with its kernel if it is one; alive is kept alive."""
+
+    run: Evaluator
+    kernel: Kernel | None = None
+    alive: object = None
 
 
 class Few(NamedTuple):
@@ -172,16 +86,17 @@ class Function:
         outputs: Shapes,
         kernel: Callable[[np.dtype], Kernel | Evaluator],
         collect: Callable[..., Any] | None = None,
-        explain: Callable[[str, tuple[int, ...]], str] = lambda name, shape: "",
+        explain: Explain = lambda name, shape: "",
         few: Few | None = None,
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
         self._type = _type_of(collect)
         self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
-        self._compiled: dict[np.dtype, tuple[Evaluator, Kernel | None, object]] = {}
+        self._compiled: dict[np.dtype, Form] = {}
         self._few = few
-        self._narrow: dict[np.dtype, tuple[Evaluator, Kernel, object]] = {}
+        self._narrow: dict[np.dtype, Form] = {}
+        self._tasks: dict[np.dtype, bytes] = {}  # of those whose calls take threads by themselves
         self._call = self._through_numpy
         self.codes = 0  # that take calls by themselves
 
@@ -198,35 +113,34 @@ class Function:
         dtype = np.dtype(dtype)
         if dtype not in self._compiled:  # two threads may both come here: the first wins
             kernel = self._kernel(dtype)
-            if not isinstance(kernel, Kernel):
-                return self._compiled.setdefault(dtype, (kernel, None, None))[0]
-            self._compiled.setdefault(dtype, self._as_ufunc(kernel))
-        return self._compiled[dtype][0]
+            form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
+            self._compiled.setdefault(dtype, form)
+        return self._compiled[dtype].run
 
     def kernel(self, dtype: Any) -> Kernel | None:
         """That of batches in one dtype, compiled now if it is not yet; None where recorded steps
         stand for it.
         """
         self.ufunc(dtype)
-        return self._compiled[np.dtype(dtype)][1]
+        return self._compiled[np.dtype(dtype)].kernel
 
-    def _as_ufunc(self, kernel: Kernel) -> tuple[Evaluator, Kernel, object]:
+    def _form_of(self, kernel: Kernel) -> Form:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
         made, alive = gufunc(self.name, kernel.code.address, kernel.dtype, *shapes)
-        return made, kernel, alive
+        return Form(made, kernel, alive)
 
-    def _ufunc_for(self, dtype: np.dtype, states: int) -> Evaluator:
+    def _form(self, dtype: np.dtype, states: int) -> Form:
         """That of few states has narrow vectors, if they are the first that come: bits are the
         same.
         """
         lanes = self.few_lanes(dtype)
-        if self._few is None or states > lanes or lanes >= machine.widest(dtype):
-            return self.ufunc(dtype)
-        if dtype not in self._narrow:
-            if dtype in self._compiled:
-                return self.ufunc(dtype)
-            self._narrow.setdefault(dtype, self._as_ufunc(self._few.kernel(dtype, lanes)))
-        return self._narrow[dtype][0]
+        if self._few is not None and states <= lanes < machine.widest(dtype):
+            if dtype not in self._narrow and dtype not in self._compiled:
+                self._narrow.setdefault(dtype, self._form_of(self._few.kernel(dtype, lanes)))
+            if dtype in self._narrow:
+                return self._narrow[dtype]
+        self.ufunc(dtype)
+        return self._compiled[dtype]
 
     def few_lanes(self, dtype: np.dtype) -> int:
         """Of the vectors for calls of no more states than that, if such calls come first."""
@@ -257,28 +171,37 @@ class Function:
         if packed is None or not direct.available() or max(map(len, chain(*shapes))) > direct.RANK:
             return pass_on
         for kernel in self.singles:
+            most, task = self._bound(kernel)
+            share = the_team().code.place("share") if task else 0
             pass_on = direct.callable_of(
-                direct.Call(kernel.code.address, kernel.dtype, *shapes, *self._bounds(kernel)),
+                direct.Call(
+                    kernel.code.address, kernel.dtype, *shapes, most, self._unlocked(), share, task
+                ),
                 _front().place("call"),
                 pass_on,
                 packed,
                 name=self.name,
                 doc=doc,
                 keywords=keywords,
-                alive=(_front(), kernel.code),
+                alive=(_front(), kernel.code, task),
             )
         return pass_on
 
-    def _bounds(self, kernel: Any) -> tuple[int, int]:
-        """The states of the largest call for one thread, and of the smallest that gives the lock of
-        the interpreter away.
+    def _bound(self, kernel: Any) -> tuple[int, bytes]:
+        """The states of the largest call for one thread, and what is shared if there are more and
+        workers for them.
         """
-        most = 1
-        if kernel in [narrow for _, narrow, _ in self._narrow.values()]:
-            most = kernel.width
-        elif isinstance(kernel, Kernel):
-            most = self.load(kernel).alone() if physical_cores() > 1 else ALWAYS
-        return most, -(-WORTH_UNLOCKING // self._numbers)
+        if not isinstance(kernel, Kernel):
+            return 1, b""
+        if kernel in [form.kernel for form in self._narrow.values()]:
+            return kernel.width, b""
+        if physical_cores() == 1:
+            return ALWAYS, b""
+        return self.load(kernel).alone(), self._tasks.get(kernel.dtype, b"")
+
+    def _unlocked(self) -> int:
+        """The states of the smallest call that gives the lock of the interpreter away."""
+        return -(-WORTH_UNLOCKING // self._numbers)
 
     def load(self, kernel: Kernel) -> Load:
         """What its calls ask of the machine."""
@@ -287,27 +210,31 @@ class Function:
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         return self._call(*arrays, out=out, threads=threads)
 
-    def _through_numpy(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+    def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
         if len(arrays) != len(self.inputs):
             raise TypeError(
                 f"{self.name} got {len(arrays)} arrays, "
                 f"wanted {len(self.inputs)}: {', '.join(self.inputs)}"
             )
-        named = dict(zip(self.inputs, arrays, strict=True))
+        return dict(zip(self.inputs, arrays, strict=True))
+
+    def _through_numpy(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        named = self._named(arrays)
         dtype = common_dtype(named)
-        given = [np.asarray(_as_array(name, value), dtype) for name, value in named.items()]
-        lead = self._batch_shape(given)
+        given = [np.asarray(as_array(name, value), dtype) for name, value in named.items()]
+        lead = arguments.lead_of(given, self.inputs, self._explain)
         results = None if out is None else self.results(out, lead, dtype)
-        count = self._threads(threads, lead, dtype)
-        ufunc = self._ufunc_for(dtype, math.prod(lead))
-        made = results or tuple(_fresh(lead + shape, dtype) for shape in self.outputs.values())
+        count = self._threads(threads, math.prod(lead), dtype)
+        form = self._form(dtype, math.prod(lead))
+        made = results or tuple(rows.fresh(lead + core, dtype) for core in self.outputs.values())
         if count == 1:
             with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
-                ufunc(*given, out=made)
+                form.run(*given, out=made)
         else:
-            self._spread(ufunc, given, made, lead, count)
-        if self.codes != len(self.singles):
-            self.codes, self._call = len(self.singles), self.direct(self._through_numpy)
+            self._spread(form, given, made, lead, count, threads is None)
+        if self.codes != len(self.singles) + len(self._tasks):
+            self.codes = len(self.singles) + len(self._tasks)
+            self._call = self.direct(self._through_numpy)
         return made[0] if len(made) == 1 else self._several(made, out)
 
     def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
@@ -316,67 +243,20 @@ class Function:
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
         """The leading dimensions and the dtype of what a call with these arrays returns."""
-        named = dict(zip(self.inputs, arrays, strict=True))
-        given = [_as_array(name, value) for name, value in named.items()]
-        return self._batch_shape(given), common_dtype(named)
-
-    def _batch_shape(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
-        leads = []
-        for array, (name, core) in zip(arrays, self.inputs.items(), strict=True):
-            cut = array.ndim - len(core)
-            if cut < 0 or array.shape[cut:] != core:
-                wanted = ", ".join(["...", *map(str, core)])
-                hint = self._explain(name, array.shape)
-                raise ValueError(
-                    f"{name} has shape {array.shape}, wanted ({wanted}){hint and ': ' + hint}"
-                )
-            leads.append(array.shape[:cut])
-        try:
-            return np.broadcast_shapes(*leads)
-        except ValueError:
-            told = ", ".join(
-                f"{name} {lead}" for name, lead in zip(self.inputs, leads, strict=True)
-            )
-            raise ValueError(f"the leading dimensions do not broadcast: {told}") from None
+        named = self._named(arrays)
+        given = [as_array(name, value) for name, value in named.items()]
+        return arguments.lead_of(given, self.inputs, self._explain), common_dtype(named)
 
     def results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...]:
         """The caller's arrays for the results, checked."""
-        given = tuple(out) if isinstance(out, tuple | list) else (out,)
-        if len(given) != len(self.outputs):
-            raise ValueError(
-                f"out has {len(given)} arrays, "
-                f"wanted {len(self.outputs)}: {', '.join(self.outputs)}"
-            )
-        for array, (name, core) in zip(given, self.outputs.items(), strict=True):
-            if not isinstance(array, np.ndarray):
-                raise TypeError(f"out for {name} is {type(array).__name__}: wanted a NumPy array")
-            if array.dtype != dtype:
-                raise TypeError(f"out for {name} has dtype {array.dtype}, the result is {dtype}")
-            if array.shape != lead + core:
-                raise ValueError(
-                    f"out for {name} has shape {array.shape}, the result has {lead + core}"
-                )
-            if not array.flags.writeable:
-                raise ValueError(f"out for {name} is read-only")
-        for i, array in enumerate(given):
-            if any(np.may_share_memory(array, other) for other in given[:i]):
-                raise ValueError(
-                    "out names the same memory twice: each result needs an array of its own"
-                )
-        return given
+        return arguments.results(out, self.outputs, lead, dtype)
 
-    def _threads(self, asked: int | None, lead: tuple[int, ...], dtype: np.dtype) -> int:
-        if asked is not None and (not isinstance(asked, int | np.integer) or asked < 1):
-            raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
-        states = math.prod(lead)
-        if states < 2:
-            return 1
-        return self._expected(states, dtype) if asked is None else min(int(asked), states)
-
-    def _expected(self, states: int, dtype: np.dtype) -> int:
-        """The threads from which the least time is expected."""
-        if self._few is not None and states <= self._few.lanes(dtype):
-            return 1
+    def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
+        """As many as are asked for, or those from which the least time is expected."""
+        asked = arguments.threads_asked(asked)
+        few = self._few is not None and states <= self._few.lanes(dtype)
+        if asked is not None or states < 2 or few:
+            return min(asked or 1, max(states, 1))
         kernel = self.kernel(dtype)
         if kernel is not None:
             return self.load(kernel).threads(states, physical_cores())
@@ -384,33 +264,22 @@ class Function:
 
     def _spread(
         self,
-        ufunc: Evaluator,
-        arrays: Sequence[np.ndarray],
-        results: tuple[np.ndarray, ...],
+        form: Form,
+        given: Sequence[np.ndarray],
+        made: tuple[np.ndarray, ...],
         lead: tuple[int, ...],
         count: int,
+        automatic: bool,
     ) -> None:
-        """Parts of the batch on worker threads, and the first on this one; NumPy releases the GIL
-        around each.
-        """
-        if any(np.may_share_memory(x, r) for r in results for x in arrays):
-            arrays = [x.copy() for x in arrays]
-        axis = int(np.argmax(lead))
-        whole = [
-            np.broadcast_to(x, lead + core)
-            for x, core in zip(arrays, self.inputs.values(), strict=True)
-        ]
-        edges = np.linspace(0, lead[axis], min(count, lead[axis]) + 1).astype(int)
-
-        def run(part: int) -> None:
-            at = (slice(None),) * axis + (slice(edges[part], edges[part + 1]),)
-            with np.errstate(all="ignore"):
-                ufunc(*[x[at] for x in whole], out=tuple(r[at] for r in results))
-
-        waiting = [_workers().submit(run, part) for part in range(1, len(edges) - 1)]
-        run(0)
-        for part in waiting:
-            part.result()
+        cores = [len(core) for core in chain(self.inputs.values(), self.outputs.values())]
+        batch = Batch(given, made, cores, lead)
+        if form.kernel is None:
+            return spread_slices(batch, form.run, count)
+        load, dtype = self.load(form.kernel), form.kernel.dtype
+        if form.kernel is self._compiled[dtype].kernel:
+            self._tasks.setdefault(dtype, task_of(form.kernel, load, len(cores)))
+        if not spread(batch, form.kernel, load, None if automatic else count):
+            spread_slices(batch, form.run, count)
 
 
 def compile_function(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends import machine, probes
-from featherlane.function import aligned
+from featherlane.rows import aligned
 
 SECONDS = 0.001  # that one measurement takes at least: short, between what else the machine does
 REPEATS = 4  # at least, of which the fastest counts

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.dynamics import Model
-from featherlane.function import aligned
 from featherlane.functions import FUNCTIONS
+from featherlane.rows import aligned
 from featherlane.work import bytes_moved, operations
 
 Progress = Callable[[str], None]

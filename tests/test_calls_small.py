@@ -201,7 +201,8 @@ def test_arrays_of_another_kind(function, pendulum, dtype):
     assert not hands_on(f, q, v, a)
     for arguments in ((q, v), (q, v, a, a), (), (q[:0], v[:0], a[:0]), (q[0], v, a)):
         assert hands_on(f, *arguments)
-    for options in ({"threads": 2}, {"threads": "1"}, {"wrong": 1}, {"out": 3}, {"q": q}):
+    many = [{"threads": n} for n in (1000, 2**70, -1, 0, "1", True, 1.0, np.int64(1))]
+    for options in (*many, {"wrong": 1}, {"out": 3}, {"q": q}):
         assert hands_on(f, q, v, a, **options)
 
 
@@ -248,7 +249,7 @@ def test_results_in_the_memory_of_others(function, pendulum, dtype):
 
 def test_calls_worth_threads(function, pendulum, dtype):
     f = function(ONE)
-    most = f._bounds(f._compiled[np.dtype(dtype)][1])[0]
+    most, _ = f._bound(f.kernel(dtype))
     q, v, a = sample(pendulum, f, dtype)
     for states, python in ((most, False), (most + 1, True)):
         given = [np.broadcast_to(x, (states, *x.shape)) for x in (q, v, a)]

@@ -13,10 +13,10 @@ from featherlane import cli, compiler, speeds
 from featherlane.backends import cpu, probes
 from featherlane.backends.machine import widest
 from featherlane.compiler import dynamics_program, lowered
-from featherlane.function import aligned
 from featherlane.functions import Variant
 from featherlane.peaks import Bandwidth, Peaks, bandwidth, peaks
 from featherlane.roofline import Point, Roofline, point
+from featherlane.rows import aligned
 from featherlane.work import Work, bytes_moved, operations, work
 
 DTYPES = ("float64", "float32")

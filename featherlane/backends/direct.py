@@ -50,10 +50,12 @@ class Self:
 
 class Head:
     """Words of a function's table; behind them are `STRIDES` words for the loop's strides, which
-    are known up to those of the leading dimension, and a record for each array.
+    are known up to those of the leading dimension, and a record for each array. `TASK` is null, or
+    what `SHARE` takes as the data of a loop.
     """
 
-    INPUTS, OUTPUTS, DTYPE, NUMBER, LOOP, MOST, UNLOCKED, STRIDES, RECORDS, SIZE = range(10)
+    INPUTS, OUTPUTS, DTYPE, NUMBER, LOOP, MOST, UNLOCKED, STRIDES, RECORDS = range(9)
+    SHARE, TASK, SIZE = range(9, 12)
 
 
 class Record:
@@ -161,6 +163,7 @@ def symbols() -> dict[str, int]:
         "tuple_type": id(tuple),
         "float64_type": id(np.dtype(np.float64)),
         "float32_type": id(np.dtype(np.float32)),
+        "int_type": id(int),
         "py_none": id(None),
         "py_one": id(1),
         "array_new": numpy[_ARRAY_NEW],
@@ -169,6 +172,8 @@ def symbols() -> dict[str, int]:
         "vectorcall": address(python.PyObject_Vectorcall),
         "incref": address(python.Py_IncRef),
         "decref": address(python.Py_DecRef),
+        "int_value": address(python.PyLong_AsSsize_t),
+        "error_clear": address(python.PyErr_Clear),
         "gil_release": address(python.PyEval_SaveThread),
         "gil_take": address(python.PyEval_RestoreThread),
         "scratch_new": address(python.PyMem_RawMalloc),
@@ -183,8 +188,10 @@ class Call(NamedTuple):
     dtype: np.dtype
     inputs: Sequence[tuple[int, ...]]
     outputs: Sequence[tuple[int, ...]]
-    most: int  # states of a call; those with more are handed on
+    most: int  # states of a call for one thread; those with more are shared or handed on
     unlocked: int  # states from which on the interpreter's lock is given to others meanwhile
+    share: int = 0  # the address of `team.source`'s @share
+    task: bytes = b""  # what it shares; none if calls with more states are handed on
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -207,6 +214,8 @@ def table(call: Call) -> bytes:
     words[Head.INPUTS], words[Head.OUTPUTS] = len(call.inputs), len(call.outputs)
     words[Head.DTYPE], words[Head.NUMBER] = id(call.dtype), call.dtype.num
     words[Head.LOOP], words[Head.MOST], words[Head.UNLOCKED] = call.loop, call.most, call.unlocked
+    if call.task:
+        words[Head.SHARE], words[Head.TASK] = call.share, id(call.task) + Self.BYTES
     words[Head.STRIDES], words[Head.RECORDS] = len(strides), Head.SIZE + len(strides)
     words += strides
     for k, shape in enumerate(shapes):

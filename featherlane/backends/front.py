@@ -13,10 +13,12 @@ from __future__ import annotations
 from featherlane.backends.direct import Array, Head, Self, Tuple
 from featherlane.backends.front_arrays import MAKE, TAKE
 from featherlane.backends.macros import expanded
+from featherlane.backends.team import Task, Word
 
 DECLARED = """
 @array_type = external global i8
 @tuple_type = external global i8
+@int_type = external global i8
 @py_none = external global i8
 @py_one = external global i8
 declare ptr @array_new(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
@@ -25,6 +27,9 @@ declare ptr @vectorcall(ptr, ptr, i64, ptr)
 declare ptr @object_new(ptr, i64)
 declare void @incref(ptr)
 declare void @decref(ptr)
+declare i64 @int_value(ptr)
+declare void @error_clear()
+declare i64 @llvm.umax.i64(i64, i64)
 declare ptr @gil_release()
 declare void @gil_take(ptr)
 """
@@ -50,12 +55,12 @@ entry:
   %bound = call i1 @bind(ptr %names, i64 %inputs, ptr %given, i64 %count, ptr %keywords, ptr %slots)
   need %bound
   %threads = item ptr %slots 1
-  %any = icmp eq ptr %threads, @py_none
-  %one = icmp eq ptr %threads, @py_one
-  %here = or i1 %any, %one
-  need %here
+  %asked = call i64 @asked(ptr %threads)
+  %known = icmp sge i64 %asked, 0
+  need %known
   %objects = getelementptr inbounds ptr, ptr %slots, i64 2
-  %lead = call i64 @lead(ptr %table, ptr %objects)
+  %most = call i64 @most(ptr %table, i64 %asked)
+  %lead = call i64 @lead(ptr %table, ptr %objects, i64 %most)
   %led = icmp sge i64 %lead, 0
   need %led
   call void @copy(ptr %steps, ptr %table, i64 {Head.SIZE}, i64 %strides)
@@ -82,7 +87,9 @@ failed:
   ret ptr null
 run:
   %shown = phi ptr [ %made, %make ], [ %inside, %apart.yes ]
-  call void @run(ptr %table, i64 %lead, ptr %pointers, ptr %steps)
+  %task = alloca [{Task.SIZE} x i64]
+  %shared = call ptr @shared(ptr %table, i64 %asked, ptr %task)
+  call void @run(ptr %table, i64 %lead, ptr %pointers, ptr %steps, ptr %shared)
   %answer = call ptr @answer(ptr %packed, ptr %shown, i64 %outputs, ptr %out)
   ret ptr %answer
 no:
@@ -159,23 +166,95 @@ entry:
 """
 
 RUN = f"""
+; The threads that are asked for: 0 if that is left to us, -1 if this is nothing for us.
+define internal i64 @asked(ptr %threads) {{
+entry:
+  %any = icmp eq ptr %threads, @py_none
+  br i1 %any, label %ours, label %number
+ours:
+  ret i64 0
+number:
+  %one = icmp eq ptr %threads, @py_one
+  br i1 %one, label %alone, label %several
+alone:
+  ret i64 1
+several:
+  %type = field ptr %threads {Array.TYPE}
+  %is = icmp eq ptr %type, @int_type
+  need %is
+  %value = call i64 @int_value(ptr %threads)
+  %positive = icmp sgt i64 %value, 0
+  br i1 %positive, label %some, label %wrong
+some:
+  ret i64 %value
+wrong:
+  call void @error_clear()
+  br label %no
+no:
+  ret i64 -1
+}}
+
+; The states of the largest call that we take: any if there are workers to share it with.
+define internal i64 @most(ptr %table, i64 %asked) {{
+entry:
+  %most = item i64 %table {Head.MOST}
+  %few = icmp ult i64 %asked, 2
+  %bound = select i1 %few, i64 %most, i64 0
+  %task = item ptr %table {Head.TASK}
+  %some = icmp ne ptr %task, null
+  need %some
+  %team = item ptr %task {Task.TEAM}
+  %workers = item i64 %team {Word.SIZE}
+  %wanted = call i64 @llvm.umax.i64(i64 %asked, i64 2)
+  %all = add i64 %workers, 1
+  %staffed = icmp uge i64 %all, %wanted
+  %any = select i1 %staffed, i64 -1, i64 %bound
+  ret i64 %any
+no:
+  ret i64 %bound
+}}
+
+; Null for one thread, else what the team is told, of which %own is to be a copy for several that
+; are asked for.
+define internal ptr @shared(ptr %table, i64 %asked, ptr %own) {{
+entry:
+  %task = item ptr %table {Head.TASK}
+  %none = icmp eq i64 %asked, 1
+  %known = select i1 %none, ptr null, ptr %task
+  %several = icmp ugt i64 %asked, 1
+  %some = icmp ne ptr %known, null
+  %copied = and i1 %several, %some
+  br i1 %copied, label %copy, label %same
+copy:
+  call void @copy(ptr %own, ptr %task, i64 0, i64 {Task.SIZE})
+  put i64 1 %own {Task.EACH}
+  put i64 0 %own {Task.COLD}
+  put i64 %asked %own {Task.THREADS}
+  ret ptr %own
+same:
+  ret ptr %known
+}}
+
 ; Without the interpreter's lock where others could do something in that time.
-define internal void @run(ptr %table, i64 %lead, ptr %pointers, ptr %steps) {{
+define internal void @run(ptr %table, i64 %lead, ptr %pointers, ptr %steps, ptr %task) {{
 entry:
   %states = alloca i64
   %batch = icmp sgt i64 %lead, 0
   %count = select i1 %batch, i64 %lead, i64 1
   put i64 %count %states 0
-  %loop = item ptr %table {Head.LOOP}
+  %own = item ptr %table {Head.LOOP}
+  %share = item ptr %table {Head.SHARE}
+  %alone = icmp eq ptr %task, null
+  %loop = select i1 %alone, ptr %own, ptr %share
   %many = item i64 %table {Head.UNLOCKED}
   %long = icmp uge i64 %count, %many
   br i1 %long, label %unlocked, label %locked
 locked:
-  call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr null)
+  call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   ret void
 unlocked:
   %thread = call ptr @gil_release()
-  call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr null)
+  call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   call void @gil_take(ptr %thread)
   ret void
 }}

@@ -20,7 +20,7 @@ define internal ptr @record(ptr %table, i64 %k) {{
 }}
 
 ; The states of the first input, 0 if it has no leading dimension, -1 if this is nothing for us.
-define internal i64 @lead(ptr %table, ptr %objects) {{
+define internal i64 @lead(ptr %table, ptr %objects, i64 %most) {{
 entry:
   %inputs = item i64 %table {Head.INPUTS}
   %without = icmp eq i64 %inputs, 0
@@ -43,7 +43,6 @@ batch:
   %dims = field ptr %array {Array.DIMS}
   %states = item i64 %dims 0
   %above = sub i64 %states, 1
-  %most = item i64 %table {Head.MOST}
   %few = icmp ult i64 %above, %most
   need %few
   ret i64 %states

@@ -50,7 +50,7 @@ class Stage(NamedTuple):
     def choice(self) -> list[str]:
         """From the output's base, step and density: whether it is large and dense, %stream, and so
         goes past the caches, %direct or %staged. %pitch is the step from row to row of where tiles
-        are written.
+        are written. Of a call in parts, %data points to the states of the whole.
         """
         n = self.number
         return [
@@ -58,7 +58,10 @@ class Stage(NamedTuple):
             f"%bits{n} = or i64 %address{n}, %step{n}",
             f"%off{n} = and i64 %bits{n}, {self.t.bytes - 1}",
             f"%aligned{n} = icmp eq i64 %off{n}, 0",
-            f"%total{n} = mul i64 %n, %step{n}",
+            f"%part{n} = icmp ne ptr %data, null",
+            f"%call{n} = select i1 %part{n}, ptr %data, ptr %dims",
+            f"%whole{n}.states = load i64, ptr %call{n}, align 8",
+            f"%total{n} = mul i64 %whole{n}.states, %step{n}",
             f"%large{n} = icmp sgt i64 %total{n}, {STREAM}",
             f"%stream{n} = and i1 %dense{n}, %large{n}",
             f"%direct{n} = and i1 %stream{n}, %aligned{n}",
