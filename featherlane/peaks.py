@@ -16,8 +16,10 @@ from featherlane.backends import machine, probes
 from featherlane.rows import aligned
 
 SECONDS = 0.001  # that one measurement takes at least: short, between what else the machine does
-REPEATS = 4  # at least, of which the fastest counts
-IN_ALL = 0.02  # seconds that they take at least
+REPEATS = 2  # in a round at least, of which the fastest counts
+IN_ALL = 0.004  # seconds that they take at least
+ROUNDS = 6  # of which the fastest counts
+PAUSE = 0.1  # seconds between rounds of what others on the machine take their share of
 CHUNK = 512  # bytes: the probes go in such steps
 BEYOND = 4  # times the last cache is far beyond it
 WITHIN = 8  # one in so many parts of the last cache is well within it
@@ -35,6 +37,7 @@ class Bandwidth(NamedTuple):
     read: float
     write: float  # by ordinary stores
     stream: float  # by stores that bypass the caches
+    spread: float  # of the rounds: how much less than the fastest the slowest gave, as a part of it
 
     @property
     def store(self) -> float:
@@ -85,14 +88,17 @@ def _fastest(works: Sequence[Work]) -> float:
 
 @cache
 def multiply_adds(dtype: np.dtype, threads: int) -> float:
-    """Fused multiply-adds per second on vectors as wide as the kernels', counted for each lane."""
+    """Fused multiply-adds per second on vectors as wide as the kernels', counted for each lane: the
+    best of some rounds.
+    """
     small = aligned((threads, 2, machine.widest(dtype)), dtype)
     small[:, 0], small[:, 1] = 1.0, 1e-9
+    once = threads * TURNS * probes.UNROLLED * machine.widest(dtype)
     rates = []
-    for chains, call in probes.arithmetic(dtype).items():
-        works = [partial(_turned, call, part.ctypes.data) for part in small]
-        made = threads * TURNS * chains * probes.UNROLLED * machine.widest(dtype)
-        rates.append(made / _fastest(works))
+    for _ in range(ROUNDS):
+        for chains, call in probes.arithmetic(dtype).items():
+            works = [partial(_turned, call, part.ctypes.data) for part in small]
+            rates.append(chains * once / _fastest(works))
     return max(rates)
 
 
@@ -103,19 +109,25 @@ def _turned(call: Callable[[int, int], None], place: int, times: int) -> None:
 @cache
 def bandwidth(size: int, threads: int = 1) -> Bandwidth:
     """Measured with an array of so many bytes, which is read or written again and again: those of
-    the cache that it fits, or of the memory. Each thread has a part of it.
+    the cache that it fits, or of the memory. Each thread has a part of it. The best of some rounds,
+    which are spread in time where others on the machine may take a share of the same.
     """
     part = max(-(-size // (threads * CHUNK)), 1) * CHUNK
     array = aligned((threads, part), np.dtype(np.uint8))
     array[:] = 1
     vectors = aligned((threads, 64), np.dtype(np.uint8))
     vectors[:] = 1
-    rates = {}
-    for name, call in probes.memory().items():
-        places = [(array[k].ctypes.data, vectors[k].ctypes.data) for k in range(threads)]
-        works = [partial(_passed, call, part, *place) for place in places]
-        rates[name] = threads * part / _fastest(works)
-    return Bandwidth(threads * part, threads, **rates)
+    places = [(array[k].ctypes.data, vectors[k].ctypes.data) for k in range(threads)]
+    rates: dict[str, list[float]] = {name: [] for name in probes.memory()}
+    for n in range(ROUNDS):
+        if n and array.nbytes > last_cache() // WITHIN:
+            time.sleep(PAUSE)
+        for name, call in probes.memory().items():
+            works = [partial(_passed, call, part, *place) for place in places]
+            rates[name].append(array.nbytes / _fastest(works))
+    spread = max(1 - min(found) / max(found) for found in rates.values())
+    best = {name: max(found) for name, found in rates.items()}
+    return Bandwidth(array.nbytes, threads, **best, spread=spread)
 
 
 def _passed(call: Callable[..., None], size: int, array: int, vector: int, times: int) -> None:
@@ -140,7 +152,7 @@ def beyond_caches() -> int:
 
 
 def peaks(dtype: Any, threads: int = 1) -> Peaks:
-    """The measured peaks of this machine, kept within the process: a fraction of a second for each
+    """The measured peaks of this machine, kept within the process: about two seconds for each
     number of threads. dtype: float32 or float64.
     """
     dtype = np.dtype(dtype)

@@ -155,7 +155,7 @@ class Roofline:
         yield LEGEND
 
     def _machine(self) -> Iterator[str]:
-        yield "roofline: what this machine does at most, measured"
+        yield "roofline: what this machine does at most, the best of some rounds"
         for p in self.peaks:
             yield f"  {_threads(p.threads):10} {p.dtype}: {_giga(p.fma_per_second)} multiply-adds/s"
         for n in dict.fromkeys(p.threads for p in self.peaks):
@@ -201,8 +201,9 @@ def _shares(p: Point) -> str:
 
 
 def _told(b: Bandwidth) -> str:
-    stores = f"write {_giga(b.write)}B/s, past the caches {_giga(b.stream)}B/s"
-    return f"read {_giga(b.read)}B/s, {stores} ({b.size >> 20} MiB)"
+    read, write, stream = (f"{x / 1e9:.3g}" for x in (b.read, b.write, b.stream))
+    told = f"{b.size >> 20} MiB, rounds within {b.spread:.0%}"
+    return f"read {read}, write {write}, past the caches {stream} GB/s ({told})"
 
 
 def _threads(count: int) -> str:

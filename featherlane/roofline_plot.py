@@ -62,12 +62,12 @@ def plot(roofline: Roofline, title: str, path: Path) -> None:
 def draw(roofline: Roofline, title: str) -> Any:
     plt = _pyplot()
     dtypes = list(dict.fromkeys(p.dtype for p in roofline.points))
-    width, height = 5.6 * len(dtypes) + 0.6, 5.2
+    width, height = 5.6 * len(dtypes) + 0.6, 5.4
     figure, panels = plt.subplots(
         1, len(dtypes), figsize=(width, height), sharey=True, squeeze=False
     )
     sides = {"left": 0.75 / width, "right": 1 - 0.15 / width, "wspace": 0.09}
-    figure.subplots_adjust(**sides, bottom=1.0 / height, top=1 - 0.85 / height)
+    figure.subplots_adjust(**sides, bottom=1.15 / height, top=1 - 0.95 / height)
     counted = [p for p in roofline.points if p.rate is not None]
     across, up = _limits(counted, roofline.peaks)
     for axes, dtype in zip(panels[0], dtypes, strict=True):
@@ -75,12 +75,19 @@ def draw(roofline: Roofline, title: str) -> Any:
         peaks = [p for p in roofline.peaks if p.dtype == dtype]
         _panel(axes, [p for p in counted if p.dtype == dtype], peaks)
     panels[0][0].set_ylabel("billion slots per second", color=INK)
-    several = max(p.threads for p in roofline.points)
-    told = "Full: on one thread. Lines go up to each function's own roof, percentages are of it."
-    told += f" Hollow: on {several} threads." if several > 1 else ""
-    figure.text(0.15 / width, 1 - 0.3 / height, title, fontsize=12)
-    figure.text(0.15 / width, 0.15 / height, told, fontsize=9)
+    edge = {"x": 0.15 / width, "wrap": True}  # a panel alone is narrower than the words
+    figure.text(y=1 - 0.15 / height, s=title, fontsize=12, va="top", **edge)
+    figure.text(y=0.12 / height, s=_caption(roofline), fontsize=9, va="bottom", **edge)
     return figure
+
+
+def _caption(roofline: Roofline) -> str:
+    several = max(p.threads for p in roofline.points)
+    hollow = f" Hollow: on {several} threads." if several > 1 else ""
+    return (
+        f"Full: on one thread.{hollow} "
+        f"Lines go up to each function's own roof, percentages are of it."
+    )
 
 
 def _limits(points: Sequence[Point], peaks: Sequence[Peaks]) -> tuple[list[float], list[float]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -29,6 +32,8 @@ SHORT = {
     "forward_dynamics_derivatives_from": "diFD",
 }
 SECONDS = 0.1  # that one figure is measured for
+SHORTEST = 1e-4  # s: of shorter calls, several are timed at once
+TRIED = 10  # of them, to know how many
 REPEATS = 5, 200  # of a measurement, at least and at most
 LONGEST = 2.0  # s: what takes longer is not repeated any more
 DISTINCT = 4096  # states; larger batches repeat them
@@ -38,21 +43,31 @@ MEMORY = 8 << 30  # bytes, where the system does not tell
 
 def median_seconds(call: Call, seconds: float | None = None) -> float:
     """The median time of a call, without the first one; `seconds` for all calls, SECONDS if not
-    given. A call of more than LONGEST is made once.
+    given. A call of more than LONGEST is made once, one of less than SHORTEST several times for
+    each time that is taken: by itself it would find its code and data out of the caches.
     """
     seconds = SECONDS if seconds is None else seconds
     least, most = REPEATS
     if (first := _timed(call)) > LONGEST:
         return first
+    count = _at_once(call)
     times: list[float] = []
     while len(times) < most and sum(times) < (LONGEST if len(times) < least else seconds):
-        times.append(_timed(call))
-    return median(times)
+        times.append(_timed(call, count))
+    return median(times) / count
 
 
-def _timed(call: Call) -> float:
+def _at_once(call: Call) -> int:
+    """The calls that take SHORTEST together."""
+    once = _timed(call)
+    return 1 if once > SHORTEST else math.ceil(SHORTEST / (_timed(call, TRIED) / TRIED))
+
+
+def _timed(call: Call, count: int = 1) -> float:
+    """Seconds of so many calls."""
     start = time.perf_counter()
-    call()
+    for _ in repeat(None, count):
+        call()
     return time.perf_counter() - start
 
 
@@ -144,20 +159,14 @@ def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: 
         dtype,
         operations(model, name),
         ready,
-        median_seconds(lambda: function(*given, out=out, threads=1)) / batch * 1e9,
-        batch / median_seconds(lambda: function(*given, out=out, threads=threads)) / 1e6,
+        median_seconds(partial(function, *given, out=out, threads=1)) / batch * 1e9,
+        batch / median_seconds(partial(function, *given, out=out, threads=threads)) / 1e6,
         _latency(model, name, [x[0].copy() for x in given]),
         batch,
     )
 
 
-def _latency(model: Model, name: str, state: Sequence[np.ndarray], calls: int = 20) -> float:
+def _latency(model: Model, name: str, state: Sequence[np.ndarray]) -> float:
     """us of a call with one state."""
     method(model, name)(*state)  # from its second call on it is machine code
-    call = method(model, name)
-
-    def singles() -> None:
-        for _ in range(calls):
-            call(*state)
-
-    return median_seconds(singles, SECONDS / 4) / calls * 1e6
+    return median_seconds(partial(method(model, name), *state), SECONDS / 4) * 1e6

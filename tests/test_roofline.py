@@ -10,6 +10,7 @@ import pytest
 import featherlane as fl
 from featherlane import bench as benching
 from featherlane import cli, compiler, speeds
+from featherlane import peaks as limits
 from featherlane.backends import cpu, probes
 from featherlane.backends.machine import widest
 from featherlane.compiler import dynamics_program, lowered
@@ -67,8 +68,9 @@ def test_reading_reads_all_and_no_more(times):
 def test_peaks_are_numbers_of_this_machine(dtype, threads):
     found = peaks(dtype, threads)
     assert (found.dtype, found.threads) == (dtype, threads)
-    rates = [found.fma_per_second, *found.memory[2:], *found.caches[2:]]
+    rates = [found.fma_per_second, *found.memory[2:5], *found.caches[2:5]]
     assert all(1e6 < rate < 1e15 for rate in rates)
+    assert 0 <= found.memory.spread < 1
     assert found.memory.size > found.caches.size
     assert peaks(np.dtype(dtype), threads) == found  # kept
 
@@ -154,7 +156,7 @@ def test_what_many_programs_compute_is_not_counted():
 
 def at(slots, read, written, seconds, threads=1):
     """On a machine of 1e9 multiply-adds/s that reads 1e10 B/s and writes at 5e9 B/s."""
-    far = Bandwidth(1 << 40, threads, 1e10, 1e9, 5e9)
+    far = Bandwidth(1 << 40, threads, 1e10, 1e9, 5e9, 0.1)
     limits = Peaks("float64", threads, 1e9, far, far._replace(size=1))
     return Point(
         "mass_matrix", 10, threads, seconds, Work(slots, slots, read, written), limits, far
@@ -200,6 +202,7 @@ def test_a_point_of_a_measurement():
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
     monkeypatch.setattr(speeds, "SECONDS", 0.0)
+    monkeypatch.setattr(limits, "PAUSE", 0.0)
 
 
 QUICK = ("bench", "double_pendulum", "--batch", "32", "--threads", "2")
@@ -260,6 +263,21 @@ def test_the_plot_names_functions_roofs_and_shares():
         assert len([line for line in axes.lines if line.get_marker() == "o"]) == 2 * len(names)
 
 
+@pytest.mark.parametrize("dtypes", [DTYPES, DTYPES[:1]])
+def test_the_words_of_the_plot_are_inside_of_it(dtypes):
+    pytest.importorskip("matplotlib")
+    from featherlane.roofline_plot import draw
+
+    model = fl.load("double_pendulum")
+    points = [point(model, "mass_matrix", d, 100, t, 1e-7) for d in dtypes for t in (1, 2)]
+    figure = draw(Roofline(tuple(points)), "a_robot_of_a_long_name, fixed root, " * 2)
+    figure.draw_without_rendering()
+    for text in figure.texts:
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
 @pytest.mark.parametrize(
     ("file", "told"), [("x.txt", "ends in .svg"), ("no/such/folder/x.svg", "there is no folder")]
 )
@@ -274,6 +292,23 @@ def test_a_plot_without_matplotlib_names_the_extra(monkeypatch, capsys, tmp_path
     assert cli.main([*QUICK, "--plot", str(tmp_path / "x.svg")]) == 2
     out, err = capsys.readouterr()
     assert (out, "featherlane[plot]" in err, err.count("\n")) == ("", True, 1)
+
+
+# Times
+
+
+def test_short_calls_are_timed_several_at_once():
+    calls = []
+    seconds = speeds.median_seconds(lambda: calls.append(None), 0.01)
+    assert 0 < seconds < speeds.SHORTEST
+    assert len(calls) > 10 * speeds.REPEATS[0]
+
+
+def test_a_long_call_is_timed_by_itself(monkeypatch):
+    monkeypatch.setattr(speeds, "SHORTEST", 0.0)
+    calls = []
+    speeds.median_seconds(lambda: calls.append(None), 0.0)
+    assert len(calls) == 2 + speeds.REPEATS[0]
 
 
 # Batches beyond the caches and the memory
