@@ -150,32 +150,9 @@ def check(
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
     model, notes = comparable(load(source, root=root))
-    every, (text, path) = independent(model), xml_text(source)
-    peer = PEERS[against](text, every, same_angles, path)
-    if every != model:
-        peer = Projected(peer, model)
-        notes.append("joints that follow others are projected from the peer's independent ones")
-    given = random_states(model, states, seed, dtype)
-    given.f_ext[:, list(peer.unloaded)] = 0.0
-    if peer.unloaded:
-        names = ", ".join(model.body_names[i] for i in peer.unloaded)
-        notes.append(f"no f_ext acts on bodies between joints in series: {names}")
-    M = peer.mass_matrix(given, None)["M"]
-    force = float(np.abs(M).max())  # that a unit of acceleration takes
-    with np.errstate(all="ignore"):
-        minv = peer.mass_matrix_inverse(given, None)["Minv"]
-    given = given._replace(minv=_rounded(minv, dtype))
-    condition = np.linalg.cond(M)
-    cases = list(_cases(peer, f_ext))
-    rows: list[Row] = []
-    for done, (name, frame) in enumerate(cases):
-        if progress:
-            progress(done, len(cases), f"{name}, f_ext {frame}" if frame else name)
-        with np.errstate(all="ignore"):  # states with a singular M, which are left out
-            expected = getattr(peer, name)(given, frame)
-            found = _compute(model, name, frame, given, dtype, evaluate or _compiled)
-            unit = 1.0 if name in DIVIDES else force
-            rows += _compare(name, frame, found, expected, unit, condition, dtype)
+    peer = _peer(against, source, model, same_angles, notes)
+    given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
+    compared = _Compared(model, peer, given, dtype, evaluate or _compiled)
     return Report(
         robot=model.name,
         root=str(model.root),
@@ -184,13 +161,68 @@ def check(
         dtype=str(dtype),
         states=states,
         seed=seed,
-        condition=float(condition.max()),
+        condition=float(compared.condition.max()),
         adjusted=peer.adjusted,
-        singular=int(np.sum(_singular(condition, dtype))),
-        rows=tuple(rows),
+        singular=int(np.sum(_singular(compared.condition, dtype))),
+        rows=tuple(compared.rows([*_cases(peer, f_ext)], progress)),
         unavailable=tuple(name for name in FUNCTIONS if name not in peer.functions),
         notes=tuple(notes),
     )
+
+
+def _peer(
+    against: str,
+    source: str | os.PathLike[str],
+    model: Model,
+    same_angles: bool,
+    notes: list[str],
+) -> Any:
+    """The robot in another library, whose answers are in our coordinates."""
+    every, (text, path) = independent(model), xml_text(source)
+    peer = PEERS[against](text, every, same_angles, path)
+    if every == model:
+        return peer
+    notes.append("joints that follow others are projected from the peer's independent ones")
+    return Projected(peer, model)
+
+
+def _without_unloaded(given: States, peer: Any, model: Model, notes: list[str]) -> States:
+    """The states without forces on bodies that the peer cannot load."""
+    given.f_ext[:, list(peer.unloaded)] = 0.0
+    if peer.unloaded:
+        names = ", ".join(model.body_names[i] for i in peer.unloaded)
+        notes.append(f"no f_ext acts on bodies between joints in series: {names}")
+    return given
+
+
+class _Compared:
+    """A robot and a peer at the same states. condition: cond(M) of each."""
+
+    def __init__(
+        self, model: Model, peer: Any, given: States, dtype: np.dtype, evaluate: Evaluate
+    ) -> None:
+        self.model, self.peer, self.dtype, self.evaluate = model, peer, dtype, evaluate
+        M = peer.mass_matrix(given, None)["M"]
+        self.force = float(np.abs(M).max())  # that a unit of acceleration takes
+        self.condition = np.linalg.cond(M)
+        with np.errstate(all="ignore"):
+            minv = peer.mass_matrix_inverse(given, None)["Minv"]
+        self.given = given._replace(minv=_rounded(minv, dtype))
+
+    def rows(self, cases: Sequence[tuple[str, str | None]], progress: Progress | None) -> list[Row]:
+        rows: list[Row] = []
+        for done, (name, frame) in enumerate(cases):
+            if progress:
+                progress(done, len(cases), f"{name}, f_ext {frame}" if frame else name)
+            with np.errstate(all="ignore"):  # states with a singular M, which are left out
+                rows += self._rows_of(name, frame)
+        return rows
+
+    def _rows_of(self, name: str, frame: str | None) -> Iterator[Row]:
+        expected = getattr(self.peer, name)(self.given, frame)
+        found = _compute(self.model, name, frame, self.given, self.dtype, self.evaluate)
+        unit = 1.0 if name in DIVIDES else self.force
+        return _compare(name, frame, found, expected, unit, self.condition, self.dtype)
 
 
 def comparable(model: Model) -> tuple[Model, list[str]]:

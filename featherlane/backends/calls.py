@@ -11,10 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from featherlane.backends.kept import FILLED, KEPT, filled, functions, word
 from featherlane.backends.lanes import Layout
 from featherlane.backends.llvm import Lanes, constants, declarations, straight_line
 from featherlane.backends.programs import COLLECT, Code, Work
 from featherlane.graph.calls import CONSTANTS, OUT
+
+__all__ = ["FILLED", "KEPT", "source"]
 
 # Programs
 
@@ -267,102 +270,6 @@ def _unpack(t: Lanes, states: int) -> list[str]:
     return [*head, *_rows(t, states), *_entries(t, body)]
 
 
-def _word(name: str, kind: str, base: str, index: int) -> list[str]:
-    return [
-        f"%{name}.w = getelementptr inbounds i64, ptr {base}, i64 {index}",
-        f"%{name} = load {kind}, ptr %{name}.w, align 8",
-    ]
-
-
-# What the code finds in @work, which is filled in when it is loaded
-FILLED = ("constants", "program", "end", "given", "results", "bytes", "start")
-KEPT = 16  # memories that wait for the next call, one for each thread at a time
-
-
-def _memory() -> list[str]:
-    """@take and @give: a memory that nobody else has, which keeps what never changes in it."""
-    return [
-        f"@work = global [{len(FILLED)} x i64] zeroinitializer, align 8",
-        f"@kept = internal global [{KEPT} x ptr] zeroinitializer, align 8",
-        "declare ptr @scratch_new(i64)",
-        "declare void @scratch_free(ptr)",
-        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
-        "define internal ptr @take() noinline {",
-        "entry:",
-        "br label %look",
-        "look:",
-        "%k = phi i64 [ 0, %entry ], [ %k1, %next ]",
-        f"%at = getelementptr inbounds [{KEPT} x ptr], ptr @kept, i64 0, i64 %k",
-        "%found = atomicrmw xchg ptr %at, ptr null acq_rel",
-        "%none = icmp eq ptr %found, null",
-        "br i1 %none, label %next, label %have",
-        "have:",
-        "ret ptr %found",
-        "next:",
-        "%k1 = add i64 %k, 1",
-        f"%more = icmp slt i64 %k1, {KEPT}",
-        "br i1 %more, label %look, label %make",
-        "make:",
-        *_word("bytes", "i64", "@work", FILLED.index("bytes")),
-        *_word("start", "ptr", "@work", FILLED.index("start")),
-        "%room = add i64 %bytes, 128",
-        "%raw = call ptr @scratch_new(i64 %room)",
-        "%address = ptrtoint ptr %raw to i64",
-        "%up = add i64 %address, 127",
-        "%line = and i64 %up, -64",
-        "%new = inttoptr i64 %line to ptr",
-        "%behind = getelementptr inbounds i8, ptr %new, i64 -8",
-        "store ptr %raw, ptr %behind, align 8",
-        "call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %start, i64 %bytes, i1 false)",
-        "ret ptr %new",
-        "}",
-        "define internal void @give(ptr %memory) noinline {",
-        "entry:",
-        "br label %look",
-        "look:",
-        "%k = phi i64 [ 0, %entry ], [ %k1, %next ]",
-        f"%at = getelementptr inbounds [{KEPT} x ptr], ptr @kept, i64 0, i64 %k",
-        "%pair = cmpxchg ptr %at, ptr null, ptr %memory acq_rel monotonic",
-        "%done = extractvalue { ptr, i1 } %pair, 1",
-        "br i1 %done, label %leave, label %next",
-        "leave:",
-        "ret void",
-        "next:",
-        "%k1 = add i64 %k, 1",
-        f"%more = icmp slt i64 %k1, {KEPT}",
-        "br i1 %more, label %look, label %free",
-        "free:",
-        "call void @drop(ptr %memory)",
-        "ret void",
-        "}",
-        "define internal void @drop(ptr %memory) noinline {",
-        "%behind = getelementptr inbounds i8, ptr %memory, i64 -8",
-        "%raw = load ptr, ptr %behind, align 8",
-        "call void @scratch_free(ptr %raw)",
-        "ret void",
-        "}",
-        "define void @forget() {",
-        "entry:",
-        "br label %look",
-        "look:",
-        "%k = phi i64 [ 0, %entry ], [ %k1, %next ]",
-        f"%at = getelementptr inbounds [{KEPT} x ptr], ptr @kept, i64 0, i64 %k",
-        "%found = atomicrmw xchg ptr %at, ptr null acq_rel",
-        "%none = icmp eq ptr %found, null",
-        "br i1 %none, label %next, label %free",
-        "free:",
-        "call void @drop(ptr %found)",
-        "br label %next",
-        "next:",
-        "%k1 = add i64 %k, 1",
-        f"%more = icmp slt i64 %k1, {KEPT}",
-        "br i1 %more, label %look, label %leave",
-        "leave:",
-        "ret void",
-        "}",
-    ]
-
-
 def _move(name: str, k: int, shape: tuple[int, ...], taken: int, cores: int) -> list[str]:
     """The call of @pack or @unpack for one array. cores: where its own strides begin."""
     lines, columns = (1, 1, *shape)[-2:]
@@ -372,7 +279,7 @@ def _move(name: str, k: int, shape: tuple[int, ...], taken: int, cores: int) -> 
     text = [
         line
         for axis in range(len(shape))
-        for line in _word(f"core{k}.{axis}", "i64", "%steps", cores + axis)
+        for line in word(f"core{k}.{axis}", "i64", "%steps", cores + axis)
     ]
     return [
         *text,
@@ -388,13 +295,13 @@ Shapes = Sequence[tuple[int, ...]]
 def _loop(t: Lanes, layout: Layout, inputs: Shapes, outputs: Shapes) -> list[str]:
     """@loop, with the signature of the inner loop of a generalised ufunc."""
     states, every = layout.states, [*inputs, *outputs]
-    lines = [*_memory(), *_pack(t, states), *_unpack(t, states)]
+    lines = [*functions(), *_pack(t, states), *_unpack(t, states)]
     lines += ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %unused) {", "entry:"]
     lines += ["%batch = load i64, ptr %dims, align 8", "%last = sub i64 %batch, 1"]
     for name in ("constants", "program", "end", "given", "results"):
-        lines += _word(name, "ptr", "@work", FILLED.index(name))
+        lines += filled(name)
     for k in range(len(every)):
-        lines += _word(f"rows{k}", "ptr", "%args", k) + _word(f"step{k}", "i64", "%steps", k)
+        lines += word(f"rows{k}", "ptr", "%args", k) + word(f"step{k}", "i64", "%steps", k)
     lines += [
         "%some = icmp sgt i64 %batch, 0",
         "br i1 %some, label %begin, label %leave",

@@ -127,36 +127,20 @@ def functions(t: Lanes) -> list[str]:
     gives it what the stage holds of rows %b to %e, up to the last whole line (which may lie before
     the array: then nothing is copied), and moves the rest to the beginning of the stage.
     """
+    return ["", *_past(t).split("\n"), *_flush(t).split("\n")]
+
+
+def _past(t: Lanes) -> str:
     line, align = t.of(LINE // t.dtype.itemsize), t.dtype.itemsize
-    number = f"load {t.scalar}, ptr %source, align {align}"
-
-    def numbers(way: str, first: str, stop: str) -> str:
-        """A loop over single numbers, from byte `first` on, as long as `stop` is false at %i."""
-        return f"""
-  br label %{way}
-{way}:
-  %{way}.i = phi i64 [ {first} ], [ %{way}.next, %{way}.move ]
-  {stop}
-  br i1 %{way}.stop, label %{way}.done, label %{way}.move
-{way}.move:
-  %{way}.source = getelementptr inbounds i8, ptr %from, i64 %{way}.i
-  %{way}.target = getelementptr inbounds i8, ptr %to, i64 %{way}.i
-  %{way}.x = {number.replace("%source", f"%{way}.source")}
-  store {t.scalar} %{way}.x, ptr %{way}.target, align {align}
-  %{way}.next = add i64 %{way}.i, {align}
-  br label %{way}
-{way}.done:"""
-
-    head = numbers("head", "0, %entry", "%head.stop = icmp sge i64 %head.i, %before")
-    tail = numbers("tail", "%line.i, %line", "%tail.stop = icmp sge i64 %tail.i, %bytes")
-    text = f"""
-define internal void @past(ptr %to, ptr %from, i64 %bytes) noinline {{
+    return f"""define internal void @past(ptr %to, ptr %from, i64 %bytes) noinline {{
 entry:
   %to.at = ptrtoint ptr %to to i64
   %short = sub i64 0, %to.at
   %rest = and i64 %short, {LINE - 1}
   %few = icmp slt i64 %bytes, %rest
-  %before = select i1 %few, i64 %bytes, i64 %rest{head}
+  %before = select i1 %few, i64 %bytes, i64 %rest
+  br label %head
+{_numbers(t, "head", "0, %entry", "%before")}
   br label %line
 line:
   %line.i = phi i64 [ %head.i, %head.done ], [ %line.next, %line.move ]
@@ -168,10 +152,32 @@ line.move:
   %target = getelementptr inbounds i8, ptr %to, i64 %line.i
   %x = load {line}, ptr %source, align {align}
   store {line} %x, ptr %target, align {LINE}, !nontemporal !0
-  br label %line{tail.replace("  br label %tail", "", 1)}
+  br label %line
+{_numbers(t, "tail", "%line.i, %line", "%bytes")}
   ret void
-}}
-define internal void @flush(
+}}"""
+
+
+def _numbers(t: Lanes, name: str, first: str, end: str) -> str:
+    """A loop over single numbers, from byte `first` on to `end`."""
+    align = t.dtype.itemsize
+    return f"""{name}:
+  %{name}.i = phi i64 [ {first} ], [ %{name}.next, %{name}.move ]
+  %{name}.stop = icmp sge i64 %{name}.i, {end}
+  br i1 %{name}.stop, label %{name}.done, label %{name}.move
+{name}.move:
+  %{name}.source = getelementptr inbounds i8, ptr %from, i64 %{name}.i
+  %{name}.target = getelementptr inbounds i8, ptr %to, i64 %{name}.i
+  %{name}.x = load {t.scalar}, ptr %{name}.source, align {align}
+  store {t.scalar} %{name}.x, ptr %{name}.target, align {align}
+  %{name}.next = add i64 %{name}.i, {align}
+  br label %{name}
+{name}.done:"""
+
+
+def _flush(t: Lanes) -> str:
+    line = t.of(LINE // t.dtype.itemsize)
+    return f"""define internal void @flush(
     ptr %base, i64 %step, ptr %stage, i64 %b, i64 %e, i1 %last) noinline {{
   %begin = ptrtoint ptr %base to i64
   %b.bytes = mul i64 %b, %step
@@ -195,4 +201,3 @@ define internal void @flush(
   store {line} %x, ptr %stage, align {LINE}
   ret void
 }}"""
-    return text.split("\n")
