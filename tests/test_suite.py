@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from itertools import count
 from pathlib import Path
 
@@ -19,12 +20,14 @@ sys.path.insert(0, str(BENCHMARKS))
 from suite import watch  # noqa: E402
 from suite.cells import OURS, Cell, Row, Writer, cells, read  # noqa: E402
 from suite.chains import urdf  # noqa: E402
+from suite.clock import Clock, part  # noqa: E402
 from suite.oracle import Oracle  # noqa: E402
 from suite.peers.base import Case, Prepared, Unsupported  # noqa: E402
 from suite.robots import robot  # noqa: E402
+from suite.start import Apart, starts  # noqa: E402
 from suite.tables import Results, peers, speeds  # noqa: E402
 from suite.turn import Turn  # noqa: E402
-from suite.worker import Budget, Task  # noqa: E402
+from suite.worker import Bench, Budget, Task  # noqa: E402
 
 ID = "inverse_dynamics"
 
@@ -159,8 +162,8 @@ def test_a_crash_ends_one_function_of_one_peer(monkeypatch):
     monkeypatch.setattr(watch, "work", dying)
     asked = cells("robot", "fixed", [ID], [16, 1], ["float64"], 1)
     said = []
-    budget = Budget(peer=1.0, heavy=1.0)
-    task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, budget)
+    budget = Budget(peer=1.0)
+    task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, 16, budget)
     told = {row.cell: row.ns_per_state for row in watch.rows(task, said.append)}
     assert list(told) == asked
     assert [*told.values()] == ["failed: crashed (-9)", "skipped: crashed (-9), before"]
@@ -174,10 +177,86 @@ def raising(task, tell):
 def test_a_worker_that_never_begins_leaves_no_cell_blank(monkeypatch):
     monkeypatch.setattr(watch, "work", raising)
     asked = cells("robot", "fixed", [ID], [16, 1], ["float64"], 1)
-    task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, Budget(peer=1.0, heavy=1.0))
+    budget = Budget(peer=1.0)
+    task = Task(robot("double_pendulum", Path()), asked, ["peer"], 1, 16, budget)
     found = list(watch.rows(task, lambda said: None))
     assert [(row.cell, row.who) for row in found] == [(c, w) for c in asked for w in (OURS, "peer")]
     assert {row.ns_per_state for row in found} == {"failed: crashed (0)"}
+
+
+# Time
+
+
+def benched(budget, peer=None, batches=(16, 1)):
+    """All rows of two cells, by those who are asked."""
+    asked = cells("double_pendulum", "fixed", [ID], batches, ["float64"], 1)
+    task = Task(robot("double_pendulum", Path()), asked, [], 1, 16, budget)
+    bench = Bench(task, lambda cell, who: None)
+    if peer is not None:
+        bench._who.append(peer)
+        bench._missing[peer.name], bench.spent[peer.name] = None, 0.0
+    return [row for cell in asked for row in bench.rows(cell)]
+
+
+def test_behind_the_time_of_the_robot_ours_alone_is_measured():
+    late = benched(Budget(peer=1.0, until=0.0, least=1e-5), Right())
+    assert all(row.measured for row in late if row.who == OURS)
+    told = {row.ns_per_state for row in late if row.who != OURS}
+    assert told == {"skipped: over the time of the robot"}
+    spent = benched(Budget(peer=-1.0, least=1e-5), Right())
+    assert {row.ns_per_state for row in spent if row.who != OURS} == {"skipped: over budget"}
+
+
+class Slow(Right):
+    """Right, in a tenth of a second for each state."""
+
+    def prepare(self, case):
+        ready = super().prepare(case)
+        run = ready.passes
+        ready.passes = lambda count: (run(count), time.sleep(0.1 * count * case.batch))
+        return ready
+
+
+def test_who_is_slow_with_few_states_is_not_asked_with_many(monkeypatch):
+    monkeypatch.setattr(time, "process_time", time.perf_counter)  # it only sleeps
+    budget = Budget(peer=9.0, least=1e-5, cell=0.0)
+    few, many = (row for row in benched(budget, Slow(), (16, 1)) if row.who == "peer")
+    assert few.ns_per_state == pytest.approx(1e8, rel=0.5)
+    assert re.fullmatch("skipped: a pass takes 1.[6-9] s", many.ns_per_state)
+
+
+def test_a_robot_leaves_time_to_the_others(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    clock = Clock(100.0, [10.0, 30.0, 60.0])
+    assert clock.until(0) == pytest.approx(10.0)
+    assert clock.told(0) == "robot 1 of 3, 0 s gone, about 100 s to go"
+    now[0] = 4.0
+    assert clock.until(1) == pytest.approx(4.0 + 96.0 / 3)
+    assert clock.told(1) == "robot 2 of 3, 4 s gone, about 36 s to go"
+    now[0] = 120.0
+    assert clock.until(2) == 120.0
+    assert part(140.0, 0.5) == 130.0
+
+
+def answer():
+    return 42
+
+
+def never():
+    time.sleep(60.0)
+
+
+def test_what_runs_apart_ends_in_time():
+    soon = time.monotonic() + 30.0
+    assert Apart(answer, ()).result(soon, "late") == 42
+    assert Apart(never, ()).result(time.monotonic() + 0.1, "late") == "late"
+    assert Apart(os._exit, (3,)).result(soon, "late") == "failed: the process ended with 3"
+
+
+def test_starts_behind_the_time_are_skipped(tmp_path):
+    told = starts(fl.load("double_pendulum"), [ID], ["float64"], tmp_path, until=0.0)
+    assert told[ID, "float64"].compile_s == "skipped: over the time of the robot"
 
 
 # Chains, files and tables

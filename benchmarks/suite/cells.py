@@ -15,7 +15,8 @@ OURS = "featherlane"
 NOTHING = "-"  # where a column has no meaning
 UNSUPPORTED, FAILED, SKIPPED = "unsupported: ", "failed: ", "skipped: "
 FUNCTIONS = {short: name for name, short in SHORT.items() if short != "diFD"}
-BATCHES = (4096, 256, 1, 16, 32768, 262144)  # in the order in which they are measured
+BATCHES = (256, 4096, 1, 16, 32768, 262144)  # in the order in which they are measured
+SUMMARY = 4096  # the batch of the summary
 DTYPES = ("float64", "float32")
 
 
@@ -90,7 +91,9 @@ def cells(
     dtypes: Iterable[str],
     threads: int,
 ) -> list[Cell]:
-    """What matters most comes first: the rest is what a budget may leave out."""
+    """What matters most comes first: the rest is what a budget may leave out. Before the batch of
+    the summary comes a small one, which tells who would take too long there.
+    """
     order = {batch: k for k, batch in enumerate(BATCHES)}
     ordered = sorted(batches, key=lambda batch: order.get(batch, len(order)))
     return [
@@ -99,6 +102,12 @@ def cells(
         for dtype in dtypes
         for name in functions
     ]
+
+
+def in_summary(batches: Iterable[int]) -> int:
+    """The batch that the summary shows, of those that are measured."""
+    given = set(batches)
+    return SUMMARY if SUMMARY in given else max(given)
 
 
 # Files

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from featherlane.peaks import beyond_caches
 from featherlane.roofline import Bandwidth, Peaks, Point, Work, bandwidth, peaks
 
 from .cells import DTYPES, NOTHING, Figure, Row
@@ -28,17 +29,11 @@ class Limits(NamedTuple):
     @staticmethod
     def measured(threads: Iterable[int]) -> Limits:
         """All at once, while nothing else runs: some seconds for each number of threads."""
-        counts, powers = list(threads), range(SMALLEST, LARGEST + 1)
+        counts, most = list(threads), beyond_caches()
+        sizes = {power: min(2**power, most) for power in range(SMALLEST, LARGEST + 1)}
         return Limits(
             {(dtype, n): peaks(dtype, n) for dtype in DTYPES for n in counts},
-            {(power, n): bandwidth(2**power, n) for power in powers for n in counts},
-        )
-
-    def best(self, other: Limits) -> Limits:
-        """The larger of two measurements of each limit: what disturbs them makes them smaller."""
-        return Limits(
-            {key: max(p, other.peaks[key], key=_fma) for key, p in self.peaks.items()},
-            {key: max(b, other.bandwidths[key], key=mixed) for key, b in self.bandwidths.items()},
+            {(power, n): bandwidth(size, n) for power, size in sizes.items() for n in counts},
         )
 
     def point(self, row: Row, counts: Counts) -> Point:
@@ -78,17 +73,14 @@ class Limits(NamedTuple):
                 found = self.bandwidths[power, n]
                 facts[bytes_fact(where, n)] = f"{mixed(found):.4g}"
                 parts = f"{found.read:.4g}, {found.write:.4g}, {found.stream:.4g}"
-                facts[f"{where}, read, written, streamed, {_threads(n)}"] = parts
+                told = f"{parts}; rounds within {found.spread:.0%}"
+                facts[f"{where}, read, written, streamed, {_threads(n)}"] = told
         return facts
 
 
 def mixed(found: Bandwidth) -> float:
     """Bytes per second where as much is read as written."""
     return 2 / (1 / found.read + 1 / found.store)
-
-
-def _fma(found: Peaks) -> float:
-    return found.fma_per_second
 
 
 def peak_fact(dtype: str, threads: int) -> str:

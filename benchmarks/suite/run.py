@@ -4,7 +4,9 @@ In a cell (robot, function, batch, dtype, threads) all who compute it take turns
 figures are medians. Answers are compared with Pinocchio's before and after timing. Where there is
 no figure, the cell says why: `unsupported`, `failed: why` or `skipped: why`. How long a function
 takes until its first result, and how much memory, is measured in processes of their own. By default
-a run takes about 25 minutes; --quick takes some seconds for each robot.
+a run takes at most about 25 minutes, behind some that build the loops of peers for the first time;
+--quick takes some seconds for each robot and builds nothing. What is measured is in the file at
+once; `python -m suite.report CSV FOLDER` draws it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also for LAPACK's
@@ -36,25 +38,34 @@ from suite.cells import (
     Writer,
     cells,
     facts,
+    in_summary,
 )
+from suite.clock import Clock, part, weight
 from suite.limits import Limits
-from suite.peers import PEERS
+from suite.peers import PEERS, Peer
 from suite.robots import DEFAULT, Robot, robot
-from suite.start import CACHE, Start, apart, start
+from suite.start import CACHE, Apart, Starts, starts
 from suite.watch import environment, rows, without
 from suite.worker import SEED, SILENT, Budget, Task
 
-QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "minutes": 1.0}
-QUICK_BUDGET = Budget(peer=5.0, heavy=5.0, step=60.0, cell=0.2, least=0.0005, rounds=3)
 HEAVY = ("iiwa14", "hyq", "atlas")  # where peers are tried that take long to compile
-HEAVY_SHARE = 0.25  # of the time
-LIGHT_SHARE = 0.5  # of what is left; ours and first results need the rest
-MEASURED = 3  # times, of what the machine does at most
-COLD_LIMIT = 180.0  # seconds that compiling a function may take
+FULL = {
+    "batches": list(BATCHES),
+    "robots": list(DEFAULT),
+    "heavy": list(HEAVY),
+    "minutes": 23.0,
+}
+QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "heavy": [], "minutes": 1.0}
+QUICK_BUDGET = Budget(peer=5.0, cell=0.2, least=0.0005, rounds=3)
+STARTS_SHARE = 0.4  # of a robot's time at most
+FIRST_SHARE = 0.6  # of a part of it, for the first number of threads; the others take the rest
+LIGHT_SHARE = 0.6  # of what first results leave, for peers that need not compile
+PEER_SHARE = 1.5  # of an equal share for each peer: some need less
+LIMITS_LIMIT = 120.0  # seconds that measuring the machine may take
+QUICKLY = f"{SKIPPED}not built yet: a run without --quick builds it"
 
-
-Starts = dict[tuple[str, str], Start]  # by function and dtype
-Hung = dict[str, str]  # peers that gave no answer about a robot, with what is said of them
+FOR_EACH = f"{SKIPPED}compiles for each batch, tried at that of the summary only"
+UNASKED = f"{SKIPPED}takes long to compile, see --heavy"
 
 
 def say(text: str) -> None:
@@ -66,69 +77,86 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, folder: Path) -> None:
         self.args, self.folder = args, folder
-        self._end = time.monotonic() + 60 * args.minutes
         self.robots = [robot(text, folder) for text in args.robots]
         self.threads = list(dict.fromkeys(physical_cores() if n == 0 else n for n in args.threads))
-        self.known = _set_up(args.peers)
+        self.light, self.heavy = (_named(args.peers, heavy) for heavy in (False, True))
+        self.at = in_summary(args.batches)
+        self.hung: dict[tuple[str, str], str] = {}  # by robot and who: no answer
+        self.known = _not_built(args.peers) if args.quick else _set_up(args.peers)
         say("measuring what the machine does at most")
-        self.limits = _limits(self.threads, 1 if args.quick else MEASURED)
+        self.limits = _limits(self.threads)
 
     def rows(self) -> Iterator[Row]:
-        for k, which in enumerate(self.robots):
-            begin = time.monotonic()
-            late = "the time of the run was over" if begin > self._end else None
-            why = f"{SKIPPED}{which.missing or late}"
-            try:
-                model = None if which.missing or late else which.model()
-            except Exception as error:
-                model, why = None, f"{FAILED}{type(error).__name__}: {error}"
-            if model is None:
+        models = [_loaded(which) for which in self.robots]
+        sizes = list(map(self._weight, self.robots, models))
+        clock = Clock(60 * self.args.minutes, sizes)
+        for k, (which, model) in enumerate(zip(self.robots, models, strict=True)):
+            say(f"{clock.told(k)}: {which.title}")
+            if isinstance(model, str):
                 for threads in self.threads:
-                    yield from without(self.args.peers, self._cells(which, threads), why)
-                continue
-            say(f"{which.title}: compiling")
-            yield from self._measured(which, k, self._starts(model))
-            say(f"{which.title}: {time.monotonic() - begin:.0f} s")
+                    yield from without(self.args.peers, self._cells(which, threads), model)
+            else:
+                yield from self._measured(which, model, clock.until(k))
 
-    def _measured(self, which: Robot, done: int, starts: Starts) -> Iterator[Row]:
-        """done: robots before this one."""
-        hung: Hung = {}
+    def _weight(self, which: Robot, model: Model | str) -> float:
+        return 0.0 if isinstance(model, str) else weight(model, self._compiling(which))
+
+    def _compiling(self, which: Robot) -> bool:
+        """Whether peers are tried that compile for long."""
+        return which.name in self.args.heavy and bool(self.heavy)
+
+    def _measured(self, which: Robot, model: Model, until: float) -> Iterator[Row]:
+        """until: when its time is over, but for what has begun, and for ours."""
+        end = float("inf") if self.args.quick else until
+        names = [FUNCTIONS[short] for short in self.args.functions]
+        begun = starts(model, names, self.args.dtypes, self.folder, part(end, STARTS_SHARE))
+        for row in self._light_rows(which, end):
+            yield self._completed(row, begun)
+        yield from self._heavy_rows(which, end)
+
+    def _light_rows(self, which: Robot, end: float) -> Iterator[Row]:
+        """Ours, and peers that need not compile for long."""
+        share = LIGHT_SHARE if self._compiling(which) else 1.0
+        for threads, mine in self._in_turn():
+            yield from self._rows(which, self._cells(which, threads), self.light, end, share * mine)
+
+    def _heavy_rows(self, which: Robot, end: float) -> Iterator[Row]:
+        """The others, at the batch of the summary and in what time is left."""
+        for threads, mine in self._in_turn():
+            asked = self._cells(which, threads)
+            tried = [cell for cell in asked if cell.batch == self.at]
+            others = [cell for cell in asked if cell.batch != self.at]
+            yield from without(self.heavy, others, FOR_EACH, ours=False)
+            if not self._compiling(which):
+                yield from without(self.heavy, tried, UNASKED, ours=False)
+                continue
+            for row in self._rows(which, tried, self.heavy, end, mine):
+                if row.who != OURS:  # which was there for the ratio
+                    yield row
+
+    def _in_turn(self) -> Iterator[tuple[int, float]]:
+        """Numbers of threads, and what each may take of the time that those before have left."""
         for n, threads in enumerate(self.threads):
-            left = (len(self.robots) - done) * len(self.threads) - n
-            for row in rows(self._task(which, threads, left, hung), say):
-                if SILENT in str(row.ns_per_state):
-                    hung[row.who] = str(row.ns_per_state)
-                yield self._completed(row, starts)
+            yield threads, 1.0 if n == len(self.threads) - 1 else FIRST_SHARE
 
     def _cells(self, which: Robot, threads: int) -> list[Cell]:
         functions = [FUNCTIONS[short] for short in self.args.functions]
         named = which.name, which.root
         return cells(*named, functions, self.args.batches, self.args.dtypes, threads)
 
-    def _starts(self, model: Model) -> Starts:
-        asked = [
-            (FUNCTIONS[short], dtype) for dtype in self.args.dtypes for short in self.args.functions
-        ]
-        return {which: start(model, *which, self.folder, COLD_LIMIT) for which in asked}
-
-    def _task(self, which: Robot, threads: int, left: int, hung: Hung) -> Task:
-        asked = self._cells(which, threads)
-        known = {(cell, who): why for cell in asked for who, why in self.known.items()}
-        known |= {(cell, who): why for cell in asked for who, why in hung.items()}
-        return Task(which, asked, self.args.peers, threads, self._budget(which, left), known)
-
-    def _budget(self, which: Robot, left: int) -> Budget:
-        """left: the workers that are still to come, this one included."""
-        if self.args.quick:
-            return QUICK_BUDGET
-        seconds = max(20.0, (self._end - time.monotonic()) / left)
-        heavy = [peer.name for peer in PEERS if peer.heavy and peer.name in self.args.peers]
-        share = LIGHT_SHARE * seconds / max(1, len(self.args.peers) - len(heavy))
-        if which.name not in self.args.heavy or not heavy:
-            return Budget(share, 0.0)
-        times = len(self.args.heavy) * len(self.threads) * len(heavy)
-        more = HEAVY_SHARE * 60 * self.args.minutes / times
-        return Budget(share, more)
+    def _rows(
+        self, which: Robot, asked: list[Cell], peers: list[str], end: float, share: float
+    ) -> Iterator[Row]:
+        """Of ours and these peers, which may take a share of the time up to the end."""
+        silent = {who: why for (title, who), why in self.hung.items() if title == which.title}
+        told = {**self.known, **silent}
+        known = {(cell, who): why for cell in asked for who, why in told.items()}
+        budget = QUICK_BUDGET if self.args.quick else _budget(part(end, share), len(peers))
+        task = Task(which, asked, peers, asked[0].threads, self.at, budget, known)
+        for row in rows(task, say):
+            if SILENT in str(row.ns_per_state):
+                self.hung[which.title, row.who] = str(row.ns_per_state)
+            yield row
 
     def _completed(self, row: Row, starts: Starts) -> Row:
         if row.who != OURS:
@@ -138,23 +166,59 @@ class Run:
         return row if begun.counts is None else self.limits.completed(row, begun.counts)
 
 
-def _limits(threads: Sequence[int], times: int) -> Limits:
-    """The best of some measurements, each in a process of its own."""
-    found = [apart(Limits.measured, (threads,), 60.0) for _ in range(times)]
-    return reduce(Limits.best, [limits for limits in found if isinstance(limits, Limits)])
+def _loaded(which: Robot) -> Model | str:
+    """Its model, or what its cells say instead."""
+    if which.missing:
+        return SKIPPED + which.missing
+    try:
+        return which.model()
+    except Exception as error:
+        return f"{FAILED}{type(error).__name__}: {error}"
+
+
+def _named(names: Sequence[str], heavy: bool) -> list[str]:
+    """The peers of these names that have to compile for long, or the others."""
+    return [peer.name for peer in PEERS if peer.name in names and peer.heavy == heavy]
+
+
+def _budget(until: float, peers: int) -> Budget:
+    each = max(0.0, until - time.monotonic()) / max(1, peers)
+    return Budget(PEER_SHARE * each, until)
+
+
+def _limits(threads: Sequence[int]) -> Limits:
+    """Measured in a process of its own, which keeps nothing of it."""
+    why = f"not done in {LIMITS_LIMIT:.0f} s"
+    found = Apart(Limits.measured, (threads,)).result(time.monotonic() + LIMITS_LIMIT, why)
+    if not isinstance(found, Limits):
+        raise RuntimeError(f"measuring what the machine does at most: {found}")
+    return found
+
+
+def _to_build(names: Sequence[str]) -> list[Peer]:
+    there = [peer for peer in PEERS if peer.name in names and peer.missing() is None]
+    return [peer for peer in there if not peer.built()]
+
+
+def _not_built(names: Sequence[str]) -> dict[str, str]:
+    return {peer.name: QUICKLY for peer in _to_build(names)}
 
 
 def _set_up(names: Sequence[str]) -> dict[str, str]:
     """Builds what peers share, and says why those that it fails for are not tried."""
-    failed = {}
-    for peer in PEERS:
-        if peer.name in names and peer.missing() is None:
-            say(f"setting up {peer.name}")
-            try:
-                peer.setup()
-            except Exception as error:
-                failed[peer.name] = f"{FAILED}{type(error).__name__}: {error}"
-    return failed
+
+    def built(peer: Peer) -> str | None:
+        say(f"building {peer.name}")
+        try:
+            peer.setup()
+        except Exception as error:
+            return f"{FAILED}{type(error).__name__}: {error}"
+        return None
+
+    peers = _to_build(names)
+    with ThreadPoolExecutor(physical_cores()) as pool:
+        told = zip(peers, pool.map(built, peers), strict=True)
+        return {peer.name: why for peer, why in told if why is not None}
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:
@@ -183,9 +247,9 @@ def _parser() -> argparse.ArgumentParser:
     told = f"of {', '.join(names)} (default: all; none: `--peers none`)"
     options.add_argument("--peers", nargs="+", choices=[*names, "none"], default=names, help=told)
     options.add_argument("--quick", action="store_true", help="few cells, to try it out")
-    told = f"where peers are tried that compile for long (default: {' '.join(HEAVY)})"
-    options.add_argument("--heavy", nargs="*", metavar="ROBOT", default=list(HEAVY), help=told)
-    told = "of a run: peers get shares of it, and no robot begins after it (default: 25)"
+    told = f"where peers are tried that compile for long (default: {' '.join(HEAVY)}; quick: none)"
+    options.add_argument("--heavy", nargs="*", metavar="ROBOT", help=told)
+    told = "of a run: robots get shares of it, what these do not reach is skipped (default: 23)"
     options.add_argument("--minutes", type=float, help=told)
     options.add_argument("--csv", type=Path, default=Path("suite.csv"))
     told = "where Markdown and figures go; without it there are none"
@@ -195,8 +259,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def parsed(given: Sequence[str] | None) -> argparse.Namespace:
     args = _parser().parse_args(given)
-    full = {"batches": list(BATCHES), "robots": list(DEFAULT), "minutes": 25.0}
-    for name, value in (QUICK if args.quick else full).items():
+    for name, value in (QUICK if args.quick else FULL).items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     args.peers = [name for name in args.peers if name != "none"]
@@ -212,8 +275,11 @@ def main(given: Sequence[str] | None = None) -> None:
             load = " ".join(f"{x:.1f}" for x in os.getloadavg())
             told = facts(seed=SEED, load_average=load, **_versions(args.peers), **run.limits.told())
             writer = Writer(args.csv, told)
-            for row in run.rows():
-                writer.write(row)
+            try:
+                for row in run.rows():
+                    writer.write(row)
+            except KeyboardInterrupt:
+                say(f"interrupted: {args.csv} has what was measured")
             writer.close()
     if args.out:
         from suite.report import write

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .cells import DTYPES, FUNCTIONS, OURS, Row
-
-AT = 4096  # the batch of the summary
+from .cells import DTYPES, FUNCTIONS, OURS, Row, in_summary
 
 
 class Results:
@@ -21,7 +19,7 @@ class Results:
         self.dtypes = [dtype for dtype in DTYPES if any(r.dtype == dtype for r in self.rows)]
         self.threads = sorted({row.threads for row in self.rows})
         self.peers = [who for who in _once(row.who for row in self.rows) if who != OURS]
-        self.at = AT if AT in self.batches else self.batches[-1]
+        self.at = in_summary(self.batches)
 
     def row(
         self, robot: tuple[str, str], name: str, batch: int, dtype: str, threads: int, who: str

@@ -44,10 +44,13 @@ def rows(task: Task, say: Callable[[str], None]) -> Iterator[Row]:
         known |= _out(running, cells, end)
 
 
-def without(peers: Iterable[str], cells: Iterable[Cell], why: str) -> Iterator[Row]:
-    """Rows of cells that nobody can compute."""
+def without(
+    peers: Iterable[str], cells: Iterable[Cell], why: str, ours: bool = True
+) -> Iterator[Row]:
+    """Rows of cells that these peers do not compute, and ours does not either if it is meant."""
+    everyone = [OURS, *peers] if ours else [*peers]
     for cell in cells:
-        for who in (OURS, *peers):
+        for who in everyone:
             yield Row(*cell, who, why)
 
 

@@ -20,6 +20,7 @@ from .oracle import Expected, Oracle
 from .ours import Featherlane
 from .peers import PEERS, Case, Peer
 from .robots import Robot
+from .start import LATE
 from .turn import LEAST, Turn
 
 GB = 1e9
@@ -31,10 +32,11 @@ class Budget(NamedTuple):
     """Seconds and bytes."""
 
     peer: float  # of each peer in one worker
-    heavy: float  # of each of those that compile for seconds
-    step: float = 60.0  # after which a step is taken for hung
-    longest: float = 1.0  # that a pass of a peer may take
-    ours_longest: float = 4.0
+    until: float = float("inf")  # when no peer begins any more (of `time.monotonic`)
+    step: float = 40.0  # after which a step is taken for hung
+    longest: float = 1.0  # that a pass may take
+    longest_of_many: float = 0.25  # the same at batches larger than the summary's
+    ours_longer: float = 2.0  # times as long as that
     cell: float = 2.0  # after which a cell gets three rounds, and two after three times as long
     least: float = LEAST
     rounds: int = 5
@@ -52,6 +54,7 @@ class Task:
     cells: Sequence[Cell]
     peers: Sequence[str]
     threads: int
+    at: int  # the batch of the summary
     budget: Budget
     known: Mapping[tuple[Cell, str], str] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
@@ -84,7 +87,7 @@ class Bench:
         self._model = task.robot.model()
         self._oracle = Oracle(task.robot, self._model)
         self._states: dict[int, tuple[np.ndarray, ...]] = {}
-        self._ns: dict[tuple[str, str, str], float] = {}  # per state, by function, dtype and who
+        self._ns: dict[tuple[str, str, str], tuple[int, float]] = {}  # by function, dtype and who
         self.spent = {peer.name: task.spent.get(peer.name, 0.0) for peer in self._who}
 
     def rows(self, cell: Cell) -> list[Row]:
@@ -95,8 +98,14 @@ class Bench:
         for turn in turns:
             self.spent[turn.name] += turn.spent
             if turn.middle is not None:
-                self._ns[cell.function, cell.dtype, turn.name] = turn.middle
+                self._learn(cell, turn.name, turn.middle)
         return [self._noted(turn.row(ours)) for turn in turns]
+
+    def _learn(self, cell: Cell, who: str, ns: float) -> None:
+        """What a state takes in the largest batch so far."""
+        key = cell.function, cell.dtype, who
+        if key not in self._ns or self._ns[key][0] <= cell.batch:
+            self._ns[key] = cell.batch, ns
 
     def _noted(self, row: Row) -> Row:
         """Rows whose oracle is not Pinocchio say so."""
@@ -109,8 +118,7 @@ class Bench:
         try:
             for turn in turns:
                 self._begin(cell, turn.name)
-                longest = budget.ours_longest if turn.name == OURS else budget.longest
-                turn.prepare(case, expected, budget.least, longest)
+                turn.prepare(case, expected, budget.least, self._longest(cell, turn.name))
             for n in range(budget.rounds):
                 took = time.monotonic() - start
                 if took > budget.cell * (1 if n >= 3 else 3 if n == 2 else np.inf):
@@ -147,6 +155,11 @@ class Bench:
             self._states = {batch: (q, v, u)}  # the last one only
         return self._states[batch]
 
+    def _longest(self, cell: Cell, who: str) -> float:
+        budget = self._budget
+        longest = budget.longest_of_many if cell.batch > self._task.at else budget.longest
+        return longest * (budget.ours_longer if who == OURS else 1.0)
+
     # What is not tried, and why
 
     def _instead(self, cell: Cell, peer: Peer) -> str | None:
@@ -162,26 +175,18 @@ class Bench:
         arrays = bytes_moved(self._model, cell.function, cell.dtype) * cell.batch
         if arrays > self._budget.most_bytes:
             return f"{SKIPPED}{arrays / GB:.1f} GB"
-        longest = self._budget.ours_longest if peer.name == OURS else self._budget.longest
-        known = self._ns.get((cell.function, cell.dtype, peer.name), 0.0) * 1e-9 * cell.batch
-        if known > longest:
-            return f"{SKIPPED}a pass takes {known:.1f} s"
+        _, ns = self._ns.get((cell.function, cell.dtype, peer.name), (0, 0.0))
+        if (takes := ns * 1e-9 * cell.batch) > self._longest(cell, peer.name):
+            return f"{SKIPPED}a pass takes {takes:.1f} s"
         return None if peer.name == OURS else self._peer_instead(cell, peer, arrays)
 
     def _peer_instead(self, cell: Cell, peer: Peer, arrays: float) -> str | None:
-        first = self._task.cells[0].batch
-        if peer.heavy and not self._budget.heavy:
-            return f"{SKIPPED}takes long to compile, see --heavy"
-        if peer.heavy and cell.batch != first:
-            return f"{SKIPPED}compiles for each batch, tried at {first} only"
-        there = [other for other in self._who if self._missing[other.name] is None]
-        together = arrays * sum(not other.heavy or cell.batch == first for other in there)
+        together = arrays * sum(missing is None for missing in self._missing.values())
         if together > self._budget.most_together:
             return f"{SKIPPED}{together / GB:.1f} GB with all peers"
-        share = self._budget.heavy if peer.heavy else self._budget.peer
-        if not peer.heavy and cell.threads == 1 and cell.batch == first:
-            return None  # what the summary shows
-        if self.spent[peer.name] > share:
+        if time.monotonic() > self._budget.until:
+            return LATE
+        if self.spent[peer.name] > self._budget.peer:
             return f"{SKIPPED}over budget"
         return None
 

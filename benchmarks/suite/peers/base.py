@@ -109,6 +109,10 @@ class Peer(Protocol):
         """Builds what all cases share, minutes once; `prepare` does it otherwise."""
         return None
 
+    def built(self) -> bool:
+        """Whether `setup` has nothing left to do."""
+        return True
+
     def missing(self) -> str | None:
         """Why it cannot run here, with what to install; None where it can."""
 

@@ -19,6 +19,7 @@ import numpy as np
 from featherlane.cache import folder
 
 HERE = Path(__file__).parent
+ALWAYS = ("-w", "-fPIC", "-shared", "-pthread")
 POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 
 
@@ -36,6 +37,18 @@ def kept(name: str = "") -> Path:
     return (folder() or _without_cache()) / "peers" / name
 
 
+def place(source: str, flags: Sequence[str], link: Sequence[str] = ()) -> Path:
+    """Where a library made of one source text in C++ is, once it is built. Raises RuntimeError
+    where there is no compiler.
+    """
+    program = compiler("clang++", "g++")
+    if program is None:
+        raise RuntimeError("there is no clang++ or g++")
+    headers = "".join(path.read_text() for path in sorted(HERE.glob("*.h")))
+    key = f"{source} {headers} {program} {flags} {link} {_processor()}"
+    return kept() / f"loop_{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
+
+
 def shared_library(
     source: str, flags: Sequence[str], link: Sequence[str] = (), limit: float | None = None
 ) -> tuple[Path, float]:
@@ -45,20 +58,14 @@ def shared_library(
     Raises RuntimeError where there is no compiler, with its first complaint, or where it takes
     more than `limit` seconds.
     """
-    program = compiler("clang++", "g++")
-    if program is None:
-        raise RuntimeError("there is no clang++ or g++")
-    headers = "".join(path.read_text() for path in sorted(HERE.glob("*.h")))
-    key = f"{source} {headers} {program} {flags} {link} {_processor()}"
-    directory = kept()
-    made = directory / f"loop_{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
+    made = place(source, flags, link)
     took = made.with_suffix(".seconds")
     if made.exists():
         return made, float(took.read_text()) if took.exists() else 0.0
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = made.with_suffix(f".{os.getpid()}")
     start = time.perf_counter()
-    command = [program, *flags, "-w", "-fPIC", "-shared", "-pthread", f"-I{HERE}"]
+    command = [str(compiler("clang++", "g++")), *flags, *ALWAYS, f"-I{HERE}"]
     command += ["-x", "c++", "-", "-x", "none", "-o", str(new), *link]
     try:
         done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=limit)

@@ -14,7 +14,7 @@ from featherlane import convert
 
 from . import reduced
 from .base import Arrays, Case, Peer, Prepared, Unsupported, lacks
-from .native import HERE, Loop, compiler, made, shared_library
+from .native import HERE, Loop, compiler, made, place, shared_library
 
 SOURCE = HERE / "mujoco_loop.cpp"
 DERIVATIVES = "MuJoCo differentiates by finite differences only"
@@ -83,12 +83,19 @@ class MuJoCoLoop(_MuJoCo):
     def setup(self) -> None:
         self._library()
 
+    def built(self) -> bool:
+        return place(*self._recipe()).exists()
+
     def _library(self) -> Path:
+        return shared_library(*self._recipe())[0]
+
+    def _recipe(self) -> tuple[str, list[str], list[str]]:
+        """The source, and what the compiler and the linker are told."""
         at = folder()
         (library,) = at.glob("libmujoco.so*")
         flags = ["-std=c++17", "-O3", "-march=native", "-DNDEBUG", f"-I{at / 'include'}"]
         link = [str(library), f"-Wl,-rpath,{at}"]
-        return shared_library(SOURCE.read_text(), flags, link)[0]
+        return SOURCE.read_text(), flags, link
 
     def prepare(self, case: Case) -> Prepared | Unsupported:
         if (why := refused(case)) is not None:

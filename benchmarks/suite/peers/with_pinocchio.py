@@ -14,7 +14,7 @@ import numpy as np
 from featherlane import convert
 
 from .base import FLOAT32, Arrays, Case, Peer, Prepared, Unsupported, lacks
-from .native import HERE, Loop, compiler, made, shared_library
+from .native import HERE, Loop, compiler, made, place, shared_library
 
 SOURCE = HERE / "pinocchio_loop.cpp"
 EIGEN = (Path("/usr/include/eigen3"), Path("/usr/local/include/eigen3"))
@@ -104,8 +104,15 @@ class CompiledLoop(_Pinocchio):
         for dtype in self.precisions:
             self.library(dtype)
 
+    def built(self) -> bool:
+        return all(place(*self._recipe(dtype)).exists() for dtype in self.precisions)
+
     def library(self, dtype: str) -> Path:
-        """Built when first needed; about 40 s."""
+        """Built when first needed: a minute or two."""
+        return shared_library(*self._recipe(dtype))[0]
+
+    def _recipe(self, dtype: str) -> tuple[str, list[str], list[str]]:
+        """The source, and what the compiler and the linker are told."""
         at = prefix()
         assert at is not None
         eigen = next(x for x in (at / "include/eigen3", *EIGEN) if (x / "Eigen/Core").exists())
@@ -113,7 +120,7 @@ class CompiledLoop(_Pinocchio):
         flags = ["-std=c++17", "-O3", "-DNDEBUG", *DEFINITIONS, *self.flags, f"-DSCALAR={scalar}"]
         link = [f"-L{at}/lib", *LIBRARIES, f"-Wl,-rpath,{at}/lib"]
         flags += [f"-I{at}/include", f"-I{eigen}"]
-        return shared_library(SOURCE.read_text(), flags, link)[0]
+        return SOURCE.read_text(), flags, link
 
     def loop(self, dtype: str, source: str, free: bool, threads: int) -> Loop:
         types = (ctypes.c_char_p, ctypes.c_int, ctypes.c_int)
