@@ -29,6 +29,11 @@ cos = _by_method("cos", np.cos)
 sqrt = _by_method("sqrt", np.sqrt)
 
 
+def is_zero(x: Scalar) -> bool:
+    """Whether x is the number 0, and not something still to be computed."""
+    return isinstance(x, int | float) and x == 0
+
+
 def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     """a where the condition (of two scalars, `x < y`) holds, else b; both are computed."""
     if (method := getattr(condition, "select", None)) is not None:

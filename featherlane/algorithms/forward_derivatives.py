@@ -8,19 +8,21 @@ from collections.abc import Callable, Sequence
 
 from featherlane.algorithms.derivatives import (
     Fixed,
+    Loads,
+    Motion,
     assembled,
     columns,
-    inverse_dynamics_derivatives,
     loads,
     motion,
     pairs,
 )
 from featherlane.algorithms.factor import factor
-from featherlane.algorithms.kinematics import Scalars, Wrenches, no_wrenches
+from featherlane.algorithms.kinematics import Scalars, Wrenches, no_wrenches, put_entries
 from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
-from featherlane.scalar import Scalar
-from featherlane.spatial import dot
+from featherlane.model import WORLD
+from featherlane.scalar import Scalar, is_zero
+from featherlane.spatial import Vector, crm, dot, split
 from featherlane.tree import Tree
 from featherlane.walk import repeat
 
@@ -36,13 +38,46 @@ def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
     return supports
 
 
+Columns = dict[int, list[Scalar]]
+
+
+def _by_free_roots(model: Tree, m: Motion, load: Loads, fixed: Fixed) -> tuple[Columns, Columns]:
+    """The columns of da/dq for the pose of a free root, and of da/dv for its linear velocity.
+
+    Both move the robot as a whole, of which it notices only how gravity, or a velocity that stays
+    in space, turns in the axes of its first body: dtau/dx = M c, c = a_p x S or v x S, da/dx = -c.
+    """
+    by_pose: Columns = {}
+    by_slide: Columns = {}
+    for i, own in enumerate(model.freedoms):
+        physics = [x for k, _ in own for x in (model.armature[k], m.slopes[k])]
+        if model.parent[i] != WORLD or len(own) < 6 or not all(map(is_zero, physics)):
+            continue
+        for k, S in own:
+            if fixed is None:
+                by_pose[k] = _column(model, i, crm(S, load.ap[i]))
+            if all(map(is_zero, split(S)[0])):
+                by_slide[k] = _column(model, i, crm(S, m.v[i]))
+    return by_pose, by_slide
+
+
+def _column(model: Tree, i: int, motion: Vector) -> list[Scalar]:
+    """What moves a body so, by the freedoms of its free joint."""
+    column: list[Scalar] = [0.0] * model.nv
+    put_entries(model, i, column, [dot(S, motion) for _, S in model.freedoms[i]])
+    return column
+
+
 def _through(
     model: Tree,
     inverse: Callable[[Scalars, Scalars], list[Scalar]],
     packed: Scalars,
     derivatives: Sequence[Rows],
+    known: Sequence[Columns],
 ) -> list[Rows]:
-    """-M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is M^-1 b."""
+    """-M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is M^-1 b. known:
+    the columns of which it need not be computed.
+    """
     products = [square(model.nv) for _ in derivatives]
     for rows, js in reversed(_supports(model).items()):
 
@@ -52,13 +87,20 @@ def _through(
                 right[i] = -x
             return inverse(shared, right)
 
-        pairs = list(zip(products, derivatives, strict=True))
-        places = [(P, D, j) for j in reversed(js) for P, D in pairs]
+        triples = list(zip(products, derivatives, known, strict=True))
+        places = [(P, D, j) for j in reversed(js) for P, D, own in triples if j not in own]
         solved = repeat(column, packed, [[D[i][j] for i in rows] for _, D, j in places])
         for (P, _, j), x in zip(places, solved, strict=True):
-            for i in range(model.nv):
-                P[i][j] = x[i]
+            _put_column(P, j, x)
+    for P, own in zip(products, known, strict=True):
+        for j, x in own.items():
+            _put_column(P, j, x)
     return products
+
+
+def _put_column(M: Rows, j: int, column: Scalars) -> None:
+    for row, x in zip(M, column, strict=True):
+        row[j] = x
 
 
 def forward_dynamics_derivatives(
@@ -79,10 +121,11 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    dq, dv = assembled(model, m, loads(model, m, qdd, f_ext, fixed))
+    load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
-    da_dq, da_dv = _through(model, solve, inverted.pack(), (dq, dv))
+    known = _by_free_roots(model, m, load, fixed)
+    da_dq, da_dv = _through(model, solve, inverted.pack(), assembled(model, m, load), known)
     return da_dq, da_dv, inverted.inverse()
 
 
@@ -100,12 +143,15 @@ def forward_dynamics_derivatives_from(
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
-    derivatives = inverse_dynamics_derivatives(model, q, qd, qdd, f_ext, fixed)
+    m = motion(model, q, qd)
+    load = loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
     n, root = model.nv, [line[-1] for line in model.ancestors]
 
     def product(packed: Scalars, b: Scalars) -> list[Scalar]:
         same = [[k for k in range(n) if root[k] == root[i]] for i in range(n)]
         return [sum((packed[n * i + k] * b[k] for k in same[i]), start=0.0) for i in range(n)]
 
-    da_dq, da_dv = _through(model, product, [x for row in Minv for x in row], derivatives)
+    packed = [x for row in Minv for x in row]
+    known = _by_free_roots(model, m, load, fixed)
+    da_dq, da_dv = _through(model, product, packed, assembled(model, m, load), known)
     return da_dq, da_dv

@@ -9,7 +9,7 @@ import numpy as np
 
 from featherlane.algorithms.kinematics import Scalars
 from featherlane.algorithms.parallel.dense import IDENTITY, ZERO, inverse, minus, outer, plus
-from featherlane.scalar import Scalar, sqrt
+from featherlane.scalar import Scalar, is_zero, sqrt
 from featherlane.spatial import ZERO6, Matrix, Vector, dot
 from featherlane.walk import call
 
@@ -29,7 +29,7 @@ class Basis(NamedTuple):
 def joint_basis(S: Sequence[Vector], armature: Sequence[Scalar], moving: bool) -> Basis:
     """Of a joint's S; moving: whether S changes with the state."""
     T, unknown, redundant = call(_moving, S) if moving else (_dual(S), _complement(S), ())
-    rotors = [(t, x) for t, x in zip(T, armature, strict=True) if not _is_zero(x)]
+    rotors = [(t, x) for t, x in zip(T, armature, strict=True) if not is_zero(x)]
     geared = call(_geared, rotors)
     return Basis(T, [*unknown, *geared], redundant, len(geared))
 
@@ -44,10 +44,6 @@ def _moving(S: Sequence[Vector]) -> tuple[Sequence[Vector], Sequence[Vector], Ma
 
 def _geared(rotors: Sequence[tuple[Vector, Scalar]]) -> list[Vector]:
     return [T * sqrt(armature) for T, armature in rotors]
-
-
-def _is_zero(x: Scalar) -> bool:
-    return isinstance(x, int | float) and x == 0
 
 
 def _dual(S: Sequence[Vector]) -> list[Vector]:
