@@ -42,7 +42,7 @@ from featherlane.spatial import (
 )
 from featherlane.tree import BODY_PARAMETERS, PARAMETERS, Tree
 from featherlane.tree import tree as make_tree
-from featherlane.walk import call, on_repeat, on_stage
+from featherlane.walk import call, on_hand_over, on_repeat, on_stage
 
 WRENCH_FRAMES = ("body", "world")
 SLOTS = "slots"  # a name in machine code
@@ -103,14 +103,17 @@ def _with_fixed(total: Coriolis, X: Transform, given: Sequence[Scalar], E: Rotat
 
 
 @contextmanager
-def _following(stage: Callable[[Any], None], repeated: Any = None) -> Iterator[None]:
-    """While an algorithm runs: what its loops tell."""
-    tokens = on_stage.set(stage), on_repeat.set(repeated)
+def _following(
+    stage: Callable[[Any], None], repeated: Any = None, handed_over: Any = None
+) -> Iterator[None]:
+    """While an algorithm runs: what it tells."""
+    listeners = {on_stage: stage, on_repeat: repeated, on_hand_over: handed_over}
+    tokens = [(told, told.set(listener)) for told, listener in listeners.items()]
     try:
         yield
     finally:
-        on_stage.reset(tokens[0])
-        on_repeat.reset(tokens[1])
+        for told, token in tokens:
+            told.reset(token)
 
 
 def _traceable(
@@ -213,7 +216,7 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
     """
     run, *others = _runs(model, variant)
     if not others:
-        following = lambda recorder: _following(recorder.enter, recorder.repeat)
+        following = lambda r: _following(r.enter, r.repeat, r.hand_over)
         with _solvable(model, variant):
             program = record(run, input_shapes(model, variant), following)
         if not program.routines:

@@ -45,6 +45,18 @@ def repeat(function: Any, shared: Any, columns: Any) -> list:
     return instead(function, shared, columns) if instead else [function(shared, c) for c in columns]
 
 
+on_hand_over: ContextVar[Any] = ContextVar("on_hand_over", default=None)
+"""What a tracer wants called with the scalars of `hand_over`."""
+
+
+def hand_over(scalars: Any) -> None:
+    """Tells that these few scalars, and the inputs, are all that columns which are repeated later
+    need of what came before: a compiler may compute the rest twice instead of keeping it.
+    """
+    if listen := on_hand_over.get():
+        listen(scalars)
+
+
 on_call: ContextVar[Any] = ContextVar("on_call", default=None)
 """What a recorder wants called instead of the function of `call`."""
 

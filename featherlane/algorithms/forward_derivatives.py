@@ -24,7 +24,7 @@ from featherlane.model import WORLD
 from featherlane.scalar import Scalar, is_zero
 from featherlane.spatial import Vector, crm, dot, split
 from featherlane.tree import Tree
-from featherlane.walk import repeat
+from featherlane.walk import hand_over, repeat
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
@@ -121,6 +121,7 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
+    hand_over(qdd)
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)

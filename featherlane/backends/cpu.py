@@ -8,11 +8,13 @@ which vector each entry shows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from featherlane.backends.layout import Layout
+from featherlane.backends.blocks import Block
+from featherlane.backends.layout import Columns, Layout, Step
 from featherlane.backends.llvm import Lanes, constants, declarations, straight_line, vector_at
 from featherlane.backends.loop import loop, moves_of, tables
 from featherlane.backends.strided import helpers
@@ -63,50 +65,42 @@ def _spread(one: Lanes, t: Lanes, name: str, place: Place) -> list[str]:
     ]
 
 
-def _block(layout: Layout, k: int) -> list[str]:
-    """@block{k}: a part of the main graph, for each tile."""
-    main, t, block = layout.program.main, layout.lanes, layout.blocks[k]
+def _block(layout: Layout, step: Step, name: str, block: Block) -> list[str]:
+    """A part of a graph, for each tile."""
+    t = step.lanes
 
-    def load(node: int, name: str) -> list[str] | None:
-        if main.op[node] == "input":
-            slot = layout.loads.get(main.value[node])  # a routine's result is not there yet
-            return [] if slot is None else _loaded(t, name, ("%i", slot), t.bytes)
-        if node not in layout.stores:
+    def load(node: int, to: str) -> list[str] | None:
+        if step.graph.op[node] == "input":
+            place = step.reads.get(node)  # a routine's result is not there yet
+            return [] if place is None else _loaded(t, to, place, t.bytes)
+        if node not in step.stores:
             return None
-        return _loaded(t, name, ("%o", layout.stores[node][0]), t.bytes)
+        return _loaded(t, to, ("%o", step.stores[node][0]), t.bytes)
 
     nodes = range(block.first, block.last)
-    return _for_tiles(
-        layout, f"block{k}", _body(main, t, load, layout.stores, "%o", t.bytes, nodes)
-    )
+    body = _body(step.graph, t, load, step.stores, "%o", t.bytes, nodes)
+    return _for_tiles(layout, name, body)
 
 
-def _routine(layout: Layout, k: int) -> list[str]:
-    """@routine{k}: a group of columns. What columns share is read where the main graph left it."""
-    program, routine = layout.program, layout.program.routines[k]
-    one, t = layout.lanes, layout.columns
-    shared = program.main.outputs[program.names(k)[0]].nodes
+def _routine(layout: Layout, step: Step, name: str) -> list[str]:
+    """A group of columns. What columns share is read where it was left."""
+    one, t = layout.lanes, step.lanes
 
-    def load(node: int, name: str) -> list[str]:
-        which, i = routine.value[node]
-        if which == "each":
-            return _loaded(t, name, ("%each", i), one.bytes)
-        place = "%out", layout.stores[shared[i]][0]
-        return _loaded(t, name, place, t.bytes) if t == one else _spread(one, t, name, place)
+    def load(node: int, to: str) -> list[str]:
+        base, i = step.reads[node]
+        if base == "%each":
+            return _loaded(t, to, (base, i), one.bytes)
+        place = "%out", i
+        return _loaded(t, to, place, t.bytes) if t == one else _spread(one, t, to, place)
 
-    results: dict[int, list[int]] = {}
-    for i, node in enumerate(routine.outputs["result"].nodes):
-        results.setdefault(node, []).append(i)
-    body = _body(routine, t, load, results, "%result", one.bytes)
-    head = f"define internal void @routine{k}(ptr %out, ptr %each, ptr %result) noinline {{"
+    body = _body(step.graph, t, load, step.stores, "%result", one.bytes)
+    head = f"define internal void @{name}(ptr %out, ptr %each, ptr %result) noinline {{"
     return [head, NEVER, *body, "ret void", *LEAVE, "}"]
 
 
-def _columns(layout: Layout, k: int) -> list[str]:
-    """@columns{k}: one routine for all groups of columns of each tile."""
-    t = layout.columns
-    size = layout.program.main.outputs[layout.program.names(k)[1]].shape[1]
-    gives = len(layout.program.routines[k].outputs["result"].nodes)
+def _columns(layout: Layout, step: Step, columns: Columns, name: str, routine: str) -> list[str]:
+    """One routine for all groups of columns of each tile."""
+    t, sizes = step.lanes, {k: math.prod(shape) for k, shape in step.graph.inputs.items()}
 
     def vectors(name: str, first: int, step: int) -> list[str]:
         return [
@@ -119,14 +113,14 @@ def _columns(layout: Layout, k: int) -> list[str]:
         "br label %column",
         "column:",
         "%c = phi i64 [ 0, %tile ], [ %next, %column ]",
-        *vectors("each", layout.each[k], size),
-        *vectors("result", layout.result[k], gives),
-        f"call void @routine{k}(ptr %o, ptr %each, ptr %result)",
+        *vectors("each", columns.each, sizes["each"]),
+        *vectors("result", columns.result, len(step.graph.outputs["result"].nodes)),
+        f"call void @{routine}(ptr %o, ptr %each, ptr %result)",
         "%next = add i64 %c, 1",
-        f"%more = icmp slt i64 %next, {layout.groups(k)}",
+        f"%more = icmp slt i64 %next, {columns.groups}",
         "br i1 %more, label %column, label %end",
     ]
-    return _for_tiles(layout, f"columns{k}", body, done=True)
+    return _for_tiles(layout, name, body, done=True)
 
 
 def _for_tiles(layout: Layout, name: str, body: list[str], done: bool = False) -> list[str]:
@@ -157,16 +151,21 @@ def _for_tiles(layout: Layout, name: str, body: list[str], done: bool = False) -
 
 
 def _compute(layout: Layout) -> list[str]:
-    """@compute runs the blocks of the main graph, and then each routine over its columns."""
-    blocks, routines = range(len(layout.blocks)), range(len(layout.program.routines))
-    lines = [line for k in blocks for line in _block(layout, k)]
-    for k in routines:
-        lines += _routine(layout, k) + _columns(layout, k)
-    steps = [f"@block{k}" for k in blocks] + [f"@columns{k}" for k in routines]
+    """@compute runs the blocks of each step, or its routine over its columns."""
+    lines, names = [], []
+    for k, step in enumerate(layout.steps):
+        if step.columns is None:
+            for n, block in enumerate(step.blocks):
+                names.append(f"step{k}.block{n}")
+                lines += _block(layout, step, names[-1], block)
+        else:
+            names.append(f"step{k}.columns")
+            lines += _routine(layout, step, f"step{k}.routine")
+            lines += _columns(layout, step, step.columns, names[-1], f"step{k}.routine")
     return [
         *lines,
         "define internal void @compute(ptr %in, ptr %out, i64 %tiles) noinline {",
-        *[f"call void {step}(ptr %in, ptr %out, i64 %tiles)" for step in steps],
+        *[f"call void @{name}(ptr %in, ptr %out, i64 %tiles)" for name in names],
         "ret void",
         "}",
     ]
@@ -180,10 +179,10 @@ def source(program: Program, dtype: np.dtype, width: int, columns: int = 1) -> s
     layout = Layout(program, t, c)
     inputs, outputs = layout.inputs, layout.outputs
     moves = moves_of(inputs, outputs)
-    graphs = [program.main, *program.routines]
-    lines = declarations(t) + constants(graphs, t)
-    if c != t:
-        lines += declarations(c) + constants(program.routines, c)
+    lines = []
+    for lanes in dict.fromkeys(step.lanes for step in layout.steps):
+        graphs = [step.graph for step in layout.steps if step.lanes == lanes]
+        lines += declarations(lanes) + constants(graphs, lanes)
     lines += tables(t, outputs, len(inputs))
     tiles = set()
     for move in moves:

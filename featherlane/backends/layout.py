@@ -2,97 +2,214 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.backends.areas import Area, placed
 from featherlane.backends.blocks import Block, cut
 from featherlane.backends.llvm import Lanes
 from featherlane.backends.loop import Array
+from featherlane.errors import CompileError
 from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
 
 WARM = 80 << 10  # bytes of scratch that a round of tiles may use: little more than the first cache
 MOST = 4  # tiles of a round
+Value = tuple[int, int]  # a step, and a node of its graph
+Place = tuple[int, int]  # an area, and how many vectors behind its beginning
+
+
+class Columns(NamedTuple):
+    """Where the columns of a routine lie, in groups of as many as its vectors hold: entry i of all
+    columns of a group side by side. The last group may repeat its last column.
+    """
+
+    groups: int
+    each: int  # the vector where what they read begins
+    result: int
+
+
+class Step(NamedTuple):
+    """A graph as it runs on a tile: once, in blocks, or whole for groups of columns."""
+
+    graph: Graph
+    lanes: Lanes
+    reads: Mapping[int, tuple[str, int]]  # inputs, by node: a base and the vector behind it
+    stores: Mapping[int, list[int]]  # vectors by node, behind "%result" if there are columns
+    blocks: list[Block]
+    columns: Columns | None
 
 
 class Layout:
-    """Inputs are in one part of the scratch, all that is computed in the other: `loads` and
-    `stores` are places of inputs, and of nodes of the main graph.
-
-    The columns of routine k lie in groups of as many as a vector of the routine holds: entry i of
-    all columns of a group side by side, from `each[k]` on; so do the results from `result[k]` on.
+    """The main graph is step 0, routine k is step k + 1. The user's inputs have a part of the
+    scratch for themselves; all else lies in areas of the other part, which overlap where they are
+    not needed by the same steps.
     """
 
     def __init__(self, program: Program, lanes: Lanes, columns: Lanes) -> None:
         self.program, self.lanes, self.columns = program, lanes, columns
         self.group = columns.width // lanes.width  # columns
-        main = program.main
-        self.inputs, self.loads = _input_slots(main, program.inputs)
-        self.stores: dict[int, list[int]] = {}
-        self._size = 0
-        self.each: list[int] = []
-        self.result: list[int] = []
-        results: dict[tuple[str, int], int] = {}
-        for k in range(len(program.routines)):
-            results |= self._columns_of(k)
-        shown = {n for out in main.outputs.values() for n in out.nodes}
-        # At most one: constants are interned. -0.0 is another, and has to be turned like the rest
-        nothing = [self._once(n) for n in shown if str(main.number(n)) == "0.0"]
-        self.outputs = [
-            Array(name, out.shape, tuple(self._shown(n, results) for n in out.nodes), *nothing)
-            for name, out in program.outputs.items()
-        ]
-        self.blocks: list[Block]
-        self.blocks, kept = cut(main, self.stores)
-        for block in self.blocks:
-            self.stores |= {k: [self._size + slot] for k, slot in block.kept.items()}
-        self._size += kept
-        self.input_vectors = self._apart(len(self.loads))
-        self.vectors = self._apart(self._size)
+        self.inputs, self._slots = _input_slots(program.main, program.inputs)
+        self._end = len(program.routines) + 1  # the step that writes the user's arrays
+        self._areas: list[Area] = []
+        self._places: dict[Value, list[Place]] = {}
+        self._results = {
+            (program.names(k)[2], n): value
+            for k in range(len(program.routines))
+            for n, value in enumerate(self._results_of(k))
+        }
+        self._once(self._wanted())
+        self._each = {k + 1: self._columns_of(k) for k in self._repeated()}
+        blocks = [self._cut(step) for step in range(self._end)]
+        self._start, size = placed(self._areas)
+        self.steps = [self._step(step, own) for step, own in enumerate(blocks)]
+        self.outputs = list(self._outputs())
+        self.input_vectors = self._apart(len(self._slots))
+        self.vectors = self._apart(size)
         self.tiles = self._tiles()
 
-    def groups(self, k: int) -> int:
-        """The groups of columns of a routine; the last may repeat its last column."""
-        return -(-self.program.calls(k) // self.group)
+    def _repeated(self) -> list[int]:
+        """The routines that have several columns."""
+        return [k for k in range(len(self.program.routines)) if self.program.calls(k) > 1]
 
-    def _columns_of(self, k: int) -> dict[tuple[str, int], int]:
-        """Places for what a routine reads, and those of its results."""
-        main, (shared, each, result) = self.program.main, self.program.names(k)
-        for node in main.outputs[shared].nodes:
-            self._once(node)
-        calls, size = main.outputs[each].shape
-        padded = self.groups(k) * self.group
-        self.each.append(self._take(size * padded))
-        for c in range(padded):
-            for i in range(size):
-                node = main.outputs[each].nodes[min(c, calls - 1) * size + i]
-                place = self._in_group(self.each[k], size, c, i)
-                self.stores.setdefault(node, []).append(place)
-        gives = int(np.prod(main.inputs[result])) // calls
-        self.result.append(self._take(gives * padded))
-        places = range(calls * gives)
-        return {
-            (result, n): self._in_group(self.result[k], gives, *divmod(n, gives)) for n in places
-        }
+    def _padded(self, k: int) -> int:
+        """The columns of a routine, with those that fill its last group."""
+        return -(-self.program.calls(k) // self.group) * self.group
 
-    def _in_group(self, first: int, size: int, column: int, entry: int) -> int:
+    def _in_group(self, size: int, column: int, entry: int) -> int:
         group, inside = divmod(column, self.group)
-        return first + (group * size + entry) * self.group + inside
+        return (group * size + entry) * self.group + inside
 
-    def _take(self, count: int) -> int:
-        self._size += count
-        return self._size - count
+    def _area(self, size: int, first: int, last: int) -> int:
+        self._areas.append(Area(size, first, last))
+        return len(self._areas) - 1
 
-    def _shown(self, node: int, results: dict[tuple[str, int], int]) -> int:
-        value = self.program.main.value[node]
-        return results[value] if value in results else self._once(node)
+    def _results_of(self, k: int) -> Iterator[Value]:
+        """What each entry of "result k" is. Those of columns are numbered through, and stay."""
+        nodes = self.program.routines[k].outputs["result"].nodes
+        if k not in self._repeated():
+            yield from ((k + 1, node) for node in nodes)
+            return
+        area = self._area(len(nodes) * self._padded(k), k + 1, self._end)
+        for n in range(len(nodes) * self.program.calls(k)):
+            self._places[k + 1, n] = [(area, self._in_group(len(nodes), *divmod(n, len(nodes))))]
+            yield k + 1, n
 
-    def _once(self, node: int) -> int:
-        """The place of a value that needs but one."""
-        if node not in self.stores:
-            self.stores[node] = [self._take(1)]
-        return self.stores[node][0]
+    def _source(self, node: int) -> Value:
+        """Where a node of the main graph comes from."""
+        return self._results.get(self.program.main.value[node], (0, node))
+
+    def _wanted(self) -> Iterator[tuple[int, int]]:
+        """Nodes of the main graph that need a place, each with a step that reads them: what columns
+        share, what a single call reads, what outputs show.
+        """
+        main = self.program.main
+        for k in range(len(self.program.routines)):
+            shared, each, _ = self.program.names(k)
+            nodes = main.outputs[shared].nodes
+            if k not in self._repeated():
+                nodes = (*nodes, *main.outputs[each].nodes)
+                nodes = tuple(n for n in nodes if main.value[n] not in self._slots)
+            yield from ((n, k + 1) for n in nodes)
+        for out in self.program.outputs.values():
+            yield from ((n, self._end) for n in out.nodes)
+        yield from ((n, self._end) for n in self._zero())
+
+    def _zero(self) -> list[int]:
+        """The node whose zeros outputs show as such. At most one: constants are interned, and -0.0
+        is another, which has to be turned like the rest.
+        """
+        main = self.program.main
+        shown = {n for out in main.outputs.values() for n in out.nodes}
+        return [n for n in shown if str(main.number(n)) == "0.0"]
+
+    def _once(self, wanted: Iterable[tuple[int, int]]) -> None:
+        """Places for values that need but one. Those needed by the same steps share an area."""
+        last: dict[Value, int] = {}
+        for node, reader in wanted:
+            if (value := self._source(node)) not in self._places:
+                last[value] = max(last.get(value, 0), reader)
+        alike: dict[tuple[int, int], list[Value]] = {}
+        for value, reader in last.items():
+            alike.setdefault((value[0], reader), []).append(value)
+        for steps, values in alike.items():
+            area = self._area(len(values), *steps)
+            self._places |= {value: [(area, i)] for i, value in enumerate(values)}
+
+    def _columns_of(self, k: int) -> int:
+        """The area of what the columns of a routine read."""
+        each = self.program.main.outputs[self.program.names(k)[1]]
+        calls, size = each.shape
+        values = [self._source(n) for n in each.nodes]
+        if any(step - 1 in self._repeated() for step, _ in values):
+            raise CompileError("columns read the results of columns: only outputs may")
+        area = self._area(size * self._padded(k), min(step for step, _ in values), k + 1)
+        for c in range(self._padded(k)):
+            for i in range(size):
+                value = values[min(c, calls - 1) * size + i]
+                place = area, self._in_group(size, c, i)
+                self._places.setdefault(value, []).append(place)
+        return area
+
+    def _cut(self, step: int) -> list[Block]:
+        """A step in blocks: what they keep is needed by nobody else."""
+        graph = self._graph(step)
+        if step in self._each:
+            return [Block(0, len(graph), {})]
+        blocks, kept = cut(graph, {node for s, node in self._places if s == step})
+        area = self._area(kept, step, step)
+        for block in blocks:
+            self._places |= {(step, k): [(area, slot)] for k, slot in block.kept.items()}
+        return blocks
+
+    def _graph(self, step: int) -> Graph:
+        return self.program.routines[step - 1] if step else self.program.main
+
+    def _vectors(self, value: Value) -> list[int]:
+        return [self._start[area] + i for area, i in self._places[value]]
+
+    def _step(self, step: int, blocks: list[Block]) -> Step:
+        graph, reads = self._graph(step), self._reads(step)
+        if step not in self._each:
+            stores = {value[1]: self._vectors(value) for value in self._places if value[0] == step}
+            return Step(graph, self.lanes, reads, stores, blocks, None)
+        results: dict[int, list[int]] = {}
+        for i, node in enumerate(graph.outputs["result"].nodes):
+            results.setdefault(node, []).append(i)
+        first = self._vectors((step, 0))[0]
+        groups = self._padded(step - 1) // self.group
+        columns = Columns(groups, self._start[self._each[step]], first)
+        return Step(graph, self.columns, reads, results, blocks, columns)
+
+    def _reads(self, step: int) -> dict[int, tuple[str, int]]:
+        """Where the inputs of a step's graph lie."""
+        graph, main = self._graph(step), self.program.main
+        reads = {}
+        for node, value in enumerate(graph.value):
+            if graph.op[node] != "input":
+                continue
+            if step:
+                which, i = value
+                if which == "each" and step in self._each:
+                    reads[node] = "%each", i
+                    continue
+                name = self.program.names(step - 1)[("shared", "each").index(which)]
+                at = main.outputs[name].nodes[i]
+            else:
+                at = node
+            if main.value[at] in self._slots and step not in self._each:
+                reads[node] = "%i", self._slots[main.value[at]]
+            elif self._source(at) in self._places:
+                reads[node] = "%o", self._vectors(self._source(at))[0]
+        return reads
+
+    def _outputs(self) -> Iterator[Array]:
+        nothing = [self._vectors(self._source(n))[0] for n in self._zero()]
+        for name, out in self.program.outputs.items():
+            slots = tuple(self._vectors(self._source(n))[0] for n in out.nodes)
+            yield Array(name, out.shape, slots, *nothing)
 
     def _apart(self, count: int) -> int:
         """Vectors from one tile to the next: whole cache lines, an odd number of them, so that

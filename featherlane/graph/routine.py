@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
+from featherlane.graph.apart import apart
 from featherlane.graph.graph import Graph, Output
 from featherlane.graph.trace import Node, trace
 
@@ -21,7 +22,7 @@ class Program(NamedTuple):
 
     Routine k has the inputs "shared" and "each" and the output "result". The main graph brings, as
     outputs, the array "shared k" and the rows of "each k", one for each call; the results of all
-    calls are its input "result k", which only its outputs may name.
+    calls are its input "result k", which only its outputs may name: also what later routines read.
     """
 
     main: Graph
@@ -62,6 +63,7 @@ class Recorder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.routines: list[Graph] = []
+        self.handed: list[int] = []  # nodes; a routine of one call computes what comes after them
 
     def enter(self, stage: Any) -> None:
         self.graph.current_stage = stage
@@ -92,6 +94,32 @@ class Recorder:
             for c in range(len(columns))
         ]
 
+    def hand_over(self, scalars: Sequence[Any]) -> None:
+        """From here on: what the columns of routines need is computed apart from the rest."""
+        if self.handed or self.routines:
+            raise CompileError("hand_over comes once, before all that is repeated")
+        self.handed = [x.k for x in scalars if isinstance(x, Node)]
+        self.routines.append(Graph())
+
+    def part(self) -> None:
+        """Makes a routine of what computes the columns."""
+        if not self.handed:
+            return
+        program = Program(self.graph, self.routines)
+        rows = [program.names(k)[1] for k in range(1, len(self.routines))]
+        read = dict.fromkeys(n for name in rows for n in self.graph.outputs[name].nodes)
+        roots = [n for n in read if self.graph.args[n]]
+        self.routines[0], given = apart(self.graph, roots, self.handed)
+        shared, each, result = program.names(0)
+        found = dict(zip(roots, self.graph.declare(result, (1, len(roots))), strict=True))
+        for name in rows:
+            shape, nodes = self.graph.outputs[name]
+            self.graph.outputs[name] = Output(shape, tuple(found.get(n, n) for n in nodes))
+        self.graph.outputs |= {
+            shared: Output((0,), ()),
+            each: Output((1, len(given)), tuple(given)),
+        }
+
     def _nodes(self, scalars: Sequence[Any]) -> tuple[int, ...]:
         return tuple(x.k if isinstance(x, Node) else self.graph.constant(x) for x in scalars)
 
@@ -104,7 +132,9 @@ def record(function: Callable[..., Any], inputs: Any, listen: Any) -> Program:
         recorders.append(Recorder(graph))
         return listen(recorders[0])
 
-    program = Program(trace(function, inputs, listening), recorders[0].routines)
+    main = trace(function, inputs, listening)
+    recorders[0].part()
+    program = Program(main, recorders[0].routines)
     results = {program.names(k)[2] for k in range(len(program.routines))}
     for op, args in zip(program.main.op, program.main.args, strict=True):
         for a in args:
@@ -136,18 +166,20 @@ def inline(program: Program) -> Graph:
     for name, shape in program.inputs.items():
         known |= {(name, i): k for i, k in enumerate(flat.declare(name, shape))}
     place = _copy(program.main, flat, known)
+
+    def at(n: int) -> int:
+        """Where a node of the main graph is, or the result of a routine that it stands for."""
+        return known.get(program.main.value[n], place[n])
+
     for k, routine in enumerate(program.routines):
         shared, each, result = (program.names(k)[i] for i in range(3))
-        handed = {("shared", i): place[n] for i, n in enumerate(program.main.outputs[shared].nodes)}
+        handed = {("shared", i): at(n) for i, n in enumerate(program.main.outputs[shared].nodes)}
         calls, size = program.main.outputs[each].shape
         for call in range(calls):
             row = program.main.outputs[each].nodes[call * size : (call + 1) * size]
-            inside = _copy(
-                routine, flat, handed | {("each", i): place[n] for i, n in enumerate(row)}
-            )
+            inside = _copy(routine, flat, handed | {("each", i): at(n) for i, n in enumerate(row)})
             nodes = routine.outputs["result"].nodes
             known |= {(result, call * len(nodes) + i): inside[n] for i, n in enumerate(nodes)}
     for name, out in program.outputs.items():
-        found = [known.get(program.main.value[n], place[n]) for n in out.nodes]
-        flat.outputs[name] = Output(out.shape, tuple(found))
+        flat.outputs[name] = Output(out.shape, tuple(map(at, out.nodes)))
     return flat
