@@ -239,7 +239,7 @@ def lowered(program: Program, dtype: Any) -> Program:
 
     def lower(graph: Graph) -> Graph:
         verify(graph)
-        graph = by_columns(simplify(fuse(expand(graph, np.dtype(dtype)))))
+        graph = by_columns(fuse(expand(graph, np.dtype(dtype))))
         verify(graph, allowed=set(OPS) - {"sin", "cos"})
         return graph
 

@@ -1,20 +1,27 @@
 """Programs with routines: the bits of the flat graph of their operations, and what is refused."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import featherlane as fl
 from featherlane import compiler
+from featherlane.backends.areas import Area, placed
+from featherlane.backends.layout import Layout
+from featherlane.backends.llvm import Lanes
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
 from featherlane.functions import Variant
 from featherlane.graph.routine import inline, record
 from featherlane.trees import random_tree
-from featherlane.walk import repeat
+from featherlane.walk import hand_over, repeat
 
 
 def recorded(function, inputs):
-    return record(function, inputs, lambda r: compiler._following(r.enter, r.repeat))
+    return record(function, inputs, lambda r: compiler._following(r.enter, r.repeat, r.hand_over))
 
 
 def columns_of_a_matrix(A, s):
@@ -42,6 +49,67 @@ def test_inlined_it_is_the_flat_graph():
     given = {"A": rng.normal(size=(5, 3, 4)), "s": rng.normal(size=5)}
     for name, value in evaluate(flat, given).items():
         assert np.array_equal(value, evaluate(inlined, given)[name])
+
+
+def in_two_parts(x, y):
+    """Columns of what depends on the inputs and on one number of the first part."""
+    common = [fl.sin(x[0]) * y[0] + x[1], x[1] * y[1] + x[2]]
+    (s,) = handed = [sum(common) * x[0]]
+    hand_over(handed)
+    columns = [[common[0] * s, common[1] + k * s, y[k]] for k in range(3)]
+    made = repeat(lambda shared, c: [c[0] * shared[0] + c[1], c[2] - c[0]], [s * s], columns)
+    return {"out": made, "common": common}
+
+
+def test_what_columns_read_is_computed_apart():
+    """From what is handed over, what is dear, and the inputs."""
+    inputs = {"x": 3, "y": 3}
+    program = recorded(in_two_parts, inputs)
+    main, second = program.main, program.routines[0]
+    assert program.calls(0) == 1
+    assert "sin" not in second.op
+    row = [main.op[n] for n in main.outputs["each 0"].nodes]
+    assert sorted(row) == sorted(["sin", "mul", *["input"] * 4])  # others go to columns
+    kinds = second.cost().kinds
+    assert (kinds["mul"], kinds["add"]) == (4, 4)  # both of `common` again
+    rng = np.random.default_rng(0)
+    state = {name: rng.normal(size=(7, 3)) for name in inputs}
+    wanted = evaluate(fl.trace(in_two_parts, inputs), state)
+    for name, value in evaluate(inline(program), state).items():
+        assert np.array_equal(value, wanted[name])
+
+
+def test_a_program_hands_over_once_and_first():
+    def too_late(x):
+        made = repeat(lambda shared, c: [c[0] * shared[0]], [x[0]], [[x[1]], [x[2]]])
+        hand_over([x[0]])
+        return made
+
+    with pytest.raises(CompileError, match="before all that is repeated"):
+        recorded(too_late, {"x": 3})
+
+
+def test_columns_cannot_read_the_results_of_columns():
+    def chained(x):
+        double = lambda shared, c: [c[0] + c[0]]
+        return repeat(double, [], repeat(double, [], [[x[0]], [x[1]]]))
+
+    program = compiler.lowered(recorded(chained, {"x": 2}), float)
+    t = Lanes(np.dtype(float), 2)
+    with pytest.raises(CompileError, match="only outputs may"):
+        Layout(program, t, t)
+
+
+@settings(deadline=None)
+@given(st.lists(st.builds(Area, st.integers(0, 9), st.integers(0, 4), st.integers(4, 9))))
+def test_areas_needed_at_once_lie_apart(areas):
+    start, size = placed(areas)
+    for (a, x), (b, y) in combinations(zip(areas, start, strict=True), 2):
+        assert x + a.size <= size
+        overlap = x < y + b.size and y < x + a.size
+        assert not (a.meets(b) and a.size and b.size and overlap)
+    busiest = max(sum(a.size for a in areas if a.first <= t <= a.last) for t in range(10))
+    assert busiest <= size <= sum(a.size for a in areas)
 
 
 def test_the_main_graph_cannot_work_on_results():

@@ -146,7 +146,7 @@ def test_old_processors_get_old_instructions(dtype):
     assert newer.search(new)
     assert "vfmadd" in new
     assert "fused_" not in new
-    block = old[old.index("\nblock0:") : old.index(".size\tblock0")]
+    block = old[old.index("\nstep0.block0:") : old.index(".size\tstep0.block0")]
     assert set(re.findall(r"call\w*\s+([\w@]+)", block)) <= {
         f"fused_{16 // dtype().itemsize}_{8 * dtype().itemsize}",
         "rint@PLT" if dtype is np.float64 else "rintf@PLT",
@@ -157,7 +157,7 @@ def test_straight_line_code_stays_in_blocks_on_arm():
     """In one, LLVM's time grows with the square of the length, and values are moved more often."""
     ir = cpu.source(program("forward_dynamics_derivatives", np.float64), np.dtype(float), 2)
     text = assembly(ir, TARGETS["neon"])
-    blocks = text[text.index("\nblock0:") : text.index(".size\tcompute")]
+    blocks = text[text.index("\nstep0.block0:") : text.index(".size\tcompute")]
     cuts = ir[: ir.index("define void @loop")].count("br i1 %stop,")
     assert cuts > 20
     assert len(re.findall(r"^\t(b\.eq|cbz)\t", blocks, re.MULTILINE)) == cuts

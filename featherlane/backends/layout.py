@@ -17,6 +17,8 @@ from featherlane.graph.routine import Program
 
 WARM = 80 << 10  # bytes of scratch that a round of tiles may use: little more than the first cache
 MOST = 4  # tiles of a round
+LONG = 24_000  # operations whose code does not stay in the second-level cache, so that
+SHARED = 256 << 10  # bytes of scratch there are worth it for two tiles to share its way
 Value = tuple[int, int]  # a step, and a node of its graph
 Place = tuple[int, int]  # an area, and how many vectors behind its beginning
 
@@ -221,6 +223,9 @@ class Layout:
     def _tiles(self) -> int:
         """The tiles of a round: as many as the caches take."""
         size = (self.vectors + self.input_vectors) * self.lanes.bytes
+        code = sum(len(step.graph) for step in self.steps if step.columns is None)
+        if code > LONG and 2 * size <= SHARED:
+            return 2
         return max(n for n in (1, 2, MOST) if n == 1 or n * size <= WARM)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from featherlane.graph.graph import Graph, rewrite
+from featherlane.graph.graph import Graph, rewrite, simplify
 
 
 def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
@@ -45,11 +45,11 @@ def _roots(graph: Graph) -> list[int]:
 
 
 def by_columns(graph: Graph) -> Graph:
-    """The same graph, each column of its matrices computed in one go: far fewer values wait at a
-    time.
+    """The same graph without what no output needs, each column of its matrices computed in one go:
+    far fewer values wait at a time.
 
     A graph without matrices keeps the order of its algorithm.
     """
     if all(len(out.shape) < 2 for out in graph.outputs.values()):
-        return graph
+        return simplify(graph)
     return rewrite(graph, order=depth_first(graph, _roots(graph)))
