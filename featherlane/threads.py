@@ -6,6 +6,7 @@ import atexit
 import ctypes
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ WATCHED = (
 PATIENCE = 50e-6  # s that a caller waits for the last worker before it sleeps
 COUNTED = 1000  # pauses whose time is taken
 LINE = 64  # bytes
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of processor time in so many
 GOODBYE = 1.0  # s for a worker to end in
 _NAMES = ("share", "serve", "dismiss", "pauses")
 Run = Callable[[int, int], None]  # (first, count)
@@ -32,7 +34,9 @@ Run = Callable[[int, int], None]  # (first, count)
 
 @cache
 def physical_cores() -> int:
-    """The cores that this process may use, two threads of one core counting once."""
+    """The cores that this process may use, two threads of one core counting once, as far as the
+    time of its control group goes.
+    """
     try:
         allowed = os.sched_getaffinity(0)
     except AttributeError:
@@ -41,7 +45,16 @@ def physical_cores() -> int:
     for core in allowed:
         path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
         siblings.add(path.read_text().strip() if path.exists() else str(core))
-    return len(siblings) or 1
+    return max(min(len(siblings), _granted(QUOTA)), 1)
+
+
+def _granted(quota: Path) -> int:
+    """The whole cores whose time a container has."""
+    try:
+        time_of_period = quota.read_text().split()
+        return int(time_of_period[0]) // int(time_of_period[1])
+    except (OSError, ValueError, IndexError):  # none, or "max"
+        return sys.maxsize
 
 
 def _lock() -> int:
