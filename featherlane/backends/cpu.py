@@ -71,8 +71,7 @@ def _block(layout: Layout, step: Step, name: str, block: Block) -> list[str]:
 
     def load(node: int, to: str) -> list[str] | None:
         if step.graph.op[node] == "input":
-            place = step.reads.get(node)  # a routine's result is not there yet
-            return [] if place is None else _loaded(t, to, place, t.bytes)
+            return _loaded(t, to, step.reads[node], t.bytes) if node in step.reads else []
         if node not in step.stores:
             return None
         return _loaded(t, to, ("%o", step.stores[node][0]), t.bytes)

@@ -21,6 +21,7 @@ LONG = 24_000  # operations whose code does not stay in the second-level cache, 
 SHARED = 256 << 10  # bytes of scratch there are worth it for two tiles to share its way
 Value = tuple[int, int]  # a step, and a node of its graph
 Place = tuple[int, int]  # an area, and how many vectors behind its beginning
+Read = tuple[str, int]  # a base, and the vector behind it
 
 
 class Columns(NamedTuple):
@@ -38,7 +39,7 @@ class Step(NamedTuple):
 
     graph: Graph
     lanes: Lanes
-    reads: Mapping[int, tuple[str, int]]  # inputs, by node: a base and the vector behind it
+    reads: Mapping[int, Read]  # inputs, by node
     stores: Mapping[int, list[int]]  # vectors by node, behind "%result" if there are columns
     blocks: list[Block]
     columns: Columns | None
@@ -185,27 +186,27 @@ class Layout:
         columns = Columns(groups, self._start[self._each[step]], first)
         return Step(graph, self.columns, reads, results, blocks, columns)
 
-    def _reads(self, step: int) -> dict[int, tuple[str, int]]:
-        """Where the inputs of a step's graph lie."""
-        graph, main = self._graph(step), self.program.main
-        reads = {}
-        for node, value in enumerate(graph.value):
-            if graph.op[node] != "input":
-                continue
-            if step:
-                which, i = value
-                if which == "each" and step in self._each:
-                    reads[node] = "%each", i
-                    continue
-                name = self.program.names(step - 1)[("shared", "each").index(which)]
-                at = main.outputs[name].nodes[i]
-            else:
-                at = node
-            if main.value[at] in self._slots and step not in self._each:
-                reads[node] = "%i", self._slots[main.value[at]]
-            elif self._source(at) in self._places:
-                reads[node] = "%o", self._vectors(self._source(at))[0]
-        return reads
+    def _reads(self, step: int) -> dict[int, Read]:
+        """Where the inputs of a step lie. The main graph has results of routines among them, which
+        are not there yet.
+        """
+        graph = self._graph(step)
+        inputs = [node for node, op in enumerate(graph.op) if op == "input"]
+        if step:
+            return {node: self._read(step, *graph.value[node]) for node in inputs}
+        own = {node: self._slots.get(graph.value[node]) for node in inputs}
+        return {node: ("%i", slot) for node, slot in own.items() if slot is not None}
+
+    def _read(self, step: int, which: str, i: int) -> Read:
+        """Entry i of what a routine reads."""
+        repeated, main = step in self._each, self.program.main
+        if which == "each" and repeated:
+            return "%each", i
+        shared, each, _ = self.program.names(step - 1)
+        node = main.outputs[each if which == "each" else shared].nodes[i]
+        if main.value[node] in self._slots and not repeated:
+            return "%i", self._slots[main.value[node]]
+        return "%o", self._vectors(self._source(node))[0]
 
     def _outputs(self) -> Iterator[Array]:
         nothing = [self._vectors(self._source(n))[0] for n in self._zero()]
