@@ -4,10 +4,10 @@ once.
 
 from featherlane import convert, editing, identification
 from featherlane.builder import ModelBuilder
+from featherlane.compile_function import compile_function as compile
 from featherlane.dynamics import Model, load
 from featherlane.errors import CompileError, ModelError
 from featherlane.function import Function
-from featherlane.function import compile_function as compile
 from featherlane.functions import FUNCTIONS
 from featherlane.graph.graph import Graph
 from featherlane.graph.trace import call, trace

@@ -5,7 +5,7 @@ called by the shortest way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,10 +18,7 @@ from featherlane.arguments import Explain, Shapes, as_array, common_dtype
 from featherlane.backends import direct, front, machine
 from featherlane.backends.ufunc import gufunc
 from featherlane.choice import Load
-from featherlane.compiler import Kernel, compile_program, graph_key
-from featherlane.graph.graph import Graph, simplify
-from featherlane.graph.routine import Program
-from featherlane.graph.trace import trace
+from featherlane.compiler import Kernel
 from featherlane.spread import Batch, Evaluator, spread, spread_slices, task_of
 from featherlane.threads import physical_cores, the_team
 
@@ -254,9 +251,10 @@ class Function:
     def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
         """As many as are asked for, or those from which the least time is expected."""
         asked = arguments.threads_asked(asked)
-        few = self._few is not None and states <= self._few.lanes(dtype)
-        if asked is not None or states < 2 or few:
-            return min(asked or 1, max(states, 1))
+        if states < 2 or (self._few is not None and states <= self._few.lanes(dtype)):
+            return 1
+        if asked is not None:
+            return min(asked, states)
         kernel = self.kernel(dtype)
         if kernel is not None:
             return self.load(kernel).threads(states, physical_cores())
@@ -276,47 +274,6 @@ class Function:
         if form.kernel is None:
             return spread_slices(batch, form.run, count)
         load, dtype = self.load(form.kernel), form.kernel.dtype
-        if form.kernel is self._compiled[dtype].kernel:
-            self._tasks.setdefault(dtype, task_of(form.kernel, load, len(cores)))
+        self._tasks.setdefault(dtype, task_of(form.kernel, load, len(cores)))
         if not spread(batch, form.kernel, load, None if automatic else count):
             spread_slices(batch, form.run, count)
-
-
-def compile_function(
-    function: Callable[..., Any] | Graph,
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    width: int | None = None,
-) -> Function:
-    """A function of your own on scalars, or a graph, as a batched `Function` of arrays.
-
-    function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or
-    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor.
-    """
-    if isinstance(function, Graph):
-        graph, name = simplify(function), "graph"
-    elif inputs is None:
-        raise TypeError(
-            "inputs is missing: name the shape of each argument, as in {'q': 7, 'A': (3, 3)}"
-        )
-    else:
-        graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
-    for kind, sizes in (
-        ("input", graph.inputs),
-        ("output", {k: out.shape for k, out in graph.outputs.items()}),
-    ):
-        for which, shape in sizes.items():
-            if 0 in shape or len(shape) > 2:
-                raise ValueError(
-                    f"{kind} {which!r} has shape {shape}: "
-                    "wanted up to two dimensions, none of them 0"
-                )
-    outputs = {k: out.shape for k, out in graph.outputs.items()}
-    key = graph_key(graph)
-    program = Program(graph, [])
-    return Function(
-        name,
-        graph.inputs,
-        outputs,
-        lambda dtype: compile_program(lambda: program, key, dtype, width),
-    )

@@ -133,7 +133,7 @@ class Team:
         for _ in range(3):
             start = time.perf_counter()
             self._pauses(COUNTED)
-            times.append((time.perf_counter() - start) / (COUNTED))
+            times.append((time.perf_counter() - start) / COUNTED)
         return min(times)
 
     def stop(self) -> None:

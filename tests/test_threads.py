@@ -238,6 +238,15 @@ def test_leading_dimensions_of_any_kind(arm):
     assert_array_equal(function(raw, v[:600], a[:600], threads=3).reshape(20, 30, 7), wanted)
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_vector_of_states_comes_first(arm, threads):
+    model, given = arm
+    for states in (2, 3, 4, 9):
+        function = fl.Model(**model._fields()).function("forward_dynamics")
+        few = [x[:states] for x in given]
+        assert_array_equal(function(*few, threads=threads), function(*few))
+
+
 @pytest.mark.skipif(not direct.available(), reason="calls go through Python")
 @pytest.mark.usefixtures("cores")
 def test_shared_calls_go_straight_to_the_code(arm):
