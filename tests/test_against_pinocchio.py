@@ -6,6 +6,7 @@ that URDF does not know are in test_joint_types.py.
 """
 
 import json
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -25,22 +26,24 @@ from featherlane.peers import Pinocchio, module
 pytest.importorskip("pinocchio")
 
 FOLDER = "cmeel.prefix/share/example-robot-data/robots"
+BOTH = ("body", "world")  # axes of f_ext; of larger robots one, by turns
 ROBOTS = [
-    ("iiwa14", "fixed"),
-    ("panda", "free"),
-    ("hyq", "free"),
-    ("mobile_arm", "fixed"),
-    ("double_pendulum", "planar"),
-    ("quadruped_arm", "planar"),
-    ("atlas", "fixed"),
-    ("allegro_hand_description/urdf/allegro_left_hand", "fixed"),
-    ("double_pendulum_description/urdf/double_pendulum_continuous", "free"),
-    ("hextilt_description/urdf/hextilt_flying_arm_5", "free"),
-    ("kinova_description/robots/kinova", "fixed"),
-    ("tiago_description/robots/tiago_no_hand", "fixed"),
-    ("ur_description/urdf/ur5_robot", "free"),
-    ("xarm_description/urdf/xarm7", "fixed"),
+    ("iiwa14", "fixed", BOTH),
+    ("panda", "free", ("world",)),
+    ("hyq", "free", ("body",)),
+    ("mobile_arm", "fixed", BOTH),
+    ("double_pendulum", "planar", BOTH),
+    ("quadruped_arm", "planar", ("world",)),
+    ("atlas", "fixed", ("body",)),
+    ("allegro_hand_description/urdf/allegro_left_hand", "fixed", ("world",)),
+    ("double_pendulum_description/urdf/double_pendulum_continuous", "free", BOTH),
+    ("hextilt_description/urdf/hextilt_flying_arm_5", "free", ("body",)),
+    ("kinova_description/robots/kinova", "fixed", BOTH),
+    ("tiago_description/robots/tiago_no_hand", "fixed", ("body",)),
+    ("ur_description/urdf/ur5_robot", "free", ("world",)),
+    ("xarm_description/urdf/xarm7", "fixed", BOTH),
 ]
+STATES = 40
 SHARED = Path(__file__).parents[2] / "shared" / "robots"
 COMPILED = 500  # operations: what is larger is interpreted, to the same bits
 SINGLE = 1e-5  # float32: measured at most 2e-6 over all robots (docs/accuracy.md)
@@ -55,26 +58,39 @@ def source(name):
         pytest.skip("example-robot-data is not installed")
 
 
+@lru_cache(maxsize=24)  # those of one robot: they do not depend on the dtype
+def traced(model, variant):
+    return dynamics_program(model, variant)
+
+
 def evaluate(model, name, frame, inputs):
-    if model.graph(name, frame).cost().operations <= COMPILED:
-        return model.function(name, frame)(*inputs)
     variant, dtype = Variant(name, frame), inputs[0].dtype
-    program = dynamics_program(model, variant)
+    program = traced(model, variant)
+    if program.operations <= COMPILED:
+        return model.function(name, frame)(*inputs)
     named = dict(zip(input_shapes(model, variant), inputs, strict=True))
     return tuple(reference.evaluate(inline(lowered(program, dtype)), named, dtype).values())
 
 
-@pytest.mark.parametrize(("name", "root"), ROBOTS)
-def test_seven_functions_in_float64(name, root):
-    report = check(source(name), root, evaluate=evaluate)
+@pytest.fixture(scope="module", params=ROBOTS, ids=lambda given: "-".join(given[:2]))
+def robot(request):
+    """A file, a root and axes of f_ext. All tests of one robot follow each other, and share what is
+    traced.
+    """
+    return source(request.param[0]), *request.param[1:]
+
+
+def test_seven_functions_in_float64(robot):
+    *which, axes = robot
+    report = check(*which, f_ext=(None, *axes), states=STATES, evaluate=evaluate)
     assert report.passed, str(report)
     assert {row.function for row in report.rows} == set(FUNCTIONS)
-    assert {row.f_ext for row in report.rows} == {None, "body", "world"}
+    assert {row.f_ext for row in report.rows} == {None, *axes}
 
 
-@pytest.mark.parametrize(("name", "root"), ROBOTS)
-def test_seven_functions_in_float32(name, root):
-    report = check(source(name), root, dtype=np.float32, f_ext=(None,), evaluate=evaluate)
+def test_seven_functions_in_float32(robot):
+    *which, _ = robot
+    report = check(*which, dtype=np.float32, f_ext=(None,), states=STATES, evaluate=evaluate)
     assert report.passed, str(report)
     for function in ("inverse_dynamics", "mass_matrix", "inverse_dynamics_derivatives"):
         assert report.worst[function] < SINGLE
