@@ -14,6 +14,7 @@ from featherlane.compiler import (
     WRENCH_FRAMES,
     Kernel,
     compile_program,
+    compile_single,
     dynamics_graph,
     dynamics_program,
     input_shapes,
@@ -21,7 +22,7 @@ from featherlane.compiler import (
 )
 from featherlane.errors import CompileError
 from featherlane.function import Few, Function
-from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, REPEATING, TABLE, Variant
+from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.tree import BASE, PARAMETERS, is_chain
 from featherlane.tree import tree as make_tree
@@ -178,20 +179,36 @@ class Compiled(model.Model):
                 f"width is {width}: for robots as long as {self.name!r} it goes by the states"
             )
 
-        def kernel(dtype: np.dtype, width: int | None = width) -> Kernel:
-            named = (variant.frame, *variant.at)
-            places = [self.frame(name)[1:] for name in named if name is not None]
-            plain = variant._replace(frame=None, at=())
-            key = self.fingerprint, plain, tuple(places), dtype, width
-            made = _kernels.get(key)
-            if made is None:  # two threads may both come here, and make the same
-                text = repr(key[:3])
-                program = lambda: dynamics_program(self, variant)
-                made = _kernels[key] = compile_program(program, text, dtype, width)
-            return made
+        def kernel(dtype: np.dtype) -> Kernel:
+            program = lambda: dynamics_program(self, variant)
+            return self._shared(
+                variant, dtype, width, lambda text: compile_program(program, text, dtype, width)
+            )
 
-        few = Few(kernel, variant.name in REPEATING) if width is None else None
+        def single(dtype: np.dtype, width: int) -> Kernel:
+            return self._shared(
+                variant, dtype, "single", lambda text: compile_single(self, variant, text, dtype)
+            )
+
+        few = Few(single, across=True) if width is None else None
         return self._held(variant, kernel, few)
+
+    def _shared(
+        self,
+        variant: Variant,
+        dtype: np.dtype,
+        form: int | str | None,
+        make: Callable[[str], Kernel],
+    ) -> Kernel:
+        """A kernel, which equal models share. make: from a text that tells it from others."""
+        named = (variant.frame, *variant.at)
+        places = [self.frame(name)[1:] for name in named if name is not None]
+        plain = variant._replace(frame=None, at=())
+        key = self.fingerprint, plain, tuple(places), dtype, form
+        made = _kernels.get(key)
+        if made is None:  # two threads may both come here, and make the same
+            made = _kernels[key] = make(repr(key[:3]))
+        return made
 
     def _held(
         self, variant: Variant, kernel: Callable[[np.dtype], Any], few: Few | None = None

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from featherlane import cache, choice
+from featherlane import cache, choice, limbs
 from featherlane.algorithms.derivatives import world_fixed
-from featherlane.backends import cpu, machine
+from featherlane.backends import cpu, machine, single
 from featherlane.derived import DERIVE
 from featherlane.errors import CompileError
-from featherlane.functions import METHODS, TABLE, Algorithm, Variant, shapes
+from featherlane.functions import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
 from featherlane.graph.expand import expand
 from featherlane.graph.fuse import fuse
 from featherlane.graph.graph import Graph, simplify
 from featherlane.graph.op import OPS
 from featherlane.graph.order import by_columns
+from featherlane.graph.pack import Packed, pack
 from featherlane.graph.routine import Program, Recorder, record
 from featherlane.graph.trace import trace
 from featherlane.graph.verify import verify
@@ -46,15 +47,20 @@ from featherlane.walk import call, on_hand_over, on_repeat, on_stage
 
 WRENCH_FRAMES = ("body", "world")
 SLOTS = "slots"  # a name in machine code
+NARROW = 16  # bytes of the narrowest vectors
 FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
+
+
+def _input_sizes(variant: Variant) -> Sizes:
+    sizes = dict(TABLE[variant.name].inputs)
+    if variant.wrenches:
+        sizes["f_ext"] = (len(variant.at) or "bodies", 6)
+    return sizes | {name: PARAMETERS[name] for name in variant.parameters}
 
 
 def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
     """The inputs of a variant in order: the function's own, f_ext, parameters."""
-    sizes = dict(TABLE[variant.name].inputs)
-    if variant.wrenches:
-        sizes["f_ext"] = (len(variant.at) or "bodies", 6)
-    return shapes(model, sizes | {name: PARAMETERS[name] for name in variant.parameters})
+    return shapes(model, _input_sizes(variant))
 
 
 def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
@@ -260,24 +266,69 @@ class Kernel:
         return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
 
 
+def _checked_dtype(dtype: Any) -> np.dtype:
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
+    return dtype
+
+
+def _kernel(
+    key: str, dtype: np.dtype, width: int, source: Callable[[], tuple[str, Program]]
+) -> Kernel:
+    """The code of a source, with what it counts, from the cache if it is there."""
+
+    def make() -> bytes:
+        text, made = source()
+        count = f"\n@{SLOTS} = constant i64 {choice.slots(choice.of_program(made))}\n"
+        return machine.machine_code(text + count)
+
+    image = cache.fetch(f"{key} {dtype} {machine.target()}", make)
+    return Kernel(machine.Code(image, ("loop", SLOTS)), dtype, width)
+
+
 def compile_program(
     program: Callable[[], Program], key: str, dtype: Any, width: int | None = None
 ) -> Kernel:
     """Machine code for this processor, from the cache if it is there. `program` is only asked for
     if it is not.
     """
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
+    dtype = _checked_dtype(dtype)
     width = machine.widest(dtype) if width is None else width
     if width not in (1, 2, 4, 8, 16):
         raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
     columns = machine.widest(dtype) if width == 1 else 1
 
-    def make() -> bytes:
+    def source() -> tuple[str, Program]:
         made = lowered(program(), dtype)
-        count = f"\n@{SLOTS} = constant i64 {choice.slots(choice.of_program(made))}\n"
-        return machine.machine_code(cpu.source(made, dtype, width, columns) + count)
+        return cpu.source(made, dtype, width, columns), made
 
-    image = cache.fetch(f"{key} {dtype} {width} {machine.target()}", make)
-    return Kernel(machine.Code(image, ("loop", SLOTS)), dtype, width)
+    return _kernel(f"{key} {width}", dtype, width, source)
+
+
+def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
+    """Machine code for one state: limbs that are alike fill the lanes of vectors, or the columns of
+    matrices do, where routines compute them.
+    """
+    dtype = _checked_dtype(dtype)
+
+    def source() -> tuple[str, Program]:
+        made = lowered(dynamics_program(model, variant), dtype)
+        if made.routines:
+            return cpu.source(made, dtype, 1, machine.widest(dtype)), made
+        return single.source(*in_lanes(model, variant, made.main, dtype), dtype), made
+
+    return _kernel(f"{key} single", dtype, 1, source)
+
+
+def in_lanes(model: Model, variant: Variant, graph: Graph, dtype: np.dtype) -> tuple[Packed, int]:
+    """A lowered graph packed for one state, and the lanes it takes: those of limbs that are alike
+    if this saves operations, else one.
+    """
+    plain = pack(graph, [], 1), 1
+    together = limbs.count(model, machine.widest(dtype))
+    if together == 1:
+        return plain
+    lanes = max(together, NARROW // dtype.itemsize)
+    packed = pack(graph, limbs.twins(model, _input_sizes(variant), together), lanes), lanes
+    return min(packed, plain, key=lambda found: found[0].operations)

@@ -22,6 +22,7 @@ ROBOT = {
     "loaders": "errors joints model spatial",
     "algorithms": "joints model scalar spatial tree walk",
     "results": "",
+    "limbs": "model",
     "functions": "algorithms model results tree",
 }
 COMPILER = {

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from featherlane.graph.graph import Graph
-from featherlane.graph.op import OPS
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,16 @@ class Lanes:
     def splat(self, x: float) -> str:
         return "<" + ", ".join([f"{self.scalar} {self.number(x)}"] * self.width) + ">"
 
-    def kept(self, x: float) -> str:
+    def constant(self, x: Any) -> str:
+        """A number in all lanes, or one for each."""
+        if not isinstance(x, tuple):
+            return self.splat(float(x))
+        return "<" + ", ".join(f"{self.scalar} {self.number(float(y))}" for y in x) + ">"
+
+    def kept(self, x: Any) -> str:
         """The name of a constant that is kept in memory as a whole vector."""
-        return f"@k{self.number(x)}.{self.suffix}"
+        each = x if isinstance(x, tuple) else (x,)
+        return f"@k{'.'.join(self.number(float(y)) for y in each)}.{self.suffix}"
 
     def splat_integer(self, x: int) -> str:
         return "<" + ", ".join([f"i{self.bits} {x}"] * self.width) + ">"
@@ -118,6 +124,25 @@ LOWER: dict[str, Callable[..., list[str]]] = {
     ],
     "quarter": _quarter,
 }
+
+
+def _shuffle(t: Lanes, to: str, a: str, b: str, lanes: tuple[int, ...]) -> list[str]:
+    mask = ", ".join(f"i32 {lane}" for lane in lanes)
+    pair = f"{t.vector} {a}, {t.vector} {b}"
+    return [f"{to} = shufflevector {pair}, <{t.width} x i32> <{mask}>"]
+
+
+def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
+    signs = ", ".join(f"i{t.bits} {-(1 << (t.bits - 1)) if x else 0}" for x in negated)
+    return [
+        f"{to}.b = bitcast {t.vector} {a} to {t.integers}",
+        f"{to}.f = xor {t.integers} {to}.b, <{signs}>",
+        f"{to} = bitcast {t.integers} {to}.f to {t.vector}",
+    ]
+
+
+MOVES: dict[str, Callable[..., list[str]]] = {"shuffle": _shuffle, "flip": _flip}
+"""Of packed graphs alone, see `graph.pack`; they take the value of their node too."""
 INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1}
 
 
@@ -145,7 +170,7 @@ def constants(graphs: Iterable[Graph], t: Lanes) -> list[str]:
     if t.bytes != IN_MEMORY:
         return []
     leaves = [(g.op[k], g.value[k]) for g in graphs for k in range(len(g))]
-    known = {t.kept(float(x)): t.splat(float(x)) for op, x in leaves if op == "constant"}
+    known = {t.kept(x): t.constant(x) for op, x in leaves if op == "constant"}
     given = f"private unnamed_addr constant {t.vector}"
     return [f"{name} = {given} {splat}, align {t.bytes}" for name, splat in known.items()]
 
@@ -177,9 +202,9 @@ def straight_line(
     def fetch(a: int) -> None:
         """Brings a value that is not of these nodes into this basic block."""
         if graph.op[a] == "constant":
-            name[a] = t.splat(float(graph.value[a]))
+            name[a] = t.constant(graph.value[a])
             if t.bytes == IN_MEMORY:
-                at, name[a] = t.kept(float(graph.value[a])), f"%c{next(uses)}"
+                at, name[a] = t.kept(graph.value[a]), f"%c{next(uses)}"
                 lines.append(f"{name[a]} = load {t.vector}, ptr {at}, align {t.bytes}")
         elif (graph.op[a] == "input" or a < nodes.start) and a not in fetched:
             fetched.add(a)
@@ -193,15 +218,19 @@ def straight_line(
 
     for k in nodes:
         op, args = graph.op[k], graph.args[k]
-        if OPS[op].arity:
+        if args:
             for a in args:
                 fetch(a)
             name[k] = f"%x{k}"
-            lines += LOWER[op](t, name[k], *[name[a] for a in args])
+            operands = [name[a] for a in args]
+            if op in MOVES:
+                lines += MOVES[op](t, name[k], *operands, graph.value[k])
+            else:
+                lines += LOWER[op](t, name[k], *operands)
             count += 1
         elif k in wanted:
             fetch(k)
-        if OPS[op].arity or k in wanted:
+        if args or k in wanted:
             lines += store(k, name[k])
         if count == BLOCK:
             count, block, fetched = 0, block + 1, set()

@@ -1,0 +1,269 @@
+"""One state in the lanes of vectors: which limbs are alike, what is packed, and the same bits."""
+
+import ctypes
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import featherlane as fl
+from featherlane import limbs
+from featherlane.backends import machine, reference, single
+from featherlane.compiler import dynamics_graph, in_lanes, lowered
+from featherlane.functions import FUNCTIONS, Variant
+from featherlane.graph.graph import Graph, Output, simplify
+from featherlane.graph.op import OPS
+from featherlane.graph.pack import MOVES, pack
+from featherlane.graph.routine import Program
+from featherlane.graph.trace import trace
+from featherlane.graph.twins import Terms, groups
+
+DTYPES = [np.float64, np.float32]
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+TRUNK = 3  # inputs of random graphs that belong to no limb
+
+
+def same_bits(x, y):
+    """Equal with the signs of zeros; any NaN is like another."""
+    assert x.dtype == y.dtype
+    assert x.shape == y.shape
+    bits = np.dtype(f"i{x.dtype.itemsize}")
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    assert ((x.view(bits) == y.view(bits)) | (np.isnan(x) & np.isnan(y))).all()
+
+
+def interpreted(packed, lanes, inputs, dtype):
+    """The outputs of a packed graph for one state, by the definitions of its operations."""
+    known = []
+    graph = packed.graph
+    for op, args, value in zip(graph.op, graph.args, graph.value, strict=True):
+        if op == "constant":
+            each = value if isinstance(value, tuple) else (value,) * lanes
+            known.append(np.array([float(x) for x in each], dtype))
+        elif op == "input":
+            at = list(value[1]) if isinstance(value[1], tuple) else [value[1]] * lanes
+            known.append(inputs[value[0]].reshape(-1)[at])
+        else:
+            operands = [known[a] for a in args]
+            with np.errstate(all="ignore"):
+                moved = op in MOVES
+                known.append(MOVES[op](*operands, value) if moved else OPS[op].evaluate(*operands))
+    return {
+        name: np.array(
+            [known[k][lane] for k, lane in zip(out.nodes, packed.lanes[name], strict=True)], dtype
+        ).reshape(out.shape)
+        for name, out in graph.outputs.items()
+    }
+
+
+def run(packed, lanes, graph, rows, dtype):
+    """The outputs of states by the machine code of a packed graph; arrays may have any strides."""
+    image = machine.machine_code(single.source(packed, lanes, np.dtype(dtype)))
+    code = machine.Code(image)
+    count = len(rows[0])
+    results = [np.full((count, *out.shape), 7, dtype) for out in graph.outputs.values()]
+    arrays = [*rows, *results]
+    steps = [x.strides[0] for x in arrays] + [s for x in arrays for s in x.strides[1:]]
+    pointers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.address)
+    call(pointers, (ctypes.c_int64 * 1)(count), (ctypes.c_int64 * len(steps))(*steps), None)
+    return dict(zip(graph.outputs, results, strict=True))
+
+
+# Limbs
+
+
+def test_limbs_are_subtrees_of_the_same_joints():
+    hyq, atlas, arm = fl.load("hyq", root="free"), fl.load("atlas", root="free"), fl.load("iiwa14")
+    for four in limbs.alike(hyq, 4):
+        assert {hyq.joint_names[i][2:] for i in four} == {hyq.joint_names[four[0]][2:]}
+    assert len(limbs.alike(hyq, 4)) == 3
+    assert len(limbs.alike(hyq, 2)) == 6
+    pairs = [(atlas.joint_names[i], atlas.joint_names[k]) for i, k in limbs.alike(atlas, 2)]
+    assert len(pairs) == 13
+    assert all(a.replace("l_", "r_", 1) == b for a, b in pairs)
+    assert limbs.alike(atlas, 4) == limbs.alike(arm, 2) == []
+    assert [limbs.count(model, 4) for model in (hyq, atlas, arm)] == [4, 2, 1]
+    assert limbs.count(hyq, 2) == 2
+    assert limbs.count(hyq, 1) == 1
+
+
+def test_twins_are_the_entries_of_their_joints():
+    model = fl.load("hyq", root="free")
+    sizes = {"q": ("q",), "v": ("v",), "f_ext": ("bodies", 6), "minv": ("v", "v"), "g": (3,)}
+    found = limbs.twins(model, sizes, 4)
+    assert len(found) == 3 * (1 + 1 + 6)
+    assert {name for entries in found for name, _ in entries} == {"q", "v", "f_ext"}
+    i, k, *_ = limbs.alike(model, 4)[1]
+    assert [("q", model.first_q[i]), ("q", model.first_q[k])] in [list(e[:2]) for e in found]
+    assert [("f_ext", 6 * i + 5), ("f_ext", 6 * k + 5)] in [list(e[:2]) for e in found]
+
+
+# Random graphs
+
+
+@st.composite
+def limbed(draw):
+    """A random function of a trunk and limbs that do the same up to constants, signs and what they
+    take of the trunk; now and then one limb does something else.
+    """
+    count, steps = draw(st.sampled_from([2, 4])), draw(st.integers(4, 25))
+    picks = [draw(st.lists(st.integers(0, 1 << 20), min_size=4, max_size=4)) for _ in range(steps)]
+    seed = draw(st.integers(0, 1 << 20))
+
+    def function(x, y):
+        rng = np.random.default_rng(seed)
+        trunk = list(x[:TRUNK])
+        each = [[x[TRUNK + 2 * n], y[n], x[TRUNK + 2 * n + 1]] for n in range(count)]
+        for kind, a, b, odd in picks:
+            for n, known in enumerate(each):
+                sign, factor = rng.choice([-1.0, 1.0]), rng.choice([1.0, -1.0, 0.5, 0.0, 3.0])
+                p, q = known[a % len(known)], known[b % len(known)]
+                t = trunk[(a + n * (odd % 3 == 0)) % len(trunk)]
+                known.append(STEPS[(kind + (odd == n)) % len(STEPS)](p, q, t, sign, factor))
+            if kind % 7 == 0:
+                for known in each:
+                    trunk.append(known[-1] + trunk[-1])
+                each[0].append(each[-1][-1] * each[0][-2])
+        shown = [known[-1 - k % 3] for k, known in enumerate(each)] + [known[-1] for known in each]
+        return {"limbs": [*shown, -shown[0], 0.0, 0.0, 0.0], "trunk": trunk[-1]}
+
+    return simplify(trace(function, {"x": TRUNK + 2 * count, "y": count})), count
+
+
+STEPS = [
+    lambda p, q, t, sign, c: p * q + sign * t,
+    lambda p, q, t, sign, c: sign * p - c * q,
+    lambda p, q, t, sign, c: p * (c * t) - sign * q,
+    lambda p, q, t, sign, c: (sign * p).sin() * q,
+    lambda p, q, t, sign, c: p / (q * q + 1.0),
+    lambda p, q, t, sign, c: fl.select(sign * p < t, q, -p),
+    lambda p, q, t, sign, c: (abs(p) + c * c).sqrt() - t,
+]
+
+
+def twins_of(count):
+    first = [tuple(("x", TRUNK + 2 * n + k) for n in range(count)) for k in range(2)]
+    return [*first, tuple(("y", n) for n in range(count))]
+
+
+def states(graph, dtype, count=3, seed=0):
+    """Random ones; the first is 0, the last has a NaN."""
+    rng = np.random.default_rng(seed)
+    rows = {name: rng.normal(size=(count, *shape)) for name, shape in graph.inputs.items()}
+    for x in rows.values():
+        x[0] = 0
+    next(iter(rows.values()))[-1, -1] = np.nan
+    return {name: x.astype(dtype) for name, x in rows.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(limbed(), st.sampled_from([1, 2]), st.sampled_from(DTYPES))
+def test_a_packed_graph_gives_the_bits_of_the_graph(made, times, dtype):
+    graph, count = made
+    graph = lowered(Program(graph, []), dtype).main
+    packed = pack(graph, twins_of(count), count * times)
+    rows = states(graph, dtype)
+    wanted = reference.evaluate(graph, rows, dtype)
+    for n in range(3):
+        found = interpreted(packed, count * times, {k: x[n] for k, x in rows.items()}, dtype)
+        for name, x in found.items():
+            same_bits(x, wanted[name][n])
+
+
+@settings(max_examples=12, deadline=None)
+@given(limbed(), st.sampled_from(DTYPES), st.booleans())
+def test_its_machine_code_does(made, dtype, strided):
+    graph, count = made
+    graph = lowered(Program(graph, []), dtype).main
+    rows = states(graph, dtype)
+    given_rows = [np.repeat(x, 2, -1)[..., ::2] if strided else x for x in rows.values()]
+    wanted = reference.evaluate(graph, rows, dtype)
+    lanes = max(count, 16 // np.dtype(dtype).itemsize)
+    for packed in (pack(graph, twins_of(count), lanes), pack(graph, [], lanes)):
+        for name, x in run(packed, lanes, graph, given_rows, dtype).items():
+            same_bits(x, wanted[name])
+
+
+def test_twins_of_a_row_do_not_need_each_other():
+    graph = Graph()
+    a, b = graph.declare("x", (2,))
+    chain = graph.mul(graph.mul(a, a), a)  # as long as two steps of the other limb
+    graph.outputs["y"] = Output((3,), (chain, graph.mul(b, b), graph.sqrt(b)))
+    found = groups(graph, Terms(graph), [(("x", 0), ("x", 1))])
+    assert found[1:] == [(graph.mul(a, a), graph.mul(b, b))]
+
+
+def test_limbs_that_are_mirrored_are_packed():
+    """Signs cost at most a flip, and what has no limb stays."""
+
+    def function(q, w):
+        left = q[0].sin() * w[0] - q[0] * w[1]
+        right = q[1].sin() * w[1] + q[1] * w[0]
+        return {"out": [left, -right, w[0] * w[1]]}
+
+    graph = lowered(Program(simplify(trace(function, {"q": 2, "w": 2})), []), np.float64).main
+    packed = pack(graph, [(("q", 0), ("q", 1))], 2)
+    alone = pack(graph, [], 2)
+    moved = sum(op in MOVES for op in packed.graph.op)
+    assert moved <= 3
+    assert packed.operations - moved == alone.operations // 2 + 1
+
+
+# Robots
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_legs_are_all_of_a_quadruped(name):
+    """Its four legs are one, but for signs, where the trunk does not move."""
+    model, dtype = fl.load("hyq"), np.dtype(np.float64)
+    if machine.widest(dtype) < 4:
+        pytest.skip("vectors do not hold four legs")
+    graph = lowered(Program(dynamics_graph(model, Variant(name)), []), dtype).main
+    packed, lanes = in_lanes(model, Variant(name), graph, dtype)
+    assert lanes == 4
+    if name != "forward_dynamics_derivatives_from":  # which reads a matrix
+        flips = packed.graph.op.count("flip")
+        assert packed.operations - flips == pack(graph, [], 1).operations / 4
+
+
+@pytest.mark.parametrize(
+    ("robot", "root", "names"),
+    [
+        ("hyq", "free", ("inverse_dynamics_derivatives", "mass_matrix_inverse")),
+        ("hyq", "fixed", ("forward_dynamics_derivatives", "coriolis_matrix", "kinetic_energy")),
+        ("quadruped_arm", "free", ("forward_dynamics", "center_of_mass_jacobian")),
+        ("iiwa14", "fixed", ("inverse_dynamics", "mass_matrix")),
+    ],
+)
+@dtypes
+def test_single_states_have_the_bits_of_their_graphs(robot, root, names, dtype):
+    model = fl.load(robot, root=root)
+    rng = np.random.default_rng(0)
+    q = model.random_configuration(3, seed=rng).astype(dtype)
+    v, a = rng.normal(size=(2, 3, model.nv)).astype(dtype)
+    q[0], v[0] = model.neutral(), 0
+    v[2, -1] = q[2, -1] = np.nan
+    for name in names:
+        f = model.function(name)
+        rows = dict(zip(f.inputs, (q, v, a), strict=False))
+        graph = lowered(Program(dynamics_graph(model, Variant(name)), []), dtype).main
+        wanted = reference.evaluate(graph, rows, dtype)
+        for n in range(3):
+            found = f(*[x[n] for x in rows.values()])
+            several = found if isinstance(found, tuple) else (found,)
+            for x, y in zip(wanted.values(), several, strict=True):
+                same_bits(x[n], np.asarray(y))
+        assert [kernel.width for kernel in f.singles] == [1]
+
+
+def test_wrenches_and_parameters_of_limbs():
+    model, other = (fl.load("hyq", root="free") for _ in range(2))
+    rng = np.random.default_rng(0)
+    q, v, a = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
+    f_ext, mass = rng.normal(size=(model.nbodies, 6)), rng.uniform(1, 2, model.nbodies)
+    for options in ({"f_ext": f_ext}, {"f_ext": f_ext, "params": {"mass": mass}}):
+        one = model.inverse_dynamics(q, v, a, **options)
+        rows = [np.array([x, x]) for x in (q, v, a)]
+        same_bits(other.inverse_dynamics(*rows, **options)[1], one)
