@@ -122,6 +122,9 @@ def limbed(draw):
                 p, q = known[a % len(known)], known[b % len(known)]
                 t = trunk[(a + n * (odd % 3 == 0)) % len(trunk)]
                 known.append(STEPS[(kind + (odd == n)) % len(STEPS)](p, q, t, sign, factor))
+            if kind % 5 == 0:
+                for n, known in enumerate([list(known) for known in each]):
+                    each[n].append(known[-1] * each[(n + 1 + a) % count][b % len(known)])
             if kind % 7 == 0:
                 for known in each:
                     trunk.append(known[-1] + trunk[-1])
@@ -209,6 +212,31 @@ def test_limbs_that_are_mirrored_are_packed():
     moved = sum(op in MOVES for op in packed.graph.op)
     assert moved <= 3
     assert packed.operations - moved == alone.operations // 2 + 1
+
+
+def test_signs_of_both_factors_are_one():
+    graph = Graph()
+    a, b, c, d = graph.declare("x", (4,))
+    minus = [graph.node("neg", k) for k in (a, b, c)]
+    products = [graph.node("mul", minus[0], minus[2]), graph.node("mul", minus[1], d)]
+    graph.outputs["y"] = Output((2,), tuple(products))
+    packed = pack(graph, [(("x", 0), ("x", 1)), (("x", 2), ("x", 3))], 2)
+    assert [packed.graph.op.count(op) for op in ("mul", "flip", "shuffle")] == [1, 1, 0]
+    x = np.array([2.0, 3.0, 5.0, 7.0])
+    same_bits(interpreted(packed, 2, {"x": x}, np.float64)["y"], np.array([10.0, -21.0]))
+
+
+def test_limbs_that_meet_are_packed():
+    """What each limb does with the next one takes its numbers from there."""
+
+    def function(q):
+        return {"out": [q[n] / q[(n + 1) % 4] for n in range(4)]}
+
+    graph = simplify(trace(function, {"q": 4}))
+    packed = pack(graph, [tuple(("q", n) for n in range(4))], 4)
+    assert [op for op in packed.graph.op if op != "input"] == ["shuffle", "div"]
+    q = np.array([1.0, 2.0, 4.0, 16.0])
+    same_bits(interpreted(packed, 4, {"q": q}, np.float64)["out"], q / np.roll(q, -1))
 
 
 # Robots
