@@ -123,8 +123,10 @@ def limbed(draw):
                 t = trunk[(a + n * (odd % 3 == 0)) % len(trunk)]
                 known.append(STEPS[(kind + (odd == n)) % len(STEPS)](p, q, t, sign, factor))
             if kind % 5 == 0:
-                for n, known in enumerate([list(known) for known in each]):
-                    each[n].append(known[-1] * each[(n + 1 + a) % count][b % len(known)])
+                rows = [list(known) for known in each]
+                for n, known in enumerate(rows):
+                    other = rows[(n + 1 + a) % count]
+                    each[n].append(known[-1] / (other[b % len(other)] + 2.0))
             if kind % 7 == 0:
                 for known in each:
                     trunk.append(known[-1] + trunk[-1])

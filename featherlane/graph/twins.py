@@ -108,7 +108,10 @@ class _Limbs:
         found = [
             (self.group.get(k, last), self.limb[k]) for k, _ in term.operands if k in self.limb
         ]
-        return (min(found)[1], len({limb for _, limb in found}) == 1) if found else None
+        if not found:
+            return None
+        oldest = min(found, key=lambda place: place[0])
+        return oldest[1], len({limb for _, limb in found}) == 1
 
     def key(self, term: Term, limb: int, loose: bool) -> tuple[Any, ...]:
         """What a term is like, seen from its limb."""
