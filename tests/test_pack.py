@@ -230,15 +230,34 @@ def test_signs_of_both_factors_are_one():
 
 def test_limbs_that_meet_are_packed():
     """What each limb does with the next one takes its numbers from there."""
-
-    def function(q):
-        return {"out": [q[n] / q[(n + 1) % 4] for n in range(4)]}
-
-    graph = simplify(trace(function, {"q": 4}))
+    graph = Graph()
+    q = graph.declare("q", (4,))
+    found = {}
+    for n, way in enumerate([(1, 2), (2, 1), (1, 2), (2, 1)]):
+        found |= {(k, n): graph.div(q[n], q[(n + k) % 4]) for k in way}
+    graph.outputs["out"] = Output((2, 4), tuple(found[k, n] for k in (1, 2) for n in range(4)))
     packed = pack(graph, [tuple(("q", n) for n in range(4))], 4)
-    assert [op for op in packed.graph.op if op != "input"] == ["shuffle", "div"]
-    q = np.array([1.0, 2.0, 4.0, 16.0])
-    same_bits(interpreted(packed, 4, {"q": q}, np.float64)["out"], q / np.roll(q, -1))
+    assert [op for op in packed.graph.op if op != "input"] == ["shuffle", "div"] * 2
+    x = np.array([1.0, 2.0, 4.0, 16.0])
+    wanted = np.array([x / np.roll(x, -1), x / np.roll(x, -2)])
+    same_bits(interpreted(packed, 4, {"q": x}, np.float64)["out"], wanted)
+
+
+def test_conditions_are_made_again_where_limbs_differ():
+    graph = Graph()
+    (p0, p1), (q0, q1), (r0, r1), (t,) = (graph.declare(x, (2 - (x == "t"),)) for x in "pqrt")
+    chosen = [
+        graph.select(graph.less(q1, t), p0, graph.constant(0.0)),
+        graph.select(graph.less(t, r0), p1, graph.constant(0.0)),
+    ]
+    graph.outputs["out"] = Output((2,), tuple(chosen))
+    packed = pack(graph, [((x, 0), (x, 1)) for x in "pqr"], 2)
+    assert packed.graph.op.count("select") == 1
+    for seed in range(8):
+        rows = states(graph, np.float64, seed=seed)
+        given = {name: x[1] for name, x in rows.items()}
+        wanted = reference.evaluate(graph, given)["out"]
+        same_bits(interpreted(packed, 2, given, np.float64)["out"], wanted)
 
 
 # Robots
