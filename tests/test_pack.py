@@ -245,7 +245,7 @@ def test_limbs_that_meet_are_packed():
 
 def test_conditions_are_made_again_where_limbs_differ():
     graph = Graph()
-    (p0, p1), (q0, q1), (r0, r1), (t,) = (graph.declare(x, (2 - (x == "t"),)) for x in "pqrt")
+    (p0, p1), (_, q1), (r0, _), (t,) = (graph.declare(x, (2 - (x == "t"),)) for x in "pqrt")
     chosen = [
         graph.select(graph.less(q1, t), p0, graph.constant(0.0)),
         graph.select(graph.less(t, r0), p1, graph.constant(0.0)),
