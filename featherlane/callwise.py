@@ -112,13 +112,13 @@ class Running:
         }
         place = ctypes.c_int64 * len(backend.FILLED)
         place.from_address(self.code.place("work"))[:] = [given[k] for k in backend.FILLED]
-        forget = ctypes.CFUNCTYPE(None)(self.code.place("forget"))
-        weakref.finalize(self, _forget, forget, self.code)
+        clear = ctypes.CFUNCTYPE(None)(self.code.place("forget"))
+        weakref.finalize(self, forget, clear, self.code)
 
 
-def _forget(forget: Callable[[], None], alive: object) -> None:
+def forget(clear: Callable[[], None], alive: object) -> None:
     """Frees the memory of code that nobody has any more."""
-    forget()
+    clear()
 
 
 def block_length(links: int, dtype: Any) -> int:

@@ -1,79 +1,102 @@
-"""Matrices over the joints of robots of many links: each column is a state.
-
-A unit acceleration is a column of the mass matrix, a unit torque one of its inverse: columns fill
-the lanes of vectors as states do.
-"""
+"""The mass matrix and its inverse of robots of many links, and forward dynamics through them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.callwise import recording
+from featherlane import jobs
+from featherlane.algorithms.matrix_rows import (
+    ByArticulation,
+    ByInertia,
+    articulated_rows,
+    inertia_rows,
+)
+from featherlane.callwise import Recorded, recording
 from featherlane.compiler import input_shapes
-from featherlane.functions import Variant
+from featherlane.functions import TABLE, Variant
 from featherlane.model import Model
+from featherlane.pipeline import Job, Pipeline, Plan, Stage
+from featherlane.products import freedoms, numbers_of, products, states, sweep_order
 from featherlane.tree import BASE
 
 Evaluator = Callable[..., None]  # (*arrays, out=) with the broadcasting of a generalised ufunc
-Dimensions = tuple[int, ...]
-Place = tuple[int | slice, ...]
 
 
-def states(
-    arrays: Sequence[np.ndarray], cores: Sequence[int], lead: Dimensions, together: int = 0
-) -> Iterator[tuple[Place, list[np.ndarray]]]:
-    """One state after another, or up to so many of the last dimension: where they are in the
-    leading dimensions, and their arrays. cores: how many dimensions of each are no leading ones.
-    """
-    whole = [
-        np.broadcast_to(x, lead + x.shape[x.ndim - core :])
-        for x, core in zip(arrays, cores, strict=True)
+def starts(widths: Sequence[int]) -> list[int]:
+    """Where each of some numbers that lie one behind the other begins."""
+    return [sum(widths[:k]) for k in range(len(widths))]
+
+
+def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+    """S_i . F_j for i before j or in its joint, F_i . S_j for the others: the same sum."""
+    f = freedoms(model.tree)
+    S, _, F, _ = starts(ByInertia())
+    above = np.triu(f.before | f.joint, 1)
+    meetings = [
+        jobs.Meeting(above, S, F, 6),
+        jobs.Meeting(above.T, F, S, 6),
+        jobs.Meeting(f.same, S, F, 7),
     ]
-    slices = range(0, lead[-1], together) if lead and together else None
-    for at in np.ndindex(lead if slices is None else lead[:-1]):
-        places = [at] if slices is None else [(*at, slice(n, n + together)) for n in slices]
-        for place in places:
-            yield place, [x[place] for x in whole]
+    return products(model, variant, dtype, [meetings], rows=inertia_rows)
+
+
+class Articulated(NamedTuple):
+    """The mass matrix as sweeps meet it. owners: the entry of v of each freedom in their order,
+    None if it is the same.
+    """
+
+    run: Recorded
+    order: jobs.Order
+    owners: np.ndarray | None
+
+    @property
+    def size(self) -> int:
+        return numbers_of(self.run)
+
+    @property
+    def room(self) -> dict[str, int]:
+        return {"slots": jobs.room(self.order, self.size, self.run.dtype)}
+
+    def stage(self, reads: Iterable[str]) -> Stage:
+        """Gives "factor"."""
+        return Stage(self.run, tuple(reads), ("factor",))
+
+    def inverted(self, name: str) -> list[Job]:
+        """The jobs that make a matrix the inverse."""
+        given = self.size, starts(ByArticulation())[2], self.run.dtype
+        invert = jobs.inverting(self.order, *given), jobs.mirroring(given[0], given[2])
+        return [Job(program, "factor", "slots", name) for program in invert]
+
+    def negatively_solved(self, name: str) -> Job:
+        """That which multiplies a matrix by the inverse and -1."""
+        minus = starts(ByArticulation())[3]
+        solve = jobs.solving(self.order, self.size, minus, self.run.dtype)
+        return Job(solve, "factor", "slots", name)
+
+
+def articulated(model: Model, variant: Variant, dtype: Any) -> Articulated:
+    """variant: of "mass_matrix_inverse"."""
+    run = recording(model, variant, dtype, rows=articulated_rows)
+    return Articulated(run, *sweep_order(model.tree))
+
+
+def _inverse_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+    """A unit torque at each freedom, solved for."""
+    factor, inputs = articulated(model, variant, dtype), input_shapes(model, variant)
+    (name,) = TABLE[variant.name].outputs
+    stages, made = [factor.stage(inputs)], factor.inverted(name)
+    outputs = {name: factor.owners}
+    plan = Plan(inputs, outputs, model.nv, factor.size, stages, made, factor.room)
+    return Pipeline(plan, factor.run.dtype)
 
 
 def weightless(variant: Variant) -> Variant:
     """With gravity as an input, if it is not one already."""
     names = variant.parameters
     return variant if "gravity" in names else variant._replace(parameters=(*names, "gravity"))
-
-
-COLUMNS = {  # the functions whose columns are those of others at rest, without gravity
-    "mass_matrix": ("inverse_dynamics", "serial"),
-    "mass_matrix_inverse": ("forward_dynamics", "aba"),
-}
-
-
-class Columns:
-    """A matrix over the joints: for each column a state with a unit acceleration or torque."""
-
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
-        name, method = COLUMNS[variant.name]
-        column = weightless(variant)._replace(name=name, method=method)
-        self.run = recording(model, column, dtype)
-        self.cores = [len(core) for core in input_shapes(model, variant).values()]
-        self.inputs = tuple(input_shapes(model, variant))
-        self.names = tuple(input_shapes(model, column))
-        self.unit = np.eye(model.nv, dtype=dtype)
-        self.above = np.triu_indices(model.nv, 1)
-        self.rest = {
-            "v": np.zeros(model.nv, dtype),
-            self.names[2]: self.unit,
-            "gravity": np.zeros(3, dtype),
-        }
-
-    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        for at, own in states(arrays, self.cores, out[0].shape[:-2]):
-            given = dict(zip(self.inputs, own, strict=True)) | self.rest
-            self.run(*[given[name] for name in self.names], out=[M := out[0][at]])
-            M[self.above] = M.T[self.above]  # equal but for rounding
 
 
 BIAS = ("v", "f_ext", "gravity", *BASE)  # what the mass matrix does not depend on
@@ -117,17 +140,18 @@ class Inverse:
     """The inverse of the mass matrix where joints share coordinates."""
 
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
-        self.matrix = Columns(model, variant._replace(name="mass_matrix"), dtype)
+        self.matrix = mass_matrix(model, variant._replace(name="mass_matrix"), dtype)
+        self.unit = np.eye(model.nv, dtype=dtype)
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         M = np.empty_like(out[0])
         self.matrix(*arrays, out=[M])
         for at in np.ndindex(M.shape[:-2]):
-            out[0][at] = solve(M[at], self.matrix.unit)
+            out[0][at] = solve(M[at], self.unit)
 
 
 def mass_matrix_inverse(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    return (Inverse if model.tree.coupled else Columns)(model, variant, dtype)
+    return (Inverse if model.tree.coupled else _inverse_by_sweeps)(model, variant, dtype)
 
 
 def forward_dynamics(model: Model, variant: Variant, dtype: Any) -> Evaluator:

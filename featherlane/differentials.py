@@ -6,11 +6,12 @@ derivative are products of matrices of that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from featherlane import jobs
 from featherlane.algorithms.derivative_products import (
     ByCoriolis,
     ByPosition,
@@ -19,120 +20,52 @@ from featherlane.algorithms.derivative_products import (
     factors,
 )
 from featherlane.callwise import recording
-from featherlane.columns import forward_dynamics, mass_matrix_inverse, states
-from featherlane.functions import Variant
+from featherlane.columns import (
+    Evaluator,
+    articulated,
+    forward_dynamics,
+    mass_matrix_inverse,
+    starts,
+)
+from featherlane.compiler import input_shapes
+from featherlane.functions import TABLE, Variant
 from featherlane.model import Model
-from featherlane.tree import Tree
-
-TOGETHER = 64  # states whose factors are in memory at once
-
-
-class Meetings(NamedTuple):
-    """Which freedoms meet, as (n, n) masks and pairs.
-
-    behind[i, j]: j's body is an ancestor of i's; apart: neither is of the other, None if no two
-    are; joint: the pairs within joints; owners: the entry of v of each, None if they are in order.
-    """
-
-    behind: np.ndarray
-    apart: np.ndarray | None
-    joint: tuple[np.ndarray, ...]
-    owners: np.ndarray | None
+from featherlane.pipeline import Job, Pipeline, Plan, Stage
+from featherlane.products import freedoms, products, states, sweep_order
 
 
-def meetings(tree: Tree) -> Meetings:
-    owners = np.array([k for own in tree.freedoms for k, _ in own])
-    body = np.array([i for i, own in enumerate(tree.freedoms) for _ in own])
-    behind = np.zeros((len(body), len(body)), bool)
-    for i, line in enumerate(tree.above):
-        behind[i, list(line)] = True
-    joint = body[:, None] == body
-    behind &= ~joint
-    apart = ~(behind | behind.T | joint)
-    in_order = np.array_equal(owners, np.arange(tree.nv))
-    return Meetings(
-        behind, apart if apart.any() else None, joint.nonzero(), None if in_order else owners
-    )
+def _meetings(model: Model) -> list[list[jobs.Meeting]]:
+    """Of dtau/dq and dtau/dv."""
+    f = freedoms(model.tree)
+    S, _, onto, below, above, own = starts(ByPosition())
+    by_position = [
+        jobs.Meeting(f.before, S, onto, 6),
+        jobs.Meeting(f.before.T, below, above, 12),
+        jobs.Meeting(f.joint, S, own, 6),
+    ]
+    onto, _, above = starts(ByVelocity())
+    by_velocity = [
+        jobs.Meeting(f.before | (f.joint & ~f.same), S, onto, 6),
+        jobs.Meeting(f.before.T, below, above, 9),
+        jobs.Meeting(f.same, S, onto, 7),
+    ]
+    return [by_position, by_velocity]
 
 
-def _split(rows: np.ndarray, widths: Sequence[int]) -> list[np.ndarray]:
-    """Views of columns."""
-    return np.split(rows, np.cumsum(widths)[:-1], axis=-1)
-
-
-class _Products:
-    """Matrices whose entries are of two freedoms each, from rows that belong to one."""
-
-    def __init__(self, model: Model, variant: Variant, dtype: Any, assemble: Any) -> None:
-        self.run = recording(model, variant, dtype, assemble=assemble)
-        self.cores = [len(core) for core in self.run.inputs]
-        self.meetings = meetings(model.tree)
-
-    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        for at, own in states(arrays, self.cores, out[0].shape[:-2], TOGETHER):
-            results = [x[at] for x in out]
-            lead = results[0].shape[:-2]
-            rows = [np.empty(lead + size, out[0].dtype) for size in self.run.outputs]
-            self.run(*own, out=rows)
-            for n in np.ndindex(lead):
-                self.products([x[n] for x in rows], [x[n] for x in results])
-
-    def products(self, rows: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
-        """Of one state."""
-        raise NotImplementedError
-
-    def entries(
-        self,
-        S: np.ndarray,
-        onto: np.ndarray,
-        below: np.ndarray,
-        above: np.ndarray,
-        out: np.ndarray,
-    ) -> np.ndarray:
-        """For each two freedoms, in `out` if that has their order."""
-        behind, apart, _, owners = self.meetings
-        to = None if owners is not None else out
-        entries = np.matmul(S, onto.T, out=to)
-        np.copyto(entries, below @ above.T, where=behind)
-        if apart is not None:
-            entries[apart] = 0.0
-        return entries
-
-    def put(self, entries: np.ndarray, out: np.ndarray) -> None:
-        """Freedoms that share coordinates share entries."""
-        k = self.meetings.owners
-        if k is not None:
-            out[...] = 0.0
-            np.add.at(out, (k[:, None], k), entries)
-
-
-class InverseDerivatives(_Products):
+def inverse_derivatives(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     """dtau/dq and dtau/dv."""
-
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
-        variant = variant._replace(method=variant.method or "serial")
-        super().__init__(model, variant, dtype, factors)
-
-    def products(self, rows: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
-        S, onto, below, above, own = _split(rows[0], ByPosition())
-        entries = self.entries(S, onto, below, above, out[0])
-        i, j = self.meetings.joint
-        entries[i, j] = np.einsum("nk,nk->n", S[i], own[j])
-        self.put(entries, out[0])
-        onto, above, slope = _split(rows[1], ByVelocity())
-        entries = self.entries(S, onto, below[:, : above.shape[1]], above, out[1])
-        i = np.arange(len(entries))
-        entries[i, i] += slope[:, 0]
-        self.put(entries, out[1])
+    variant = variant._replace(method=variant.method or "serial")
+    return products(model, variant, dtype, _meetings(model), assemble=factors)
 
 
-class CoriolisMatrix(_Products):
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
-        super().__init__(model, variant, dtype, coriolis_factors)
-
-    def products(self, rows: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
-        S, onto, below, above = _split(rows[0], ByCoriolis())
-        self.put(self.entries(S, onto, below, above, out[0]), out[0])
+def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+    f = freedoms(model.tree)
+    S, onto, below, above = starts(ByCoriolis())
+    meetings = [
+        jobs.Meeting(f.before | f.joint, S, onto, 6),
+        jobs.Meeting(f.before.T, below, above, 9),
+    ]
+    return products(model, variant, dtype, [meetings], assemble=coriolis_factors)
 
 
 class DerivativesFrom:
@@ -140,7 +73,12 @@ class DerivativesFrom:
 
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         inverse = variant._replace(name="inverse_dynamics_derivatives")
-        self.derivatives = InverseDerivatives(model, inverse, dtype)
+        self.derivatives = inverse_derivatives(model, inverse, dtype)
+        n, size = model.nv, jobs.size(model.nv, np.dtype(dtype))
+        inputs = dict.fromkeys(("left", "right"), (size, size))
+        product = Job(jobs.product(size, n, np.dtype(dtype)), "left", "right", "dx")
+        self.size = size
+        self.product = Pipeline(Plan(inputs, {"dx": None}, n, size, [], [product]), np.dtype(dtype))
 
     def __call__(
         self,
@@ -152,10 +90,17 @@ class DerivativesFrom:
         out: Sequence[np.ndarray],
     ) -> None:
         self.derivatives(q, v, a, *others, out=out)
-        minv = np.broadcast_to(minv, out[0].shape)
-        for at in np.ndindex(out[0].shape[:-2]):
-            for dx in out:
-                np.negative(minv[at] @ dx[at], out=dx[at])
+        for _, (known, *derivatives) in states(
+            [minv, *out], [2] * (1 + len(out)), out[0].shape[:-2]
+        ):
+            left = self._padded(-known)
+            for dx in derivatives:
+                self.product(left, self._padded(dx), out=[dx])
+
+    def _padded(self, x: np.ndarray) -> np.ndarray:
+        """With contiguous rows."""
+        beyond = self.size - len(x)
+        return np.pad(x, (0, beyond)) if beyond else np.ascontiguousarray(x)
 
 
 class ForwardDerivatives:
@@ -180,3 +125,38 @@ class ForwardDerivatives:
         self.forward(q, v, tau, *others, out=[a])
         self.inverse(q, *others[len(others) - self.parameters :], out=[out[2]])
         self.through(q, v, a, out[2], *others, out=out[:2])
+
+
+def _swept(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+    """The same where freedoms are in the order of sweeps: all of a state while it is in the caches,
+    each column of dtau/dx solved for.
+    """
+    forward = variant._replace(name="forward_dynamics", method="aba")
+    inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
+    first = variant._replace(name="inverse_dynamics_derivatives", method="serial")
+    factor = articulated(model, inverse, dtype)
+    rows = recording(model, first, dtype, assemble=factors)
+    inputs, size = input_shapes(model, variant), factor.size
+    stages = [
+        Stage(recording(model, forward, dtype), tuple(inputs), ("acceleration",)),
+        Stage(rows, _with_acceleration(inputs), ("by_position", "by_velocity")),
+        factor.stage(("q", *variant.parameters)),
+    ]
+    *derivatives, last = TABLE[variant.name].outputs
+    made = []
+    for meetings, own, name in zip(_meetings(model), stages[1].gives, derivatives, strict=True):
+        program = jobs.products(meetings, size, rows.dtype)
+        made += [Job(program, stages[1].gives[0], own, name), factor.negatively_solved(name)]
+    made += factor.inverted(last)
+    outputs = dict.fromkeys(TABLE[variant.name].outputs)
+    return Pipeline(Plan(inputs, outputs, model.nv, size, stages, made, factor.room), rows.dtype)
+
+
+def _with_acceleration(inputs: Iterable[str]) -> tuple[str, ...]:
+    return tuple("acceleration" if name == "tau" else name for name in inputs)
+
+
+def forward_derivatives(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+    """da/dq, da/dv and da/dtau."""
+    in_order = not model.tree.coupled and sweep_order(model.tree)[1] is None
+    return (_swept if in_order else ForwardDerivatives)(model, variant, dtype)

@@ -14,13 +14,14 @@ import numpy as np
 
 from featherlane.algorithms.tangent import configuration_near
 from featherlane.callwise import Recorded, recorded
-from featherlane.columns import Evaluator, states
+from featherlane.columns import Evaluator
 from featherlane.compiler import input_shapes, scalar_function
 from featherlane.differentials import ForwardDerivatives
 from featherlane.functions import TABLE, Variant
 from featherlane.graph.calls import Calls
 from featherlane.graph.tangents import tangent
 from featherlane.model import Model
+from featherlane.products import states
 from featherlane.tree import BODY_PARAMETERS, parameter_value
 
 TOGETHER = 256  # columns whose directions are in memory at once

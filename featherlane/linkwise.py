@@ -16,18 +16,18 @@ import numpy as np
 from featherlane.backends import machine
 from featherlane.callwise import Recorded, recording
 from featherlane.columns import (
-    Columns,
     Evaluator,
     JointSpace,
     forward_dynamics,
+    mass_matrix,
     mass_matrix_inverse,
 )
 from featherlane.compiler import scalar_function
 from featherlane.differentials import (
-    CoriolisMatrix,
     DerivativesFrom,
-    ForwardDerivatives,
-    InverseDerivatives,
+    coriolis_matrix,
+    forward_derivatives,
+    inverse_derivatives,
 )
 from featherlane.directions import (
     ParameterDerivatives,
@@ -48,7 +48,7 @@ def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator]
     if variant.method == "jsiia":
         return lambda dtype: JointSpace(model, variant, dtype)
     if variant.name == "inverse_dynamics_derivatives":
-        return lambda dtype: InverseDerivatives(model, variant, dtype)
+        return lambda dtype: inverse_derivatives(model, variant, dtype)
     if variant.method is None and variant.name == "inverse_dynamics":
         return lambda dtype: Chosen(model, variant, dtype)
     if scalar_function(model, variant) is None:
@@ -57,12 +57,12 @@ def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator]
 
 
 BY_COLUMNS: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
-    "mass_matrix": Columns,
+    "mass_matrix": mass_matrix,
     "mass_matrix_inverse": mass_matrix_inverse,
     "forward_dynamics": forward_dynamics,
-    "forward_dynamics_derivatives": ForwardDerivatives,
+    "forward_dynamics_derivatives": forward_derivatives,
     "forward_dynamics_derivatives_from": DerivativesFrom,
-    "coriolis_matrix": CoriolisMatrix,
+    "coriolis_matrix": coriolis_matrix,
     "inverse_dynamics_parameter_derivatives": ParameterDerivatives,
     "inverse_dynamics_second_derivatives": SecondDerivatives,
     "inverse_dynamics_hessian_product": inverse_hessian_product,

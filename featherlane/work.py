@@ -11,7 +11,6 @@ import numpy as np
 
 from featherlane.callwise import Recorded
 from featherlane.choice import Kinds, of_graph, of_program, slots, times
-from featherlane.columns import Columns
 from featherlane.compiler import dynamics_program, lowered
 from featherlane.dynamics import Model
 from featherlane.functions import Variant
@@ -44,7 +43,7 @@ def operations(model: Model, name: str) -> int | None:
     evaluator = _evaluator(model, name, compiled[0])
     if isinstance(evaluator, np.ufunc):
         return model.graph(name).cost().operations
-    if isinstance(evaluator, Recorded | Columns):
+    if isinstance(evaluator, Recorded):
         kinds = _of_calls(evaluator)
         return kinds["add"] + kinds["mul"] + 2 * kinds["fma"]
     return None
@@ -61,7 +60,7 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> Work:
     moved = read_and_written(model, name, dtype)
     if isinstance(evaluator, np.ufunc):
         kinds = of_program(lowered(dynamics_program(model, Variant(name)), dtype))
-    elif isinstance(evaluator, Recorded | Columns):
+    elif isinstance(evaluator, Recorded):
         kinds = _of_calls(evaluator, dtype)
     else:
         return Work(None, None, *moved)
@@ -91,10 +90,8 @@ def bytes_moved(model: Model, name: str, dtype: Any) -> int:
     return sum(read_and_written(model, name, dtype))
 
 
-def _of_calls(evaluator: Recorded | Columns, dtype: np.dtype | None = None) -> Kinds:
+def _of_calls(evaluator: Recorded, dtype: np.dtype | None = None) -> Kinds:
     """Of recorded calls: each piece as often as it is called, as recorded or as run in a dtype."""
-    if isinstance(evaluator, Columns):
-        return times(_of_calls(evaluator.run, dtype), len(evaluator.unit))
     total: Kinds = Counter()
     for piece in evaluator.pieces.pieces:
         graph = piece.graph

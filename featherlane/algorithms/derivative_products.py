@@ -13,6 +13,7 @@ from typing import NamedTuple
 from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.terms import Column
+from featherlane.scalar import Scalar
 from featherlane.spatial import Transform
 from featherlane.tree import Tree
 from featherlane.walk import call
@@ -26,6 +27,7 @@ class ByPosition(NamedTuple):
     """
 
     S: int = 6
+    one: int = 1
     onto: int = 6
     below: int = 12
     above: int = 12
@@ -35,21 +37,21 @@ class ByPosition(NamedTuple):
 class ByVelocity(NamedTuple):
     """dtau_i/dv_j is S_i . onto_j of an ancestor i by j or within a joint, and below_i . above_j of
     j's descendant i, where below is what it is by position, as far as above is wide; slope is what
-    the joint's resistance adds to the diagonal.
+    the joint's resistance adds to the diagonal, where onto and slope meet S and one.
     """
 
     onto: int = 6
-    above: int = 9
     slope: int = 1
+    above: int = 9
 
 
-def _derivative_rows(C: Transform, local: Columns) -> tuple[list, list]:
+def _derivative_rows(C: Transform, local: Columns, slope: Scalar) -> tuple[list, list]:
     """Of a freedom, seen through C."""
     c = local.seen_by(C)
     below = [*c.IS, *c.BtS[:3], *c.TtS[:3]]
     above = [*c.ddpsi, *c.psi[:3], *c.S[:3]]
-    by_position = [*c.S, *c.dq, *below, *above, *c.own]
-    return by_position, [*c.dv, *c.rate, *c.S[:3]]
+    by_position = [*c.S, 1.0, *c.dq, *below, *above, *c.own]
+    return by_position, [*c.dv, slope, *c.rate, *c.S[:3]]
 
 
 class ByCoriolis(NamedTuple):
@@ -73,9 +75,9 @@ def factors(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
     slopes = dict(enumerate(m.slopes))
     by_position, by_velocity = [], []
     for (i, k), local in zip(_owners(model), columns(model, m, load), strict=True):
-        q, v = call(_derivative_rows, m.C[i], local)
+        q, v = call(_derivative_rows, m.C[i], local, slopes.pop(k, 0.0))
         by_position.append(q)
-        by_velocity.append([*v, slopes.pop(k, 0.0)])
+        by_velocity.append(v)
     return by_position, by_velocity
 
 

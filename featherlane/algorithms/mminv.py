@@ -8,6 +8,8 @@ of the body at hand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from featherlane.algorithms.aba import resisted
 from featherlane.algorithms.kinematics import Scalars
 from featherlane.model import WORLD
@@ -17,6 +19,7 @@ from featherlane.tree import Tree
 from featherlane.walk import inward, outward
 
 Rows = list[list]
+ByFreedom = Callable[[Tree, Scalars], Rows]
 Columns = dict[int, dict[int, Vector]]  # by body, then by freedom
 
 
@@ -32,8 +35,10 @@ def add_pair(M: Rows, i: int, j: int, entry: Scalar, same: bool) -> None:
         M[j][i] = M[i][j] if i != j else M[i][j] + entry
 
 
-def mass_matrix(model: Tree, q: Scalars) -> Rows:
-    """M(q), nv x nv, symmetric."""
+def mass_matrix(model: Tree, q: Scalars, rows: ByFreedom | None = None) -> Rows:
+    """M(q), nv x nv, symmetric. rows: what is wanted of each freedom in place of entries."""
+    if rows is not None:
+        return rows(model, q)
     M, IC = square(model.nv, model.armature), dict(enumerate(model.inertias))
     F: Columns = {i: {} for i in range(model.nbodies)}
     owner = [freedom.k for own in model.freedoms for freedom in own]
@@ -49,8 +54,12 @@ def mass_matrix(model: Tree, q: Scalars) -> Rows:
     return M
 
 
-def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
-    """M(q)^-1, nv x nv, symmetric. Not for bodies that share coordinates (`Tree.coupled`)."""
+def mass_matrix_inverse(model: Tree, q: Scalars, rows: ByFreedom | None = None) -> Rows:
+    """M(q)^-1, nv x nv, symmetric. Not for bodies that share coordinates (`Tree.coupled`). rows: as
+    for `mass_matrix`.
+    """
+    if rows is not None:
+        return rows(model, q)
     Minv, X, U, Dinv = {}, {}, {}, {}
     IA = {i: Articulated.of(inertia) for i, inertia in enumerate(model.inertias)}
     F: Columns = {i: {} for i in range(model.nbodies)}
