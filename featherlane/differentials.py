@@ -31,7 +31,7 @@ from featherlane.compiler import input_shapes
 from featherlane.functions import TABLE, Variant
 from featherlane.model import Model
 from featherlane.pipeline import Job, Pipeline, Plan, Stage
-from featherlane.products import freedoms, products, states, sweep_order
+from featherlane.products import freedoms, products, sweep_order
 
 
 def _meetings(model: Model) -> list[list[jobs.Meeting]]:
@@ -90,17 +90,15 @@ class DerivativesFrom:
         out: Sequence[np.ndarray],
     ) -> None:
         self.derivatives(q, v, a, *others, out=out)
-        for _, (known, *derivatives) in states(
-            [minv, *out], [2] * (1 + len(out)), out[0].shape[:-2]
-        ):
-            left = self._padded(-known)
-            for dx in derivatives:
-                self.product(left, self._padded(dx), out=[dx])
+        known = np.broadcast_to(minv, out[0].shape)
+        for at in np.ndindex(out[0].shape[:-2]):
+            left = self._padded(-known[at])
+            for dx in out:
+                self.product(left, self._padded(dx[at]), out=[dx[at]])
 
     def _padded(self, x: np.ndarray) -> np.ndarray:
-        """With contiguous rows."""
-        beyond = self.size - len(x)
-        return np.pad(x, (0, beyond)) if beyond else np.ascontiguousarray(x)
+        """A copy: the product is written to where x is."""
+        return np.pad(x, (0, self.size - len(x)))
 
 
 class ForwardDerivatives:

@@ -16,7 +16,7 @@ import numpy as np
 
 from featherlane import cache
 from featherlane.backends import machine, matrices
-from featherlane.backends.calls import FILLED
+from featherlane.backends.kept import FILLED
 from featherlane.backends.matrices import Head, Landing
 from featherlane.backends.ufunc import gufunc
 from featherlane.callwise import Recorded, Running, forget
@@ -163,7 +163,7 @@ class Planned:
     def __init__(self, plan: Plan, states: int, dtype: np.dtype) -> None:
         width = machine.widest(dtype)
         own = sum(math.prod(shape) for stage in plan.stages for shape in stage.run.outputs)
-        fit = IN_CACHE // (own * dtype.itemsize) // width * width
+        fit = IN_CACHE // max(own * dtype.itemsize, LINE) // width * width
         tables = _Tables(plan, states if states < width else max(width, fit), dtype)
         self.dtype = dtype
         self._running = [stage.run.running(states) for stage in plan.stages]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featherlane.backends import sweeps, tile_products
-from featherlane.backends.calls import FILLED, _memory
+from featherlane.backends import kept, sweeps, tile_products
 from featherlane.backends.llvm import Lanes, declarations
 from featherlane.backends.macros import expanded
 
@@ -226,7 +225,7 @@ entry:
   %some = icmp sgt i64 %states, 0
   br i1 %some, label %begin, label %leave
 begin:
-  %table = item ptr @work {FILLED.index("program")}
+  %table = item ptr @work {kept.FILLED.index("program")}
   %arrays = item i64 %table {Head.ARRAYS}
   %together = item i64 %table {Head.TOGETHER}
   %most = item i64 %table {Head.MOST}
@@ -321,7 +320,7 @@ leave:
 def source(dtype: np.dtype, width: int) -> str:
     """The LLVM IR of @loop and @forget, which find their table in @work (see `backends.calls`)."""
     t = Lanes(dtype, width)
-    kernels = (tile_products.kernel(t), sweeps.kernel(t), sweeps.mirror(t), _memory())
+    kernels = (tile_products.kernel(t), sweeps.kernel(t), sweeps.mirror(t), kept.functions())
     lines = declarations(t) + [line for part in kernels for line in part]
     written = _place() + _land(t) + _aside(t) + _stage() + _job() + LOOP
     return "\n".join([*lines, expanded(written)]) + "\n"
