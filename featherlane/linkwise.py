@@ -2,7 +2,7 @@
 
 An algorithm is recorded as calls (`callwise`) instead of being one piece of code. Serial algorithms
 have a state in each lane; those that are parallel in the links fill the lanes that states leave
-with blocks of links. Matrices over the joints are batches: each column is a state.
+with blocks of links. Matrices over the joints are made by tiles and sweeps (`pipeline`).
 """
 
 from __future__ import annotations
