@@ -165,7 +165,7 @@ class Compiled(model.Model):
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
         if any(name in variant.name for name in MATRICES):
-            return sum(map(len, tree.above)) >= LONG**2 // 4
+            return sum(map(len, tree.above)) >= LONG**2 // 8
         return tree.nbodies * (2 if is_chain(tree) else 1) >= LONG
 
     def _make(self, variant: Variant, width: int | None) -> Function:

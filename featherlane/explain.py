@@ -27,7 +27,7 @@ LEGEND = [
     "widest, that of batches. tiles: vectors that go through the code together, up to "
     f"{MOST} and {WARM >> 10} KB",
     "of memory. algorithm: that with the fewest operations. code: recorded steps for robots of",
-    "100 links, chains of 50, and matrices with 2,500 pairs of joints on one path; else one graph.",
+    "100 links, chains of 50, and matrices with 1,250 pairs of joints on one path; else one graph.",
     "The constants behind the costs are those of one machine: only their ratios choose.",
 ]
 
