@@ -225,6 +225,8 @@ class Function:
         form = self._form(dtype, math.prod(lead))
         made = results or tuple(rows.fresh(lead + core, dtype) for core in self.outputs.values())
         if count == 1:
+            if form.kernel is None:  # a ufunc sees to it by itself
+                given = rows.apart(given, made)
             with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
                 form.run(*given, out=made)
         else:

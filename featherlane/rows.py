@@ -39,6 +39,12 @@ def step(array: np.ndarray, core: int, lead: Sequence[int]) -> int | None:
     return axes[-1][1] if axes else 0
 
 
+def apart(inputs: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The inputs, copied if what is written to results could change them before they are read."""
+    shared = any(np.may_share_memory(x, r) for r in results for x in inputs)
+    return [x.copy() for x in inputs] if shared else list(inputs)
+
+
 def overlaps_itself(array: np.ndarray) -> bool:
     """Whether two of its entries share memory, as where a stride is 0."""
     if array.flags.c_contiguous or not array.size:

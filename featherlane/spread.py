@@ -30,8 +30,7 @@ class Batch:
         cores: Sequence[int],
         lead: tuple[int, ...],
     ) -> None:
-        if any(np.may_share_memory(x, r) for r in results for x in inputs):
-            inputs = [x.copy() for x in inputs]
+        inputs = rows.apart(inputs, results)
         self.inputs, self.results, self.cores, self.lead = inputs, results, cores, lead
         self.arrays = [*inputs, *results]
         self.states = math.prod(lead)

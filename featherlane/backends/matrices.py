@@ -318,7 +318,7 @@ leave:
 
 
 def source(dtype: np.dtype, width: int) -> str:
-    """The LLVM IR of @loop and @forget, which find their table in @work (see `backends.calls`)."""
+    """The LLVM IR of @loop and @forget, which find their table in @work (see `backends.kept`)."""
     t = Lanes(dtype, width)
     kernels = (tile_products.kernel(t), sweeps.kernel(t), sweeps.mirror(t), kept.functions())
     lines = declarations(t) + [line for part in kernels for line in part]

@@ -8,7 +8,7 @@ lie in slots, one for each branch that waits.
 from __future__ import annotations
 
 from featherlane.backends.llvm import Lanes
-from featherlane.backends.tiles import _exchange
+from featherlane.backends.tiles import exchange
 from featherlane.backends.words import SIGNATURE, address, numbers, splat
 
 FACTOR = 12  # the numbers S and V of a freedom; behind them are those by which a solution begins
@@ -237,7 +237,7 @@ def kernel(t: Lanes) -> list[str]:
         "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
         *numbers(RECORD, "%at"),
         address(t, "f", "%a", "%i"),
-        "%d.o = mul i64 %along, %d.at".replace("%along", "%a.along"),
+        "%d.o = mul i64 %a.along, %d.at",
         address(t, "d.f", "%f", "%d.o"),
         "%row.o = mul i64 %i, %c.row",
         address(t, "row", "%c", "%row.o"),
@@ -284,7 +284,7 @@ def mirror(t: Lanes) -> list[str]:
         lines.append(address(t, f"{x}.0", "%c", f"%{x}"))
         lines += [address(t, f"{x}{r}", f"%{x}.0", f"%o{r}") for r in each]
     lines += [f"%x{r} = load {t.vector}, ptr %above{r}, align {align}" for r in each]
-    moves, turned = _exchange(t, [f"%x{r}" for r in each], w, "t")
+    moves, turned = exchange(t, [f"%x{r}" for r in each], w, "t")
     lines += [
         *moves,
         f"%passed = icmp slt i64 %apart, {w}",

@@ -9,7 +9,7 @@ from featherlane.backends.llvm import Lanes, vector_at
 MARK = 1 << 31  # of a tile of zeros, in the table of an output
 
 
-def _exchange(t: Lanes, vectors: list[str], columns: int, tag: str) -> tuple[list[str], list[str]]:
+def exchange(t: Lanes, vectors: list[str], columns: int, tag: str) -> tuple[list[str], list[str]]:
     """Transposes each columns x columns block that the vectors hold side by side."""
     lines, step = [], 1
     while step < columns:
@@ -102,7 +102,7 @@ def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
     if columns < t.width:
         for g in range(columns):
             lines += _join(t, [f"%s{r}" for r in range(g, t.width, columns)], columns, f"%v{g}")
-    moves, turned = _exchange(t, [f"%v{g}" for g in range(columns)], columns, "x")
+    moves, turned = exchange(t, [f"%v{g}" for g in range(columns)], columns, "x")
     lines += [*moves, f"%to = getelementptr inbounds {t.vector}, ptr %lanes, i64 %column"]
     for c in range(used):
         lines.append(vector_at(t, f"%d{c}", "%to", c))
@@ -131,7 +131,7 @@ def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]
         lines.append(f"%j{c} = zext i32 %i{c} to i64")
         lines.append(f"%a{c} = getelementptr inbounds i8, ptr %lanes, i64 %j{c}")
         lines.append(f"%v{c} = load {t.vector}, ptr %a{c}, align {t.bytes}")
-    moves, turned = _exchange(t, [f"%v{c}" for c in range(columns)], columns, "x")
+    moves, turned = exchange(t, [f"%v{c}" for c in range(columns)], columns, "x")
     lines += moves
     for r in range(t.width):
         source, part = turned[r % columns], r // columns
