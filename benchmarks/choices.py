@@ -29,7 +29,14 @@ from robots import DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, par
 from featherlane.backends.layout import MOST, Layout
 from featherlane.bench import inputs
 from featherlane.choice import LATE
-from featherlane.compiler import Kernel, candidates, compile_program, dynamics_program, lowered
+from featherlane.compiler import (
+    Kernel,
+    candidates,
+    compile_program,
+    compile_single,
+    dynamics_program,
+    lowered,
+)
 from featherlane.dynamics import Model
 from featherlane.explain import layout_of
 from featherlane.function import Function, physical_cores
@@ -152,17 +159,18 @@ def woken(case: Case) -> Iterator[Cell]:
 
 
 def lanes(case: Case) -> Iterator[Cell]:
-    """Of calls that a vector holds; the batches are those of whole vectors, and a single state."""
+    """Of whole vectors, and of a single state, for which there is code of its own."""
     model, name = case.model, case.function.name
-    few = model.function(name).few_lanes(case.dtype)
     widest = case.function.kernel(case.dtype).width
     calls = {}
     for width in (1 << k for k in range(widest.bit_length())):
         run = model.function(name, width=width)
         run.ufunc(case.dtype)
         calls[str(width)] = lambda *given, out, run=run: run(*given, out=out, threads=1)
-    for batch in (1, widest):
-        yield case.cell("lanes", str(few if batch <= few else widest), calls, batch)
+    yield case.cell("lanes", str(widest), calls, widest)
+    key = f"own lanes {model.fingerprint} {name}"
+    own = compile_single(model, Variant(name), key, case.dtype)
+    yield case.cell("lanes", "own", {**calls, "own": case.of(own)}, 1)
 
 
 @contextmanager

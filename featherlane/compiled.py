@@ -21,7 +21,7 @@ from featherlane.compiler import (
     output_shapes,
 )
 from featherlane.errors import CompileError
-from featherlane.function import Few, Function
+from featherlane.function import Function
 from featherlane.functions import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.tree import BASE, PARAMETERS, is_chain
@@ -185,13 +185,12 @@ class Compiled(model.Model):
                 variant, dtype, width, lambda text: compile_program(program, text, dtype, width)
             )
 
-        def single(dtype: np.dtype, width: int) -> Kernel:
+        def single(dtype: np.dtype) -> Kernel:
             return self._shared(
                 variant, dtype, "single", lambda text: compile_single(self, variant, text, dtype)
             )
 
-        few = Few(single, across=True) if width is None else None
-        return self._held(variant, kernel, few)
+        return self._held(variant, kernel, single if width is None else None)
 
     def _shared(
         self,
@@ -211,11 +210,14 @@ class Compiled(model.Model):
         return made
 
     def _held(
-        self, variant: Variant, kernel: Callable[[np.dtype], Any], few: Few | None = None
+        self,
+        variant: Variant,
+        kernel: Callable[[np.dtype], Any],
+        single: Callable[[np.dtype], Kernel] | None = None,
     ) -> Function:
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
         collect = TABLE[variant.name].collect
-        return Function(variant.name, inputs, outputs, kernel, collect, self._explain, few)
+        return Function(variant.name, inputs, outputs, kernel, collect, self._explain, single)
 
     def graph(
         self,

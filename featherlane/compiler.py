@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -316,19 +316,24 @@ def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kern
         made = lowered(dynamics_program(model, variant), dtype)
         if made.routines:
             return cpu.source(made, dtype, 1, machine.widest(dtype)), made
-        return single.source(*in_lanes(model, variant, made.main, dtype), dtype), made
+        packed = in_lanes(model, variant, made.main, dtype)
+        lanes = cheapest(packed)
+        return single.source(packed[lanes], lanes, dtype), made
 
     return _kernel(f"{key} single", dtype, 1, source)
 
 
-def in_lanes(model: Model, variant: Variant, graph: Graph, dtype: np.dtype) -> tuple[Packed, int]:
-    """A lowered graph packed for one state, and the lanes it takes: those of limbs that are alike
-    if this saves operations, else one.
-    """
-    plain = pack(graph, [], 1), 1
+def in_lanes(model: Model, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:
+    """A lowered graph for one state, packed in one lane and in those of limbs that are alike."""
+    found = {1: pack(graph, [], 1)}
     together = limbs.count(model, machine.widest(dtype))
-    if together == 1:
-        return plain
-    lanes = max(together, NARROW // dtype.itemsize)
-    packed = pack(graph, limbs.twins(model, _input_sizes(variant), together), lanes), lanes
-    return min(packed, plain, key=lambda found: found[0].operations)
+    if together > 1:
+        lanes = max(together, NARROW // dtype.itemsize)
+        twins = limbs.twins(model, _input_sizes(variant), together)
+        found[lanes] = pack(graph, twins, lanes)
+    return found
+
+
+def cheapest(packed: Mapping[int, Packed]) -> int:
+    """The lanes that save operations."""
+    return min(packed, key=lambda lanes: packed[lanes].operations)

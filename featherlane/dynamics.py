@@ -164,7 +164,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         M^-1.
 
         Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which
-        costs less.
+        costs less but for robots of many links.
         """
         if tau is not None and a is None and minv is None:
             return self._call(

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.layout import MOST, WARM, Layout
+from featherlane.backends.layout import MOST, SHARED, WARM, Layout
 from featherlane.backends.llvm import Lanes
 from featherlane.choice import Load
-from featherlane.compiler import Kernel, candidates, dynamics_program, lowered
+from featherlane.compiler import Kernel, candidates, cheapest, dynamics_program, in_lanes, lowered
 from featherlane.dynamics import Model
-from featherlane.function import Function, physical_cores
+from featherlane.function import physical_cores
 from featherlane.functions import TABLE, Variant
 from featherlane.graph.graph import Graph
 from featherlane.graph.routine import Program
@@ -23,11 +23,12 @@ LEGEND = [
     "choices: what was taken of which alternatives, with the cost that is expected of each; in",
     "brackets what this run measured. threads: of a call of all states if the rest sleep; they",
     "are woken where that costs a tenth at most. lanes: of the vectors for a single state, if such",
-    "calls come first, by rule (128 bits; one lane where columns fill the others); measured: the",
-    "widest, that of batches. tiles: vectors that go through the code together, up to "
-    f"{MOST} and {WARM >> 10} KB",
-    "of memory. algorithm: that with the fewest operations. code: recorded steps for robots of",
-    "100 links, chains of 50, and matrices with 1,250 pairs of joints on one path; else one graph.",
+    "calls come first: those of limbs that are alike, one, or as many as columns of a matrix fill.",
+    "tiles: vectors that go through the code together, in up to "
+    f"{WARM >> 10} KB of memory, or for more",
+    f"code than the caches keep 2 in {SHARED >> 10} KB. algorithm: the one with fewest operations.",
+    "code: recorded steps for robots of 100 links, chains of 50, and matrices with 1,250 pairs of",
+    "joints on one path; else one graph.",
     "The constants behind the costs are those of one machine: only their ratios choose.",
 ]
 
@@ -98,8 +99,8 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
         return
     load = function.load(kernel)
     yield _threads(s, load, threads)
-    yield _lanes(s, load, function)
     program = lowered(dynamics_program(model, Variant(s.function)), dtype)
+    yield _lanes(model, s, program)
     yield _tiles(s, program, kernel)
     if len(TABLE[s.function].algorithms) > 1:
         yield _algorithm(s, candidates(model, Variant(s.function)))
@@ -113,13 +114,14 @@ def _threads(s: Speed, load: Load, threads: int) -> Choice:
     return Choice(s.function, s.dtype, "threads", taken, "us", expected, measured)
 
 
-def _lanes(s: Speed, load: Load, function: Function) -> Choice:
-    """Of a single state. Measured is what the batch before has left: the widest."""
-    widths = [1 << k for k in range(load.width.bit_length())]
-    expected = {str(w): load._replace(width=w).seconds(1) * 1e6 for w in widths}
-    taken = str(function.few_lanes(np.dtype(s.dtype)))
-    measured = {str(load.width): s.latency}
-    return Choice(s.function, s.dtype, "lanes", taken, "us", expected, measured)
+def _lanes(model: Model, s: Speed, program: Program) -> Choice:
+    """Of a single state."""
+    where, dtype = (s.function, s.dtype, "lanes"), np.dtype(s.dtype)
+    if program.routines:
+        return Choice(*where, "columns", "", {}, {})
+    packed = in_lanes(model, Variant(s.function), program.main, dtype)
+    counts = {str(lanes): float(found.operations) for lanes, found in packed.items()}
+    return Choice(*where, str(cheapest(packed)), "operations", counts, {})
 
 
 def layout_of(program: Program, kernel: Kernel) -> Layout:

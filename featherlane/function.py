@@ -24,7 +24,6 @@ from featherlane.threads import physical_cores, the_team
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 ALWAYS = 1 << 40  # states
-FEW = 16  # bytes of the vectors of few states: less to fetch and keep
 WORTH_UNLOCKING = 1 << 13  # such numbers before others may run Python meanwhile: about 10 us
 
 
@@ -53,18 +52,6 @@ class Form(NamedTuple):
     alive: object = None
 
 
-class Few(NamedTuple):
-    """How calls of few states are computed: kernels of as many lanes as they have states at most.
-    across: whether one state fills vectors by itself, with columns of its matrices.
-    """
-
-    kernel: Callable[[np.dtype, int], Kernel]
-    across: bool = False
-
-    def lanes(self, dtype: np.dtype) -> int:
-        return 1 if self.across else FEW // dtype.itemsize
-
-
 class Function:
     """A batched function of arrays, compiled for a dtype when it is first called with it.
 
@@ -84,15 +71,15 @@ class Function:
         kernel: Callable[[np.dtype], Kernel | Evaluator],
         collect: Callable[..., Any] | None = None,
         explain: Explain = lambda name, shape: "",
-        few: Few | None = None,
+        single: Callable[[np.dtype], Kernel] | None = None,
     ) -> None:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
         self._type = _type_of(collect)
         self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
-        self._few = few
-        self._narrow: dict[np.dtype, Form] = {}
+        self._single = single  # what makes a kernel for one state
+        self._alone: dict[np.dtype, Form] = {}
         self._tasks: dict[np.dtype, bytes] = {}  # of those whose calls take threads by themselves
         self._call = self._through_numpy
         self.codes = 0  # that take calls by themselves
@@ -127,32 +114,26 @@ class Function:
         return Form(made, kernel, alive)
 
     def _form(self, dtype: np.dtype, states: int) -> Form:
-        """That of few states has narrow vectors, if they are the first that come: bits are the
+        """That of single states has code of its own, if they are the first that come: bits are the
         same.
         """
-        lanes = self.few_lanes(dtype)
-        if self._few is not None and states <= lanes < machine.widest(dtype):
-            if dtype not in self._narrow and dtype not in self._compiled:
-                self._narrow.setdefault(dtype, self._form_of(self._few.kernel(dtype, lanes)))
-            if dtype in self._narrow:
-                return self._narrow[dtype]
+        if self._single is not None and states <= 1:
+            if dtype not in self._alone and dtype not in self._compiled:
+                self._alone.setdefault(dtype, self._form_of(self._single(dtype)))
+            if dtype in self._alone:
+                return self._alone[dtype]
         self.ufunc(dtype)
         return self._compiled[dtype]
-
-    def few_lanes(self, dtype: np.dtype) -> int:
-        """Of the vectors for calls of no more states than that, if such calls come first."""
-        widest = machine.widest(dtype)
-        return min(self._few.lanes(dtype), widest) if self._few else widest
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
         """The dtypes it is compiled for."""
-        return tuple(self._compiled | self._narrow)
+        return tuple(self._compiled | self._alone)
 
     @property
     def singles(self) -> list[Any]:
         """What has code for single states, as its attribute `code`."""
-        every = [*self._compiled.values(), *self._narrow.values()]
+        every = [*self._compiled.values(), *self._alone.values()]
         made = [kernel or getattr(run, "single", None) for run, kernel, _ in every]
         return [kernel for kernel in made if kernel]
 
@@ -190,7 +171,7 @@ class Function:
         """
         if not isinstance(kernel, Kernel):
             return 1, b""
-        if kernel in [form.kernel for form in self._narrow.values()]:
+        if kernel in [form.kernel for form in self._alone.values()]:
             return kernel.width, b""
         if physical_cores() == 1:
             return ALWAYS, b""
@@ -253,7 +234,7 @@ class Function:
     def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
         """As many as are asked for, or those from which the least time is expected."""
         asked = arguments.threads_asked(asked)
-        if states < 2 or (self._few is not None and states <= self._few.lanes(dtype)):
+        if states < 2:
             return 1
         if asked is not None:
             return min(asked, states)
