@@ -85,7 +85,7 @@ def instructions(text: str) -> int:
     """Those that one tile runs: blocks of straight-line code, and, where the processor has no fused
     multiply-add, what stands for one.
     """
-    blocks = sorted(set(re.findall(r"^(block\d+):", text, re.MULTILINE)))
+    blocks = sorted(set(re.findall(r"^(step\d+\.block\d+):", text, re.MULTILINE)))
     body = "".join(_function(text, name) for name in blocks)
     count = len(INSTRUCTION.findall(body))
     for name in set(re.findall(r"call\w*\s+(fused_\w+)", body)):
