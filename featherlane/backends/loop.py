@@ -136,7 +136,7 @@ def _transfer(t: Lanes, move: Move, lanes: str) -> list[str]:
     ]
 
 
-def _scratch(name: str, size: int) -> list[str]:
+def scratch(name: str, size: int) -> list[str]:
     """`size` bytes: on the stack, or for a robot of very many joints on the heap. They begin with
     a page: elsewhere some functions take up to a third longer, by where the stack happens to begin.
     """
@@ -218,7 +218,7 @@ def loop(t: Lanes, moves: Sequence[Move], vectors: tuple[int, int], tiles: int) 
     lines = ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {", "entry:"]
     lines += ["%n = load i64, ptr %dims, align 8"]
     for name, size in parts:
-        lines += _scratch(name, size)
+        lines += scratch(name, size)
     for move in moves:
         lines += _prologue(t, move, stages.get(move.number))
     lines += [

@@ -12,7 +12,7 @@ import numpy as np
 
 from featherlane.backends.blocks import cut
 from featherlane.backends.llvm import Lanes, constants, declarations, straight_line, vector_at
-from featherlane.backends.loop import ON_STACK, PAGE
+from featherlane.backends.loop import ON_STACK, scratch
 from featherlane.graph.pack import Packed
 
 Shown = tuple[int, int, int]  # an array, the entry of it that shows a node, and the lane
@@ -201,19 +201,6 @@ def _copied(code: _Code, n: int, back: bool) -> str:
     return f"call void @copy({to}, {source}, {counts}, {to_steps}, {source_steps})"
 
 
-def _memory(name: str, size: int) -> list[str]:
-    """On the stack, or for a robot of very many joints on the heap."""
-    if size <= ON_STACK:
-        return [f"%{name} = alloca [{max(size, 1)} x i8], align {PAGE}"]
-    return [
-        f"%{name}.raw = call ptr @scratch_new(i64 {size + PAGE})",
-        f"%{name}.at = ptrtoint ptr %{name}.raw to i64",
-        f"%{name}.up = add i64 %{name}.at, {PAGE - 1}",
-        f"%{name}.page = and i64 %{name}.up, -{PAGE}",
-        f"%{name} = inttoptr i64 %{name}.page to ptr",
-    ]
-
-
 def _loop(code: _Code) -> list[str]:
     """@loop: state by state. Arrays whose entries are not side by side are copied."""
     sizes = [math.prod(shape) * code.t.dtype.itemsize for shape in code.shapes]
@@ -223,7 +210,7 @@ def _loop(code: _Code) -> list[str]:
     return [
         "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
         "entry:",
-        *[line for part in parts.items() for line in _memory(*part)],
+        *[line for part in parts.items() for line in scratch(*part)],
         "%n = load i64, ptr %dims, align 8",
         *_strides(code),
         *[f"%near{n} = getelementptr inbounds i8, ptr %near, i64 {starts[n]}" for n in arrays],

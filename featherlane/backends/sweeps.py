@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from featherlane.backends.llvm import Lanes
 from featherlane.backends.tiles import exchange
-from featherlane.backends.words import SIGNATURE, address, numbers, splat
+from featherlane.backends.words import SIGNATURE, address, each_record, numbers, splat
 
 FACTOR = 12  # the numbers S and V of a freedom; behind them are those by which a solution begins
 OPERATIONS = ("inward", "unit", "merge", "clear", "zero", "outward")
@@ -226,16 +226,7 @@ def kernel(t: Lanes) -> list[str]:
         *numbers(HEADER, "%program"),
         f"%slot = mul i64 %vectors, {6 * t.width}",
         f"%tail = sub i64 %columns, {t.width}",
-        f"%first = getelementptr inbounds i64, ptr %program, i64 {len(HEADER)}",
-        "br label %record",
-        "record:",
-        "%n = phi i64 [ 0, %entry ], [ %n1, %next ]",
-        "%some = icmp slt i64 %n, %records",
-        "br i1 %some, label %begin, label %leave",
-        "begin:",
-        f"%n.o = mul i64 %n, {len(RECORD)}",
-        "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
-        *numbers(RECORD, "%at"),
+        *each_record(len(HEADER), RECORD, "next"),
         address(t, "f", "%a", "%i"),
         "%d.o = mul i64 %a.along, %d.at",
         address(t, "d.f", "%f", "%d.o"),
@@ -268,16 +259,7 @@ def mirror(t: Lanes) -> list[str]:
         f"define internal void @mirror{SIGNATURE} noinline {{",
         "entry:",
         *numbers(("c.row",), "%program"),
-        "%first = getelementptr inbounds i64, ptr %program, i64 1",
-        "br label %record",
-        "record:",
-        "%n = phi i64 [ 0, %entry ], [ %n1, %next ]",
-        "%some = icmp slt i64 %n, %records",
-        "br i1 %some, label %begin, label %leave",
-        "begin:",
-        f"%n.o = mul i64 %n, {len(BLOCKS)}",
-        "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
-        *numbers(BLOCKS, "%at"),
+        *each_record(1, BLOCKS, "next"),
         *[f"%o{r} = mul i64 %c.row, {r}" for r in each],
     ]
     for x in ("above", "below"):

@@ -7,7 +7,7 @@ lie is a record of a program.
 from __future__ import annotations
 
 from featherlane.backends.llvm import Lanes
-from featherlane.backends.words import SIGNATURE, numbers, splat
+from featherlane.backends.words import SIGNATURE, each_record, numbers, splat
 
 ROWS, VECTORS = 4, 2  # of a tile: with what its sums are made of they fill sixteen registers
 HEADER = ("a.row", "a.along", "b.row", "c.row", "masks")
@@ -30,16 +30,7 @@ def kernel(t: Lanes) -> list[str]:
         "entry:",
         *numbers(HEADER, "%program"),
         "%mask.all = inttoptr i64 %masks to ptr",
-        f"%first = getelementptr inbounds i64, ptr %program, i64 {len(HEADER)}",
-        "br label %record",
-        "record:",
-        "%n = phi i64 [ 0, %entry ], [ %n1, %stored ]",
-        "%some = icmp slt i64 %n, %records",
-        "br i1 %some, label %begin, label %leave",
-        "begin:",
-        f"%n.o = mul i64 %n, {len(RECORD)}",
-        "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
-        *numbers(RECORD, "%at"),
+        *each_record(len(HEADER), RECORD, "stored"),
         f"%a.0 = {pointer} %a, i64 %a.o",
         f"%b.0 = {pointer} %b, i64 %b.o",
         f"%c.0 = {pointer} %c, i64 %c.o",

@@ -32,3 +32,21 @@ def splat(t: Lanes, name: str, at: str) -> list[str]:
 def address(t: Lanes, name: str, base: str, index: str | int) -> str:
     """%name: that of a number of an array."""
     return f"%{name} = getelementptr inbounds {t.scalar}, ptr {base}, i64 {index}"
+
+
+def each_record(behind: int, names: Sequence[str], last: str) -> list[str]:
+    """The loop over the records of a program, so many numbers behind its beginning, with what each
+    has by names. last: the label where %n1, the next one's number, is known.
+    """
+    return [
+        f"%first = getelementptr inbounds i64, ptr %program, i64 {behind}",
+        "br label %record",
+        "record:",
+        f"%n = phi i64 [ 0, %entry ], [ %n1, %{last} ]",
+        "%some = icmp slt i64 %n, %records",
+        "br i1 %some, label %begin, label %leave",
+        "begin:",
+        f"%n.o = mul i64 %n, {len(names)}",
+        "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
+        *numbers(names, "%at"),
+    ]
