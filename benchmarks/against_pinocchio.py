@@ -38,7 +38,7 @@ from robots import (
 from suite.peers.loop import Loop, PythonLoop, build, largest_error
 from suite.peers.loop import Robot as Peer
 
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
 
 CHECKED = 20  # states compared with Pinocchio's Python API before anything is timed
 TOLERANCE = {"float64": 1e-9, "float32": 5e-2}  # far above rounding: it is here to find nonsense

@@ -26,22 +26,16 @@ from typing import NamedTuple
 import numpy as np
 from robots import DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, parser, say, table
 
-from featherlane.backends.layout import MOST, Layout
-from featherlane.bench import inputs
-from featherlane.choice import LATE
-from featherlane.compiler import (
-    Kernel,
-    candidates,
-    compile_program,
-    compile_single,
-    dynamics_program,
-    lowered,
-)
-from featherlane.dynamics import Model
-from featherlane.explain import layout_of
-from featherlane.function import Function, physical_cores
-from featherlane.functions import Variant
-from featherlane.graph.routine import Program
+from featherlane.api.model import Model
+from featherlane.backends.cpu.compile import Kernel, compile_program, lowered
+from featherlane.backends.cpu.cost_model import LATE
+from featherlane.backends.cpu.graphs.layout import MOST, Layout
+from featherlane.functions.compile import candidates, compile_single, dynamics_program
+from featherlane.functions.function import Function, physical_cores
+from featherlane.functions.table import Variant
+from featherlane.program.routine import Program
+from featherlane.tools.bench import inputs
+from featherlane.tools.explain import layout_of
 
 BATCHES = (1, 16, 256, 4096, 32768)
 BYTES = 1 << 28  # of a call's arrays at most

@@ -21,7 +21,7 @@ from suite.peers.loop import Loop, build
 from suite.peers.loop import Robot as Peer
 
 import featherlane as fl
-from featherlane.joints import JOINT_TYPES
+from featherlane.robot.joints import JOINT_TYPES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from peer_models import pinocchio_model

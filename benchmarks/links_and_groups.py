@@ -40,7 +40,7 @@ from links_results import (
 from suite.cells import facts
 
 import featherlane as fl
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
 
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics")
 REFERENCE = {"inverse_dynamics": "serial", "forward_dynamics": "aba"}

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from links_results import Cell
 
-from featherlane.dynamics import Model
-from featherlane.functions import METHODS
+from featherlane.api.model import Model
+from featherlane.functions.table import METHODS
 
 Arrays = Sequence[np.ndarray]
 SEED = 1

@@ -18,8 +18,8 @@ from robots import table
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.algorithms import parallel
-from featherlane.dynamics import Model
-from featherlane.tree import tree
+from featherlane.api.model import Model
+from featherlane.robot.tree_of import build_tree
 
 INVERSE: dict[str, Callable[..., Any]] = {
     "rnea": algorithms.rnea,
@@ -49,7 +49,7 @@ def evaluated(algorithm: Callable[..., Any], model: Model, state: Any, dtype: An
     """The algorithm on arrays of states, in numbers of a dtype."""
     ride = algorithm not in (FORWARD["cfa"], FORWARD["dca"])
     scalars = [list(x.astype(dtype).T) for x in state]
-    return np.array(algorithm(tree(model, ride=ride), *scalars)).T
+    return np.array(algorithm(build_tree(model, ride=ride), *scalars)).T
 
 
 def error(found: np.ndarray, exact: np.ndarray) -> float:

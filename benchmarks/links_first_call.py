@@ -14,7 +14,7 @@ from typing import Any
 from links_columns import Column, random_states
 from links_results import FAILED, OVER, UNSUPPORTED, Cell
 
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
 
 CACHE = "FEATHERLANE_CACHE"
 

@@ -19,7 +19,7 @@ from links_columns import Pinocchio, random_states
 from suite.peers.loop import Loop, Robot, largest_error
 
 import featherlane as fl
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
 
 FUNCTIONS = {
     "mass_matrix": 1,

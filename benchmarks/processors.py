@@ -21,7 +21,8 @@ from processors_cases import LONG, ROBOTS, Case, all_cases, case, filled, jobs, 
 from processors_run import EMULATED, Emulated, InProcess, Job, Kernel
 from robots import DTYPES, SHORT, machine_lines, table
 
-from featherlane.backends.targets import TARGETS, Target, assembly
+from featherlane.backends.cpu.object_file import assembly
+from featherlane.backends.llvm.targets import TARGETS, Target
 
 Maker = Callable[[Sequence[Kernel]], InProcess | Emulated]
 COUNTED = (("iiwa14", "inverse_dynamics"), ("iiwa14", "forward_dynamics_derivatives"))

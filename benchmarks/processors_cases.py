@@ -10,13 +10,17 @@ import numpy as np
 from processors_run import LAYOUTS, Held, Job, Kernel, held
 
 import featherlane as fl
-from featherlane.backends import calls, cpu, reference
-from featherlane.callwise import Recorded, Running, recording
-from featherlane.compiler import dynamics_program, input_shapes, lowered, output_shapes
-from featherlane.dynamics import Model
-from featherlane.functions import FUNCTIONS, Variant
-from featherlane.graph.routine import Program, inline
-from featherlane.joints import JOINT_TYPES
+from featherlane.api.model import Model
+from featherlane.backends import reference
+from featherlane.backends.cpu.compile import lowered
+from featherlane.backends.cpu.graphs import kernel as cpu
+from featherlane.backends.cpu.steps import interpreter
+from featherlane.backends.cpu.steps.run import Recorded, Running
+from featherlane.functions.compile import dynamics_program, input_shapes, output_shapes
+from featherlane.functions.long.recording import recording
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.routine import Program, inline
+from featherlane.robot.joints import JOINT_TYPES
 
 STATES = 21  # of no width a multiple
 Shapes = list[tuple[int, ...]]
@@ -154,7 +158,7 @@ def _recorded_kernel(running: Running, inputs: Shapes, outputs: Shapes) -> Kerne
         code._replace(graph=lowered(Program(code.graph, []), running.dtype).main)
         for code in work.codes
     ]
-    text = calls.source(work._replace(codes=codes), inputs, outputs, running.dtype)
+    text = interpreter.source(work._replace(codes=codes), inputs, outputs, running.dtype)
     return Kernel(text, work)
 
 

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends import machine
-from featherlane.backends.calls import FILLED
-from featherlane.backends.programs import Work
-from featherlane.backends.targets import TARGETS, Target, runs_here, standalone
+from featherlane.backends.cpu.linked import linked
+from featherlane.backends.cpu.object_file import standalone
+from featherlane.backends.cpu.steps.encode import Work
+from featherlane.backends.cpu.steps.interpreter import FILLED
+from featherlane.backends.llvm.targets import TARGETS, Target, runs_here
 
 UNTOUCHED = 0xA5  # every byte of a result before a kernel runs
 DRIVER = Path(__file__).with_name("processors_driver.c")
@@ -90,7 +91,7 @@ class InProcess:
         self.kernels, self.codes = kernels, []
         for kernel in kernels:
             names = ("loop", "loop_work", "loop_forget") if kernel.work else ("loop",)
-            self.codes.append(machine.Code(standalone(kernel.text, target), names))
+            self.codes.append(linked(standalone(kernel.text, target), names))
 
     @staticmethod
     def missing(target: Target) -> str | None:

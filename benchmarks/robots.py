@@ -13,8 +13,8 @@ from suite.robots import FILES, Robot, bundled
 from suite.tables import table
 
 import featherlane as fl
-from featherlane.bench import SHORT, machine, outputs
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
+from featherlane.tools.bench import SHORT, machine, outputs
 
 FUNCTIONS = tuple(name for name in SHORT if SHORT[name] != "diFD")  # those that Pinocchio has too
 DTYPES = ("float64", "float32")

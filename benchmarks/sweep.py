@@ -29,12 +29,13 @@ import numpy as np
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
-from featherlane.check import Report, check, comparable, random_states
-from featherlane.compiler import dynamics_program, input_shapes, lowered
-from featherlane.functions import FUNCTIONS, Variant
-from featherlane.graph.routine import inline
-from featherlane.loaders import xml_text
-from featherlane.peers import Pinocchio
+from featherlane.backends.cpu.compile import lowered
+from featherlane.functions.compile import dynamics_program, input_shapes
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.routine import inline
+from featherlane.robot.loaders import xml_text
+from featherlane.tools.check import Report, check, comparable, random_states
+from featherlane.tools.peers import Pinocchio
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 BEGIN, END = "<!-- sweep: written by benchmarks/sweep.py -->", "<!-- end of sweep -->"

@@ -18,9 +18,9 @@ from matplotlib.patches import FancyBboxPatch
 
 import featherlane as fl
 from featherlane.algorithms import lathrop
-from featherlane.analysis.path import critical_path
-from featherlane.analysis.schedule import Schedule, Unit, asap
-from featherlane.analysis.tasks import grouped
+from featherlane.program.analysis.path import critical_path
+from featherlane.program.analysis.schedule import Schedule, Unit, asap
+from featherlane.program.analysis.tasks import grouped
 
 INK = "#75808a"
 LINKS = 4

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 import featherlane as fl
-from featherlane.identification import (
+from featherlane.api.identification import (
     BaseParameters,
     base_parameters,
     consistent_parameters,

@@ -2,20 +2,20 @@
 once.
 """
 
-from featherlane import convert, editing, identification
-from featherlane.builder import ModelBuilder
-from featherlane.compile_function import compile_function as compile
-from featherlane.dynamics import Model, load
+from featherlane.api import convert, editing, identification
+from featherlane.api.builder import ModelBuilder
+from featherlane.api.compile import compile_function as compile
+from featherlane.api.model import Model, load
+from featherlane.api.random_robots import chain, random_tree
 from featherlane.errors import CompileError, ModelError
-from featherlane.function import Function
-from featherlane.functions import FUNCTIONS
-from featherlane.graph.graph import Graph
-from featherlane.graph.trace import call, trace
-from featherlane.loaders import bundled
-from featherlane.model import Body, Frame, Joint, Mimic, Placement
-from featherlane.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
+from featherlane.functions.function import Function
+from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
+from featherlane.functions.table import FUNCTIONS
+from featherlane.program.graph import Graph
+from featherlane.program.trace import call, trace
+from featherlane.robot.loaders import bundled
+from featherlane.robot.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import cos, select, sin, sqrt
-from featherlane.trees import chain, random_tree
 
 __all__ = [
     "FUNCTIONS",
@@ -48,3 +48,7 @@ __all__ = [
     "trace",
 ]
 __version__ = "0.1.0"
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

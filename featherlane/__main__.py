@@ -2,7 +2,7 @@
 
 import sys
 
-from featherlane.cli import main
+from featherlane.tools.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

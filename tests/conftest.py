@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.functions import FUNCTIONS, shape
+from featherlane.functions.table import FUNCTIONS, shape
 
 
 @pytest.fixture(scope="session", autouse=True)

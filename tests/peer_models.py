@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featherlane.model import WORLD
+from featherlane.robot.model import WORLD
 
 UNITS = [tuple(map(float, unit)) for unit in np.eye(3)]
 

@@ -16,12 +16,13 @@ import pytest
 import featherlane as fl
 from featherlane import convert
 from featherlane.backends import reference
-from featherlane.check import check, comparable
-from featherlane.compiler import dynamics_program, input_shapes, lowered
-from featherlane.functions import FUNCTIONS, Variant
-from featherlane.graph.routine import inline
-from featherlane.loaders import xml_text
-from featherlane.peers import Pinocchio, module
+from featherlane.backends.cpu.compile import lowered
+from featherlane.functions.compile import dynamics_program, input_shapes
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.routine import inline
+from featherlane.robot.loaders import xml_text
+from featherlane.tools.check import check, comparable
+from featherlane.tools.peers import Pinocchio, module
 
 pytest.importorskip("pinocchio")
 
@@ -284,6 +285,6 @@ def test_configurations_go_to_pinocchio_and_back(name):
 
 
 def test_a_peer_with_other_joints_is_refused():
-    other = Path(fl.__file__).parent / "robots" / "panda.urdf"
+    other = Path(fl.__file__).parent / "robot/bundled" / "panda.urdf"
     with pytest.raises(RuntimeError, match="in one of the two models only"):
         Pinocchio(other.read_bytes(), fl.load("iiwa14"))

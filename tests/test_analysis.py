@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import featherlane as fl
-from featherlane.analysis.path import availability, critical_path
-from featherlane.analysis.schedule import Schedule, Unit, alap, asap, scheduled
-from featherlane.analysis.tasks import Tasks, grouped, tasks
-from featherlane.functions import FUNCTIONS
+from featherlane.functions.table import FUNCTIONS
+from featherlane.program.analysis.path import availability, critical_path
+from featherlane.program.analysis.schedule import Schedule, Unit, alap, asap, scheduled
+from featherlane.program.analysis.tasks import Tasks, grouped, tasks
 
 ONE = dict.fromkeys(("add", "mul", "div", "sqrt", "trig", "select"), 1)
 LATENCY = {"add": 1, "mul": 4, "div": 9}

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from featherlane.algorithms.elimination import ELIMINATIONS
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
-from featherlane.arrays import ArrayElimination, ArrayScan, ArraySubtreeSum
-from featherlane.backends.lanes import NOWHERE, placed, standing
+from featherlane.api.arrays import ArrayElimination, ArrayScan, ArraySubtreeSum
+from featherlane.backends.cpu.steps.batching import NOWHERE, placed, standing
 
 few = settings(max_examples=4, deadline=None)
 lengths = st.integers(2, 40)

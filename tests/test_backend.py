@@ -17,14 +17,16 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane import cache, compiler
-from featherlane.backends import loop, reference, stream
-from featherlane.compiler import compile_program, dynamics_program, lowered
-from featherlane.function import Function
-from featherlane.functions import FUNCTIONS, Variant
-from featherlane.graph.graph import Graph, Output
-from featherlane.graph.op import OPS
-from featherlane.graph.routine import Program, inline
+from featherlane.backends import cache, reference
+from featherlane.backends.cpu.compile import compile_program, lowered
+from featherlane.backends.cpu.graphs import loop, stream
+from featherlane.functions import compile
+from featherlane.functions.compile import dynamics_program
+from featherlane.functions.function import Function
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.graph import Graph, Output
+from featherlane.program.op import OPS
+from featherlane.program.routine import Program, inline
 
 DTYPES = [np.float64, np.float32]
 WIDTHS = [1, 4, 8, 16]
@@ -185,7 +187,7 @@ def test_an_arm_gives_the_interpreters_bits(iiwa, states, dtype):
 def test_routines_are_the_graph_that_they_inline_to(monkeypatch, pendulum, states, dtype):
     """Large functions keep what is repeated as routines: here a small one does."""
     name = "forward_dynamics_derivatives"
-    monkeypatch.setattr(compiler, "FLAT", 0)
+    monkeypatch.setattr(compile, "FLAT", 0)
     program = dynamics_program(pendulum, Variant(name))
     assert program.routines
     key = f"routines of {name}"
@@ -603,7 +605,7 @@ def test_the_cache_is_used(folder, monkeypatch):
     (entry,) = entries(folder)
     assert folder.stat().st_mode & 0o077 == 0
     assert list(folder.iterdir()) == [entry]
-    monkeypatch.setattr(compiler, "lowered", lambda *args: pytest.fail("compiled again"))
+    monkeypatch.setattr(compile, "lowered", lambda *args: pytest.fail("compiled again"))
     assert code_of(100) == 203
 
 

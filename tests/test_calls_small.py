@@ -12,11 +12,15 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
 
 import featherlane as fl
-from featherlane.backends import direct, front, machine
-from featherlane.backends.ufunc import _numpy_c, c_table
-from featherlane.function import WORTH_UNLOCKING
+from featherlane.backends.cpu import linked as host
+from featherlane.backends.cpu.call import cpython, vectorcall
+from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, numpy_c
+from featherlane.backends.llvm import jit
+from featherlane.functions.function import WORTH_UNLOCKING
 
-pytestmark = pytest.mark.skipif(not direct.available(), reason="arrays are laid out in another way")
+pytestmark = pytest.mark.skipif(
+    not cpython.available(), reason="arrays are laid out in another way"
+)
 
 ONE, SEVERAL = "inverse_dynamics", "forward_dynamics_derivatives"
 HANDED_ON = object()
@@ -282,7 +286,7 @@ def test_errors_are_those_of_python(pendulum, dtype):
 def test_single_states_that_come_first_get_code_of_their_own(dtype):
     """And a kernel of the widest when more come; bits are the same, and which is told by width."""
     f = fl.load("iiwa14").function(ONE)
-    few, widest = 1, machine.widest(dtype)
+    few, widest = 1, jit.widest(dtype)
     q, v, a = np.random.default_rng(0).normal(size=(3, widest, 7)).astype(dtype)
     single = f(q[0], v[0], a[0])
     assert [kernel.width for kernel in f.singles] == [few]
@@ -298,7 +302,7 @@ def test_few_states_that_come_later_share_the_widest(dtype):
     q, v, a = np.random.default_rng(0).normal(size=(3, 20, 7)).astype(dtype)
     whole = f(q, v, a)
     assert_same(f(q[0], v[0], a[0]), whole[0])
-    assert [kernel.width for kernel in f.singles] == [machine.widest(dtype)]
+    assert [kernel.width for kernel in f.singles] == [jit.widest(dtype)]
     chosen = fl.load("iiwa14").function(ONE, width=1)
     assert_same(chosen(q[0], v[0], a[0]), whole[0])
     assert [kernel.width for kernel in chosen.singles] == [1]
@@ -407,16 +411,16 @@ class Watched:
     """A front whose calls of the interpreter are counted, and fail when they should."""
 
     def __init__(self, monkeypatch):
-        true = direct.symbols()
+        true = host.symbols()
         spied = {f"real_{name}": true[name] for name in COUNTED}
         address = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
-        monkeypatch.setattr(direct, "symbols", lambda: spied | {"no_memory": address})
+        monkeypatch.setattr(host, "symbols", lambda: spied | {"no_memory": address})
         names = (*COUNTED, "counts", "left")
-        self.spy = machine.Code(machine.machine_code(SPY), names)
+        self.spy = linked(jit.machine_code(SPY), names)
         ours = {name: self.spy.place(name) for name in COUNTED}
-        monkeypatch.setattr(direct, "symbols", lambda: true | ours)
-        self.code = machine.Code(machine.machine_code(front.source()), ("call",))
-        monkeypatch.setattr("featherlane.function._front", lambda: self.code)
+        monkeypatch.setattr(host, "symbols", lambda: true | ours)
+        self.code = linked(jit.machine_code(vectorcall.source()), ("call",))
+        monkeypatch.setattr("featherlane.functions.function._front", lambda: self.code)
         self._counts = (ctypes.c_int64 * len(COUNTED)).from_address(self.spy.place("counts"))
         self._left = ctypes.c_int64.from_address(self.spy.place("left"))
 
@@ -581,4 +585,4 @@ def alone_of(function):
 
 
 def test_the_table_of_numpy_is_what_it_was():
-    assert c_table(_numpy_c._ARRAY_API)[direct._ARRAY_NEW] == direct.symbols()["array_new"]
+    assert c_table(numpy_c._ARRAY_API)[ARRAY_NEW] == host.symbols()["array_new"]

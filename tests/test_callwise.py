@@ -22,19 +22,20 @@ from numpy.testing import assert_array_equal
 import featherlane as fl
 from featherlane.algorithms import rnea
 from featherlane.algorithms.parallel import scanned_inverse_dynamics
-from featherlane.backends import direct, machine
-from featherlane.backends.calls import KEPT
-from featherlane.backends.lanes import Layout
+from featherlane.backends.cpu import linked as host
+from featherlane.backends.cpu.compile import lowered
+from featherlane.backends.cpu.steps.batching import Layout
+from featherlane.backends.cpu.steps.interpreter import KEPT
+from featherlane.backends.cpu.steps.run import Recorded, Running, block_length
+from featherlane.backends.llvm import jit
 from featherlane.backends.reference import evaluate
-from featherlane.callwise import Recorded, Running, block_length, recorded
-from featherlane.compiler import lowered
-from featherlane.graph.forms import Fixed, build, flatten
-from featherlane.graph.prune import prune
-from featherlane.graph.routine import Program
-from featherlane.graph.trace import Node
-from featherlane.scalar import cos, sin
-from featherlane.spatial import Rotation
-from featherlane.walk import call
+from featherlane.program.calls import recorded
+from featherlane.program.nested import Fixed, build, flatten
+from featherlane.program.passes.prune import prune
+from featherlane.program.routine import Program
+from featherlane.program.trace import Node
+from featherlane.robot.spatial import Rotation
+from featherlane.scalar import call, cos, sin
 
 few = settings(max_examples=25, deadline=None)
 DTYPES = [np.dtype(np.float64), np.dtype(np.float32)]
@@ -231,7 +232,7 @@ KEYS = ("first", "second")
 
 def layouts(dtype):
     """Widths, and how many states a call has of them."""
-    widest = machine.widest(dtype)
+    widest = jit.widest(dtype)
     widths = sorted({1, 2, widest})
     return [(w, s) for w in widths for s in (1, 2, 4, 8, 16) if s <= w]
 
@@ -271,7 +272,7 @@ def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
     _, calls, arrays = dynamics(name)
     arrays = [x.astype(dtype) for x in arrays]
     wanted = meaning_of_pieces(calls, *arrays, dtype=dtype, lower=True)
-    width = machine.widest(dtype)
+    width = jit.widest(dtype)
     for states, span in ((1, 3), (2, 1), (width // 2, 2), (width, 1)):
         made = running(calls, Layout(width, states, span), dtype)
         same_bits(run(made, *arrays), wanted)
@@ -283,7 +284,7 @@ def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
 @pytest.fixture(scope="module", params=[1, 2, 0], ids=["one", "two", "full"])
 def code(scan, request):
     """Of scanned inverse dynamics, with so many states in a vector."""
-    width = machine.widest(float)
+    width = jit.widest(float)
     states = request.param or width
     return running(scan[1], Layout(width, states, 2), np.dtype(float))
 
@@ -392,7 +393,7 @@ def test_results_of_any_shape_numbers_and_inputs_among_them():
 
 def test_states_share_a_vector_as_soon_as_there_are_enough(scan):
     _, calls, arrays = scan
-    width = machine.widest(float)
+    width = jit.widest(float)
     for wide in (False, True):
         function = Recorded(calls, float, wide)
         assert function.single is None
@@ -416,7 +417,7 @@ def in_blocks(tree, *state):
     return scanned_inverse_dynamics(tree, *state, method="reduce_then_scan", block=block)
 
 
-@pytest.mark.parametrize("states", [1, machine.widest(float)])
+@pytest.mark.parametrize("states", [1, jit.widest(float)])
 @pytest.mark.parametrize("algorithm", [rnea, in_blocks])
 def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     """Of a chain of twice as many links."""
@@ -424,7 +425,7 @@ def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     def sizes(n):
         tree, shapes = fl.chain(n, 1).tree, dict.fromkeys("qva", (n,))
         calls = recorded(lambda q, v, a: algorithm(tree, q, v, a), shapes)
-        layout = Layout(machine.widest(float), states, block_length(n, float) * states)
+        layout = Layout(jit.widest(float), states, block_length(n, float) * states)
         work = running(calls, layout, np.dtype(float)).work
         return len(work.codes), len(work.program), len(work.constants), work.size
 
@@ -453,7 +454,7 @@ def test_memory_is_used_again():
 def test_memory_is_freed(scan, monkeypatch):
     """Each memory that code takes is kept for the next call, and given back with the code."""
     taken, lock, allocated = [], threading.Lock(), {}
-    symbols = direct.symbols()
+    symbols = host.symbols()
     new = CFUNCTYPE(c_void_p, c_size_t)(symbols["scratch_new"])
     free = CFUNCTYPE(None, c_void_p)(symbols["scratch_free"])
 
@@ -473,7 +474,7 @@ def test_memory_is_freed(scan, monkeypatch):
 
     address = lambda function: operator.index(c_void_p.from_buffer(function).value)
     counted = symbols | {"scratch_new": address(take), "scratch_free": address(give)}
-    monkeypatch.setattr(direct, "symbols", lambda: counted)
+    monkeypatch.setattr(host, "symbols", lambda: counted)
     _, calls, arrays = scan
     made = running(calls, Layout(4, 4), np.dtype(float))
     for _ in range(3):

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from featherlane.card import WIDTH, card
-from featherlane.loaders import bundled, load
-from featherlane.model import Joint
+import featherlane as fl
+from featherlane.api.card import WIDTH, card
+from featherlane.robot.loaders import bundled, load
+from featherlane.robot.model import Joint
 
 MOMENTS = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
 INERTIAL = f'<inertial><mass value="1"/>{MOMENTS}</inertial>'
@@ -33,9 +34,9 @@ def test_fits_the_page(name, root):
 
 
 def test_str_is_the_card():
-    model = load("iiwa14")
+    model = fl.load("iiwa14")
     assert str(model) == card(model)
-    assert str(model) == str(load("iiwa14"))
+    assert str(model) == str(fl.load("iiwa14"))
 
 
 def test_head_has_sizes_masses_and_gravity():

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane import cli, function, speeds
-from featherlane.backends import direct
-from featherlane.choice import MOST, PART, SLOT, WAKE, Load
-from featherlane.compiler import candidates, dynamics_graph
-from featherlane.explain import explain
-from featherlane.functions import TABLE, Variant
-from featherlane.trees import chain
-from featherlane.work import work
+from featherlane.api.random_robots import chain
+from featherlane.backends.cpu.call import cpython
+from featherlane.backends.cpu.cost_model import MOST, PART, SLOT, WAKE, Load
+from featherlane.functions import function
+from featherlane.functions.compile import candidates, dynamics_graph
+from featherlane.functions.table import TABLE, Variant
+from featherlane.tools import cli, timing
+from featherlane.tools.explain import explain
+from featherlane.tools.work import work
 
 LOADS = [
     Load(slots, moved, width)
@@ -66,7 +67,7 @@ def test_the_cache_keeps_instructions(monkeypatch, tmp_path):
     monkeypatch.setenv("FEATHERLANE_CACHE", str(tmp_path))
     graph = fl.load("double_pendulum").graph("inverse_dynamics")
     first = fl.compile(graph).kernel(float)
-    monkeypatch.setattr("featherlane.compiler.lowered", None)  # would fail if it were compiled
+    monkeypatch.setattr("featherlane.backends.cpu.compile.lowered", None)  # not compiled
     assert fl.compile(graph).kernel(float).slots == first.slots
 
 
@@ -98,7 +99,7 @@ def test_calls_take_the_threads_that_pay(spread, monkeypatch):
     assert np.array_equal(whole, f(x[: most + 1], threads=1))
     assert np.array_equal(f(x)[: most + 1], whole)
     f(x[:2], threads=2)
-    assert spread == ([3] if direct.available() else [3, 3, 2])  # then by machine code
+    assert spread == ([3] if cpython.available() else [3, 3, 2])  # then by machine code
     f(list(x[:2]), threads=2)
     assert spread[-1] == 2
 
@@ -124,7 +125,7 @@ QUICK = ("bench", "double_pendulum", "--batch", "32", "--threads", "2", "--expla
 
 @pytest.fixture
 def _short(monkeypatch):
-    monkeypatch.setattr(speeds, "SECONDS", 0.0)
+    monkeypatch.setattr(timing, "SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("_short")
@@ -150,6 +151,6 @@ def test_bench_explains_as_json(capsys):
 
 def test_explains_recorded_steps():
     model = chain(60)
-    s = speeds.Speed("inverse_dynamics", "float64", None, 0.0, 1.0, 1.0, 1.0, 8)
+    s = timing.Speed("inverse_dynamics", "float64", None, 0.0, 1.0, 1.0, 1.0, 8)
     (choice,) = explain(model, [s], 2, lambda step: None).choices
     assert (choice.what, choice.taken, choice.expected) == ("code", "recorded", {"links": 60})

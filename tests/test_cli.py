@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 import featherlane
-from featherlane import bench as benching
-from featherlane import cli, selfcheck, speeds
-from featherlane.loaders import bundled
-from featherlane.selfcheck import Check, self_check
+from featherlane.robot.loaders import bundled
+from featherlane.tools import bench, cli, selfcheck, timing
+from featherlane.tools.selfcheck import Check, self_check
 
 QUICK = ["--batch", "32", "--threads", "2"]
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(speeds, "SECONDS", 0.0)
+    monkeypatch.setattr(timing, "SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def strict(text):
 
 
 def urdf(name):
-    return (Path(featherlane.__file__).parent / "robots" / f"{name}.urdf").read_text()
+    return (Path(featherlane.__file__).parent / "robot/bundled" / f"{name}.urdf").read_text()
 
 
 # info and list
@@ -121,7 +120,7 @@ def test_bench_json(run):
 
 def test_bench_fails_where_a_check_fails(run, monkeypatch):
     wrong = Check("1 = 2", "float64", 1.0, 0.5)
-    monkeypatch.setattr(benching, "self_check", lambda *args: iter([wrong]))
+    monkeypatch.setattr(bench, "self_check", lambda *args: iter([wrong]))
     status, out, _ = run("bench", "double_pendulum", *QUICK, "--dtype", "float64")
     assert (status, "FAIL" in out) == (1, True)
 
@@ -164,7 +163,7 @@ def test_check_against_pinocchio(run):
 
 def test_check_exit_status(run, monkeypatch):
     pytest.importorskip("pinocchio")
-    from featherlane import check
+    from featherlane.tools import check
 
     monkeypatch.setattr(check, "BASE", dict.fromkeys(check.BASE, 0.0))
     assert run("check", "double_pendulum", "--states", "3")[0] == 1

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 import featherlane as fl
 from featherlane import algorithms, convert
-from featherlane.joints import JOINT_TYPES, quaternion_product, quaternion_turn
-from featherlane.model import IDENTITY
+from featherlane.robot.joints import JOINT_TYPES, quaternion_product, quaternion_turn
+from featherlane.robot.model import IDENTITY
 
 LIBRARIES = ("mujoco", "drake", "isaac", "isaac_link", "rbdl", "pinocchio")
 LACKS = {

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
 from featherlane import convert, editing
-from featherlane.joints import JOINT_TYPES, matrix_quaternion
-from featherlane.model import WORLD, Body, Frame, Placement
-from featherlane.trees import random_rotation
+from featherlane.api.random_robots import random_rotation
+from featherlane.robot.joints import JOINT_TYPES, matrix_quaternion
+from featherlane.robot.model import WORLD, Body, Frame, Placement
 
 BATCH = 4
 EVERY = ("free", *(name for name in JOINT_TYPES if name != "free"), "free", "revolute")
@@ -151,7 +151,7 @@ def test_pinocchio_reduces_robots_alike(name, root, locked):
     pin = pytest.importorskip("pinocchio")
     full = fl.load(name, root=root).with_physics(0.0, 0.0, 0.0)
     lock = {full.joint_names[i]: 0.3 - 0.1 * i for i in locked}
-    path = Path(fl.__file__).parent / "robots" / f"{name}.urdf"
+    path = Path(fl.__file__).parent / "robot/bundled" / f"{name}.urdf"
     free = [pin.JointModelFreeFlyer()] if root == "free" else []
     peer = pin.buildModelFromUrdf(str(path), *free)
     posed = pin.neutral(peer)

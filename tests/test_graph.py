@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from featherlane.backends.reference import evaluate
-from featherlane.graph.graph import Graph, Output, rewrite, simplify
-from featherlane.graph.op import OPS
-from featherlane.graph.trace import trace
+from featherlane.program.graph import Graph, Output, rewrite, simplify
+from featherlane.program.op import OPS
+from featherlane.program.trace import trace
 from featherlane.scalar import select
 
 

@@ -9,7 +9,7 @@ from documents import ROOT
 from numpy.testing import assert_allclose
 
 import featherlane as fl
-from featherlane.identification import (
+from featherlane.api.identification import (
     base_parameters,
     consistent_parameters,
     inertial_of,

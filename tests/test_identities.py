@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose
 
 import featherlane as fl
 from featherlane import algorithms
+from featherlane.api.random_robots import chain, random_tree
 from featherlane.backends.reference import evaluate
-from featherlane.graph.autodiff import jacobian
-from featherlane.joints import JOINT_TYPES
-from featherlane.model import Placement
-from featherlane.trees import chain, random_tree
+from featherlane.program.derivatives.graphs import jacobian
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.model import Placement
 
 BATCH = 3
 KINDS = list(JOINT_TYPES)

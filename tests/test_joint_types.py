@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from test_convert import everything, run
 
 from featherlane import algorithms, convert
-from featherlane.joints import JOINT_TYPES
+from featherlane.robot.joints import JOINT_TYPES
 
 pin = pytest.importorskip("pinocchio")
 

@@ -12,10 +12,10 @@ import textbook
 
 import featherlane as fl
 from featherlane import convert
-from featherlane.functions import KINEMATICS, REFERENCES
-from featherlane.joints import JOINT_TYPES
-from featherlane.model import WORLD, Frame, Placement
-from featherlane.trees import random_rotation
+from featherlane.api.random_robots import random_rotation
+from featherlane.functions.table import KINEMATICS, REFERENCES
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.model import WORLD, Frame, Placement
 
 STEP = 1e-5
 LIKE = 1e-9  # Pinocchio keeps the file's rounding of right angles, 5e-12
@@ -467,7 +467,7 @@ def twins(name, root):
     pin = pytest.importorskip("pinocchio")
     model = fl.load(name, root=root)
     kinds = {"fixed": (), "free": (pin.JointModelFreeFlyer,)}
-    text = (Path(fl.__file__).parent / "robots" / f"{name}.urdf").read_text()
+    text = (Path(fl.__file__).parent / "robot/bundled" / f"{name}.urdf").read_text()
     peer = pin.buildModelFromXML(text, *[kind() for kind in kinds[root]])
     rng = np.random.default_rng(5)
     q = model.random_configuration(3, seed=5)

@@ -9,11 +9,11 @@ from documents import ROOT, blocks
 import featherlane as fl
 from featherlane.algorithms import lathrop
 from featherlane.algorithms.lathrop import linear, logarithmic
-from featherlane.analysis.path import availability, critical_path
-from featherlane.analysis.schedule import Unit, asap
-from featherlane.analysis.tasks import grouped, tasks
-from featherlane.tree import tree
-from featherlane.trees import random_rotation
+from featherlane.api.random_robots import random_rotation
+from featherlane.program.analysis.path import availability, critical_path
+from featherlane.program.analysis.schedule import Unit, asap
+from featherlane.program.analysis.tasks import grouped, tasks
+from featherlane.robot.tree_of import build_tree
 
 FORMS = pytest.mark.parametrize("form", [linear, logarithmic])
 
@@ -48,7 +48,7 @@ def evaluate(form, joints, values):
 def test_both_forms_are_inverse_dynamics(form, n, types):
     model = fl.random_tree(n, 1, types, physics=True, seed=n)
     q, v, a = np.random.default_rng(n).normal(size=(3, n))
-    tau = lathrop.inverse_dynamics(tree(model, ride=False), q, v, a, form)
+    tau = lathrop.inverse_dynamics(build_tree(model, ride=False), q, v, a, form)
     np.testing.assert_allclose(tau, model.inverse_dynamics(q, v, a), rtol=1e-11, atol=1e-11)
 
 
@@ -91,7 +91,7 @@ def test_an_arm_can_be_cut_in_two(form):
 )
 def test_other_robots_are_refused(robot, words):
     with pytest.raises(ValueError, match=words):
-        lathrop.arm_of(tree(robot, ride=False), robot.neutral(), [0.0] * 9, [0.0] * 9)
+        lathrop.arm_of(build_tree(robot, ride=False), robot.neutral(), [0.0] * 9, [0.0] * 9)
 
 
 def test_a_body_whose_mass_rides_elsewhere_is_refused():

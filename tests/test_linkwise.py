@@ -12,13 +12,13 @@ import textbook
 from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
-from featherlane import compiled
-from featherlane.callwise import Recorded
-from featherlane.compiler import Kernel
-from featherlane.functions import KINEMATICS, METHODS
-from featherlane.joints import JOINT_TYPES
-from featherlane.linkwise import Chosen
-from featherlane.tree import tree
+from featherlane.api import compiled
+from featherlane.backends.cpu.compile import Kernel
+from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.functions.long.choose import Chosen
+from featherlane.functions.table import KINEMATICS, METHODS
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.tree_of import build_tree
 
 INVERSE = ["auto", *METHODS["inverse_dynamics"]]
 FORWARD = ["auto", *METHODS["forward_dynamics"]]
@@ -40,7 +40,7 @@ def refused(model, name):
     if name == "auto":
         return False
     method = METHODS["forward_dynamics"][name]
-    return method.refusal(tree(model, ride=method.ride)) is not None
+    return method.refusal(build_tree(model, ride=method.ride)) is not None
 
 
 @pytest.fixture(autouse=True, scope="module")

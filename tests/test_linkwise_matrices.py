@@ -8,9 +8,10 @@ import textbook
 from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
-from featherlane import compiled, jobs
-from featherlane.pipeline import Job, Pipeline, Plan
-from featherlane.products import sweep_order
+from featherlane.api import compiled
+from featherlane.backends.cpu.matrices import tables
+from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan
+from featherlane.functions.long.freedoms import sweep_order
 
 DTYPES = [np.float64, np.float32]
 BREADTH = [-1, 0, 0, 1, 2, 1, 2, 3]  # bodies that hang on one are not next to it
@@ -91,13 +92,13 @@ def run(program, dtype, n, size, arrays, room=None):
 @pytest.mark.parametrize("n", [1, 7, 16, 37])
 def test_tiles_are_products_where_freedoms_meet(n, dtype):
     rng = np.random.default_rng(n)
-    size = jobs.size(n, np.dtype(dtype))
+    size = tables.size(n, np.dtype(dtype))
     kind = rng.integers(0, 3, (n, n))
     kind[n // 2 :, : n // 3] = 2  # tiles of zeros, and of one kind
     kind[: n // 2, n // 2 :] = 1
     rows = rng.normal(size=(3, 11, size)).astype(dtype)
-    meetings = [jobs.Meeting(kind == 0, 0, 4, 3), jobs.Meeting(kind == 1, 2, 5, 6)]
-    program = jobs.products(meetings, size, np.dtype(dtype))
+    meetings = [tables.Meeting(kind == 0, 0, 4, 3), tables.Meeting(kind == 1, 2, 5, 6)]
+    program = tables.products(meetings, size, np.dtype(dtype))
     found = run(program, dtype, n, size, {"a": rows, "b": rows})
     x = rows[..., :n].swapaxes(1, 2).astype(float)
     first = x[..., 0:3] @ x[..., 4:7].swapaxes(1, 2)
@@ -110,18 +111,18 @@ def test_tiles_are_products_where_freedoms_meet(n, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 16, 45])
 def test_tiles_are_products_of_matrices(n, dtype):
-    size = jobs.size(n, np.dtype(dtype))
+    size = tables.size(n, np.dtype(dtype))
     a, b = np.random.default_rng(n).normal(size=(2, 3, size, size)).astype(dtype)
-    found = run(jobs.product(size, n, np.dtype(dtype)), dtype, n, size, {"a": a, "b": b})
+    found = run(tables.product(size, n, np.dtype(dtype)), dtype, n, size, {"a": a, "b": b})
     wanted = a[:, :n, :n].astype(float) @ b[:, :n, :n]
     close(found, wanted, n * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("n", [16, 19])
 def test_a_mirror(n):
-    size = jobs.size(n, np.dtype(float))
+    size = tables.size(n, np.dtype(float))
     a = np.random.default_rng(n).normal(size=(3, size, size))
-    inverse = jobs.product(size, n, np.dtype(float))
+    inverse = tables.product(size, n, np.dtype(float))
     unit = np.broadcast_to(np.eye(size), a.shape).copy()
     plan = Plan(
         {"a": (size, size), "b": (size, size)},
@@ -129,7 +130,7 @@ def test_a_mirror(n):
         n,
         size,
         [],
-        [Job(inverse, "a", "b", "c"), Job(jobs.mirroring(size, np.dtype(float)), "a", None, "c")],
+        [Job(inverse, "a", "b", "c"), Job(tables.mirroring(size, np.dtype(float)), "a", None, "c")],
     )
     out = np.empty((3, n, n))
     Pipeline(plan, np.dtype(float))(a, unit, out=[out])

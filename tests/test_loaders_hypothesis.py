@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mutations import shuffled
 
-import featherlane as fl
+from featherlane.api.card import card
+from featherlane.api.model import held
 from featherlane.errors import ModelError
-from featherlane.loaders import ROOTS, load
+from featherlane.robot.loaders import ROOTS, load
+from featherlane.robot.tree_of import tree_of
 
 few = settings(max_examples=60, deadline=3000, suppress_health_check=list(HealthCheck))
 
@@ -88,13 +90,13 @@ def tried(text, **options):
         model = load(text, **options)
     except ModelError as error:
         return short(error)
-    assert max(map(len, str(model).splitlines())) <= 100
+    assert max(map(len, card(model).splitlines())) <= 100
     assert len(model.bodies) == len(model.joints) == len(model.first_v)
     assert all(joint.parent < i for i, joint in enumerate(model.joints))
     assert np.isfinite([body.mass for body in model.bodies]).all()
     assert np.isfinite(model.armature).all()
-    assert model.tree.nv == model.nv
-    q = fl.dynamics.held(model).random_configuration(2, seed=0)
+    assert tree_of(model).nv == model.nv
+    q = held(model).random_configuration(2, seed=0)
     assert q.shape == (2, model.nq)
     return model
 

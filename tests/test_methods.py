@@ -8,9 +8,9 @@ import textbook
 from numpy.testing import assert_allclose
 
 import featherlane as fl
-from featherlane import compiled
-from featherlane.functions import METHODS
-from featherlane.model import WORLD
+from featherlane.api import compiled
+from featherlane.functions.table import METHODS
+from featherlane.robot.model import WORLD
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import textbook
 
 import featherlane as fl
 from featherlane import algorithms
-from featherlane.model import WORLD, Joint, Mimic
+from featherlane.robot.model import WORLD, Joint, Mimic
 
 mujoco = pytest.importorskip("mujoco")
 

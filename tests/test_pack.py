@@ -8,16 +8,20 @@ import pytest
 from hypothesis import given, settings
 
 import featherlane as fl
-from featherlane import limbs
-from featherlane.backends import machine, reference, single
-from featherlane.compiler import cheapest, dynamics_graph, in_lanes, lowered
-from featherlane.functions import FUNCTIONS, Variant
-from featherlane.graph.graph import Graph, Output, simplify
-from featherlane.graph.op import OPS
-from featherlane.graph.pack import MOVES, pack
-from featherlane.graph.routine import Program
-from featherlane.graph.trace import trace
-from featherlane.graph.twins import Terms, groups
+from featherlane.backends import reference
+from featherlane.backends.cpu.compile import lowered
+from featherlane.backends.cpu.graphs import single
+from featherlane.backends.cpu.linked import linked
+from featherlane.backends.llvm import jit
+from featherlane.functions.compile import cheapest, dynamics_graph, in_lanes
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.op import OPS
+from featherlane.program.passes.pack import MOVES, pack
+from featherlane.program.passes.twins import Terms, groups
+from featherlane.program.routine import Program
+from featherlane.program.trace import trace
+from featherlane.robot import limbs
 
 DTYPES = [np.float64, np.float32]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
@@ -59,8 +63,8 @@ def interpreted(packed, lanes, inputs, dtype):
 
 def run(packed, lanes, graph, rows, dtype):
     """The outputs of states by the machine code of a packed graph; arrays may have any strides."""
-    image = machine.machine_code(single.source(packed, lanes, np.dtype(dtype)))
-    code = machine.Code(image)
+    image = jit.machine_code(single.source(packed, lanes, np.dtype(dtype)))
+    code = linked(image)
     count = len(rows[0])
     results = [np.full((count, *out.shape), 7, dtype) for out in graph.outputs.values()]
     arrays = [*rows, *results]
@@ -267,7 +271,7 @@ def test_conditions_are_made_again_where_limbs_differ():
 def test_legs_are_all_of_a_quadruped(name):
     """Its four legs are one, but for signs, where the trunk does not move."""
     model, dtype = fl.load("hyq"), np.dtype(np.float64)
-    if machine.widest(dtype) < 4:
+    if jit.widest(dtype) < 4:
         pytest.skip("vectors do not hold four legs")
     graph = lowered(Program(dynamics_graph(model, Variant(name)), []), dtype).main
     found = in_lanes(model, Variant(name), graph, dtype)

@@ -28,14 +28,14 @@ from featherlane.algorithms import parallel
 from featherlane.algorithms.derivatives import world_fixed
 from featherlane.algorithms.elimination import ELIMINATIONS
 from featherlane.algorithms.scan import PATHS, SCANS
-from featherlane.callwise import recorded
-from featherlane.graph.forms import build, flatten
-from featherlane.graph.trace import trace
-from featherlane.model import IDENTITY, Placement
-from featherlane.spatial import Vector, cross, spatial, split
-from featherlane.tree import tree
-from featherlane.trees import chain, random_tree
-from featherlane.walk import on_call
+from featherlane.api.random_robots import chain, random_tree
+from featherlane.program.calls import recorded
+from featherlane.program.nested import build, flatten
+from featherlane.program.trace import trace
+from featherlane.robot.model import IDENTITY, Placement
+from featherlane.robot.spatial import Vector, cross, spatial, split
+from featherlane.robot.tree_of import build_tree
+from featherlane.scalar import on_call
 
 KINDS = ("revolute", "spherical", "prismatic", "universal", "helical", "free", "cylindrical")
 LONG = [
@@ -59,16 +59,16 @@ def wrenches(model, seed=1):
 
 def apart(model):
     """The tree in which every body has its own mass."""
-    return tree(model, ride=False)
+    return build_tree(model, ride=False)
 
 
 def forward(kind, model, q, v, tau, **options):
     algorithm, _, ride = FORWARD[kind]
-    return array(algorithm(tree(model, ride=ride), *map(scalars, (q, v, tau)), **options))
+    return array(algorithm(build_tree(model, ride=ride), *map(scalars, (q, v, tau)), **options))
 
 
 def takes(method, model):
-    return FORWARD[method].refusal(tree(model, ride=FORWARD[method].ride)) is None
+    return FORWARD[method].refusal(build_tree(model, ride=FORWARD[method].ride)) is None
 
 
 # Inverse dynamics
@@ -154,7 +154,7 @@ def test_the_ground_may_move(kind):
     forward = kind in ("aba", *FORWARD)
     given, wanted = (tau, a[:, 6:]) if forward else (a[:, 6:], tau)
     model = fixed
-    made = tree(model, ride=kind != "dca")
+    made = build_tree(model, ride=kind != "dca")
     found = array(on_moving_ground(made, *map(scalars, (q[:, 7:], v[:, 6:], given))))
     close(found, wanted, 1e-10)
 
@@ -239,8 +239,8 @@ def test_armature_at_run_time(method, armature):
     q, v, _, tau = sample(model)
     given = {"armature": [np.full(BATCH, armature)] * 5}
     lists = [scalars(x) for x in (q, v, tau)]
-    found = FORWARD[method].algorithm(tree(model, given, ride=False), *lists)
-    close(array(found), array(algorithms.aba(tree(model, given), *lists)), 1e-10)
+    found = FORWARD[method].algorithm(build_tree(model, given, ride=False), *lists)
+    close(array(found), array(algorithms.aba(build_tree(model, given), *lists)), 1e-10)
 
 
 def massless(model, *bodies):
@@ -266,7 +266,9 @@ def test_bodies_without_mass(method, ride):
         lists = [scalars(x) for x in (q, v, tau)]
         options = {"f_ext": wrenches(model)}
         serial = partial(algorithms.aba, **options)
-        found = array(algorithm(tree(model, ride=ride and method != "cfa"), *lists, **options))
+        found = array(
+            algorithm(build_tree(model, ride=ride and method != "cfa"), *lists, **options)
+        )
         close(found, run(serial, model, q, v, tau), conditioned(model, q, 1000))
 
 
@@ -341,7 +343,7 @@ ALGORITHMS = {
 def test_all_arithmetic_is_in_steps(kind, model):
     """And in few of them: about so many for each link, when scans are serial."""
     algorithm, most = ALGORITHMS[kind]
-    made = tree(model, ride=kind != "dca")
+    made = build_tree(model, ride=kind != "dca")
     rng = np.random.default_rng(3)
     q, v, x = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
     args = [q.tolist(), v.tolist(), x.tolist()]
@@ -371,7 +373,7 @@ def test_longer_chains_have_no_other_steps(kind):
     algorithm, _ = ALGORITHMS[kind]
 
     def kinds(n):
-        made, shapes = tree(chain(n, 1), ride=kind != "dca"), dict.fromkeys("qva", (n,))
+        made, shapes = build_tree(chain(n, 1), ride=kind != "dca"), dict.fromkeys("qva", (n,))
         calls = recorded(partial(algorithm, made, method="reduce_then_scan", block=4), shapes)
         return sorted(step.name for step in calls.steps)
 
@@ -449,7 +451,7 @@ def test_masses_over_six_orders(method, seed):
     q = model.random_configuration(seed=rng).tolist()
     v, tau = rng.normal(size=(2, 24)).tolist()
     exact = in_long_double(algorithms.aba, model, q, v, tau)
-    found = FORWARD[method].algorithm(tree(model, ride=FORWARD[method].ride), q, v, tau)
+    found = FORWARD[method].algorithm(build_tree(model, ride=FORWARD[method].ride), q, v, tau)
     assert relative_error(found, exact) < 1e-8
 
 
@@ -458,7 +460,7 @@ def test_masses_over_six_orders(method, seed):
 
 def depth(algorithm, model, ride=True):
     sizes = {"q": model.nq, "v": model.nv, "a": model.nv}
-    made = tree(model, ride=ride)
+    made = build_tree(model, ride=ride)
     return trace(lambda *x: dict(enumerate_names(algorithm(made, *x))), sizes).cost().depth
 
 

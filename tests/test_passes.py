@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
-from featherlane.graph.autodiff import directional, gradient, jacobian, pullback
-from featherlane.graph.expand import expand
-from featherlane.graph.fuse import fuse
-from featherlane.graph.graph import Graph, Output, simplify
-from featherlane.graph.op import OPS
-from featherlane.graph.trace import trace
-from featherlane.graph.verify import verify
+from featherlane.program.derivatives.graphs import directional, gradient, jacobian, pullback
+from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.op import OPS
+from featherlane.program.passes.fma import fuse
+from featherlane.program.passes.sincos import expand
+from featherlane.program.trace import trace
+from featherlane.program.verify import verify
 from featherlane.scalar import cos, select, sin, sqrt
 
 # Random functions: each step makes a value of the values before it, and keeps it of moderate size

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from featherlane.backends.reference import evaluate, values
-from featherlane.graph.graph import Graph, Output
-from featherlane.graph.op import OPS, fma, quarter
-from featherlane.graph.trace import trace
+from featherlane.program.graph import Graph, Output
+from featherlane.program.op import OPS, fma, quarter
+from featherlane.program.trace import trace
 
 DTYPES = [np.float64, np.float32]
 

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane import bench as benching
-from featherlane import cli, compiler, speeds
-from featherlane import peaks as limits
-from featherlane.backends import cpu, probes
-from featherlane.backends.machine import widest
-from featherlane.compiler import dynamics_program, lowered
-from featherlane.functions import Variant
-from featherlane.peaks import Bandwidth, Peaks, bandwidth, peaks
-from featherlane.roofline import Point, Roofline, point
-from featherlane.rows import aligned
-from featherlane.work import Work, bytes_moved, operations, work
+from featherlane.backends.cpu import peaks as limits
+from featherlane.backends.cpu import probes
+from featherlane.backends.cpu.compile import lowered
+from featherlane.backends.cpu.graphs import kernel
+from featherlane.backends.cpu.peaks import Bandwidth, Peaks, bandwidth, peaks
+from featherlane.backends.cpu.strides import aligned
+from featherlane.backends.llvm.jit import widest
+from featherlane.functions import compile
+from featherlane.functions.compile import dynamics_program
+from featherlane.functions.table import Variant
+from featherlane.tools import bench, cli, timing
+from featherlane.tools.roofline import Point, Roofline, point
+from featherlane.tools.work import Work, bytes_moved, operations, work
 
 DTYPES = ("float64", "float32")
 
@@ -103,16 +105,16 @@ def in_blocks(text):
 def test_slots_are_the_instructions_of_the_code(name, dtype):
     model = fl.load("iiwa14")
     program = lowered(dynamics_program(model, Variant(name)), dtype)
-    text = cpu.source(program, np.dtype(dtype), 4)
+    text = kernel.source(program, np.dtype(dtype), 4)
     found = work(model, name, dtype)
     assert (found.slots, found.fused) == in_blocks(text)
 
 
 def test_routines_count_as_often_as_they_run(monkeypatch):
-    monkeypatch.setattr(compiler, "FLAT", 0)
+    monkeypatch.setattr(compile, "FLAT", 0)
     model, name = fl.load("double_pendulum", root="free"), "forward_dynamics_derivatives"
     program = lowered(dynamics_program(model, Variant(name)), "float64")
-    text = cpu.source(program, np.dtype("float64"), 4)
+    text = kernel.source(program, np.dtype("float64"), 4)
     slots, fused = in_blocks(text)
     repeated = [k for k in range(len(program.routines)) if program.calls(k) > 1]
     assert repeated
@@ -198,7 +200,7 @@ def test_a_point_of_a_measurement():
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(speeds, "SECONDS", 0.0)
+    monkeypatch.setattr(timing, "SECONDS", 0.0)
     monkeypatch.setattr(limits, "PAUSE", 0.0)
 
 
@@ -228,7 +230,7 @@ def test_bench_json_has_the_roofline(capsys):
 
 
 def test_without_the_option_there_is_no_roofline():
-    report = benching.bench(fl.load("double_pendulum"), 8, ("float64",), 1)
+    report = bench.bench(fl.load("double_pendulum"), 8, ("float64",), 1)
     assert "roofline" not in report.to_dict()
 
 
@@ -243,7 +245,7 @@ def test_the_plot_is_written(kind, tmp_path, capsys):
 
 def test_the_plot_names_functions_roofs_and_shares():
     pytest.importorskip("matplotlib")
-    from featherlane.roofline_plot import draw
+    from featherlane.tools.roofline_plot import draw
 
     model = fl.load("double_pendulum")
     names = tuple(fl.FUNCTIONS)
@@ -254,7 +256,7 @@ def test_the_plot_names_functions_roofs_and_shares():
         shown = [p for p in points if p.dtype == dtype and p.threads == 1]
         for p in shown:
             share = max(p.of_peak, p.of_bandwidth)
-            assert f"{speeds.SHORT[p.function]}\n{share:.0%}" in texts
+            assert f"{timing.SHORT[p.function]}\n{share:.0%}" in texts
         assert f"{shown[0].peaks.fma_per_second / 1e9:.3g} G multiply-adds/s, 1 thread" in texts
         assert sum("GB/s" in text for text in texts) == 2
         assert len([line for line in axes.lines if line.get_marker() == "o"]) == 2 * len(names)
@@ -263,7 +265,7 @@ def test_the_plot_names_functions_roofs_and_shares():
 @pytest.mark.parametrize("dtypes", [DTYPES, DTYPES[:1]])
 def test_the_words_of_the_plot_are_inside_of_it(dtypes):
     pytest.importorskip("matplotlib")
-    from featherlane.roofline_plot import draw
+    from featherlane.tools.roofline_plot import draw
 
     model = fl.load("double_pendulum")
     points = [point(model, "mass_matrix", d, 100, t, 1e-7) for d in dtypes for t in (1, 2)]
@@ -296,16 +298,16 @@ def test_a_plot_without_matplotlib_names_the_extra(monkeypatch, capsys, tmp_path
 
 def test_short_calls_are_timed_several_at_once():
     calls = []
-    seconds = speeds.median_seconds(lambda: calls.append(None), 0.01)
-    assert 0 < seconds < speeds.SHORTEST
-    assert len(calls) > 10 * speeds.REPEATS[0]
+    seconds = timing.median_seconds(lambda: calls.append(None), 0.01)
+    assert 0 < seconds < timing.SHORTEST
+    assert len(calls) > 10 * timing.REPEATS[0]
 
 
 def test_a_long_call_is_timed_by_itself(monkeypatch):
-    monkeypatch.setattr(speeds, "SHORTEST", 0.0)
+    monkeypatch.setattr(timing, "SHORTEST", 0.0)
     calls = []
-    speeds.median_seconds(lambda: calls.append(None), 0.0)
-    assert len(calls) == 2 + speeds.REPEATS[0]
+    timing.median_seconds(lambda: calls.append(None), 0.0)
+    assert len(calls) == 2 + timing.REPEATS[0]
 
 
 # Batches beyond the caches and the memory
@@ -313,24 +315,24 @@ def test_a_long_call_is_timed_by_itself(monkeypatch):
 
 def test_large_batches_repeat_states():
     model = fl.load("double_pendulum")
-    given = speeds.inputs(model, speeds.DISTINCT + 10, "float32", ("q", "minv"))
+    given = timing.inputs(model, timing.DISTINCT + 10, "float32", ("q", "minv"))
     assert list(given) == ["q", "minv"]
     for array in given.values():
-        assert len(array) == speeds.DISTINCT + 10
+        assert len(array) == timing.DISTINCT + 10
         assert (array[:10] == array[-10:]).all()
-        assert len(np.unique(array, axis=0)) == speeds.DISTINCT
+        assert len(np.unique(array, axis=0)) == timing.DISTINCT
 
 
 def test_results_begin_on_a_cache_line():
-    out = speeds.outputs(fl.load("hyq"), "forward_dynamics_derivatives", 100, "float64")
+    out = timing.outputs(fl.load("hyq"), "forward_dynamics_derivatives", 100, "float64")
     assert [array.shape for array in out] == [(100, 12, 12)] * 3
     assert not any(array.ctypes.data % 64 for array in out)
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved(monkeypatch, capsys):
     bytes_of_ten = 10 * (2 + 2 + 2 + 2) * 8
-    monkeypatch.setattr(speeds, "_memory", lambda: bytes_of_ten * speeds.PART)
+    monkeypatch.setattr(timing, "_memory", lambda: bytes_of_ten * timing.PART)
     model = fl.load("double_pendulum")
-    assert speeds.fitting(model, "inverse_dynamics", "float64", 64) == 8
+    assert timing.fitting(model, "inverse_dynamics", "float64", 64) == 8
     assert cli.main([*QUICK, "--dtype", "float64"]) == 0
     assert "  ID   with 8 states: more do not fit in memory" in capsys.readouterr().out

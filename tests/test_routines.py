@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import featherlane as fl
-from featherlane import compiler
-from featherlane.backends.areas import Area, placed
-from featherlane.backends.layout import Layout
-from featherlane.backends.llvm import Lanes
+from featherlane.api.random_robots import random_tree
+from featherlane.backends.cpu.graphs.areas import Area, placed
+from featherlane.backends.cpu.graphs.layout import Layout
+from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
-from featherlane.functions import Variant
-from featherlane.graph.routine import inline, record
-from featherlane.trees import random_tree
-from featherlane.walk import hand_over, repeat
+from featherlane.functions import compile
+from featherlane.functions.table import Variant
+from featherlane.program.routine import inline, record
+from featherlane.scalar import hand_over, repeat
 
 
 def recorded(function, inputs):
-    return record(function, inputs, lambda r: compiler._following(r.enter, r.repeat, r.hand_over))
+    return record(function, inputs, lambda r: compile._following(r.enter, r.repeat, r.hand_over))
 
 
 def columns_of_a_matrix(A, s):
@@ -94,7 +94,7 @@ def test_columns_cannot_read_the_results_of_columns():
         double = lambda shared, c: [c[0] + c[0]]
         return repeat(double, [], repeat(double, [], [[x[0]], [x[1]]]))
 
-    program = compiler.lowered(recorded(chained, {"x": 2}), float)
+    program = compile.lowered(recorded(chained, {"x": 2}), float)
     t = Lanes(np.dtype(float), 2)
     with pytest.raises(CompileError, match="only outputs may"):
         Layout(program, t, t)
@@ -124,18 +124,18 @@ def test_the_main_graph_cannot_work_on_results():
 @pytest.mark.parametrize("name", ["forward_dynamics_derivatives"])
 def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path, name, dtype):
     """A robot whose graph is made large by lowering the bound; every width, a batch with a rest."""
-    monkeypatch.setattr(compiler, "FLAT", 0)
+    monkeypatch.setattr(compile, "FLAT", 0)
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     model = random_tree(5, 1.5, seed=3)
-    program = compiler.lowered(compiler.dynamics_program(model, Variant(name)), dtype)
+    program = compile.lowered(compile.dynamics_program(model, Variant(name)), dtype)
     assert program.routines
     rng = np.random.default_rng(1)
     q = model.random_configuration(19, seed=2).astype(dtype)
     v, tau = rng.normal(size=(2, 19, model.nv)).astype(dtype)
     wanted = evaluate(inline(program), {"q": q, "v": v, "tau": tau}, dtype)
     for width in (1, 4, 8, 16):
-        kernel = compiler.compile_program(
-            lambda: compiler.dynamics_program(model, Variant(name)),
+        kernel = compile.compile_program(
+            lambda: compile.dynamics_program(model, Variant(name)),
             f"test {model.fingerprint}",
             dtype,
             width,

@@ -16,9 +16,9 @@ from featherlane.algorithms.elimination import ELIMINATIONS, eliminate
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
 from featherlane.algorithms.scan.trees import Inward, chains, levels
 from featherlane.backends.reference import evaluate
-from featherlane.graph.graph import simplify
-from featherlane.spatial import crm
-from featherlane.walk import on_call
+from featherlane.program.graph import simplify
+from featherlane.robot.spatial import crm
+from featherlane.scalar import on_call
 
 few = settings(max_examples=25, deadline=None)
 small = st.integers(-3, 3)

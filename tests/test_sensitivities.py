@@ -8,10 +8,10 @@ import textbook
 from numpy.testing import assert_allclose
 
 import featherlane as fl
-from featherlane.joints import matrix_quaternion
-from featherlane.model import Frame, Placement
-from featherlane.tree import PARAMETERS
-from featherlane.trees import random_rotation
+from featherlane.api.random_robots import random_rotation
+from featherlane.robot.joints import matrix_quaternion
+from featherlane.robot.model import Frame, Placement
+from featherlane.robot.parameters import PARAMETERS
 
 BATCH = 3
 TREES = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from featherlane.backends.reference import evaluate
-from featherlane.graph.expand import REDUCTIONS, expand
-from featherlane.graph.trace import trace
+from featherlane.program.passes.sincos import REDUCTIONS, expand
+from featherlane.program.trace import trace
 
 ULP = 1.6  # what the module promises
 DTYPES = [np.float64, np.float32]

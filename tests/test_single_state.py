@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.backends import direct
+from featherlane.backends.cpu.call import cpython
 
-pytestmark = pytest.mark.skipif(not direct.available(), reason="arrays are laid out in another way")
+pytestmark = pytest.mark.skipif(
+    not cpython.available(), reason="arrays are laid out in another way"
+)
 
 
 @pytest.fixture

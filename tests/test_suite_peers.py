@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane import trees
-from featherlane.check import comparable
+from featherlane.api import random_robots
+from featherlane.tools.check import comparable
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -34,7 +34,7 @@ BATCH = 5
 
 
 def case(robot, root, short, dtype="float64", threads=1):
-    folder = Path(fl.__file__).parent / "robots"
+    folder = Path(fl.__file__).parent / "robot/bundled"
     source = str(folder / f"{robot}.urdf")
     model = comparable(fl.load(source, root=root, mimic="keep"))[0]
     q = model.random_configuration(BATCH, seed=1)
@@ -164,7 +164,7 @@ def turn(axis, angle):
 
 @pytest.mark.parametrize("kind", ["spherical", "planar"])
 def test_robots_that_a_urdf_cannot_say(kind):
-    model = trees.chain(2, 0, [kind])
+    model = random_robots.chain(2, 0, [kind])
     states = (np.zeros((1, n)) for n in (model.nq, model.nv, model.nv))
     refused = reduced.refused(Case(model, "", NAMES["ID"], "float64", *states))
     assert kind in refused.why

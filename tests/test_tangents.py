@@ -8,13 +8,13 @@ import textbook
 from numpy.testing import assert_allclose
 
 import featherlane as fl
-from featherlane import compiled
-from featherlane.callwise import Recorded, recorded
-from featherlane.compiler import scalar_function
-from featherlane.functions import Variant
-from featherlane.graph.tangents import tangent
-from featherlane.scalar import cos, sin, sqrt
-from featherlane.walk import call
+from featherlane.api import compiled
+from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.functions.compile import scalar_function
+from featherlane.functions.table import Variant
+from featherlane.program.calls import recorded
+from featherlane.program.derivatives.calls import tangent
+from featherlane.scalar import call, cos, sin, sqrt
 
 RNG = np.random.default_rng(0)
 

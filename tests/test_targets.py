@@ -12,20 +12,15 @@ import pytest
 from test_backend import DTYPES, operation, same_bits, triples
 
 import featherlane as fl
-from featherlane.backends import cpu, loop, reference
-from featherlane.backends.targets import (
-    TARGETS,
-    assembly,
-    host,
-    host_target,
-    machine_code,
-    object_code,
-    runs_here,
-    standalone,
-)
-from featherlane.compiler import dynamics_program, lowered
-from featherlane.functions import FUNCTIONS, Variant
-from featherlane.graph.routine import Program, inline
+from featherlane.backends import reference
+from featherlane.backends.cpu.compile import lowered
+from featherlane.backends.cpu.graphs import kernel as cpu
+from featherlane.backends.cpu.graphs import loop
+from featherlane.backends.cpu.object_file import assembly, object_code, standalone
+from featherlane.backends.llvm.targets import TARGETS, host, host_target, machine_code, runs_here
+from featherlane.functions.compile import dynamics_program
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.routine import Program, inline
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from processors_cases import case, filled, jobs, long_case

@@ -15,10 +15,10 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
 
 import featherlane as fl
-from featherlane import threads as teams
-from featherlane.backends import direct
-from featherlane.rows import overlaps_itself, step
-from featherlane.threads import Team, the_team
+from featherlane.backends.cpu.call import cpython
+from featherlane.backends.cpu.strides import overlaps_itself, step
+from featherlane.backends.cpu.threads import pool as teams
+from featherlane.backends.cpu.threads.pool import Team, the_team
 
 on_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 
@@ -198,7 +198,7 @@ def arm():
 
 @pytest.fixture
 def cores(monkeypatch):
-    for module in ("threads", "spread", "function"):
+    for module in ("backends.cpu.threads.pool", "backends.cpu.threads.share", "functions.function"):
         monkeypatch.setattr(f"featherlane.{module}.physical_cores", lambda: 3)
 
 
@@ -247,7 +247,7 @@ def test_a_vector_of_states_comes_first(arm, threads):
         assert_array_equal(function(*few, threads=threads), function(*few))
 
 
-@pytest.mark.skipif(not direct.available(), reason="calls go through Python")
+@pytest.mark.skipif(not cpython.available(), reason="calls go through Python")
 @pytest.mark.usefixtures("cores")
 def test_shared_calls_go_straight_to_the_code(arm):
     """Once there are workers for them."""
@@ -338,7 +338,7 @@ def test_a_fork_has_a_team_of_its_own():
         START
         + """
 import os, threading
-from featherlane.threads import the_team
+from featherlane.backends.cpu.threads.pool import the_team
 assert len(the_team()) == 2
 child = os.fork()
 if not child:

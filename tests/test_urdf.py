@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from featherlane.errors import ModelError
-from featherlane.loaders import bundled, load
-from featherlane.model import WORLD
+from featherlane.robot.loaders import bundled, load
+from featherlane.robot.model import WORLD
 
 INERTIAL = (
     '<inertial><mass value="{m}"/>'
@@ -490,7 +490,7 @@ def example_files():
     below = "cmeel.prefix/share/example-robot-data/robots"
     found = [f for p in site.getsitepackages() for f in Path(p, below).rglob("*.urdf")]
     return sorted(found) + [
-        Path(__file__).parent.parent / f"featherlane/robots/{n}.urdf" for n in bundled()
+        Path(__file__).parent.parent / f"featherlane/robot/bundled/{n}.urdf" for n in bundled()
     ]
 
 

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import shuffled
 
+from featherlane.api.card import card
 from featherlane.errors import ModelError
-from featherlane.loaders import load
-from featherlane.model import Model
+from featherlane.robot.loaders import load
+from featherlane.robot.model import Model
 
 few = settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
 
@@ -64,7 +65,7 @@ def tried(text, root="fixed"):
     except ModelError as error:
         return short(error)
     assert isinstance(model, Model)
-    assert str(model).startswith(model.name[:1] if model.name.isprintable() else "")
+    assert card(model).startswith(model.name[:1] if model.name.isprintable() else "")
     assert len(model.types) == len(model.bodies) == len(model.joints)
     assert all(np.isfinite(body.mass) for body in model.bodies)
     return model

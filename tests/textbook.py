@@ -9,9 +9,9 @@ import dataclasses
 
 import numpy as np
 
-from featherlane.joints import JOINT_TYPES
-from featherlane.model import WORLD, Mimic
-from featherlane.trees import random_tree
+from featherlane.api.random_robots import random_tree
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.model import WORLD, Mimic
 
 
 def tree(types, parents=None, seed=0, physics=False, mimic=None):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featherlane.bench import SHORT, machine
+from featherlane.tools.bench import SHORT, machine
 
 OURS = "featherlane"
 NOTHING = "-"  # where a column has no meaning

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 import featherlane as fl
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
 
 SEED = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
 
 ANY = 30.0  # what a robot weighs besides its degrees of freedom
 COMPILED_FOR = 90.0  # and besides, where peers are tried that compile for long

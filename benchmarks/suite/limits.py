@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from featherlane.peaks import beyond_caches
-from featherlane.roofline import Bandwidth, Peaks, Point, Work, bandwidth, peaks
+from featherlane.backends.cpu.peaks import beyond_caches
+from featherlane.tools.roofline import Bandwidth, Peaks, Point, Work, bandwidth, peaks
 
 from .cells import DTYPES, NOTHING, Figure, Row
 

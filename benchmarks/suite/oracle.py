@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.check import DIVIDES, NOISE
-from featherlane.dynamics import Model
-from featherlane.loaders import xml_text
-from featherlane.peers import PEERS, States
+from featherlane.api.model import Model
+from featherlane.robot.loaders import xml_text
+from featherlane.tools.check import DIVIDES, NOISE
+from featherlane.tools.peers import PEERS, States
 
 from .robots import Robot
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import featherlane
-from featherlane.speeds import method, outputs
+from featherlane.tools.timing import method, outputs
 
 from .cells import OURS
 from .peers.base import Case, Prepared

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import featherlane as fl
-from featherlane.check import comparable
-from featherlane.dynamics import Model
+from featherlane.api.model import Model
+from featherlane.tools.check import comparable
 
 from .chains import chain_urdf
 
@@ -41,7 +41,7 @@ class Robot(NamedTuple):
 
 
 def bundled(name: str) -> Path:
-    return Path(str(resources.files("featherlane").joinpath("robots", f"{name}.urdf")))
+    return Path(str(resources.files("featherlane").joinpath("robot", "bundled", f"{name}.urdf")))
 
 
 def example(path: str) -> Path:

@@ -23,9 +23,9 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also for LAPACK's
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from featherlane import cache
-from featherlane.dynamics import Model
-from featherlane.function import physical_cores
+from featherlane.api.model import Model
+from featherlane.backends import cache
+from featherlane.functions.function import physical_cores
 from suite.cells import (
     BATCHES,
     DTYPES,

@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featherlane.bench import inputs
-from featherlane.dynamics import Model
-from featherlane.function import physical_cores
-from featherlane.work import operations, work
+from featherlane.api.model import Model
+from featherlane.functions.function import physical_cores
+from featherlane.tools.bench import inputs
+from featherlane.tools.work import operations, work
 
 from .cells import FAILED, SKIPPED, Figure
 from .limits import Counts

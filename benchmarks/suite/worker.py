@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.work import bytes_moved
+from featherlane.tools.work import bytes_moved
 
 from .cells import FAILED, OURS, SKIPPED, UNSUPPORTED, Cell, Row
 from .oracle import Expected, Oracle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.kinematics import (
+from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     joint_coordinates,
@@ -16,9 +16,8 @@ from featherlane.algorithms.kinematics import (
     put_entries,
     rigid_acceleration,
 )
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar, unless_lost
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     ZERO3,
     ZERO6,
     Articulated,
@@ -31,8 +30,9 @@ from featherlane.spatial import (
     spatial,
     split,
 )
-from featherlane.tree import Link, Tree, joint_transform
-from featherlane.walk import call, inward, outward
+from featherlane.robot.tree import Link, Tree, joint_transform
+from featherlane.robot.walk import inward, outward
+from featherlane.scalar import Scalar, call, unless_lost
 
 
 class Bias(NamedTuple):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from featherlane.algorithms.common import Scalars, joint_coordinates, joint_entries, link_motion
 from featherlane.algorithms.frames import linear_first, matrix, placements
-from featherlane.algorithms.kinematics import Scalars, joint_coordinates, joint_entries, link_motion
 from featherlane.algorithms.mminv import Rows
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Inertia, Symmetric, Transform, Vector, cross, split
-from featherlane.tree import Link, Tree, joint_transform
-from featherlane.walk import call, inward, outward
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import ZERO6, Inertia, Symmetric, Transform, Vector, cross, split
+from featherlane.robot.tree import Link, Tree, joint_transform
+from featherlane.robot.walk import inward, outward
+from featherlane.scalar import Scalar, call
 
 
 def _with_subtree(X: Transform, I: Inertia, parent: Inertia) -> tuple[Vector, Symmetric]:

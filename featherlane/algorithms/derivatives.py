@@ -20,7 +20,7 @@ from operator import add
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from featherlane.algorithms.aba import ground_acceleration
-from featherlane.algorithms.kinematics import (
+from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     joint_coordinates,
@@ -32,9 +32,8 @@ from featherlane.algorithms.kinematics import (
     rigid_acceleration,
 )
 from featherlane.algorithms.mminv import Rows
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     NO_CORIOLIS,
     NO_TURN,
     ZERO3,
@@ -51,8 +50,9 @@ from featherlane.spatial import (
     spatial,
     split,
 )
-from featherlane.tree import Link, Tree, joint_transform
-from featherlane.walk import call, inward, outward
+from featherlane.robot.tree import Link, Tree, joint_transform
+from featherlane.robot.walk import inward, outward
+from featherlane.scalar import Scalar, call
 
 Fixed = Sequence[Coriolis] | None
 

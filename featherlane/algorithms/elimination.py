@@ -27,8 +27,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.scan import balanced, chosen
-from featherlane.scalar import Scalar, reciprocal
-from featherlane.walk import call
+from featherlane.scalar import Scalar, call, reciprocal
 
 Column = Sequence[Scalar]
 Columns = Sequence[Column]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches
+from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
+from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, unless_lost
-from featherlane.tree import Tree
 
 
 class Factor(NamedTuple):

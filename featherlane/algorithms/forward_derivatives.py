@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches, put_entries
 from featherlane.algorithms.derivatives import (
     Fixed,
     Loads,
@@ -17,14 +18,12 @@ from featherlane.algorithms.derivatives import (
     pairs,
 )
 from featherlane.algorithms.factor import factor
-from featherlane.algorithms.kinematics import Scalars, Wrenches, no_wrenches, put_entries
 from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar, is_zero
-from featherlane.spatial import Vector, crm, dot, split
-from featherlane.tree import Tree
-from featherlane.walk import hand_over, repeat
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import Vector, crm, dot, split
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, hand_over, is_zero, repeat
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:

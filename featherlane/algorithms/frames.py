@@ -11,16 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from featherlane.algorithms.kinematics import (
-    Scalars,
-    joint_coordinates,
-    joint_entries,
-    link_motion,
-)
+from featherlane.algorithms.common import Scalars, joint_coordinates, joint_entries, link_motion
 from featherlane.algorithms.mminv import Rows
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     NO_TURN,
     ZERO3,
     ZERO6,
@@ -32,8 +26,8 @@ from featherlane.spatial import (
     split,
     transpose,
 )
-from featherlane.tree import Freedom, Link, Point, Tree, joint_transform
-from featherlane.walk import call
+from featherlane.robot.tree import Freedom, Link, Point, Tree, joint_transform
+from featherlane.scalar import Scalar, call
 
 
 def linear_first(x: Sequence[Scalar]) -> list[Scalar]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from featherlane.algorithms.aba import resisted
-from featherlane.algorithms.kinematics import Scalars
-from featherlane.model import WORLD
+from featherlane.algorithms.common import Scalars
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import ZERO6, Articulated, Vector, dot
+from featherlane.robot.tree import Tree
+from featherlane.robot.walk import inward, outward
 from featherlane.scalar import Scalar, unless_lost
-from featherlane.spatial import ZERO6, Articulated, Vector, dot
-from featherlane.tree import Tree
-from featherlane.walk import inward, outward
 
 Rows = list[list]
 ByFreedom = Callable[[Tree, Scalars], Rows]

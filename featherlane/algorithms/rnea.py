@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.kinematics import (
+from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     joint_coordinates,
@@ -18,20 +18,11 @@ from featherlane.algorithms.kinematics import (
     put_entries,
     rigid_acceleration,
 )
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
-    ZERO6,
-    Matrix,
-    Transform,
-    Vector,
-    cross,
-    dot,
-    matvec,
-    split,
-)
-from featherlane.tree import Link, Tree, joint_transform
-from featherlane.walk import call, inward, outward
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import ZERO6, Matrix, Transform, Vector, cross, dot, matvec, split
+from featherlane.robot.tree import Link, Tree, joint_transform
+from featherlane.robot.walk import inward, outward
+from featherlane.scalar import Scalar, call
 
 
 class Motion(NamedTuple):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from featherlane.algorithms.kinematics import Scalars
-from featherlane.joints import JointType
-from featherlane.model import Model
-from featherlane.scalar import Scalar
-from featherlane.walk import call
+from featherlane.algorithms.common import Scalars
+from featherlane.robot.joints import JointType
+from featherlane.robot.model import Model
+from featherlane.scalar import Scalar, call
 
 
 def _rates(model: Model, q: Scalars) -> Iterator[tuple[int, int, Scalar]]:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from featherlane.algorithms.centroidal import composites
+from featherlane.algorithms.common import Scalars, Wrenches, joint_motion
 from featherlane.algorithms.derivatives import Motion, motion, pairs
-from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_motion
 from featherlane.algorithms.mminv import Rows, square
 from featherlane.algorithms.rnea import rnea
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     ZERO3,
     ZERO6,
     Coriolis,
@@ -23,8 +22,9 @@ from featherlane.spatial import (
     dot,
     spatial,
 )
-from featherlane.tree import Link, Tree
-from featherlane.walk import call, outward
+from featherlane.robot.tree import Link, Tree
+from featherlane.robot.walk import outward
+from featherlane.scalar import Scalar, call
 
 
 def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:

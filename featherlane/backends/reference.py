@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.graph.graph import Graph
-from featherlane.graph.op import OPS
+from featherlane.program.graph import Graph
+from featherlane.program.op import OPS
 
 Array = Any
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from featherlane.dynamics import Model
-from featherlane.functions import FUNCTIONS
+from featherlane.api.model import Model
+from featherlane.functions.table import FUNCTIONS
 
 Arrays = tuple[np.ndarray, ...]
 Rows = slice | np.ndarray

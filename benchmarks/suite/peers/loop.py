@@ -13,8 +13,8 @@ import numpy as np
 import pinocchio as pin
 
 from featherlane import convert
-from featherlane.dynamics import Model
-from featherlane.functions import FUNCTIONS
+from featherlane.api.model import Model
+from featherlane.functions.table import FUNCTIONS
 
 from .base import FLOAT64
 from .native import Loop as Batch

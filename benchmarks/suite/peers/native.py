@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.cache import folder
+from featherlane.backends.cache import folder
 
 HERE = Path(__file__).parent
 ALWAYS = ("-w", "-fPIC", "-shared", "-pthread")

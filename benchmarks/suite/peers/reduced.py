@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from featherlane.model import WORLD, Body, Model
+from featherlane.robot.model import WORLD, Body, Model
 
 from .base import Case, Unsupported
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.functions import FUNCTIONS
+from featherlane.functions.table import FUNCTIONS
 
 from . import reduced
 from .base import FLOAT32, FLOAT64, Arrays, Case, Peer, Prepared, Unsupported, lacks

@@ -34,7 +34,7 @@ class Robot(NamedTuple):
 
     @staticmethod
     def read(case: Case) -> Robot:
-        from featherlane.peers import MuJoCo
+        from featherlane.tools.peers import MuJoCo
 
         peer = MuJoCo(reduced.urdf(case.model), case.model)
         return Robot(peer.peer, peer.change)

@@ -4,12 +4,7 @@ R. H. Lathrop, Parallelism in manipulator dynamics, Int. J. Robotics Research 4(
 cost in time and processors is in docs/lathrop.md.
 """
 
-from featherlane.algorithms.lathrop.arms import (
-    arm_of,
-    general_arm,
-    general_node,
-    inverse_dynamics,
-)
+from featherlane.algorithms.lathrop.arms import arm_of, general_arm, general_node, inverse_dynamics
 from featherlane.algorithms.lathrop.linear import Load, Motion, inward, linear, load, outward
 from featherlane.algorithms.lathrop.logarithmic import (
     Subchain,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from featherlane.algorithms.kinematics import Scalars, resistance
+from featherlane.algorithms.common import Scalars, resistance
 from featherlane.algorithms.lathrop.linear import linear
 from featherlane.algorithms.lathrop.operations import Arm, Form, Link, Tip
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.spatial import (
     ZERO3,
     Inertia,
     Matrix,
@@ -20,7 +19,8 @@ from featherlane.spatial import (
     split,
     transpose,
 )
-from featherlane.tree import Tree
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar
 
 # Of which nothing is known beforehand: every entry of a matrix or vector is an input
 

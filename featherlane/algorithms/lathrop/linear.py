@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from featherlane.algorithms.lathrop.operations import NO_TURN, Arm, Link, Node, Reaction, Tip
-from featherlane.spatial import ZERO3, Vector, transpose
+from featherlane.robot.spatial import ZERO3, Vector, transpose
 
 
 class Motion(NamedTuple):

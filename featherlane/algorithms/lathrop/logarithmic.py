@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from featherlane.algorithms.lathrop.linear import Load, Motion, load
 from featherlane.algorithms.lathrop.operations import NO_TURN, Arm, Link, Node, Reaction
-from featherlane.spatial import ZERO3, Matrix, Vector, transpose
+from featherlane.robot.spatial import ZERO3, Matrix, Vector, transpose
 
 
 class Subchain(NamedTuple):

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from featherlane.scalar import Scalar
-from featherlane.spatial import Matrix, Vector, cross, matvec, transpose, unit
-from featherlane.walk import on_stage
+from featherlane.robot.spatial import Matrix, Vector, cross, matvec, transpose, unit
+from featherlane.scalar import Scalar, on_stage
 
 NO_TURN: Matrix = (unit(0, 3), unit(1, 3), unit(2, 3))
 

@@ -12,7 +12,7 @@ from featherlane.algorithms.parallel.divide_and_conquer import dca, dca_refusal
 from featherlane.algorithms.parallel.inverse import scanned_inverse_dynamics
 from featherlane.algorithms.parallel.joint import coupling_refusal
 from featherlane.algorithms.parallel.jsiia import bias_and_mass_matrix, jsiia
-from featherlane.tree import Tree
+from featherlane.robot.tree import Tree
 
 
 class Method(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_entries, put_entries
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, put_entries
 from featherlane.algorithms.parallel.dense import motion_matrix
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
@@ -17,16 +17,10 @@ from featherlane.algorithms.parallel.joint import (
     refuse,
     solved_joint,
 )
-from featherlane.algorithms.parallel.kinematics import (
-    METHOD,
-    Terms,
-    ground_of,
-    terms,
-)
+from featherlane.algorithms.parallel.kinematics import METHOD, Terms, ground_of, terms
 from featherlane.algorithms.scan import balanced, path_scan, stepwise, subtree_sum
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,
     Articulated,
@@ -37,8 +31,9 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
-from featherlane.tree import Link, Tree
-from featherlane.walk import call, inward
+from featherlane.robot.tree import Link, Tree
+from featherlane.robot.walk import inward
+from featherlane.scalar import Scalar, call
 
 NOTHING_CARRIED = Articulated.of(NO_INERTIA)
 

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.kinematics import Scalars
+from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.parallel.dense import IDENTITY, ZERO, inverse, minus, outer, plus
-from featherlane.scalar import Scalar, is_zero, sqrt
-from featherlane.spatial import ZERO6, Matrix, Vector, dot
-from featherlane.walk import call
+from featherlane.robot.spatial import ZERO6, Matrix, Vector, dot
+from featherlane.scalar import Scalar, call, is_zero, sqrt
 
 
 class Basis(NamedTuple):

@@ -22,27 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries
 from featherlane.algorithms.elimination import factored
-from featherlane.algorithms.kinematics import (
-    Scalars,
-    Wrenches,
-    joint_entries,
-)
 from featherlane.algorithms.parallel.basis import Basis, combined, joint_basis
-from featherlane.algorithms.parallel.dense import (
-    inverse,
-    motion_matrix,
-    plus,
-)
+from featherlane.algorithms.parallel.dense import inverse, motion_matrix, plus
 from featherlane.algorithms.parallel.joint import coupling_refusal, link_accelerating, refuse
-from featherlane.algorithms.parallel.kinematics import (
-    METHOD,
-    ground_of,
-    product,
-    terms,
-)
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.algorithms.parallel.kinematics import METHOD, ground_of, product, terms
+from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,
     Articulated,
@@ -55,9 +41,9 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
-from featherlane.tree import Link as TreeLink
-from featherlane.tree import Tree
-from featherlane.walk import call
+from featherlane.robot.tree import Link as TreeLink
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, call
 
 SINGULAR = 1e-14  # the least eigenvalue of an inertia in the units of its largest
 

@@ -7,8 +7,7 @@ from operator import add
 
 from featherlane.algorithms.elimination import backward, factor, forward
 from featherlane.algorithms.scan import balanced
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.spatial import (
     ZERO6,
     Articulated,
     Matrix,
@@ -18,6 +17,7 @@ from featherlane.spatial import (
     transpose,
     unit,
 )
+from featherlane.scalar import Scalar
 
 IDENTITY: Matrix = tuple(unit(k) for k in range(6))
 ZERO: Matrix = (ZERO6,) * 6

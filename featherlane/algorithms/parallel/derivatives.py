@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.derivatives import Assemble, Fixed, Loads, Motion, assembled
-from featherlane.algorithms.kinematics import (
+from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     joint_entries,
@@ -17,6 +16,7 @@ from featherlane.algorithms.kinematics import (
     no_wrenches,
     put_entries,
 )
+from featherlane.algorithms.derivatives import Assemble, Fixed, Loads, Motion, assembled
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
@@ -27,11 +27,10 @@ from featherlane.algorithms.parallel.kinematics import (
     product,
 )
 from featherlane.algorithms.scan import subtree_sum
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
-from featherlane.tree import Link, Tree
-from featherlane.walk import call
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
+from featherlane.robot.tree import Link, Tree
+from featherlane.scalar import Scalar, call
 
 
 def scanned_derivatives(

@@ -22,14 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.kinematics import Scalars, Wrenches, joint_entries, put_entries
-from featherlane.algorithms.parallel.dense import (
-    IDENTITY,
-    articulated,
-    motion_matrix,
-    plus,
-    solve,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, put_entries
+from featherlane.algorithms.parallel.dense import IDENTITY, articulated, motion_matrix, plus, solve
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
     coupling_refusal,
@@ -39,9 +33,8 @@ from featherlane.algorithms.parallel.joint import (
 )
 from featherlane.algorithms.parallel.kinematics import METHOD, ground_of, terms
 from featherlane.algorithms.scan.trees import chains
-from featherlane.model import WORLD
-from featherlane.scalar import Scalar
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,
     Articulated,
@@ -53,8 +46,8 @@ from featherlane.spatial import (
     matvec,
     transpose,
 )
-from featherlane.tree import Link, Tree
-from featherlane.walk import call
+from featherlane.robot.tree import Link, Tree
+from featherlane.scalar import Scalar, call
 
 WEIGHTLESS = 1e-12  # of a body's inertia, for what a joint feels of it to count as nothing
 

@@ -5,7 +5,7 @@ operations (2016), section III.
 from __future__ import annotations
 
 from featherlane.algorithms.aba import carried_bias
-from featherlane.algorithms.kinematics import (
+from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     joint_entries,
@@ -24,10 +24,9 @@ from featherlane.algorithms.parallel.kinematics import (
     spinning,
 )
 from featherlane.algorithms.rnea import torques as follower_torques
-from featherlane.scalar import Scalar
-from featherlane.spatial import Inertia, Transform, Vector, cross, dot, spatial, split
-from featherlane.tree import Link, Tree
-from featherlane.walk import call
+from featherlane.robot.spatial import Inertia, Transform, Vector, cross, dot, spatial, split
+from featherlane.robot.tree import Link, Tree
+from featherlane.scalar import Scalar, call
 
 
 def scanned_inverse_dynamics(

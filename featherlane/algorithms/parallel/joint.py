@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from featherlane.algorithms.aba import Eliminated, eliminate
-from featherlane.algorithms.kinematics import Scalars, link_resistance
+from featherlane.algorithms.common import Scalars, link_resistance
 from featherlane.algorithms.parallel.dense import ZERO, minus, outer, plus
+from featherlane.robot.spatial import ZERO6, Articulated, Matrix, Vector, dot, matvec, transpose
+from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Articulated, Matrix, Vector, dot, matvec, transpose
-from featherlane.tree import Link, Tree
 
 
 class SolvedJoint(NamedTuple):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
+from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches, rigid_acceleration
 from featherlane.algorithms.factor import factor
-from featherlane.algorithms.kinematics import Scalars, Wrenches, no_wrenches, rigid_acceleration
 from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.parallel.inverse import torques
 from featherlane.algorithms.parallel.kinematics import (
@@ -21,10 +21,10 @@ from featherlane.algorithms.parallel.kinematics import (
     terms,
 )
 from featherlane.algorithms.scan import path_scan, subtree_sum
-from featherlane.model import WORLD
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector, dot
+from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
-from featherlane.spatial import ZERO6, Inertia, Transform, Vector, dot
-from featherlane.tree import Tree
 
 
 def jsiia(

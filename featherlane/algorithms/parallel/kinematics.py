@@ -13,7 +13,7 @@ from operator import add, sub
 from typing import NamedTuple, TypeVar
 
 from featherlane.algorithms.aba import Bias, carried_bias, ground_acceleration, parent_bias
-from featherlane.algorithms.kinematics import (
+from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     joint_coordinates,
@@ -21,8 +21,8 @@ from featherlane.algorithms.kinematics import (
     link_motion,
 )
 from featherlane.algorithms.scan import path_scan, subtree_sum
-from featherlane.model import WORLD
-from featherlane.spatial import (
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import (
     NO_TURN,
     ZERO3,
     Rotation,
@@ -32,8 +32,8 @@ from featherlane.spatial import (
     matmul,
     split,
 )
-from featherlane.tree import Link, Tree, joint_transform
-from featherlane.walk import call
+from featherlane.robot.tree import Link, Tree, joint_transform
+from featherlane.scalar import call
 
 METHOD = "jumping"
 HERE = Transform(NO_TURN, ZERO3)

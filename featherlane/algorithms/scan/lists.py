@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from featherlane.walk import call
+from featherlane.scalar import call
 
 Combine = Callable[[Any, Any], Any]
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.scan.lists import SCANS, Combine, balanced, chosen, stepwise
-from featherlane.walk import call
+from featherlane.scalar import call
 
 Run = Callable[[Combine, Sequence[Any]], list[Any]]
 Parents = Sequence[int]

@@ -1,0 +1,236 @@
+"""A robot built in Python, with the checks that files go through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.model import Model, held
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.loaders import JointOrder, Root, checked_options
+from featherlane.robot.loaders.assemble import FrameSpec, JointSpec, LinkSpec, assemble
+from featherlane.robot.loaders.urdf import rpy_rotation
+from featherlane.robot.model import Floats, Mimic, Placement
+
+ORTHOGONAL = 1e-6
+TYPES = ("fixed", *JOINT_TYPES)
+Vector3 = Sequence[float] | np.ndarray
+
+
+class ModelBuilder:
+    """Links, the joints between them and frames, in any order; `build` makes the Model.
+
+    The one link that is no joint's child is the root link, as in URDF. SI units, radians. A wrong
+    argument raises ValueError or TypeError at once; what does not make one tree raises ModelError
+    in `build`, naming the link or joint.
+
+        b = ModelBuilder("pendulum")
+        b.link("base")
+        b.link("rod", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01))
+        b.joint("swing", "revolute", "base", "rod", xyz=(0, 0, 1), axis=(0, 1, 0), damping=0.1)
+        b.frame("tip", on="rod", xyz=(0, 0, -1))
+        model = b.build()
+    """
+
+    def __init__(self, name: str = "robot") -> None:
+        self.name = _name(name, "name", "the robot")
+        self._links: list[LinkSpec] = []
+        self._joints: list[JointSpec] = []
+        self._frames: list[FrameSpec] = []
+
+    def link(
+        self,
+        name: str,
+        *,
+        mass: float = 0.0,
+        com: Vector3 = (0.0, 0.0, 0.0),
+        inertia: Any = ((0.0,) * 3,) * 3,
+    ) -> None:
+        """A rigid body. mass: kg. com: its centre of mass (3,), m, in the link's axes. inertia: kg
+        m^2 about com in the link's axes, (3, 3), or (3,) where the matrix is diagonal.
+        """
+        where = f"link {_name(name, 'name', 'a link')!r}"
+        moments = _numbers(inertia, ((3,), (3, 3)), "inertia", where)
+        if moments.ndim == 1:
+            moments = np.diag(moments)
+        if np.abs(moments - moments.T).max() > ORTHOGONAL * np.abs(moments).max():
+            raise ValueError(f"inertia of {where} is not symmetric")
+        rows = tuple(_tuple(row) for row in (moments + moments.T) / 2)
+        kg = _number(mass, "mass", where)
+        centre = _tuple(_numbers(com, ((3,),), "com", where))
+        self._links.append(LinkSpec(name, kg, centre, rows, where))  # type: ignore[arg-type]
+
+    def joint(
+        self,
+        name: str,
+        type: str,
+        parent: str,
+        child: str,
+        *,
+        xyz: Vector3 = (0.0, 0.0, 0.0),
+        rpy: Vector3 | None = None,
+        R: Any = None,
+        axis: Vector3 = (0.0, 0.0, 1.0),
+        axis2: Vector3 = (1.0, 0.0, 0.0),
+        pitch: float = 0.0,
+        mimic: str | Mimic | tuple[str, float] | tuple[str, float, float] | None = None,
+        lower: Any = None,
+        upper: Any = None,
+        velocity: float = np.inf,
+        effort: float = np.inf,
+        armature: Any = None,
+        damping: Any = None,
+        friction: Any = None,
+    ) -> None:
+        """A joint that carries link `child` on link `parent`.
+
+        type: "fixed" or a key of JOINT_TYPES. xyz with rpy (roll, pitch, yaw about fixed axes) or
+        R (3, 3): the child's frame at q = 0, in the parent's. axis: of any length, in the child's
+        frame; the normal of a planar joint; axis2: the second one of a universal joint. pitch:
+        m/rad, of a helical joint. mimic: the joint that it follows, or (joint, multiplier, offset).
+        lower, upper: a number, or one for each coordinate of q. armature, damping, friction: a
+        number, or one for each degree of freedom. velocity, effort: the largest. No negative ones.
+        """
+        where = f"joint {_name(name, 'name', 'a joint')!r}"
+        if type not in TYPES:
+            raise ValueError(f"type of {where} is {type!r}; wanted one of {', '.join(TYPES)}")
+        nq, nv = (JOINT_TYPES[type].nq, JOINT_TYPES[type].nv) if type != "fixed" else (0, 0)
+        least, most = _each(lower, nq, "lower", where), _each(upper, nq, "upper", where)
+        if any(low > high for low, high in zip(least, most, strict=False)):
+            raise ValueError(f"limits of {where} are crossed: lower {lower!r}, upper {upper!r}")
+        self._joints.append(
+            JointSpec(
+                name,
+                type,
+                _name(parent, "parent", where),
+                _name(child, "child", where),
+                _placement(xyz, rpy, R, where),
+                _direction(axis, "axis", where),
+                _direction(axis2, "axis2", where),
+                _number(pitch, "pitch", where),
+                _mimic(mimic, where),
+                least,
+                most,
+                _number(velocity, "velocity", where),
+                _number(effort, "effort", where),
+                _each(armature, nv, "armature", where),
+                _each(damping, nv, "damping", where),
+                _each(friction, nv, "friction", where),
+                where,
+            )
+        )
+
+    def frame(
+        self,
+        name: str,
+        on: str,
+        *,
+        xyz: Vector3 = (0.0, 0.0, 0.0),
+        rpy: Vector3 | None = None,
+        R: Any = None,
+    ) -> None:
+        """A frame fixed to link `on`, at xyz (m) with the orientation rpy or R (3, 3) in its
+        axes.
+        """
+        where = f"frame {_name(name, 'name', 'a frame')!r}"
+        place = _placement(xyz, rpy, R, where)
+        self._frames.append(FrameSpec(name, _name(on, "on", where), place, where))
+
+    def build(
+        self,
+        *,
+        root: Root | None = None,
+        gravity: Sequence[float] | None = None,
+        mimic: str = "project",
+        joint_order: JointOrder = "depth-first",
+    ) -> Model:
+        """The Model; the arguments are those of `load`, with siblings in the order in which they
+        were added. The builder may be used further. Raises ModelError for links that are not one
+        tree, frames on no link, mimic joints in a circle, and joints that nothing resists.
+        """
+        options = checked_options(root, gravity, mimic, joint_order)
+        source = f"{self.name}, built in Python"
+        return held(
+            assemble(self.name, self._links, self._joints, self._frames, source=source, **options)
+        )
+
+
+# Arguments
+
+
+def _name(name: Any, what: str, where: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} of {where} is {name!r}; wanted a text")
+    if not name.strip():
+        raise ValueError(f"{what} of {where} is empty")
+    return name
+
+
+def _numbers(given: Any, shapes: tuple[tuple[int, ...], ...], what: str, where: str) -> np.ndarray:
+    try:
+        numbers = np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} of {where} is {given!r}; wanted numbers") from None
+    if numbers.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise ValueError(f"{what} of {where} has shape {numbers.shape}; wanted {wanted}")
+    if np.any(np.isnan(numbers)) or (what not in UNBOUNDED and np.any(np.isinf(numbers))):
+        raise ValueError(f"{what} of {where} is {given!r}; wanted finite numbers")
+    if what in SIZES and np.any(numbers < 0):
+        raise ValueError(f"{what} of {where} is {given!r}; wanted zero or more")
+    return numbers
+
+
+SIZES = ("mass", "armature", "damping", "friction", "velocity", "effort")  # not negative
+UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
+
+
+def _number(given: Any, what: str, where: str) -> float:
+    return float(_numbers(given, ((),), what, where))
+
+
+def _tuple(x: np.ndarray) -> Floats:
+    return tuple(map(float, x))
+
+
+def _each(given: Any, count: int, what: str, where: str) -> Floats:
+    """One number for each of count, from a single one or as many; none for None."""
+    if given is None:
+        return ()
+    return _tuple(np.broadcast_to(_numbers(given, ((), (count,)), what, where), count))
+
+
+def _direction(given: Any, what: str, where: str) -> Floats:
+    numbers = _numbers(given, ((3,),), what, where)
+    largest = np.abs(numbers).max()
+    if largest == 0:
+        raise ValueError(f"{what} of {where} is zero; wanted a direction")
+    numbers = numbers / largest
+    return _tuple(numbers / np.linalg.norm(numbers))
+
+
+def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
+    p = _numbers(xyz, ((3,),), "xyz", where)
+    if R is None:
+        angles = _numbers((0.0, 0.0, 0.0) if rpy is None else rpy, ((3,),), "rpy", where)
+        return Placement.of(rpy_rotation(*angles), p)
+    if rpy is not None:
+        raise ValueError(f"{where} has both rpy and R; wanted one of them")
+    turn = _numbers(R, ((3, 3),), "R", where)
+    if np.abs(turn @ turn.T - np.eye(3)).max() > ORTHOGONAL or np.linalg.det(turn) < 0:
+        raise ValueError(f"R of {where} is no rotation matrix: R R^T is not 1, or it is a mirror")
+    return Placement.of(turn, p)
+
+
+def _mimic(given: Any, where: str) -> Mimic | None:
+    if given is None:
+        return None
+    if not isinstance(given, Sequence):
+        raise TypeError(f"mimic of {where} is {given!r}; wanted (joint, multiplier, offset)")
+    told = (given,) if isinstance(given, str) else tuple(given)
+    if not 1 <= len(told) <= 3:
+        raise ValueError(f"mimic of {where} is {given!r}; wanted (joint, multiplier, offset)")
+    line = _numbers([*told[1:], *(1.0, 0.0)[len(told) - 1 :]], ((2,),), "mimic", where)
+    return Mimic(_name(told[0], "mimic", where), *_tuple(line))

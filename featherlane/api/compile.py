@@ -1,0 +1,54 @@
+"""`featherlane.compile`: a function of your own on scalars, in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from featherlane.backends.cpu.compile import compile_program
+from featherlane.functions.function import Function
+from featherlane.program.graph import Graph, graph_key, simplify
+from featherlane.program.routine import Program
+from featherlane.program.trace import trace
+
+
+def compile_function(
+    function: Callable[..., Any] | Graph,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    width: int | None = None,
+) -> Function:
+    """A function of your own on scalars, or a graph, as a batched `Function` of arrays.
+
+    function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or
+    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor.
+    """
+    if isinstance(function, Graph):
+        graph, name = simplify(function), "graph"
+    elif inputs is None:
+        raise TypeError(
+            "inputs is missing: name the shape of each argument, as in {'q': 7, 'A': (3, 3)}"
+        )
+    else:
+        graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
+    _check_shapes(graph)
+    outputs = {k: out.shape for k, out in graph.outputs.items()}
+    key = graph_key(graph)
+    program = Program(graph, [])
+    return Function(
+        name,
+        graph.inputs,
+        outputs,
+        lambda dtype: compile_program(lambda: program, key, dtype, width),
+    )
+
+
+def _check_shapes(graph: Graph) -> None:
+    outputs = {k: out.shape for k, out in graph.outputs.items()}
+    for kind, sizes in (("input", graph.inputs), ("output", outputs)):
+        for which, shape in sizes.items():
+            if 0 in shape or len(shape) > 2:
+                raise ValueError(
+                    f"{kind} {which!r} has shape {shape}: "
+                    "wanted up to two dimensions, none of them 0"
+                )

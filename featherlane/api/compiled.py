@@ -1,0 +1,323 @@
+"""A robot whose functions are compiled when they are first called: what is behind the methods."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from featherlane.api.card import card
+from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.errors import CompileError
+from featherlane.functions.compile import (
+    compile_single,
+    dynamics_graph,
+    dynamics_program,
+    input_shapes,
+    output_shapes,
+)
+from featherlane.functions.function import Function
+from featherlane.functions.long import choose
+from featherlane.functions.table import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
+from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
+from featherlane.program.graph import Graph
+from featherlane.robot import model
+from featherlane.robot.parameters import BASE, PARAMETERS
+from featherlane.robot.tree import Tree, is_chain
+from featherlane.robot.tree_of import build_tree, tree_of
+
+Params = Mapping[str, Any] | None
+LONG = 100  # links from which on algorithms are programs of few steps, not one piece of code
+LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}
+"""The same for methods whose code is longer."""
+MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
+INERTIAL = {"mass", "com", "inertia"}
+ON_MOVING_GROUND = (
+    "inverse_dynamics",
+    "inverse_dynamics_parameter_derivatives",
+    "forward_dynamics",
+    "bias_force",
+)
+_kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
+"""Shared by equal models, for as long as one of them lives."""
+
+
+def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
+    """Raises ValueError for parameters that are unknown or say the same twice."""
+    for name in (*names, *([] if wrt is None else [wrt])):
+        if name not in PARAMETERS:
+            what = "wrt" if name == wrt else "params"
+            known = ", ".join(PARAMETERS)
+            raise ValueError(f"{what} names {name!r}: wanted {'one' if wrt else 'some'} of {known}")
+    together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
+    if "inertial" in together and (twice := together & INERTIAL):
+        raise ValueError(
+            f"'inertial' is given besides {', '.join(map(repr, sorted(twice)))}: it holds mass, "
+            f"centre and inertia, give one or the other"
+        )
+
+
+def in_order(params: Params) -> tuple[str, ...]:
+    """The names of the parameters that are given, in the order of their table: one kernel for all
+    orders of a dict.
+    """
+    if params is None:
+        return ()
+    if not isinstance(params, Mapping):
+        kind = type(params).__name__
+        raise TypeError(f"params is {kind}: wanted a dict of arrays by name, as in {{'mass': m}}")
+    check_parameters(tuple(params))
+    return tuple(name for name in PARAMETERS if name in params)
+
+
+def _text_signature(method: Any) -> str:
+    """The signature in the form that CPython reads from the documentation of built-in methods."""
+    told = inspect.signature(method)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
+    bare = inspect.Signature(plain)
+    return str(bare).replace("(self", "($self", 1)
+
+
+class Compiled(model.Model):
+    """The functions of `functions.TABLE`, by name."""
+
+    def __str__(self) -> str:
+        return card(self)
+
+    @property
+    def tree(self) -> Tree:
+        """The robot as the algorithms read it: what functions of your own pass on to them."""
+        return tree_of(self)
+
+    def function(
+        self,
+        name: str,
+        f_ext: str | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        method: str | None = None,
+        width: int | None = None,
+    ) -> Function:
+        """One of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method of
+        `Kinematics`) as a `Function` of plain arrays.
+
+        f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
+        params: parameters that are further inputs behind it, see `parameters`. frame, reference:
+        for the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by
+        name (a key of `functions.METHODS[name]`), by default the one with the fewest operations.
+        width: lanes of the vectors, by default the widest of the processor; results do not depend
+        on it.
+        """
+        chosen = None if method == "auto" else method
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
+        return self._function(variant, width)
+
+    def _function(self, variant: Variant, width: int | None = None) -> Function:
+        cache = self.__dict__.setdefault("_functions", {})
+        key = variant, width
+        if key not in cache:
+            cache[key] = self._make(*key)
+        return cache[key]
+
+    def _checked(self, variant: Variant) -> None:
+        name, wrenches, parameters, frame, reference, wrt, at, method = variant
+        if name not in TABLE:
+            raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
+        if wrenches not in (None, *WRENCH_FRAMES):
+            raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
+        check_parameters(parameters, wrt)
+        if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
+            raise ValueError(
+                f"{name} takes no {min(map(str, base))}: a ground that moves is for "
+                f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
+            )
+        takes = TABLE[name].takes
+        options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
+        for what, value in options.items():
+            if value is not None and what not in takes:
+                raise ValueError(f"{name} takes no {what}")
+        if "wrt" in takes and wrt is None:
+            raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
+        for place in (*at, *([frame] if "frame" in takes else [])):
+            self.frame(place)  # type: ignore[arg-type]
+        if "reference" in takes and reference not in REFERENCES:
+            raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
+        if not self.nv:
+            raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
+        if method is not None:
+            self._check_method(variant, method)
+
+    def _check_method(self, variant: Variant, method: str) -> None:
+        name, known = variant.name, METHODS.get(variant.name, {})
+        if method not in known:
+            told = ", ".join(map(repr, ("auto", *known)))
+            raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
+        refusals = {
+            other: entry.refusal(tree_of(self) if entry.ride else build_tree(self, ride=False))
+            for other, entry in known.items()
+        }
+        if why := refusals[method]:
+            others = ", ".join(repr(other) for other, no in refusals.items() if not no)
+            raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
+
+    def _is_long(self, variant: Variant) -> bool:
+        """Whether code for every link would be too much. Measured: that of a chain stops to pay
+        earlier, that of matrices when they have many pairs of joints on one path.
+        """
+        tree = tree_of(self)
+        if variant.method in LONG_FOR:
+            return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
+        if any(name in variant.name for name in MATRICES):
+            return sum(map(len, tree.above)) >= LONG**2 // 8
+        return tree.nbodies * (2 if is_chain(tree) else 1) >= LONG
+
+    def _make(self, variant: Variant, width: int | None) -> Function:
+        self._checked(variant)
+
+        steps = choose.evaluator(self, variant) if self._is_long(variant) else None
+        if steps is not None and width is None:
+            return self._held(variant, steps)
+        if steps is not None:
+            raise CompileError(
+                f"width is {width}: for robots as long as {self.name!r} it goes by the states"
+            )
+
+        def kernel(dtype: np.dtype) -> Kernel:
+            program = lambda: dynamics_program(self, variant)
+            return self._shared(
+                variant, dtype, width, lambda text: compile_program(program, text, dtype, width)
+            )
+
+        def single(dtype: np.dtype) -> Kernel:
+            return self._shared(
+                variant, dtype, "single", lambda text: compile_single(self, variant, text, dtype)
+            )
+
+        return self._held(variant, kernel, single if width is None else None)
+
+    def _shared(
+        self,
+        variant: Variant,
+        dtype: np.dtype,
+        form: int | str | None,
+        make: Callable[[str], Kernel],
+    ) -> Kernel:
+        """A kernel, which equal models share. make: from a text that tells it from others."""
+        named = (variant.frame, *variant.at)
+        places = [self.frame(name)[1:] for name in named if name is not None]
+        plain = variant._replace(frame=None, at=())
+        key = self.fingerprint, plain, tuple(places), dtype, form
+        made = _kernels.get(key)
+        if made is None:  # two threads may both come here, and make the same
+            made = _kernels[key] = make(repr(key[:3]))
+        return made
+
+    def _held(
+        self,
+        variant: Variant,
+        kernel: Callable[[np.dtype], Any],
+        single: Callable[[np.dtype], Kernel] | None = None,
+    ) -> Function:
+        inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
+        collect = TABLE[variant.name].collect
+        return Function(variant.name, inputs, outputs, kernel, collect, self._explain, single)
+
+    def graph(
+        self,
+        name: str,
+        f_ext: str | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        method: str | None = None,
+    ) -> Graph:
+        """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
+        Arguments as those of `function`.
+        """
+        chosen = None if method == "auto" else method
+        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
+        self._checked(variant)
+        return dynamics_graph(self, variant)
+
+    def _explain(self, name: str, shape: tuple[int, ...]) -> str:
+        """The likely confusion behind a wrong shape."""
+        last = shape[-1] if shape else None
+        if name == "f_ext":
+            return f"one [force; moment] for each of the {self.nbodies} moving bodies"
+        if name in PARAMETERS:
+            return f"model.parameters({name!r}) has the model's own"
+        if name not in ("q", "q0", "q1", "v", "a", "tau"):
+            return ""
+        wanted = "nq" if name in ("q", "q0", "q1") else "nv"
+        size = f"the model has {wanted} = {getattr(self, wanted)}"
+        if self.nq == self.nv:
+            turned = len(shape) == 2 and shape[0] == self.nv
+            return f"{size}; states go in rows, pass {name}.T" if turned else size
+        free = "a free joint takes 7 entries of q (position, quaternion xyzw) and 6 of v"
+        other = "v" if name == "q" else "q"
+        if last == (self.nv if name == "q" else self.nq):
+            return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
+        return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
+
+    def _call(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        f_ext: Any = None,
+        f_ext_frame: str = "body",
+        params: Mapping[str, Any] | None = None,
+        *,
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        method: str = "auto",
+        out: Any = None,
+        threads: int | None = None,
+    ) -> Any:
+        if f_ext_frame not in WRENCH_FRAMES:
+            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if not isinstance(method, str):
+            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
+        at: tuple[str, ...] = ()
+        if isinstance(f_ext, Mapping):
+            at, f_ext = stacked(f_ext) if f_ext else ((), None)
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        names = in_order(params)
+        if params:
+            arrays = (*arrays, *(params[name] for name in names))
+        axes = None if f_ext is None else f_ext_frame
+        chosen = None if method == "auto" else method
+        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
+        function = self._function(variant)
+        result = function(*arrays, out=out, threads=threads)
+        known = self.__dict__.setdefault("_direct", {})
+        if known.get(variant) != function.codes:
+            known[variant] = function.codes
+            self._shorten(name)
+        return result
+
+    def _shorten(self, name: str) -> None:
+        """From now on plain calls, and those with wrenches on bodies, go straight to the machine
+        code: this instance's method is that code, unless a subclass has a method of its own.
+        """
+        method = getattr(type(self), name, None)
+        if method is None or not method.__module__.startswith("featherlane."):
+            return
+        doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
+        taken, short = list(inspect.signature(method).parameters)[1:], method.__get__(self)
+        for axes in ("body", None):
+            function = self.__dict__["_functions"].get((Variant(name, axes), None))
+            if function is not None:
+                names = [*function.inputs]
+                keywords = names if names == taken[: len(names)] else ()
+                short = function.direct(short, doc, keywords)
+        self.__dict__[name] = short

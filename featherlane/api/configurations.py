@@ -1,0 +1,136 @@
+"""The space of configurations: the user's methods."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.compiled import Compiled
+from featherlane.functions.function import common_dtype
+from featherlane.robot.joints import JointType
+from featherlane.robot.model import Joint
+
+
+def _batch_shape(batch: Any) -> tuple[int, ...]:
+    """Of the user's number or tuple of numbers."""
+    told = (batch,) if isinstance(batch, int | np.integer) else batch
+    complaint = f"batch is {batch!r}: wanted a whole number, or a tuple of them"
+    try:
+        lead = tuple(map(index, told))
+    except TypeError:
+        raise TypeError(complaint) from None
+    if any(n < 0 for n in lead):
+        raise ValueError(f"{complaint}, not negative")
+    return lead
+
+
+def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
+    """Its limits, infinite where it has none."""
+    none = (np.inf,) * joint.kind.nq
+    return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
+
+
+class Configurations(Compiled):
+    """How a `featherlane.Model` moves from one configuration to another."""
+
+    def _parts(self, q: Any, **others: Any) -> tuple[np.ndarray, ...]:
+        sizes = {"q": self.nq, "q0": self.nq, "q1": self.nq, "v": self.nv}
+        arrays = [np.asarray(q), *map(np.asarray, others.values())]
+        for name, array in zip(["q", *others], arrays, strict=True):
+            if not array.ndim or array.shape[-1] != sizes[name]:
+                hint = self._explain("v" if name == "v" else "q", array.shape)
+                raise ValueError(
+                    f"{name} has shape {array.shape}, wanted (..., {sizes[name]}): {hint}"
+                )
+        dtype = common_dtype(dict(zip(["q", *others], [q, *others.values()], strict=True)))
+        lead = np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
+        return tuple(
+            np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays
+        )
+
+    def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
+        """Type, first entry of q and of v of each joint that does not follow another."""
+        return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
+
+    def integrate(self, q: Any, v: Any) -> np.ndarray:
+        """The configuration (..., nq) after moving for one second with the constant velocity v
+        (give v * dt).
+        """
+        q, v = self._parts(q, v=v)
+        result = np.empty_like(q)
+        for kind, i, k in self._own_coordinates():
+            moved = kind.integrate(q[..., i : i + kind.nq], v[..., k : k + kind.nv])
+            result[..., i : i + kind.nq] = moved
+        return result
+
+    def difference(self, q0: Any, q1: Any) -> np.ndarray:
+        """The velocity (..., nv) that `integrate` needs to go from q0 to q1, by the shortest
+        turn.
+        """
+        q0, q1 = self._parts(q0, q1=q1)
+        result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
+        for kind, i, k in self._own_coordinates():
+            at = slice(i, i + kind.nq)
+            result[..., k : k + kind.nv] = kind.difference(q0[..., at], q1[..., at])
+        return result
+
+    def neutral(self) -> np.ndarray:
+        """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1)."""
+        return np.array([x for kind, _, _ in self._own_coordinates() for x in kind.neutral])
+
+    @cached_property
+    def _followers(self) -> dict[str, list[Joint]]:
+        """The mimic joints that have limits, by the name of their leader."""
+        found: dict[str, list[Joint]] = {}
+        for joint in self.joints:
+            if joint.mimic and joint.mimic.multiplier and (joint.lower or joint.upper):
+                found.setdefault(joint.mimic.joint, []).append(joint)
+        return found
+
+    def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
+        """Of a joint, and of those that follow it as far as they leave it room."""
+        lower, upper = _range(joint)
+        for follower in self._followers.get(joint.name, ()):
+            _, ratio, offset = follower.mimic  # type: ignore[misc]
+            ends = (np.array(_range(follower)) - offset) / ratio
+            low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
+            if np.all(low < high):
+                lower, upper = low, high
+        return lower, upper
+
+    def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Between what the coordinates of joint n are drawn: its limits, or a stretch of twice the
+        reach within them where they are further apart, as near to zero as they allow.
+        """
+        kind, (lower, upper) = self.types[n], self._limits(self.joints[n])
+        turns = np.isin(np.arange(kind.nq), kind.angles)
+        reach, most = np.where(turns, np.pi, 1.0), np.where(turns, 4 * np.pi, np.inf)
+        absent = ~(lower < upper)
+        lower, upper = np.where(absent, -np.inf, lower), np.where(absent, np.inf, upper)
+        wide = ~(upper - lower < most)
+        start = np.clip(-reach, lower, upper - 2 * reach)
+        return np.where(wide, start, lower), np.where(
+            wide, np.minimum(start + 2 * reach, upper), upper
+        )
+
+    @np.errstate(over="ignore")  # limits near the largest float count as none
+    def random_configuration(
+        self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
+    ) -> np.ndarray:
+        """Configurations (*batch, nq): uniform between the limits, turns without limits over a full
+        turn, slides and positions without limits over -1 to 1 m, orientations uniform. Where only
+        one limit is given, and for turns whose limits are two turns apart or more, over a full turn
+        or 2 m that the limits allow.
+        """
+        rng, lead = np.random.default_rng(seed), _batch_shape(batch)
+        q = np.empty((*lead, self.nq))
+        for n in self.independent:
+            kind, i = self.types[n], self.first_q[n]
+            q[..., i : i + kind.nq] = rng.uniform(*self._bounds(n), (*lead, kind.nq))
+            for k in kind.quaternions:
+                turn = rng.normal(size=(*lead, 4))
+                q[..., i + k : i + k + 4] = turn / np.linalg.norm(turn, axis=-1, keepdims=True)
+        return q

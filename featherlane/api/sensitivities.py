@@ -1,0 +1,245 @@
+"""Parameters at run time, derivatives by them, and second derivatives: the user's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.compiled import Compiled, check_parameters, in_order
+from featherlane.functions.results import InverseDynamicsSecondDerivatives
+from featherlane.functions.table import TABLE
+from featherlane.robot.parameters import PARAMETERS, parameter_value
+
+Params = Mapping[str, Any] | None
+
+
+def _beside(x: Any, core: int) -> Any:
+    """The array with an axis for directions before its core dimensions."""
+    return None if x is None else np.expand_dims(np.asarray(x), max(np.ndim(x) - core, 0))
+
+
+class Sensitivities(Compiled):
+    """How a `featherlane.Model`'s dynamics answer to its parameters, and twice to its state.
+
+    Parameters, as `params=` takes them and `parameters` gives them, in SI units: mass (nbodies,),
+    com (nbodies, 3), inertia (nbodies, 6) about the centre of mass as [Ixx, Ixy, Iyy, Ixz, Iyz,
+    Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order];
+    position (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their
+    parents; gravity (3,); armature, damping, friction (nv,), where friction given so is smoothed at
+    the velocity of v's entry, also for mimic joints; base_velocity, base_acceleration (6,) of the
+    ground, [linear; angular] in its own axes, the linear acceleration being that of the world's
+    origin, for inverse and forward dynamics (of the velocity only the angular half matters, and
+    gravity stays as it is in the ground's axes). Any leading dimensions broadcast: one
+    set for all states, or one for each. A body here is a link with all that is fixed to it.
+    """
+
+    def parameters(self, *names: str) -> dict[str, np.ndarray]:
+        """The model's own values of these parameters, or of all: to be changed and given as
+        `params=`.
+        """
+        check_parameters([name for name in names if name != "inertial"])
+        return {name: parameter_value(self, name) for name in names or PARAMETERS}
+
+    def inverse_dynamics_parameter_derivatives(
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        wrt: str = "inertial",
+        f_ext: Any = None,
+        *,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        out: np.ndarray | None = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
+        """dtau/dp (..., nv, entries of p) for a parameter p of `parameters`, in C order."""
+        name = "inverse_dynamics_parameter_derivatives"
+        return self._call(
+            name, (q, v, a), f_ext, f_ext_frame, params, wrt=wrt, out=out, threads=threads
+        )
+
+    def inverse_dynamics_regressor(
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        *,
+        params: Params = None,
+        out: np.ndarray | None = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
+        """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction - J^T f_ext,
+        with pi = parameters("inertial")["inertial"].ravel(), body by body.
+
+        Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. Columns of armature,
+        damping and friction are those of `inverse_dynamics_parameter_derivatives`.
+        """
+        return self.inverse_dynamics_parameter_derivatives(
+            q, v, a, "inertial", params=params, out=out, threads=threads
+        )
+
+    def forward_dynamics_parameter_derivatives(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        wrt: str = "inertial",
+        f_ext: Any = None,
+        *,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
+        """da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), in C order."""
+        a = self._call("forward_dynamics", (q, v, tau), f_ext, f_ext_frame, params, threads=threads)
+        minv = self._call("mass_matrix_inverse", (q,), params=params, threads=threads)
+        dtau = self.inverse_dynamics_parameter_derivatives(
+            q, v, a, wrt, f_ext, f_ext_frame=f_ext_frame, params=params, threads=threads
+        )
+        return -minv @ dtau
+
+    def inverse_dynamics_second_derivatives(
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        f_ext: Any = None,
+        *,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        threads: int | None = None,
+    ) -> InverseDynamicsSecondDerivatives:
+        """The tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv, nv) as
+        [tau_i, x_j, y_k]; those that are not there are zero or a transpose of one that is.
+
+        The analytic first derivatives are differentiated along each direction of the tangent
+        space: directions fill the lanes as states do.
+        """
+        along = self._along(
+            "inverse_dynamics_second_derivatives",
+            (q, v, a),
+            np.eye(self.nv),
+            f_ext,
+            f_ext_frame,
+            params,
+            threads,
+        )
+        return InverseDynamicsSecondDerivatives(*(np.moveaxis(x, -3, -1) for x in along))
+
+    def inverse_dynamics_hessian(
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        weights: Any,
+        f_ext: Any = None,
+        *,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
+        """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) by x = (q, v, a).
+
+        H[..., j, k] is the derivative by x_k of that by x_j, in the tangent space for q.
+        """
+        return self._hessian(
+            "inverse_dynamics", (q, v, a, weights), f_ext, f_ext_frame, params, threads
+        )
+
+    def forward_dynamics_hessian(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        weights: Any,
+        f_ext: Any = None,
+        *,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
+        """H (..., 3 nv, 3 nv): the second derivatives of weights . FD(q, v, tau) by x = (q, v,
+        tau), as differential dynamic programming contracts them with the value's gradient.
+
+        H[..., j, k] is the derivative by x_k of that by x_j, in the tangent space for q.
+        """
+        return self._hessian(
+            "forward_dynamics", (q, v, tau, weights), f_ext, f_ext_frame, params, threads
+        )
+
+    def forward_dynamics_hessian_product(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        weights: Any,
+        direction: Any,
+        f_ext: Any = None,
+        *,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        out: np.ndarray | None = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
+        """H direction (..., 3 nv), with H of `forward_dynamics_hessian` and direction (..., 3 nv):
+        without H itself, in a few times the operations of forward dynamics.
+        """
+        given = np.shape(direction)
+        if not given or given[-1] != 3 * self.nv:
+            raise ValueError(
+                f"direction has shape {given}, wanted (..., {3 * self.nv}): along q, v and tau, nv "
+                "of each"
+            )
+        parts = np.split(np.asarray(direction), [self.nv, 2 * self.nv], -1)
+        arrays = (q, v, tau, weights, *parts)
+        name = "forward_dynamics_hessian_product"
+        return self._call(name, arrays, f_ext, f_ext_frame, params, out=out, threads=threads)
+
+    def _hessian(
+        self,
+        function: str,
+        arrays: tuple[Any, ...],
+        f_ext: Any,
+        frame: str,
+        params: Params,
+        threads: int | None,
+    ) -> np.ndarray:
+        unit = np.eye(3 * self.nv)
+        name = f"{function}_hessian_product"
+        product = self._along(name, arrays, unit, f_ext, frame, params, threads)
+        return np.swapaxes(product, -1, -2)
+
+    def _along(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        directions: np.ndarray,
+        f_ext: Any,
+        frame: str,
+        params: Params,
+        threads: int | None,
+    ) -> Any:
+        """A function of states and directions for all of these directions, on one more axis."""
+        for what, x in zip(TABLE[name].inputs, arrays, strict=False):
+            size = self.nq if what == "q" else self.nv
+            if not np.ndim(x) or np.shape(x)[-1] != size:
+                hint = self._explain(what, np.shape(x))
+                told = f"{what} has shape {np.shape(x)}, wanted (..., {size})"
+                raise ValueError(told + (hint and f": {hint}"))
+        dtype = np.result_type(*arrays) if all(map(_single, arrays)) else float
+        parts = np.split(directions.astype(dtype), directions.shape[1] // self.nv, -1)
+        states = [_beside(x, 1) for x in arrays]
+        sizes = {name: len(PARAMETERS[name]) for name in in_order(params)}
+        beside = {name: _beside(params[name], n) for name, n in sizes.items()} if params else None
+        if isinstance(f_ext, Mapping):
+            f_ext = {where: _beside(wrench, 1) for where, wrench in f_ext.items()}
+        else:
+            f_ext = _beside(f_ext, 2)
+        return self._call(name, (*states, *parts), f_ext, frame, beside, threads=threads)
+
+
+def _single(x: Any) -> bool:
+    return getattr(x, "dtype", None) == np.float32

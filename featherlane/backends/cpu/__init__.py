@@ -1,0 +1,1 @@
+"""The CPU: LLVM IR for vectors of states, compiled in memory and called from NumPy."""

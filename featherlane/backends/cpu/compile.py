@@ -1,0 +1,95 @@
+"""Programs to machine code for the CPU, through the cache of compiled code."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends import cache
+from featherlane.backends.cpu.graphs import kernel
+from featherlane.backends.cpu.linked import linked
+from featherlane.backends.llvm import jit
+from featherlane.errors import CompileError
+from featherlane.program.analysis.counts import of_program, slots
+from featherlane.program.graph import Graph
+from featherlane.program.op import OPS
+from featherlane.program.passes.fma import fuse
+from featherlane.program.passes.order import by_columns
+from featherlane.program.passes.sincos import expand
+from featherlane.program.routine import Program
+from featherlane.program.verify import verify
+
+SLOTS = "slots"  # a name in machine code
+
+
+def lowered(program: Program, dtype: Any) -> Program:
+    """The program as the CPU runs it in this dtype: every pass is named here, and the result is
+    checked.
+    """
+
+    def lower(graph: Graph) -> Graph:
+        verify(graph)
+        graph = by_columns(fuse(expand(graph, np.dtype(dtype))))
+        verify(graph, allowed=set(OPS) - {"sin", "cos"})
+        return graph
+
+    return program.map(lower)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Machine code of one program in one dtype, and the arithmetic instructions of one state."""
+
+    code: jit.Code
+    dtype: np.dtype
+    width: int
+
+    @cached_property
+    def slots(self) -> int:
+        """Kept in the code: a cached one has no program to count."""
+        return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
+
+
+def _checked_dtype(dtype: Any) -> np.dtype:
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
+    return dtype
+
+
+def _kernel(
+    key: str, dtype: np.dtype, width: int, source: Callable[[], tuple[str, Program]]
+) -> Kernel:
+    """The code of a source, with what it counts, from the cache if it is there."""
+
+    def make() -> bytes:
+        text, made = source()
+        count = f"\n@{SLOTS} = constant i64 {slots(of_program(made))}\n"
+        return jit.machine_code(text + count)
+
+    image = cache.fetch(f"{key} {dtype} {jit.target()}", make)
+    return Kernel(linked(image, ("loop", SLOTS)), dtype, width)
+
+
+def compile_program(
+    program: Callable[[], Program], key: str, dtype: Any, width: int | None = None
+) -> Kernel:
+    """Machine code for this processor, from the cache if it is there. `program` is only asked for
+    if it is not.
+    """
+    dtype = _checked_dtype(dtype)
+    width = jit.widest(dtype) if width is None else width
+    if width not in (1, 2, 4, 8, 16):
+        raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
+    columns = jit.widest(dtype) if width == 1 else 1
+
+    def source() -> tuple[str, Program]:
+        made = lowered(program(), dtype)
+        return kernel.source(made, dtype, width, columns), made
+
+    return _kernel(f"{key} {width}", dtype, width, source)

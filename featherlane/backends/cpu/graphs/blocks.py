@@ -1,0 +1,78 @@
+"""A long graph in blocks of code, each of which runs over several vectors of states in turn.
+
+Long straight-line code waits for its own text: past what the processor keeps of decoded
+instructions it arrives at 16 bytes a cycle, past the second-level cache at half of that and less.
+And LLVM spills what it cannot hold in registers without regard to who needs it when. So values that
+later blocks read wait in slots of memory, which are used again, and a block is fetched once for a
+few vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from featherlane.program.graph import Graph
+
+SIZE = 512  # operations of a block
+CHEAP = {"neg", "less"}  # computed again by each block that reads them: part of what uses them
+
+
+class Block(NamedTuple):
+    """Nodes first <= k < last of a graph, and the slots of those that later blocks read."""
+
+    first: int
+    last: int
+    kept: dict[int, int]
+
+
+def read(graph: Graph, first: int, last: int, stored: Container[int]) -> set[int]:
+    """The nodes before `first` whose values those from there to `last` read from memory."""
+    found: set[int] = set()
+    todo = [a for k in range(first, last) for a in graph.args[k] if a < first]
+    while todo:
+        a = todo.pop()
+        if graph.op[a] in CHEAP and a not in stored:
+            todo += graph.args[a]
+        elif graph.op[a] not in ("input", "constant"):
+            found.add(a)
+    return found
+
+
+def _edges(graph: Graph, size: int) -> Iterator[int]:
+    """Where blocks of `size` operations begin, and where the last ends."""
+    count = 0
+    yield 0
+    for k, args in enumerate(graph.args):
+        if count == size and args:
+            count = 0
+            yield k
+        count += bool(args)
+    yield len(graph)
+
+
+def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Block], int]:
+    """The blocks of a graph, and how many slots they need. stored: the nodes that have a place in
+    memory of their own.
+    """
+    spans = list(pairwise(_edges(graph, size)))
+    last_read: dict[int, int] = {}
+    for number, span in enumerate(spans):
+        for a in read(graph, *span, stored):
+            if a not in stored:
+                last_read[a] = number
+    blocks: list[Block] = []
+    free: list[int] = []
+    ending: dict[int, list[int]] = {}  # slots, by the block that reads them last
+    slots = 0
+    for number, (first, last) in enumerate(spans):
+        kept = {}
+        for k in range(first, last):
+            if k in last_read:
+                slots += not free
+                kept[k] = free.pop() if free else slots - 1
+                ending.setdefault(last_read[k], []).append(kept[k])
+        blocks.append(Block(first, last, kept))
+        free += ending.pop(number, [])
+    return blocks, slots

@@ -1,0 +1,1 @@
+"""Matrices of robots with many links, as products and sweeps over tiles."""

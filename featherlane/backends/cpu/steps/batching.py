@@ -1,0 +1,300 @@
+"""Where recorded calls run: which of them share a vector, and where scalars lie.
+
+A vector of `width` lanes holds `states` states of as many calls of one piece as fit. With as many
+states as lanes, calls run one by one as they were recorded. With fewer, calls that do not wait for
+each other stand side by side: those that read inputs by their place in the inputs, so that a lane
+holds a stretch of neighbouring links, all others in the lane of the oldest that they read.
+
+The results of a group of calls are a block, entry after entry, one vector each. An operand is read
+where it lies if its lanes are those of its readers; else it is collected from lane to lane before.
+Blocks are used again when nobody reads them any more, so that memory is what is alive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.program.calls import Calls
+from featherlane.program.passes.prune import Pieces
+
+NOWHERE = -1
+
+
+class Layout(NamedTuple):
+    """width: lanes of a vector, of which `states` belong to one call; span: how many neighbours in
+    an input array of as many entries as there are links are meant for one lane.
+    """
+
+    width: int
+    states: int
+    span: int = 1
+
+    @property
+    def calls(self) -> int:
+        return self.width // self.states
+
+
+def links(inputs: Sequence[tuple[int, ...]]) -> int:
+    """How many links inputs of these shapes are for: all but one have as many rows, or more."""
+    return sorted(shape[0] if shape else 1 for shape in inputs)[-2:][0]
+
+
+class Group(NamedTuple):
+    """Calls of a piece that share a vector: one for each lane, or NOWHERE."""
+
+    piece: int
+    calls: tuple[int, ...]
+
+
+class _Standing:
+    """Groups in their order; of each scalar the group that gives it, and the lane."""
+
+    def __init__(self, calls: Calls, pieces: Pieces, layout: Layout) -> None:
+        self.pieces, self.layout = pieces.pieces, layout
+        self.group = np.full(calls.size, NOWHERE)
+        self.lane = np.zeros(calls.size, int)
+        self._piece: list[int] = []
+        self._members: list[dict[int, int]] = []
+        self.declared = sum(math.prod(shape) for _, shape in calls.inputs.values())
+        self._place = self._places(calls)
+        self.lane[: self.declared] = self._place[: self.declared] // layout.span % layout.calls
+
+    def _places(self, calls: Calls) -> np.ndarray:
+        """Of each scalar of an input, the link that it belongs to if the rows of all arrays are
+        stretched over the links.
+        """
+        count = links([shape for _, shape in calls.inputs.values()])
+        place = np.zeros(calls.size, int)
+        for first, shape in calls.inputs.values():
+            rows, entries = math.prod(shape[:1]), math.prod(shape[1:])
+            stretched = np.arange(rows) * count // max(rows, 1)
+            place[first : first + rows * entries] = stretched.repeat(entries)
+        return place
+
+    def inputs(self, calls: Calls) -> tuple[np.ndarray, int]:
+        """The addresses of inputs, and the memory that they take: what is meant for a lane lies in
+        that lane, the entries of an array in rows of their own.
+        """
+        width, states = self.layout.width, self.layout.states
+        at, rows = np.zeros(self.declared, np.int64), 0
+        for first, shape in calls.inputs.values():
+            own = slice(first, first + math.prod(shape))
+            lane = self.lane[own]
+            order = np.argsort(lane, kind="stable")
+            row = np.empty(len(lane), int)
+            row[order] = np.arange(len(lane)) - np.searchsorted(lane[order], lane[order])
+            at[own] = (rows + row) * width + lane * states
+            rows += int(row.max(initial=-1)) + 1
+        return at, rows * width
+
+    def one_by_one(self, order: np.ndarray) -> None:
+        for p, c in order:
+            self._join(self._open(p), c, 0)
+
+    def side_by_side(self, order: np.ndarray) -> None:
+        """Each call joins the first group of its piece beside those that it reads from that has its
+        lane free and need not come before something the call waits for.
+        """
+        open_groups: dict[tuple[int, int], list[int]] = {}
+        waits = _Waits()
+        for p, c in order:
+            reads = self.pieces[p].reads[c]
+            before = {int(g) for g in self.group[reads] if g != NOWHERE}
+            beside, lane = self._wanted(reads)
+            known = open_groups.setdefault((p, beside), [])
+            for g in known:
+                if lane not in self._members[g] and waits.may_join(g, before):
+                    break
+            else:
+                known.append(g := self._open(p))
+            self._join(g, c, lane)
+            waits.join(g, before)
+        self._sort(np.array(waits.level, int))
+
+    def _sort(self, level: np.ndarray) -> None:
+        """Puts the groups into an order in which each comes after those that it reads from."""
+        order = np.argsort(level, kind="stable")
+        place = np.empty(len(order), int)
+        place[order] = np.arange(len(order))
+        made = self.group != NOWHERE
+        self.group[made] = place[self.group[made]]
+        self._piece = [self._piece[g] for g in order]
+        self._members = [self._members[g] for g in order]
+
+    def _open(self, p: int) -> int:
+        self._piece.append(p)
+        self._members.append({})
+        return len(self._members) - 1
+
+    def _join(self, g: int, c: int, lane: int) -> None:
+        self._members[g][lane] = c
+        gives = self.pieces[self._piece[g]].gives[c]
+        self.group[gives], self.lane[gives] = g, lane
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Asked for when all calls stand."""
+        lanes = range(self.layout.calls)
+        return [
+            Group(p, tuple(members.get(k, NOWHERE) for k in lanes))
+            for p, members in zip(self._piece, self._members, strict=True)
+        ]
+
+    def _wanted(self, reads: np.ndarray) -> tuple[int, int]:
+        """Which calls to stand beside, by their group, and the lane: those of the oldest that it
+        reads, which is what belongs to a link and not what is carried along. Inputs of one place in
+        their lanes are a group before all others.
+        """
+        if not len(reads):
+            return NOWHERE, 0
+        groups, span = self.group[reads], self.layout.span
+        owners = np.where(groups == NOWHERE, self._place[reads] % span - span - 1, groups)
+        oldest = owners.argmin()
+        return int(owners[oldest]), int(self.lane[reads[oldest]])
+
+
+class _Waits:
+    """Which groups wait for which: all that a group waits for have lower levels."""
+
+    def __init__(self) -> None:
+        self.level: list[int] = []
+        self._after: list[set[int]] = []
+
+    def may_join(self, g: int, before: set[int]) -> bool:
+        """Whether the group may wait for all of these: none of them waits for it."""
+        highest = max((self.level[b] for b in before), default=-1)
+        if self.level[g] > highest:
+            return True
+        seen, found = {g}, [g]
+        while found:
+            for later in self._after[found.pop()]:
+                if later in before:
+                    return False
+                if later not in seen and self.level[later] <= highest:
+                    seen.add(later)
+                    found.append(later)
+        return g not in before
+
+    def join(self, g: int, before: set[int]) -> None:
+        """The group, which may be new, waits for all of these."""
+        if g == len(self.level):
+            self.level.append(0)
+            self._after.append(set())
+        for b in before:
+            self._after[b].add(g)
+        self._raise(g, 1 + max((self.level[b] for b in before), default=-1))
+
+    def _raise(self, g: int, level: int) -> None:
+        """To this level at least, and what waits for it above."""
+        rising = [(g, level)]
+        while rising:
+            g, level = rising.pop()
+            if self.level[g] < level:
+                self.level[g] = level
+                rising += [(later, level + 1) for later in self._after[g]]
+
+
+def standing(calls: Calls, pieces: Pieces, layout: Layout) -> _Standing:
+    found = _Standing(calls, pieces, layout)
+    if layout.calls == 1:
+        found.one_by_one(pieces.order)
+    else:
+        found.side_by_side(pieces.order)
+    return found
+
+
+class Places(NamedTuple):
+    """Addresses, in numbers of the dtype. scalars: of each scalar; blocks: of each group's results;
+    collected: for each group that needs it, where its own collection of operands begins; size: of
+    the memory. Inputs lie at the beginning, those of one state beside each other.
+    """
+
+    scalars: np.ndarray
+    blocks: np.ndarray
+    collected: dict[int, int]
+    size: int
+
+
+class _Memory:
+    """Blocks, which are given back."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, size: int) -> int:
+        if self._free.get(size):
+            return self._free[size].pop()
+        self.size += size
+        return self.size - size
+
+    def give(self, at: int, size: int) -> None:
+        self._free.setdefault(size, []).append(at)
+
+
+class Operands(NamedTuple):
+    """What a group reads. at: addresses (lanes, reads), of some call's where a lane has none;
+    aligned: which reads lie in the lanes of their readers; first: where those of lane 0 would lie.
+    """
+
+    at: np.ndarray
+    aligned: np.ndarray
+    first: np.ndarray
+
+
+def _operands(where: _Standing, group: Group, scalars: np.ndarray) -> Operands:
+    reads, layout = where.pieces[group.piece].reads, where.layout
+    some = next(c for c in group.calls if c != NOWHERE)
+    at = scalars[reads[[some if c == NOWHERE else c for c in group.calls]]]
+    if layout.calls == 1:
+        return Operands(at, np.ones(at.shape[1], bool), at[0])
+    there = np.array([c != NOWHERE for c in group.calls])
+    first = (at - np.arange(layout.calls)[:, None] * layout.states)[there]
+    same = (first == first[0]).all(axis=0) & (first[0] % layout.width == 0)
+    return Operands(at, same, first[0])
+
+
+def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int]]:
+    """For each group those whose results nobody reads after it."""
+    last = np.full(len(where.groups), NOWHERE)
+    for g, group in enumerate(where.groups):
+        reads = where.pieces[group.piece].reads[[c for c in group.calls if c != NOWHERE]]
+        made = where.group[reads]
+        last[made[made != NOWHERE]] = g
+    kept = where.group[list(wanted)]
+    last[kept[kept != NOWHERE]] = len(where.groups)
+    ending: dict[int, list[int]] = {}
+    for g, end in enumerate(last):
+        ending.setdefault(int(end), []).append(g)
+    return ending
+
+
+def placed(where: _Standing, calls: Calls, wanted: Sequence[int]) -> tuple[Places, list[Operands]]:
+    """wanted: the scalars that are results, whose blocks are kept."""
+    width, states = where.layout.width, where.layout.states
+    scalars = np.zeros(calls.size, np.int64)
+    scalars[: where.declared], taken = where.inputs(calls)
+    memory = _Memory(taken)
+    blocks = np.zeros(len(where.groups), np.int64)
+    collected: dict[int, int] = {}
+    given: list[Operands] = []
+    ending = _last_readers(where, wanted)
+    sizes = [where.pieces[group.piece].gives.shape[1] * width for group in where.groups]
+    for g, group in enumerate(where.groups):
+        given.append(_operands(where, group, scalars))
+        blocks[g] = memory.take(sizes[g])
+        for lane, c in enumerate(group.calls):
+            if c != NOWHERE:
+                gives = where.pieces[group.piece].gives[c]
+                scalars[gives] = blocks[g] + np.arange(len(gives)) * width + lane * states
+        if loose := int((~given[g].aligned).sum()):
+            collected[g] = memory.take(loose * width)
+            memory.give(collected[g], loose * width)
+        for old in ending.get(g, ()):
+            memory.give(int(blocks[old]), sizes[old])
+    return Places(scalars, blocks, collected, memory.size), given

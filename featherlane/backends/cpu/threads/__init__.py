@@ -1,0 +1,1 @@
+"""A pool of threads that claim parts of a batch."""

@@ -1,0 +1,1 @@
+"""Where the halves meet: a function of a robot is traced, compiled and called with arrays."""

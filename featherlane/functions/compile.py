@@ -1,0 +1,204 @@
+"""Where the two halves meet: algorithms are traced with models, and graphs become kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends.cpu.compile import Kernel, _checked_dtype, _kernel, lowered
+from featherlane.backends.cpu.graphs import kernel, single
+from featherlane.backends.llvm import jit
+from featherlane.errors import CompileError
+from featherlane.functions.derived import DERIVE
+from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
+from featherlane.functions.wrenches import _wrenches
+from featherlane.program.graph import Graph, simplify
+from featherlane.program.passes.pack import Packed, pack
+from featherlane.program.routine import Program, Recorder, record
+from featherlane.program.trace import trace
+from featherlane.robot import limbs
+from featherlane.robot.model import Model
+from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
+from featherlane.robot.tree_of import build_tree, tree_of
+from featherlane.scalar import on_hand_over, on_repeat, on_stage
+
+NARROW = 16  # bytes of the narrowest vectors
+FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
+
+
+def _input_sizes(variant: Variant) -> Sizes:
+    sizes = dict(TABLE[variant.name].inputs)
+    if variant.wrenches:
+        sizes["f_ext"] = (len(variant.at) or "bodies", 6)
+    return sizes | {name: PARAMETERS[name] for name in variant.parameters}
+
+
+def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
+    """The inputs of a variant in order: the function's own, f_ext, parameters."""
+    return shapes(model, _input_sizes(variant))
+
+
+def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
+    return shapes(model, TABLE[variant.name].outputs, variant.wrt)
+
+
+@contextmanager
+def _following(
+    stage: Callable[[Any], None], repeated: Any = None, handed_over: Any = None
+) -> Iterator[None]:
+    """While an algorithm runs: what it tells."""
+    listeners = {on_stage: stage, on_repeat: repeated, on_hand_over: handed_over}
+    tokens = [(told, told.set(listener)) for told, listener in listeners.items()]
+    try:
+        yield
+    finally:
+        for told, token in tokens:
+            told.reset(token)
+
+
+def _traceable(
+    model: Model, variant: Variant, algorithm: Algorithm, ride: bool
+) -> Callable[..., dict[str, Any]]:
+    """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
+    names, outputs = tuple(input_shapes(model, variant)), TABLE[variant.name].outputs
+
+    def run(*inputs: Any) -> dict[str, Any]:
+        given = dict(zip(names, inputs, strict=True))
+        parameters = {name: given.pop(name) for name in variant.parameters}
+        tree = tree_of(model) if ride and not parameters else build_tree(model, parameters, ride)
+        options: dict[str, Any] = {}
+        if variant.wrenches:
+            options = _wrenches(model, tree, variant, given["q"], given.pop("f_ext"))
+        if variant.frame is not None:
+            options["frame"] = tree.point(model.frame(variant.frame))
+        if variant.reference is not None:
+            options["reference"] = variant.reference
+        return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
+
+    return run
+
+
+def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
+    """A function of scalars whose trace holds derivatives of other functions' graphs."""
+    names = tuple(input_shapes(model, variant))
+    graphs = partial(dynamics_graph, model)
+
+    def run(*inputs: Any) -> dict[str, Any]:
+        return DERIVE[variant.name](model, variant, dict(zip(names, inputs, strict=True)), graphs)
+
+    return run
+
+
+def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
+    """The algorithms that compute a variant, each with whether mass rides on parents."""
+    function = TABLE[variant.name]
+    algorithms = function.algorithms
+    if tree_of(model).coupled and function.shared:
+        algorithms = function.shared
+    ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
+    if variant.method is not None:
+        method = METHODS[variant.name][variant.method]
+        algorithms, ride = (method.algorithm,), (ride if method.ride else (False,))
+    return list(product(algorithms, ride))
+
+
+def scalar_function(
+    model: Model, variant: Variant, **options: Any
+) -> Callable[..., dict[str, Any]] | None:
+    """A variant as a function of scalars, by the first of its algorithms: for robots that are too
+    long to try all. options: further arguments of the algorithm. None if no algorithm computes it.
+    """
+    for algorithm, ride in _choices(model, variant):
+        return _traceable(model, variant, partial(algorithm, **options), ride)
+    return None
+
+
+def _runs(model: Model, variant: Variant) -> list[Callable[..., dict[str, Any]]]:
+    """The functions whose traces compute a variant."""
+    runs = [_traceable(model, variant, *choice) for choice in _choices(model, variant)]
+    return runs or [_derived(model, variant)]
+
+
+@contextmanager
+def _solvable(model: Model, variant: Variant) -> Iterator[None]:
+    try:
+        yield
+    except ZeroDivisionError:
+        raise CompileError(
+            f"the mass matrix of {model.name!r} is singular for every q: too little inertia "
+            f"resists one of its joints for {variant.name}, see print(model)"
+        ) from None
+
+
+def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
+    """The graphs of the algorithms that compute a variant, by their names."""
+    inputs = input_shapes(model, variant)
+    names = [a.__name__ + (not ride) * ", no riding" for a, ride in _choices(model, variant)]
+    with _solvable(model, variant):
+        return {
+            name: simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+            for name, run in zip(names or ["derived"], _runs(model, variant), strict=True)
+        }
+
+
+@lru_cache(maxsize=8)
+def dynamics_graph(model: Model, variant: Variant) -> Graph:
+    """The graph of one form of a function of a model, as an algorithm gives it: of several, that
+    with the fewest operations, which is the fastest or nearly so, see docs/choices.md.
+    """
+    graphs = candidates(model, variant).values()
+    return min(graphs, key=lambda graph: graph.cost().operations)
+
+
+def dynamics_program(model: Model, variant: Variant) -> Program:
+    """The same for a processor that runs out of room for code: large graphs keep what is repeated
+    as routines.
+    """
+    run, *others = _runs(model, variant)
+    if not others:
+        following = lambda r: _following(r.enter, r.repeat, r.hand_over)
+        with _solvable(model, variant):
+            program = record(run, input_shapes(model, variant), following)
+        if not program.routines:
+            return Program(simplify(program.main), [])
+        if program.operations > FLAT:
+            return program
+    return Program(dynamics_graph(model, variant), [])
+
+
+def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
+    """Machine code for one state: limbs that are alike fill the lanes of vectors, or the columns of
+    matrices do, where routines compute them.
+    """
+    dtype = _checked_dtype(dtype)
+
+    def source() -> tuple[str, Program]:
+        made = lowered(dynamics_program(model, variant), dtype)
+        if made.routines:
+            return kernel.source(made, dtype, 1, jit.widest(dtype)), made
+        packed = in_lanes(model, variant, made.main, dtype)
+        lanes = cheapest(packed)
+        return single.source(packed[lanes], lanes, dtype), made
+
+    return _kernel(f"{key} single", dtype, 1, source)
+
+
+def in_lanes(model: Model, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:
+    """A lowered graph for one state, packed in one lane and in those of limbs that are alike."""
+    found = {1: pack(graph, [], 1)}
+    together = limbs.count(model, jit.widest(dtype))
+    if together > 1:
+        lanes = max(together, NARROW // dtype.itemsize)
+        twins = limbs.twins(model, _input_sizes(variant), together)
+        found[lanes] = pack(graph, twins, lanes)
+    return found
+
+
+def cheapest(packed: Mapping[int, Packed]) -> int:
+    """The lanes that save operations."""
+    return min(packed, key=lambda lanes: packed[lanes].operations)

@@ -1,0 +1,95 @@
+"""Functions that no algorithm computes: derivatives of the graphs of others, by `graph.autodiff`.
+
+Each is traced as an algorithm is, and inside its trace calls the graphs of other functions of the
+model. Derivatives by q are taken in the tangent space, along dq/dt = N(q) v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from featherlane.algorithms.tangent import configuration_rate, tangent_gradient
+from featherlane.functions.table import Variant
+from featherlane.program.derivatives.graphs import directional, jacobian, pullback
+from featherlane.program.graph import Graph
+from featherlane.program.trace import call, trace
+from featherlane.robot.model import Model
+from featherlane.robot.parameters import BODY_PARAMETERS, parameter_value
+
+Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
+Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
+
+
+def parameter_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """dtau/dp, nv x the entries of the parameter p: in reverse mode one sweep for each entry of tau
+    passes all bodies beyond it.
+    """
+    p = str(variant.wrt)
+    replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
+    others = tuple(name for name in variant.parameters if name not in replaced)
+    parameters = (*others, p)
+    base = graphs(variant._replace(name="inverse_dynamics", parameters=parameters, wrt=None))
+    value = {p: parameter_value(model, p).tolist()}  # of which a linear parameter does not depend
+    rows = call(jacobian(base, "tau", p, "reverse"), **value | given)[f"dtau_d{p}"]
+    return {"dtau": [_flat(row) for row in rows]}
+
+
+def _flat(row: Any) -> list[Any]:
+    return [x for part in row for x in _flat(part)] if isinstance(row, list) else [row]
+
+
+def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """The derivatives of dtau/dq, dtau/dv and M along one direction of q, and of dtau/dv along the
+    same direction of v.
+    """
+    direction = given.pop("direction")
+    first = graphs(variant._replace(name="inverse_dynamics_derivatives"))
+    mass = graphs(Variant("mass_matrix", parameters=variant.parameters))
+    given["q_direction"] = configuration_rate(model, given["q"], direction)
+    given["v_direction"] = direction
+
+    def along(graph: Graph, of: str, wrt: str) -> Any:
+        return call(directional(graph, of, wrt), **given)[f"{of}_direction"]
+
+    return {
+        "d2tau_dqdq": along(first, "dtau_dq", "q"),
+        "d2tau_dvdq": along(first, "dtau_dv", "q"),
+        "d2tau_dvdv": along(first, "dtau_dv", "v"),
+        "d2tau_dadq": along(mass, "M", "q"),
+    }
+
+
+def hessian_product(
+    of: str, third: str, out: str, model: Model, variant: Variant, given: Given, graphs: Graphs
+) -> Given:
+    """The derivative of the gradient of weights . f by (q, v, third) along one direction: reverse
+    mode, then forward mode.
+    """
+    base = graphs(variant._replace(name=of))
+    wanted, weight = ("q", "v", third), f"{out}_weight"
+
+    def gradient(*inputs: Any) -> dict[str, Any]:
+        named = dict(zip(shapes, inputs, strict=True))
+        parts = {x: call(pullback(base, out, x), **named)[f"{x}_weight"] for x in wanted}
+        return {"g": [*tangent_gradient(model, named["q"], parts["q"]), *parts["v"], *parts[third]]}
+
+    shapes = {**base.inputs, weight: (model.nv,)}
+    graph = trace(gradient, shapes)
+    given[weight] = given.pop("weights")
+    directions = {x: given.pop(f"d{x}") for x in wanted}
+    directions["q"] = configuration_rate(model, given["q"], directions["q"])
+    product = [0.0] * (3 * model.nv)
+    for x, direction in directions.items():
+        share = call(directional(graph, "g", x), **given, **{f"{x}_direction": direction})
+        product = [p + s for p, s in zip(product, share["g_direction"], strict=True)]
+    return {"product": product}
+
+
+DERIVE: dict[str, Callable[[Model, Variant, Given, Graphs], Given]] = {
+    "inverse_dynamics_parameter_derivatives": parameter_derivatives,
+    "inverse_dynamics_second_derivatives": second_derivatives,
+    "inverse_dynamics_hessian_product": partial(hessian_product, "inverse_dynamics", "a", "tau"),
+    "forward_dynamics_hessian_product": partial(hessian_product, "forward_dynamics", "tau", "a"),
+}

@@ -1,0 +1,1 @@
+"""Functions of robots with many links, which are programs of calls."""

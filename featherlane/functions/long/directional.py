@@ -1,0 +1,198 @@
+"""Derivatives of robots of many links along directions, in forward mode: by parameters, second
+derivatives and products with Hessians.
+
+A function is recorded once, and so are its derivatives along directions (`graph.tangents`), which
+fill the lanes of vectors as states do: a unit direction for each column of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from featherlane.algorithms.tangent import configuration_near
+from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.functions.compile import input_shapes, scalar_function
+from featherlane.functions.long.derivatives import ForwardDerivatives
+from featherlane.functions.long.freedoms import states
+from featherlane.functions.long.mass_matrix import Evaluator
+from featherlane.functions.table import TABLE, Variant
+from featherlane.program.calls import Calls, recorded
+from featherlane.program.derivatives.calls import tangent
+from featherlane.robot.model import Model
+from featherlane.robot.parameters import BODY_PARAMETERS, parameter_value
+from featherlane.robot.tree_of import tree_of
+
+TOGETHER = 256  # columns whose directions are in memory at once
+Seeds = tuple[str, ...]  # the inputs that change along one direction
+
+
+def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Calls:
+    """The derivative of a function along one direction after another. The n-th of an input x is the
+    input "x_along{n}"; those of q are in the tangent space: q moves by "turn{n}", which is zero.
+    """
+    function = scalar_function(model, variant)
+    assert function is not None
+    shapes = input_shapes(model, variant)
+    turns = {f"turn{n}": (model.nv,) for n, names in enumerate(seeds) if "q" in names}
+
+    def run(q: Any, *inputs: Any) -> dict[str, Any]:
+        for turn in reversed(inputs[len(shapes) - 1 :]):
+            q = configuration_near(model, q, turn)
+        return function(q, *inputs[: len(shapes) - 1])
+
+    calls = recorded(run, shapes | turns)
+    for n, names in enumerate(seeds):
+        moving = [f"turn{n}" if name == "q" else name for name in names]
+        calls = tangent(calls, moving, f"_along{n}")
+    return calls._replace(results=dict([[*calls.results.items()][-1]]))
+
+
+class Along:
+    """The derivative of a function with one result along directions."""
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any, *seeds: Seeds) -> None:
+        calls = _tangents(model, variant, seeds)
+        self.names = tuple(calls.inputs)
+        self.run = Recorded(calls, dtype)
+        self.rest = {f"turn{n}": np.zeros(model.nv, dtype) for n in range(len(seeds))}
+
+    def __call__(
+        self,
+        given: Mapping[str, np.ndarray],
+        *directions: Mapping[str, np.ndarray],
+        out: np.ndarray,
+    ) -> None:
+        """directions: for each of the seeds its arrays by name. out: (columns, entries)."""
+        every = {**self.rest, **given}
+        for n, along in enumerate(directions):
+            for name, x in along.items():
+                every[f"turn{n}_along{n}" if name == "q" else f"{name}_along{n}"] = x
+        self.run(*[every[name] for name in self.names], out=[out])
+
+
+class _OfStates:
+    """An evaluator that goes from state to state."""
+
+    def __init__(self, model: Model, variant: Variant) -> None:
+        shapes = input_shapes(model, variant)
+        self.names = tuple(shapes)
+        self.cores = [len(core) for core in shapes.values()]
+        self.results = [len(size) for size in TABLE[variant.name].outputs.values()]
+
+    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        lead = out[0].shape[: out[0].ndim - self.results[0]]
+        for at, own in states(arrays, self.cores, lead):
+            self.state(dict(zip(self.names, own, strict=True)), [x[at] for x in out])
+
+    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        raise NotImplementedError
+
+
+class ParameterDerivatives(_OfStates):
+    """dtau/dp, a column for each entry of the parameter."""
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        super().__init__(model, variant)
+        self.p = p = str(variant.wrt)
+        replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
+        others = tuple(name for name in variant.parameters if name not in replaced)
+        base = variant._replace(
+            name="inverse_dynamics", parameters=(*others, p), wrt=None, method="serial"
+        )
+        self.along = Along(model, base, dtype, (p,))
+        self.value = parameter_value(model, p).astype(dtype)
+
+    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        given = {self.p: self.value} | given
+        columns = out[0].T
+        for start in range(0, len(columns), TOGETHER):
+            some = columns[start : start + TOGETHER]
+            directions = np.eye(len(some), len(columns), start, dtype=some.dtype)
+            along = {self.p: directions.reshape(len(some), *self.value.shape)}
+            self.along(given, along, out=some)
+
+
+SECOND = (("q", "q"), ("v", "q"), ("v", "v"), ("a", "q"))  # by what, in the order of results
+
+
+class SecondDerivatives(_OfStates):
+    """The derivatives of dtau/dx along one direction."""
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        super().__init__(model, variant)
+        base = variant._replace(name="inverse_dynamics", method="serial")
+        self.along = [Along(model, base, dtype, (x,), (y,)) for x, y in SECOND]
+        self.unit = np.eye(model.nv, dtype=dtype)
+
+    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        direction = given.pop("direction")
+        for (x, y), along, entries in zip(SECOND, self.along, out, strict=True):
+            along(given, {x: self.unit}, {y: direction}, out=entries.T)
+
+
+def _blocks(x: np.ndarray, seeds: Seeds) -> dict[str, np.ndarray]:
+    """The last axis of x, cut into parts of equal size: one for each of the seeds."""
+    return dict(zip(seeds, np.split(x, len(seeds), axis=-1), strict=True))
+
+
+class HessianProduct(_OfStates):
+    """The derivative of the gradient of weights . f by (q, v, third) along one direction: each
+    entry of the gradient is a column.
+    """
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any, of: str, method: str) -> None:
+        super().__init__(model, variant)
+        self.seeds: Seeds = tuple(TABLE[of].inputs)
+        base = variant._replace(name=of, method=method)
+        self.along = Along(model, base, dtype, self.seeds, self.seeds)
+        self.unit = np.eye(3 * model.nv, dtype=dtype)
+
+    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        weights = given.pop("weights")
+        direction = {x: given.pop(f"d{x}") for x in self.seeds}
+        columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
+        self.along(given, _blocks(self.unit, self.seeds), direction, out=columns)
+        np.matmul(columns, weights, out=out[0])
+
+
+class ThroughInverse(_OfStates):
+    """The product with the Hessian of forward dynamics by that of inverse dynamics, for robots
+    whose joints share coordinates: from ID(q, v, a) = tau, D^2 a [x, y] = -M^-1 D^2 ID [x', y']
+    along directions x' with the acceleration Da [x].
+    """
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        super().__init__(model, variant)
+        self.seeds = seeds = tuple(TABLE["inverse_dynamics"].inputs)
+        base = variant._replace(name="inverse_dynamics", method="serial")
+        self.along = Along(model, base, dtype, seeds, seeds)
+        first = variant._replace(name="forward_dynamics_derivatives")
+        self.taken = tuple(input_shapes(model, first))
+        self.derivatives = ForwardDerivatives(model, first, dtype)
+        self.unit = np.eye(3 * model.nv, dtype=dtype)
+
+    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        weights, d = given.pop("weights"), [given.pop(x) for x in ("dq", "dv", "dtau")]
+        arrays = [given[name] for name in self.taken]
+        da = np.empty((3, len(weights), len(weights)), out[0].dtype)
+        self.derivatives(*arrays, out=list(da))
+        given["a"] = np.empty_like(given.pop("tau"))
+        self.derivatives.forward(*arrays, out=[given["a"]])
+        changes = _blocks(self.unit, self.seeds) | {"a": np.concatenate(da, axis=1).T}
+        direction = dict(zip(self.seeds, (*d[:2], np.einsum("nij,nj->i", da, d)), strict=True))
+        columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
+        self.along(given, changes, direction, out=columns)
+        np.matmul(columns, -(da[2] @ weights), out=out[0])
+
+
+def inverse_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+    return HessianProduct(model, variant, dtype, "inverse_dynamics", "serial")
+
+
+def forward_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+    if tree_of(model).coupled:
+        return ThroughInverse(model, variant, dtype)
+    return HessianProduct(model, variant, dtype, "forward_dynamics", "aba")

@@ -1,0 +1,204 @@
+"""The table of functions: what each takes and gives, and the algorithms that compute it.
+
+A function may name several algorithms; the graph with the fewest operations is the one that is
+compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
+
+from featherlane import algorithms
+from featherlane.algorithms import parallel
+from featherlane.algorithms.parallel import Method
+from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
+from featherlane.robot.model import Model
+from featherlane.robot.parameters import PARAMETERS
+from featherlane.robot.tree import Tree
+
+Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
+Sizes = dict[str, Size]
+Algorithm = Callable[..., tuple[Any, ...]]  # (tree, *inputs, **what `takes` names) -> outputs
+
+
+REFERENCES = ("body", "world", "spatial")
+REFERENCE_HINT = (
+    "'body' (the frame's axes, at its origin; LOCAL in Pinocchio), 'world' (the world's axes, at "
+    "the frame's origin; LOCAL_WORLD_ALIGNED) or 'spatial' (the world's axes, at the world's "
+    "origin; WORLD)"
+)
+
+
+class DynamicsFunction(NamedTuple):
+    """inputs, outputs: the sizes by name. takes: "f_ext", "frame" or "reference" besides."""
+
+    inputs: Sizes
+    outputs: Sizes
+    algorithms: tuple[Algorithm, ...]
+    takes: tuple[str, ...] = ()
+    shared: tuple[Algorithm, ...] | None = None
+    """The algorithms for trees whose bodies share coordinates, where those differ."""
+    collect: Callable[..., Any] | None = None  # what several results are returned in
+
+
+class Variant(NamedTuple):
+    """One form of a function, which has a kernel of its own."""
+
+    name: str
+    wrenches: str | None = None  # the axes of f_ext, if it is given: "body" or "world"
+    parameters: tuple[str, ...] = ()  # those that are inputs
+    frame: str | None = None
+    reference: str | None = None
+    wrt: str | None = None  # the parameter of a derivative
+    at: tuple[str, ...] = ()  # the frames that f_ext acts at, if not one on each body
+    method: str | None = None  # an algorithm by name, see METHODS; None: the cheapest
+
+
+def _one(algorithm: Callable[..., Any]) -> Algorithm:
+    """An algorithm of one output, for which it does not matter how wrenches turn."""
+
+    @wraps(algorithm)
+    def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
+        return (algorithm(tree, *inputs, **options),)
+
+    return run
+
+
+V: Size = ("v",)
+VV: Size = ("v", "v")
+Q: Sizes = {"q": ("q",)}
+STATE: Sizes = {**Q, "v": V}
+QVA: Sizes = {**STATE, "a": V}
+QVT: Sizes = {**STATE, "tau": V}
+FUNCTIONS: dict[str, DynamicsFunction] = {
+    "inverse_dynamics": DynamicsFunction(QVA, {"tau": V}, (_one(algorithms.rnea),), ("f_ext",)),
+    "forward_dynamics": DynamicsFunction(
+        QVT,
+        {"a": V},
+        (_one(algorithms.aba), _one(algorithms.factored_forward_dynamics)),
+        ("f_ext",),
+        shared=(_one(algorithms.factored_forward_dynamics),),
+    ),
+    "mass_matrix": DynamicsFunction(Q, {"M": VV}, (_one(algorithms.mass_matrix),)),
+    "mass_matrix_inverse": DynamicsFunction(
+        Q,
+        {"Minv": VV},
+        (_one(algorithms.mass_matrix_inverse), _one(algorithms.factored_inverse)),
+        shared=(_one(algorithms.factored_inverse),),
+    ),
+    "inverse_dynamics_derivatives": DynamicsFunction(
+        QVA,
+        {"dtau_dq": VV, "dtau_dv": VV},
+        (algorithms.inverse_dynamics_derivatives,),
+        ("f_ext",),
+        collect=InverseDynamicsDerivatives,
+    ),
+    "forward_dynamics_derivatives": DynamicsFunction(
+        QVT,
+        {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
+        (algorithms.forward_dynamics_derivatives,),
+        ("f_ext",),
+        collect=ForwardDynamicsDerivatives,
+    ),
+    "forward_dynamics_derivatives_from": DynamicsFunction(
+        {**QVA, "minv": VV},
+        {"da_dq": VV, "da_dv": VV},
+        (algorithms.forward_dynamics_derivatives_from,),
+        ("f_ext",),
+    ),
+}
+REPEATING = ("forward_dynamics_derivatives", "forward_dynamics_derivatives_from")
+"""Those whose algorithms do the same for each column of a matrix."""
+
+
+def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
+    return DynamicsFunction(inputs, output, (_one(algorithm),), ("frame", "reference"))
+
+
+def _of_robot(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
+    return DynamicsFunction(inputs, output, (_one(algorithm),))
+
+
+KINEMATICS: dict[str, DynamicsFunction] = {
+    "frame_placement": DynamicsFunction(
+        Q, {"placement": (4, 4)}, (_one(algorithms.frame_placement),), ("frame",)
+    ),
+    "frame_velocity": _of_frame(STATE, {"velocity": (6,)}, algorithms.frame_velocity),
+    "frame_acceleration": _of_frame(QVA, {"acceleration": (6,)}, algorithms.frame_acceleration),
+    "jacobian": _of_frame(Q, {"J": (6, "v")}, algorithms.jacobian),
+    "jacobian_time_derivative": _of_frame(
+        STATE, {"dJ_dt": (6, "v")}, algorithms.jacobian_time_derivative
+    ),
+    "center_of_mass": _of_robot(Q, {"c": (3,)}, algorithms.center_of_mass),
+    "center_of_mass_jacobian": _of_robot(Q, {"J": (3, "v")}, algorithms.center_of_mass_jacobian),
+    "centroidal_momentum": _of_robot(STATE, {"h": (6,)}, algorithms.centroidal_momentum),
+    "centroidal_momentum_matrix": _of_robot(
+        Q, {"A": (6, "v")}, algorithms.centroidal_momentum_matrix
+    ),
+    "kinetic_energy": _of_robot(STATE, {"T": ()}, algorithms.kinetic_energy),
+    "potential_energy": _of_robot(Q, {"V": ()}, algorithms.potential_energy),
+    "coriolis_matrix": _of_robot(STATE, {"C": VV}, algorithms.coriolis_matrix),
+    "gravity_torque": _of_robot(Q, {"g": V}, algorithms.gravity_torque),
+    "bias_force": DynamicsFunction(STATE, {"tau": V}, (_one(algorithms.bias_force),), ("f_ext",)),
+}
+
+
+def _not_shared(tree: Tree) -> str | None:
+    return parallel.coupling_refusal(tree, "aba")
+
+
+def _named(method: Method) -> Method:
+    return method._replace(algorithm=_one(method.algorithm))
+
+
+METHODS: dict[str, dict[str, Method]] = {
+    "inverse_dynamics": {
+        "serial": _named(Method(algorithms.rnea)),
+        "scan": _named(Method(parallel.scanned_inverse_dynamics)),
+    },
+    "forward_dynamics": {
+        "aba": _named(Method(algorithms.aba, _not_shared)),
+        **{name: _named(method) for name, method in parallel.FORWARD_DYNAMICS.items()},
+    },
+    "inverse_dynamics_derivatives": {
+        "serial": Method(algorithms.inverse_dynamics_derivatives),
+        "scan": Method(parallel.scanned_derivatives),
+    },
+}
+"""Algorithms that may be asked for by name: serial ones, and those of `algorithms.parallel`."""
+
+
+DIRECTIONS = {"dq": V, "dv": V}
+DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
+    "inverse_dynamics_parameter_derivatives": DynamicsFunction(
+        QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
+    ),
+    "inverse_dynamics_second_derivatives": DynamicsFunction(
+        {**QVA, "direction": V},
+        dict.fromkeys(("d2tau_dqdq", "d2tau_dvdq", "d2tau_dvdv", "d2tau_dadq"), VV),
+        (),
+        ("f_ext",),
+    ),
+    "inverse_dynamics_hessian_product": DynamicsFunction(
+        {**QVA, "weights": V, **DIRECTIONS, "da": V}, {"product": ("3v",)}, (), ("f_ext",)
+    ),
+    "forward_dynamics_hessian_product": DynamicsFunction(
+        {**QVT, "weights": V, **DIRECTIONS, "dtau": V}, {"product": ("3v",)}, (), ("f_ext",)
+    ),
+}
+TABLE = {**FUNCTIONS, **KINEMATICS, **DERIVED}
+"""All of them; `FUNCTIONS` are the seven that are dynamics proper."""
+
+
+def shape(model: Model, size: Size, wrt: str | None = None) -> tuple[int, ...]:
+    of = {"q": model.nq, "v": model.nv, "3v": 3 * model.nv, "bodies": model.nbodies}
+    if wrt is not None:
+        of["wrt"] = math.prod(shape(model, PARAMETERS[wrt]))
+    return tuple(of[n] if isinstance(n, str) else n for n in size)
+
+
+def shapes(model: Model, sizes: Sizes, wrt: str | None = None) -> dict[str, tuple[int, ...]]:
+    return {name: shape(model, size, wrt) for name, size in sizes.items()}

@@ -1,0 +1,86 @@
+"""Wrenches at frames, by name, as one array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from featherlane.algorithms.derivatives import world_fixed
+from featherlane.functions.function import common_dtype
+from featherlane.functions.table import Variant
+from featherlane.robot.model import WORLD, Frame, Model
+from featherlane.robot.spatial import (
+    NO_CORIOLIS,
+    NO_TURN,
+    ZERO6,
+    Coriolis,
+    Rotation,
+    Transform,
+    Vector,
+    matmul,
+    spatial,
+)
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, call
+
+
+def stacked(wrenches: Mapping[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
+    """The frames, in an order of their own, and (..., frames, 6). Raises ValueError or TypeError
+    naming the frame.
+    """
+    names = tuple(sorted(wrenches))
+    dtype = common_dtype({f"f_ext[{name!r}]": wrenches[name] for name in names})
+    arrays = [np.asarray(wrenches[name], dtype) for name in names]
+    for name, array in zip(names, arrays, strict=True):
+        if not array.ndim or array.shape[-1] != 6:
+            raise ValueError(
+                f"f_ext[{name!r}] has shape {array.shape}, wanted (..., 6): [force; moment] at the "
+                "frame's origin"
+            )
+    return names, np.stack(np.broadcast_arrays(*arrays), -2)
+
+
+WRENCH_FRAMES = ("body", "world")
+
+
+def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
+    """What algorithms take for the user's wrenches [force; moment], on bodies or at frames: sums
+    [moment; force] at the origins of the turned body frames, and, for wrenches in the world's axes,
+    how those change because body frames turn.
+    """
+    frames = [model.frame(name) for name in variant.at]
+    frames = frames or [Frame("", body) for body in range(model.nbodies)]
+    E, world = {WORLD: NO_TURN}, variant.wrenches == "world"
+    for i in range(tree.nbodies) if world else ():
+        E[i] = call(_turned_on, tree.joint_transform(i, q).E, E[tree.parent[i]])
+    wrenches = [ZERO6] * tree.nbodies
+    fixed = [NO_CORIOLIS] * tree.nbodies
+    for frame, given in zip(frames, f_ext, strict=True):
+        i, X = tree.point(frame)
+        if i == WORLD:
+            continue
+        if world:
+            X = Transform(NO_TURN, X.r)
+            fixed[i] = call(_with_fixed, fixed[i], X, given, E[i])
+        wrenches[i] = call(_with_wrench, wrenches[i], X, given, E[i] if world else NO_TURN)
+    return {"f_ext": wrenches, "fixed": fixed if world else None}
+
+
+def _turned_on(E: Rotation, parent: Rotation) -> Rotation:
+    return Rotation(matmul(E.rows, parent.rows))
+
+
+def _wrench(given: Sequence[Scalar], E: Rotation) -> Vector:
+    """[moment; force] in axes that E turns to."""
+    return spatial(E.to_child(given[3:]), E.to_child(given[:3]))
+
+
+def _with_wrench(total: Vector, X: Transform, given: Sequence[Scalar], E: Rotation) -> Vector:
+    return total + X.force_to_parent(_wrench(given, E))
+
+
+def _with_fixed(total: Coriolis, X: Transform, given: Sequence[Scalar], E: Rotation) -> Coriolis:
+    """How the wrench changes as a vector that does not turn with the body."""
+    return total + X.coriolis_to_parent(world_fixed(_wrench(given, E)))

@@ -1,0 +1,1 @@
+"""Programs: dataflow graphs of scalar operations that may call each other. They know no robot."""

@@ -1,0 +1,81 @@
+"""When each result can be there at the earliest, and the chain of operations that decides it.
+
+Processors are as many as operations: what is left is that results wait for one another. Latencies
+come from outside, as a table from kinds of operations to numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from featherlane.program.analysis.tasks import Tasks
+
+Latency = Mapping[str, float]
+STEPS: Latency = {"mul": 1, "add": 1}  # a multiplication and an addition take one step each
+
+
+class Path(NamedTuple):
+    """A longest chain: the time of its result, its tasks in order, and how many of each kind."""
+
+    length: float
+    tasks: tuple[int, ...]
+    kinds: Counter[str]
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """(multiplications, additions) in the chain."""
+        return self.kinds["mul"], self.kinds["add"]
+
+
+def availability(
+    tasks: Tasks, latency: Latency = STEPS, arrival: Mapping[str, float] | None = None
+) -> list[float]:
+    """The time of each task's result; -inf for what depends on no input.
+
+    arrival: when inputs are there, by their names, 0 for those left out and -inf for those that
+    nothing is to wait for. Raises ValueError for a kind without a latency and an unknown input.
+    """
+    arrival, each = arrival or {}, tasks.each(latency, 0)
+    pairs = zip(tasks.kinds, tasks.names, strict=True)
+    inputs = {name for kind, name in pairs if kind == "input"}
+    if unknown := sorted(arrival.keys() - inputs):
+        known = ", ".join(sorted(inputs)) or "none"
+        raise ValueError(f"no input {unknown[0]!r} is needed: there are {known}")
+    times: list[float] = []
+    for kind, name, needs, takes in zip(tasks.kinds, tasks.names, tasks.needs, each, strict=True):
+        start = arrival.get(name, 0) if kind == "input" else _latest(times, needs)
+        times.append(start + takes)
+    return times
+
+
+def _latest(times: Sequence[float], which: Sequence[int]) -> float:
+    return max((times[k] for k in which), default=-math.inf)
+
+
+def critical_path(
+    tasks: Tasks,
+    latency: Latency = STEPS,
+    arrival: Mapping[str, float] | None = None,
+    output: str | None = None,
+) -> Path:
+    """The longest chain from an input to an output, or to `output`; of equal ones the chain through
+    the earlier tasks. The arguments are those of `availability`.
+    """
+    times = availability(tasks, latency, arrival)
+    if output is None:
+        ends = [k for nodes in tasks.results.values() for k in nodes]
+    elif output in tasks.results:
+        ends = list(tasks.results[output])
+    else:
+        raise ValueError(f"no output {output!r}: there are {', '.join(tasks.results) or 'none'}")
+    if _latest(times, ends) == -math.inf:
+        return Path(-math.inf, (), Counter())
+    last = max(ends, key=lambda k: times[k])
+    chain = [last]
+    while needs := tasks.needs[chain[-1]]:
+        chain.append(max(needs, key=lambda k: times[k]))
+    done = [k for k in reversed(chain) if tasks.kinds[k] != "input"]
+    return Path(times[last], tuple(done), Counter(tasks.kinds[k] for k in done))

@@ -1,0 +1,72 @@
+"""Operations, depth and live values of a graph, in all and by stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from featherlane.program.graph import Graph
+from featherlane.program.op import OPS
+
+FREE = {"data", "sign"}  # kinds that no processor waits for
+
+
+@dataclass(frozen=True)
+class Cost:
+    """add, mul, fma, div, sqrt, trig, select: operations of each kind. Signs cost nothing.
+
+    `operations` is additions + multiplications, a fused multiply-add counting as both; `depth` is
+    the longest chain of operations, each as one step; `live` the most values that wait for a later
+    use at the same time.
+    """
+
+    kinds: Counter[str]
+    depth: int
+    live: int
+    stages: dict[str, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def operations(self) -> int:
+        return self.kinds["add"] + self.kinds["mul"] + 2 * self.kinds["fma"]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
+        most = f"depth {self.depth}, at most {self.live} live values"
+        return f"{self.operations} operations ({kinds}), {most}"
+
+
+def cost(graph: Graph) -> Cost:
+    """The cost of what the outputs need."""
+    needed = graph.live()
+    kinds: Counter[str] = Counter()
+    stages: dict[str, Counter[str]] = {}
+    depth = [0] * len(graph)
+    for k, op in enumerate(graph.op):
+        if not needed[k]:
+            continue
+        kind = OPS[op].kind
+        depth[k] = max((depth[a] for a in graph.args[k]), default=0)
+        if kind not in FREE:
+            depth[k] += 1
+            kinds[kind] += 1
+            stages.setdefault(str(graph.stage[k] or ""), Counter())[kind] += 1
+    deepest = max((depth[k] for out in graph.outputs.values() for k in out.nodes), default=0)
+    return Cost(kinds, deepest, _most_live(graph, needed), stages)
+
+
+def _most_live(graph: Graph, needed: list[bool]) -> int:
+    last = [-1] * len(graph)
+    for k, args in enumerate(graph.args):
+        if needed[k]:
+            for a in args:
+                last[a] = k
+    dies: Counter[int] = Counter(k for k in last if k >= 0)
+    live = most = 0
+    for k in range(len(graph)):
+        live -= dies[k]
+        if needed[k] and OPS[graph.op[k]].arity and last[k] >= 0:
+            live += 1
+            most = max(most, live)
+        elif not OPS[graph.op[k]].arity and last[k] >= 0:
+            dies[last[k]] -= 1  # inputs and constants wait in memory
+    return most

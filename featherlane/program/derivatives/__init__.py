@@ -1,0 +1,1 @@
+"""Exact derivatives of graphs and of programs, as graphs and programs."""

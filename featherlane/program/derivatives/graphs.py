@@ -1,0 +1,252 @@
+"""Exact derivatives of graphs, as graphs: forward and reverse mode from one table of rules.
+
+The derivative of a scalar operation by one operand is a linear map of scalars, a multiplication,
+which is its own transpose: so the same rule pushes a tangent forward and pulls an adjoint back
+(Griewank and Walther, Evaluating Derivatives, 2nd edition, 2008, chapter 3). Many tangents or
+adjoints travel in one sweep, by their number, and those that are zero are not there. `round`,
+conditions and the k of `quarter` are piecewise constant: nothing passes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+
+from featherlane.program.graph import Graph, Output, rewrite
+from featherlane.program.op import OPS
+
+Linear = Callable[[int], int]  # from a tangent or adjoint to its share through one operand
+Rule = Callable[..., tuple[Linear | None, ...]]
+Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros
+
+SWITCHES = {"select", "quarter"}  # the first operand chooses which of the others passes
+
+
+def _same(t: int) -> int:
+    return t
+
+
+def _times(g: Graph, factor: int) -> Linear:
+    return lambda t: g.mul(factor, t)
+
+
+def _div(g: Graph, k: int, a: int, b: int) -> tuple[Linear | None, ...]:
+    reciprocal = g.div(g.constant(1.0), b)  # one division for all tangents
+    return _times(g, reciprocal), _times(g, g.neg(g.mul(k, reciprocal)))
+
+
+def _abs(g: Graph, k: int, a: int) -> tuple[Linear | None, ...]:
+    negative = g.less(a, g.constant(0.0))
+    return (lambda t: g.select(negative, g.neg(t), t),)
+
+
+def _select(g: Graph, k: int, condition: int, a: int, b: int) -> tuple[Linear | None, ...]:
+    zero = g.constant(0.0)
+    return None, lambda t: g.select(condition, t, zero), lambda t: g.select(condition, zero, t)
+
+
+def _quarter(g: Graph, k: int, turns: int, s: int, c: int) -> tuple[Linear | None, ...]:
+    zero = g.constant(0.0)
+    return None, lambda t: g.quarter(turns, t, zero), lambda t: g.quarter(turns, zero, t)
+
+
+# From (graph, node, *operands) the linear map of each operand, None where nothing passes
+RULES: dict[str, Rule] = {
+    "neg": lambda g, k, a: (g.neg,),
+    "abs": _abs,
+    "add": lambda g, k, a, b: (_same, _same),
+    "sub": lambda g, k, a, b: (_same, g.neg),
+    "mul": lambda g, k, a, b: (_times(g, b), _times(g, a)),
+    "fma": lambda g, k, a, b, c: (_times(g, b), _times(g, a), _same),
+    "div": _div,
+    "sqrt": lambda g, k, a: (_times(g, g.div(g.constant(0.5), k)),),
+    "sin": lambda g, k, a: (_times(g, g.cos(a)),),
+    "cos": lambda g, k, a: (_times(g, g.neg(g.sin(a))),),
+    "round": lambda g, k, a: (None,),
+    "quarter": _quarter,
+    "less": lambda g, k, a, b: (None, None),
+    "select": _select,
+}
+assert RULES.keys() == {op for op in OPS if OPS[op].arity}, "every operation has a derivative"
+
+
+def _accumulate(g: Graph, totals: dict[int, int], number: int, share: int) -> None:
+    total = g.add(totals.pop(number), share) if number in totals else share
+    if g.number(total) != 0.0:
+        totals[number] = total
+
+
+def _tangent(g: Graph, k: int, tangents: Sweep) -> dict[int, int]:
+    """The tangents of a node from those of its operands."""
+    totals: dict[int, int] = {}
+    op, args = g.op[k], g.args[k]
+    if op in SWITCHES:
+        (_, a, b), zero = args, g.constant(0.0)
+        for number in sorted(tangents[a].keys() | tangents[b].keys()):
+            shares = tangents[a].get(number, zero), tangents[b].get(number, zero)
+            _accumulate(g, totals, number, getattr(g, op)(args[0], *shares))
+    elif any(tangents[a] for a in args):
+        for passes, a in zip(RULES[op](g, k, *args), args, strict=True):
+            if passes:
+                for number, t in tangents[a].items():
+                    _accumulate(g, totals, number, passes(t))
+    return totals
+
+
+def _forward(g: Graph, seeds: Sweep) -> Sweep:
+    """The tangents of all nodes, given those of the inputs."""
+    tangents = seeds
+    for k in range(len(seeds)):
+        if g.args[k]:
+            g.current_stage = g.stage[k]
+            tangents[k] = _tangent(g, k, tangents)
+    return tangents
+
+
+def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
+    """The adjoints of all nodes, given those of the outputs; only active nodes receive any."""
+    adjoints = seeds
+    for k in range(len(seeds) - 1, -1, -1):
+        if not (adjoints[k] and active[k] and g.args[k]):
+            continue
+        g.current_stage = g.stage[k]
+        for passes, a in zip(RULES[g.op[k]](g, k, *g.args[k]), g.args[k], strict=True):
+            if passes and active[a]:
+                for number, t in adjoints[k].items():
+                    _accumulate(g, adjoints[a], number, passes(t))
+    return adjoints
+
+
+def _prepare(graph: Graph, of: str, wrt: str) -> tuple[Graph, Output, list[int]]:
+    """A copy that computes the output `of` alone, that output, and the nodes of the input `wrt`."""
+    if of not in graph.outputs:
+        known = ", ".join(graph.outputs) or "none"
+        raise ValueError(f"no output {of!r} to differentiate: the graph has {known}")
+    if wrt not in graph.inputs:
+        known = ", ".join(graph.inputs) or "none"
+        raise ValueError(f"no input {wrt!r} to differentiate by: the graph has {known}")
+    alone = copy(graph)
+    alone.outputs = {of: graph.outputs[of]}
+    g = rewrite(alone)
+    entries = range(math.prod(g.inputs[wrt]))
+    return g, g.outputs[of], [g.node("input", value=(wrt, i)) for i in entries]
+
+
+def _seed(size: int, seeds: Sequence[tuple[int, int, int]]) -> Sweep:
+    """A sweep of `size` nodes that starts with these (node, number, tangent or adjoint)."""
+    start: Sweep = [{} for _ in range(size)]
+    for k, number, seed in seeds:
+        start[k][number] = seed
+    return start
+
+
+def _finish(g: Graph, name: str, shape: tuple[int, ...], nodes: Sequence[int | None]) -> Graph:
+    """The graph with this output alone, None standing for zero."""
+    g.current_stage = None
+    g.outputs = {name: Output(shape, tuple(g.constant(0.0) if k is None else k for k in nodes))}
+    return rewrite(g)
+
+
+def _depends(g: Graph, variables: Sequence[int]) -> list[int]:
+    """For each node the variables that it has a derivative by, as the bits of an integer."""
+    bit = {k: 1 << i for i, k in enumerate(variables)}
+    sets: list[int] = []
+    for k, (op, args) in enumerate(zip(g.op, g.args, strict=True)):
+        passing = () if op in ("round", "less") else args[1:] if op in SWITCHES else args
+        sets.append(bit.get(k, 0))
+        for a in passing:
+            sets[k] |= sets[a]
+    return sets
+
+
+def _reaches(g: Graph, results: Sequence[int]) -> list[int]:
+    """For each node the results that need it, as the bits of an integer."""
+    sets = [0] * len(g)
+    for i, k in enumerate(results):
+        sets[k] |= 1 << i
+    for k in range(len(g) - 1, -1, -1):
+        for a in g.args[k]:
+            sets[a] |= sets[k]
+    return sets
+
+
+def _cheaper(g: Graph, results: Sequence[int], depends: Sequence[int]) -> str:
+    """The mode with the fewer nonzero derivatives on the way."""
+    reaches = _reaches(g, results)
+    forward = sum(d.bit_count() for d, r in zip(depends, reaches, strict=True) if r)
+    reverse = sum(r.bit_count() for d, r in zip(depends, reaches, strict=True) if d)
+    return "forward" if forward <= reverse else "reverse"
+
+
+def jacobian(graph: Graph, of: str, wrt: str, mode: str = "auto") -> Graph:
+    """The graph of all derivatives of the output `of` by the input `wrt`.
+
+    Its one output "d{of}_d{wrt}" has the shape of `of` followed by that of `wrt`. Forward mode
+    carries one tangent for each entry of `wrt`, reverse mode one adjoint for each entry of `of`;
+    "auto" takes the one with fewer nonzeros. Both give the same numbers up to rounding, except that
+    reverse mode gives NaN where a `select` leaves out a branch whose derivative is infinite.
+    Raises ValueError for unknown names or modes.
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f"mode is {mode!r}: wanted 'auto', 'forward' or 'reverse'")
+    g, result, variables = _prepare(graph, of, wrt)
+    one, size = g.constant(1.0), len(g)
+    depends = _depends(g, variables)
+    nodes: list[int | None]
+    if (_cheaper(g, result.nodes, depends) if mode == "auto" else mode) == "forward":
+        tangents = _forward(g, _seed(size, [(k, i, one) for i, k in enumerate(variables)]))
+        nodes = [tangents[k].get(i) for k in result.nodes for i in range(len(variables))]
+    else:
+        seeds = _seed(size, [(k, i, one) for i, k in enumerate(result.nodes)])
+        adjoints = _reverse(g, seeds, depends)
+        nodes = [adjoints[k].get(i) for i in range(len(result.nodes)) for k in variables]
+    return _finish(g, f"d{of}_d{wrt}", result.shape + g.inputs[wrt], nodes)
+
+
+def gradient(graph: Graph, of: str, wrt: str) -> Graph:
+    """The `jacobian` of a scalar output, in reverse mode: output "d{of}_d{wrt}", as `wrt`."""
+    if of in graph.outputs and (shape := graph.outputs[of].shape):
+        raise ValueError(f"output {of!r} has shape {shape}: a gradient wants a scalar")
+    return jacobian(graph, of, wrt, mode="reverse")
+
+
+def directional(graph: Graph, of: str, wrt: str) -> Graph:
+    """The Jacobian times a new input "{wrt}_direction", as `wrt`: output "{of}_direction"."""
+    g, result, variables = _prepare(graph, of, wrt)
+    size = len(g)
+    along = g.declare(f"{wrt}_direction", g.inputs[wrt])
+    tangents = _forward(g, _seed(size, [(k, 0, t) for k, t in zip(variables, along, strict=True)]))
+    return _finish(g, f"{of}_direction", result.shape, [tangents[k].get(0) for k in result.nodes])
+
+
+def alongside(
+    graph: Graph, of: str, wrt: str, moving: Sequence[int]
+) -> tuple[Graph, list[tuple[str, int] | None]]:
+    """A graph whose output `of` has its derivative behind it, along these entries of the input
+    `wrt`, whose directions are behind that. Of each entry of `of` also where its derivative is: an
+    entry of `of`, one of an input, or None where it is zero.
+    """
+    g, result, variables = _prepare(graph, of, wrt)
+    size, n = len(g), len(variables)
+    g.inputs[wrt] = (n + len(moving),)
+    along = [g.node("input", value=(wrt, n + i)) for i in range(len(moving))]
+    seeds = [(variables[i], 0, t) for i, t in zip(moving, along, strict=True)]
+    tangents = _forward(g, _seed(size, seeds))
+    nodes, places = list(result.nodes), list[tuple[str, int] | None]()
+    for t in (tangents[k].get(0) for k in result.nodes):
+        if t is not None and g.op[t] != "input":
+            nodes.append(t)
+        places.append(None if t is None else g.value[t] or (of, len(nodes) - 1))
+    g.outputs = {of: Output((len(nodes),), tuple(nodes))}
+    return rewrite(g), places
+
+
+def pullback(graph: Graph, of: str, wrt: str) -> Graph:
+    """A new input "{of}_weight", as `of`, times the Jacobian: output "{wrt}_weight"."""
+    g, result, variables = _prepare(graph, of, wrt)
+    depends, seeds = _depends(g, variables), _seed(len(g), [])
+    for k, weight in zip(result.nodes, g.declare(f"{of}_weight", result.shape), strict=True):
+        _accumulate(g, seeds[k], 0, weight)  # one node may be several entries
+    adjoints = _reverse(g, seeds, depends)
+    return _finish(g, f"{wrt}_weight", g.inputs[wrt], [adjoints[k].get(0) for k in variables])

@@ -1,0 +1,294 @@
+"""The dataflow graph: a flat list of nodes in evaluation order, interned and folded on entry.
+
+Folding uses what is true of real numbers and costs no accuracy: 0, 1, -1, constants, signs, x - x,
+x / x. So what an algorithm multiplies by an axis, a fixed base or an absent force is not there, and
+no algorithm needs to branch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from featherlane.program.op import COMMUTES, OPS
+
+
+class Output(NamedTuple):
+    shape: tuple[int, ...]
+    nodes: tuple[int, ...]  # in C order
+
+
+class Graph:
+    """Nodes by number; node k may use nodes before k only.
+
+    op[k] names its row of the table, args[k] its operands, value[k] the number of a constant or the
+    (name, position) of an input entry, stage[k] where in the algorithm it was first computed.
+    """
+
+    def __init__(self) -> None:
+        self.op: list[str] = []
+        self.args: list[tuple[int, ...]] = []
+        self.value: list[Any] = []
+        self.stage: list[Any] = []
+        self.inputs: dict[str, tuple[int, ...]] = {}
+        self.outputs: dict[str, Output] = {}
+        self.current_stage: Any = None
+        self._known: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(f"{name}{list(size)}" for name, size in self.inputs.items())
+        gives = ", ".join(f"{name}{list(out.shape)}" for name, out in self.outputs.items())
+        return f"<Graph ({shape}) -> ({gives}): {len(self)} nodes>"
+
+    def __str__(self) -> str:
+        """One line a node: number, operation, operands, stage."""
+        lines = []
+        for k, (op, args, value, stage) in enumerate(
+            zip(self.op, self.args, self.value, self.stage, strict=True)
+        ):
+            what = {"constant": lambda v: f"{v!r}", "input": lambda v: f"{v[0]}[{v[1]}]"}.get(op)
+            operands = what(value) if what else " ".join(f"%{a}" for a in args)
+            lines.append(f"%{k} = {op} {operands}" + (f"  ; {stage}" if stage is not None else ""))
+        lines += [
+            f"{name} = {' '.join(f'%{k}' for k in out.nodes)}" for name, out in self.outputs.items()
+        ]
+        return "\n".join(lines)
+
+    # Entry of nodes: `node` interns, the methods after it fold
+
+    def node(self, op: str, *args: int, value: Any = None) -> int:
+        if op in COMMUTES and args[0] > args[1]:
+            args = args[1], args[0]
+        key = (op, args, value)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        k = self._known[key] = len(self.op)
+        self.op.append(op)
+        self.args.append(args)
+        self.value.append(value)
+        self.stage.append(self.current_stage)
+        return k
+
+    def constant(self, x: float) -> int:
+        x = float(x) + 0.0  # -0.0 is 0.0
+        return self.node("constant", value="nan" if math.isnan(x) else x)
+
+    def number(self, k: int) -> float | None:
+        """The number that a node is known to be, or None."""
+        return self.value[k] if self.op[k] == "constant" and self.value[k] != "nan" else None
+
+    def declare(self, name: str, shape: Sequence[int]) -> list[int]:
+        """A new input array, its entries in C order."""
+        if name in self.inputs:
+            raise ValueError(f"input {name!r} is declared twice")
+        self.inputs[name] = tuple(shape)
+        return [self.node("input", value=(name, i)) for i in range(math.prod(shape))]
+
+    def neg(self, a: int) -> int:
+        if (x := self.number(a)) is not None:
+            return self.constant(-x)
+        if self.op[a] == "neg":
+            return self.args[a][0]
+        return self.node("neg", a)
+
+    def add(self, a: int, b: int) -> int:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return self.constant(x + y)
+        if x == 0.0:
+            return b
+        if y == 0.0:
+            return a
+        if self.op[b] == "neg":
+            return self.sub(a, self.args[b][0])
+        if self.op[a] == "neg":
+            return self.sub(b, self.args[a][0])
+        return self.node("add", a, b)
+
+    def sub(self, a: int, b: int) -> int:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return self.constant(x - y)
+        if a == b:
+            return self.constant(0.0)
+        if y == 0.0:
+            return a
+        if x == 0.0:
+            return self.neg(b)
+        if self.op[b] == "neg":
+            return self.add(a, self.args[b][0])
+        if self.op[a] == "neg":
+            return self.neg(self.add(self.args[a][0], b))
+        if ("sub", (b, a), None) in self._known:
+            return self.neg(self.node("sub", b, a))
+        return self.node("sub", a, b)
+
+    def mul(self, a: int, b: int) -> int:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return self.constant(x * y)
+        if y is not None:
+            a, b, x = b, a, y
+        if x is not None:
+            if x == 0.0:
+                return a
+            if x < 0.0:
+                return self.neg(self.mul(self.constant(-x), b))
+            if x == 1.0:
+                return b
+        if self.op[a] == "neg":
+            return self.neg(self.mul(self.args[a][0], b))
+        if self.op[b] == "neg":
+            return self.neg(self.mul(a, self.args[b][0]))
+        for p, q in ((a, b), (b, a)):
+            if self._is_reciprocal(p, q):
+                return self.constant(1.0)
+            if self.op[p] == "mul":
+                for r, s in (self.args[p], self.args[p][::-1]):
+                    if self._is_reciprocal(r, q):
+                        return s
+        return self.node("mul", a, b)
+
+    def _is_reciprocal(self, r: int, d: int) -> bool:
+        return self.op[r] == "div" and self.args[r][1] == d and self.number(self.args[r][0]) == 1.0
+
+    def div(self, a: int, b: int) -> int:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y:
+            return self.constant(x / y)
+        if y == 1.0 or (x == 0.0 and y != 0.0):
+            return a
+        if a == b:
+            return self.constant(1.0)
+        return self.node("div", a, b)
+
+    def fma(self, a: int, b: int, c: int) -> int:
+        if (
+            self.number(a) in (0.0, 1.0, -1.0)
+            or self.number(b) in (0.0, 1.0, -1.0)
+            or self.number(c) == 0.0
+        ):
+            return self.add(self.mul(a, b), c)
+        return self.node("fma", a, b, c)
+
+    def sin(self, a: int) -> int:
+        if self.op[a] == "neg":
+            return self.neg(self.sin(self.args[a][0]))
+        return self._function("sin", a, math.sin)
+
+    def cos(self, a: int) -> int:
+        return (
+            self.cos(self.args[a][0]) if self.op[a] == "neg" else self._function("cos", a, math.cos)
+        )
+
+    def sqrt(self, a: int) -> int:
+        return self._function("sqrt", a, math.sqrt)
+
+    def abs(self, a: int) -> int:
+        return self.abs(self.args[a][0]) if self.op[a] == "neg" else self._function("abs", a, abs)
+
+    def round(self, a: int) -> int:
+        return self._function("round", a, lambda x: float(round(x)))
+
+    def _function(self, op: str, a: int, fold: Callable[[float], float]) -> int:
+        x = self.number(a)
+        if x is None or not math.isfinite(x) or (op == "sqrt" and x < 0):
+            return self.node(op, a)
+        return self.constant(fold(x))
+
+    def less(self, a: int, b: int) -> int:
+        return self.node("less", a, b)
+
+    def select(self, condition: int, a: int, b: int) -> int:
+        if a == b:
+            return a
+        if self.op[condition] == "less":
+            x, y = (self.number(k) for k in self.args[condition])
+            if x is not None and y is not None:
+                return a if x < y else b
+        return self.node("select", condition, a, b)
+
+    def quarter(self, k: int, s: int, c: int) -> int:
+        return self.node("quarter", k, s, c)
+
+    # Reading
+
+    def live(self) -> list[bool]:
+        """Which nodes the outputs need."""
+        needed = [False] * len(self)
+        for out in self.outputs.values():
+            for k in out.nodes:
+                needed[k] = True
+        for k in range(len(self) - 1, -1, -1):
+            if needed[k]:
+                for a in self.args[k]:
+                    needed[a] = True
+        return needed
+
+    def uses(self) -> list[list[int]]:
+        """For each node the nodes that have it as an operand, once for each time."""
+        users: list[list[int]] = [[] for _ in range(len(self))]
+        for k, args in enumerate(self.args):
+            for a in args:
+                users[a].append(k)
+        return users
+
+    def cost(self) -> Any:
+        """Operations by kind, depth and live values, in all and by stage: see
+        `featherlane.analysis.cost`.
+        """
+        from featherlane.program.cost import cost
+
+        return cost(self)
+
+
+Rule = Callable[..., int]
+
+
+def rewrite(
+    graph: Graph, rules: Mapping[Any, Rule] | None = None, order: Iterator[int] | None = None
+) -> Graph:
+    """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or as it was.
+
+    A rule is for an operation, by its name, or for one node, by its number. With `order`, nodes are
+    entered in that sequence, which must be one of evaluation.
+    """
+    new, rules, needed = Graph(), rules or {}, graph.live()
+    new.inputs = dict(graph.inputs)
+    place: dict[int, int] = {}
+    for k in order if order is not None else range(len(graph)):
+        if not needed[k]:
+            continue
+        op, new.current_stage = graph.op[k], graph.stage[k]
+        args = [place[a] for a in graph.args[k]]
+        if rule := rules.get(k) or rules.get(op):
+            place[k] = rule(new, *args)
+        elif args:
+            place[k] = getattr(new, op)(*args)
+        else:
+            place[k] = new.node(op, value=graph.value[k])
+    new.outputs = {
+        name: Output(out.shape, tuple(place[k] for k in out.nodes))
+        for name, out in graph.outputs.items()
+    }
+    return new
+
+
+def simplify(graph: Graph) -> Graph:
+    """Without the nodes that no output needs."""
+    return rewrite(graph)
+
+
+assert all(hasattr(Graph, op) for op in OPS if OPS[op].arity), "every operation has a way in"
+
+
+def graph_key(graph: Graph) -> str:
+    """The identity of a graph, as text."""
+    nodes = repr((graph.op, graph.args, graph.value, graph.inputs, graph.outputs))
+    return hashlib.sha256(nodes.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Changes of programs that keep what they compute, one in each file."""

@@ -1,0 +1,55 @@
+"""The order of evaluation: what is computed when decides how many values wait, and so what stays in
+registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from featherlane.program.graph import Graph, rewrite, simplify
+
+
+def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
+    """Each root with all that it still needs before the next root."""
+    done = [False] * len(graph)
+    for root in roots:
+        stack = [root]
+        while stack:
+            k = stack[-1]
+            if done[k]:
+                stack.pop()
+                continue
+            todo = [a for a in graph.args[k] if not done[a]]
+            if todo:
+                stack.extend(reversed(todo))
+            else:
+                done[k] = True
+                stack.pop()
+                yield k
+
+
+def _roots(graph: Graph) -> list[int]:
+    """Vectors first; then the columns of all square matrices, the last columns first; other rows as
+    they come.
+    """
+    rows: list[int] = []
+    columns: dict[int, list[int]] = {}
+    vectors: list[int] = []
+    for shape, nodes in graph.outputs.values():
+        if len(shape) == 2 and shape[0] == shape[1]:
+            for j in range(shape[1]):
+                columns.setdefault(-j, []).extend(nodes[j :: shape[1]])
+        else:
+            (rows if len(shape) == 2 else vectors).extend(nodes)
+    return vectors + rows + [k for j in sorted(columns) for k in columns[j]]
+
+
+def by_columns(graph: Graph) -> Graph:
+    """The same graph without what no output needs, each column of its matrices computed in one go:
+    far fewer values wait at a time.
+
+    A graph without matrices keeps the order of its algorithm.
+    """
+    if all(len(out.shape) < 2 for out in graph.outputs.values()):
+        return simplify(graph)
+    return rewrite(graph, order=depth_first(graph, _roots(graph)))

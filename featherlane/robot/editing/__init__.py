@@ -1,0 +1,1 @@
+"""Changes of a robot that give another robot: names, physics, locked joints, another root."""

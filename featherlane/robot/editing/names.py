@@ -1,0 +1,79 @@
+"""Other names for joints, bodies and frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from featherlane.robot.loaders.words import near, quoted
+from featherlane.robot.model import Mimic, Model
+
+M = TypeVar("M", bound=Model)
+Names = Mapping[str, str] | Callable[[str], str] | None
+
+
+def renamed(model: M, joints: Names = None, bodies: Names = None, frames: Names = None) -> M:
+    """See `Editing.renamed`."""
+    joint = _new("joint", model.joint_names, joints)
+    body = _new("body", model.body_names, bodies)
+    frame = _new("frame", model.frame_names, frames)
+    followed = {j.name: Mimic(joint[j.mimic.joint], *j.mimic[1:]) for j in model.joints if j.mimic}
+    return replace(
+        model,
+        joints=tuple(
+            replace(j, name=joint[j.name], mimic=followed.get(j.name)) for j in model.joints
+        ),
+        bodies=tuple(replace(b, name=body[b.name]) for b in model.bodies),
+        frames=tuple(f._replace(name=frame[f.name]) for f in model.frames),
+        notes=(*model.notes, *_notes({"joints": joint, "bodies": body, "frames": frame})),
+    )
+
+
+def _new(kind: str, names: Sequence[str], change: Names) -> dict[str, str]:
+    """The new name of every old one."""
+    if isinstance(change, Mapping):
+        for name in change:
+            index(kind, name, names)
+        new = {name: change.get(name, name) for name in names}
+    elif change is None or callable(change):
+        new = {name: change(name) if change else name for name in names}
+    else:
+        given = type(change).__name__
+        raise TypeError(
+            f"the new names of {kind}s are {given}: wanted a dict of new names by old ones, or a "
+            "function from old to new"
+        )
+    _check(kind, new)
+    return new
+
+
+def _check(kind: str, new: Mapping[str, str]) -> None:
+    taken: dict[str, str] = {}
+    for old, name in new.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the new name of {kind} {quoted(old)} is {name!r}: wanted a text")
+        if not name.strip():
+            raise ValueError(f"the new name of {kind} {quoted(old)} is empty")
+        if name in taken:
+            raise ValueError(
+                f"{kind}s {quoted(taken[name])} and {quoted(old)} would both be named "
+                f"{quoted(name)}: names are unique"
+            )
+        taken[name] = old
+
+
+def _notes(changes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for kind, new in changes.items():
+        told = [f"{old} -> {name}" for old, name in new.items() if old != name]
+        if told:
+            yield f"{kind} renamed: {', '.join(told)}"
+
+
+def index(kind: str, name: object, names: Sequence[str]) -> int:
+    """Where the name is among those of a model's joints, bodies or frames."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name of a {kind}: wanted a text")
+    if name not in names:
+        raise ValueError(f"there is no {kind} {quoted(name)}{near(name, names)}")
+    return names.index(name)

@@ -1,0 +1,416 @@
+"""The table of joint types.
+
+A type says how many coordinates it has (nq, nv), along which motion vectors it moves (`S`, constant
+in the child frame, in the order of the user's v), how its frames transform, and how its coordinates
+are integrated and compared. Frames are turned at load time so that a single axis is z: but for the
+pitch of a screw, S is then made of unit vectors. A universal joint, whose S is not constant, is a
+`chain` of two turns to the algorithms. Reference: Featherstone 2008, section 4.4 and table 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featherlane.robot.spatial import (
+    NO_INERTIA,
+    NO_TURN,
+    NOTHING,
+    ZERO3,
+    Inertia,
+    Rotation,
+    RotationZ,
+    Symmetric,
+    Transform,
+    Vector,
+    unit,
+)
+from featherlane.scalar import Scalar, cos, sin
+
+Array = np.ndarray
+
+
+Rates = list[list[Scalar]]
+
+
+def _plain_rates(n: int) -> Callable[[Sequence[Scalar]], Rates]:
+    return lambda q: [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
+
+
+@dataclass(frozen=True)
+class JointType:
+    name: str
+    S: tuple[Vector, ...]
+    transform: Callable[[Sequence[Scalar]], Transform]  # XJ(q): child from the frame on the parent
+    description: str
+    neutral: tuple[float, ...]
+    integrate: Callable[[Array, Array], Array]
+    """q after moving for one second with v, both (..., n)."""
+    difference: Callable[[Array, Array], Array]
+    """The v that `integrate` needs to go from the first q to the second."""
+    rates: Callable[[Sequence[Scalar]], Rates]
+    """N(q), nq x nv: dq/dt = N(q) v."""
+    axis: bool = True  # whether it has one, which is turned to z
+    angles: tuple[int, ...] = ()  # which of its q are angles in radians
+    quaternions: tuple[int, ...] = ()  # where in its q a quaternion begins
+    chain: tuple[JointType, ...] = ()
+    """The joints in series, one for each coordinate and axis, that it is to the algorithms."""
+    ride: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
+    """The part of a body's inertia that may as well sit on the parent, since the joint does not
+    move it.
+    """
+
+    @property
+    def nq(self) -> int:
+        return len(self.neutral)
+
+    @property
+    def nv(self) -> int:
+        return len(self.S)
+
+
+def _turn(angle: Scalar) -> RotationZ:
+    return RotationZ(cos(angle), sin(angle))
+
+
+def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
+    """Child from parent coordinates, for the orientation q / |q| of the child: any length but zero
+    is accepted.
+    """
+    s = 2.0 / (x * x + y * y + z * z + w * w)
+    sx, sy, sz = s * x, s * y, s * z
+    xx, yy, zz = sx * x, sy * y, sz * z
+    xy, xz, yz = sx * y, sx * z, sy * z
+    wx, wy, wz = sx * w, sy * w, sz * w
+    return Rotation(
+        (
+            Vector((1.0 - (yy + zz), xy + wz, xz - wy)),
+            Vector((xy - wz, 1.0 - (xx + zz), yz + wx)),
+            Vector((xz + wy, yz - wx, 1.0 - (xx + yy))),
+        )
+    )
+
+
+def _on_axis(inertia: Inertia) -> Inertia:
+    """Mass on the axis of a turn stays where it is on the parent (the base parameters of
+    identification).
+    """
+    return Inertia(
+        inertia.m,
+        Vector((0.0, 0.0, inertia.h[2])),
+        Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz),
+    )
+
+
+def _second_moment(inertia: Inertia) -> Inertia:
+    """A sliding body turns with its parent: its second moment counts there, its mass does not."""
+    return Inertia(0.0, ZERO3, inertia.S)
+
+
+def _at_centre(inertia: Inertia) -> Inertia:
+    """Mass in the centre of a turn in any direction stays where it is on the parent."""
+    return Inertia(inertia.m, ZERO3, NOTHING)
+
+
+def _axial_moment(inertia: Inertia) -> Inertia:
+    return Inertia(0.0, ZERO3, Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz))
+
+
+def _add(q: Array, v: Array) -> Array:
+    return q + v
+
+
+def _subtract(q0: Array, q1: Array) -> Array:
+    return q1 - q0
+
+
+# Rigid motions of the plane and of space: exponential and logarithm, exact, with series where x is
+# small.
+
+
+def _series(x2: Array, closed: Callable[[Array], Array], coefficients: Sequence[float]) -> Array:
+    """closed(x), or for small x the power series in x^2, which loses no digits there."""
+    x = np.sqrt(np.where(x2 > 1e-3, x2, 1.0))
+    return np.where(x2 > 1e-3, closed(x), np.polynomial.polynomial.polyval(x2, coefficients))
+
+
+def _sinc(x2: Array) -> Array:
+    """sin x / x"""
+    return _series(x2, lambda x: np.sin(x) / x, (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880))
+
+
+def _versine(x2: Array) -> Array:
+    """(1 - cos x) / x^2"""
+    return _series(
+        x2,
+        lambda x: 2 * np.sin(x / 2) ** 2 / x**2,
+        (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800),
+    )
+
+
+def _cubic(x2: Array) -> Array:
+    """(x - sin x) / x^3"""
+    return _series(
+        x2, lambda x: (x - np.sin(x)) / x**3, (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800)
+    )
+
+
+def quaternion_product(a: Array, b: Array) -> Array:
+    (ax, ay, az, aw), (bx, by, bz, bw) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ],
+        -1,
+    )
+
+
+def quaternion_turn(quaternion: Array, x: Array) -> Array:
+    """x turned by the unit quaternion (xyzw)."""
+    u, w = quaternion[..., :3], quaternion[..., 3:]
+    t = 2 * np.cross(u, x)
+    return x + w * t + np.cross(u, t)
+
+
+def matrix_quaternion(R: Array) -> Array:
+    """The unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3): the longest row
+    of 4 q q^T, which the entries of R and 1 give.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = np.moveaxis(R, (-2, -1), (0, 1))
+    rows = [
+        [1 + xx - yy - zz, xy + yx, xz + zx, zy - yz],
+        [xy + yx, 1 + yy - xx - zz, yz + zy, xz - zx],
+        [xz + zx, yz + zy, 1 + zz - xx - yy, yx - xy],
+        [zy - yz, xz - zx, yx - xy, 1 + xx + yy + zz],
+    ]
+    Q = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+    longest = np.argmax(np.diagonal(Q, axis1=-2, axis2=-1), -1)
+    q = np.take_along_axis(Q, longest[..., None, None], -2)[..., 0, :]
+    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    return np.asarray(np.where(q[..., 3:] < 0, -q, q))
+
+
+def _unit_quaternion(q: Array) -> Array:
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def _spherical_integrate(q: Array, w: Array) -> Array:
+    x2 = np.sum(w * w, -1, keepdims=True)
+    turn = np.concatenate([_sinc(x2 / 4) / 2 * w, np.cos(np.sqrt(x2) / 2)], -1)
+    return _unit_quaternion(quaternion_product(_unit_quaternion(q), turn))
+
+
+def _spherical_difference(q0: Array, q1: Array) -> Array:
+    """The shortest way: the turn is at most pi."""
+    inverse = _unit_quaternion(q0) * np.array([-1, -1, -1, 1], q0.dtype)
+    relative = quaternion_product(inverse, _unit_quaternion(q1))
+    relative = np.where(relative[..., 3:] < 0, -relative, relative)
+    sine = np.linalg.norm(relative[..., :3], axis=-1, keepdims=True)
+    angle = 2 * np.arctan2(sine, relative[..., 3:])
+    return relative[..., :3] * (2 / _sinc(angle * angle / 4))
+
+
+def _spherical_rates(q: Sequence[Scalar]) -> Rates:
+    """dq/dt = q (w, 0) / 2, the quaternion product."""
+    x, y, z, w = (0.5 * entry for entry in q)
+    return [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
+
+
+def _free_integrate(q: Array, v: Array) -> Array:
+    vo, w = v[..., :3], v[..., 3:]
+    x2 = np.sum(w * w, -1, keepdims=True)
+    step = vo + _versine(x2) * np.cross(w, vo) + _cubic(x2) * np.cross(w, np.cross(w, vo))
+    moved = q[..., :3] + quaternion_turn(_unit_quaternion(q[..., 3:]), step)
+    return np.concatenate([moved, _spherical_integrate(q[..., 3:], w)], -1)
+
+
+def _free_difference(q0: Array, q1: Array) -> Array:
+    inverse = _unit_quaternion(q0[..., 3:]) * np.array([-1, -1, -1, 1], q0.dtype)
+    step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
+    w = _spherical_difference(q0[..., 3:], q1[..., 3:])
+    x2 = np.sum(w * w, -1, keepdims=True)
+    sinc, versine = _sinc(x2), _versine(x2)
+    # (1 - (x/2) cot(x/2)) / x^2, the third coefficient of the logarithm's linear part
+    k = (1 - sinc / (2 * versine)) / np.where(x2 > 1e-3, x2, 1.0)
+    k = np.where(x2 > 1e-3, k, 1 / 12 + x2 / 720 + x2 * x2 / 30240)
+    vo = step - 0.5 * np.cross(w, step) + k * np.cross(w, np.cross(w, step))
+    return np.concatenate([vo, w], -1)
+
+
+def _free_rates(q: Sequence[Scalar]) -> Rates:
+    E = quaternion_rotation(*q[3:]).rows
+    linear = [[E[j][i] for j in range(3)] + [0.0] * 3 for i in range(3)]
+    return linear + [[0.0] * 3 + row for row in _spherical_rates(q[3:])]
+
+
+def _plane_turn(angle: Array, xy: Array) -> Array:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.concatenate(
+        [c * xy[..., :1] - s * xy[..., 1:], s * xy[..., :1] + c * xy[..., 1:]], -1
+    )
+
+
+def _planar_integrate(q: Array, v: Array) -> Array:
+    w = v[..., 2:]
+    sinc, versine = _sinc(w * w), _versine(w * w) * w
+    vx, vy = v[..., :1], v[..., 1:2]
+    step = np.concatenate([sinc * vx - versine * vy, versine * vx + sinc * vy], -1)
+    return np.concatenate([q[..., :2] + _plane_turn(q[..., 2:], step), q[..., 2:] + w], -1)
+
+
+def _planar_difference(q0: Array, q1: Array) -> Array:
+    """The shortest way: the turn is between -pi and pi."""
+    w = q1[..., 2:] - q0[..., 2:]
+    w = w - 2 * np.pi * np.round(w / (2 * np.pi))
+    step = _plane_turn(-q0[..., 2:], q1[..., :2] - q0[..., :2])
+    sinc, versine = _sinc(w * w), _versine(w * w) * w
+    square = sinc * sinc + versine * versine
+    x, y = step[..., :1], step[..., 1:]
+    return np.concatenate(
+        [(sinc * x + versine * y) / square, (sinc * y - versine * x) / square, w], -1
+    )
+
+
+def _planar_rates(q: Sequence[Scalar]) -> Rates:
+    c, s = cos(q[2]), sin(q[2])
+    return [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
+
+
+# The table
+
+
+def _plain(n: int) -> dict[str, Any]:
+    """Coordinates that are numbers like any other."""
+    return {
+        "neutral": (0.0,) * n,
+        "integrate": _add,
+        "difference": _subtract,
+        "rates": _plain_rates(n),
+    }
+
+
+QUATERNION = (0.0, 0.0, 0.0, 1.0)
+TURN, SLIDE = unit(2), unit(5)
+
+REVOLUTE = JointType(
+    "revolute",
+    (TURN,),
+    lambda q: Transform(_turn(q[0]), ZERO3),
+    "a turn about its axis, in radians",
+    **_plain(1),
+    ride=_on_axis,
+    angles=(0,),
+)
+PRISMATIC = JointType(
+    "prismatic",
+    (SLIDE,),
+    lambda q: Transform(NO_TURN, Vector((0.0, 0.0, q[0]))),
+    "a slide along its axis, in metres",
+    **_plain(1),
+    ride=_second_moment,
+)
+
+
+def helical(pitch: float) -> JointType:
+    """A screw that advances `pitch` metres for each radian."""
+    return JointType(
+        "helical",
+        (TURN + SLIDE * pitch,),
+        lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, pitch * q[0]))),
+        "a screw about its axis, in radians; its pitch is in metres per radian",
+        **_plain(1),
+        ride=_axial_moment,
+        angles=(0,),
+    )
+
+
+CYLINDRICAL = JointType(
+    "cylindrical",
+    (TURN, SLIDE),
+    lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, q[1]))),
+    "a turn about its axis, in radians, and a slide along it, in metres",
+    **_plain(2),
+    ride=_axial_moment,
+    angles=(0,),
+)
+UNIVERSAL = JointType(
+    "universal",
+    (TURN, TURN),
+    lambda q: NotImplemented,  # see its chain
+    "a turn about its first axis, then about its second, which turns along; in radians",
+    **_plain(2),
+    chain=(REVOLUTE, REVOLUTE),
+    angles=(0, 1),
+)
+TRANSLATION = JointType(
+    "translation",
+    (unit(3), unit(4), unit(5)),
+    lambda q: Transform(NO_TURN, Vector(q)),
+    "q = [x, y, z], in metres",
+    **_plain(3),
+    ride=_second_moment,
+    axis=False,
+)
+SPHERICAL = JointType(
+    "spherical",
+    (unit(0), unit(1), unit(2)),
+    lambda q: Transform(quaternion_rotation(*q), ZERO3),
+    "q = [qx qy qz qw], v = the angular velocity in the body's axes",
+    neutral=QUATERNION,
+    integrate=_spherical_integrate,
+    difference=_spherical_difference,
+    rates=_spherical_rates,
+    ride=_at_centre,
+    axis=False,
+    quaternions=(0,),
+)
+PLANAR = JointType(
+    "planar",
+    (unit(3), unit(4), unit(2)),
+    lambda q: Transform(_turn(q[2]), Vector((q[0], q[1], 0.0))),
+    "q = [x, y, heading] in the parent's plane, v = [vx, vy, turn rate] in the body's axes",
+    neutral=(0.0, 0.0, 0.0),
+    integrate=_planar_integrate,
+    difference=_planar_difference,
+    rates=_planar_rates,
+    ride=_axial_moment,
+    angles=(2,),
+)
+FREE = JointType(
+    "free",
+    (unit(3), unit(4), unit(5), unit(0), unit(1), unit(2)),
+    lambda q: Transform(quaternion_rotation(*q[3:]), Vector(q[:3])),
+    "q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
+    neutral=(0.0, 0.0, 0.0, *QUATERNION),
+    integrate=_free_integrate,
+    difference=_free_difference,
+    rates=_free_rates,
+    axis=False,
+    quaternions=(3,),
+)
+
+JOINT_TYPES = {
+    joint.name: joint
+    for joint in (
+        REVOLUTE,
+        PRISMATIC,
+        helical(0.0),
+        CYLINDRICAL,
+        UNIVERSAL,
+        PLANAR,
+        SPHERICAL,
+        TRANSLATION,
+        FREE,
+    )
+}
+
+
+def joint_type(name: str, pitch: float = 0.0) -> JointType:
+    """A row of the table; screws are a family of them."""
+    return helical(pitch) if name == "helical" else JOINT_TYPES[name]

@@ -1,0 +1,122 @@
+"""Robots that come through other packages: robot_descriptions' names, and xacro files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from lxml import etree
+
+from featherlane.errors import ModelError
+from featherlane.robot.loaders.words import near, quoted
+from featherlane.robot.loaders.xml import EXPAND, XACRO, Element, parse
+
+DESCRIPTION = re.compile(r"[A-Za-z0-9_]+_description")
+ATTRIBUTES = ("URDF_PATH", "MJCF_PATH", "XACRO_PATH")  # of a module, in order of preference
+
+
+class Description(NamedTuple):
+    """A robot of robot_descriptions: its file, and how to expand it if it is xacro."""
+
+    path: str
+    arguments: Mapping[str, str] | None = None
+
+
+def description(name: str) -> Description | None:
+    """The robot of this name ("go2_description"), fetched by git when it is first asked for.
+
+    None for other names. Raises ModelError where the package is missing, does not know the name, or
+    could not fetch it.
+    """
+    if not DESCRIPTION.fullmatch(name):
+        return None
+    module = _module(name)
+    found = next((getattr(module, key) for key in ATTRIBUTES if hasattr(module, key)), None)
+    if found is None:
+        raise ModelError(f"robot_descriptions.{name} has none of {', '.join(ATTRIBUTES)}")
+    packages = getattr(module, "XACRO_PACKAGE_PATHS", None)
+    if packages and not hasattr(module, "URDF_PATH"):
+        complaint = ModelError(f"robot_descriptions.{name} is a xacro file: {EXPAND}")
+        _xacrodoc(complaint).packages.update_package_cache(packages)
+    return Description(str(found), getattr(module, "XACRO_ARGS", None))
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        package = import_module("robot_descriptions")
+    except ImportError:
+        raise ModelError(
+            f"there is no file {quoted(name)}; if it is a name of robot_descriptions, install that "
+            "package: pip install 'featherlane[descriptions]'"
+        ) from None
+    try:
+        return import_module(f"{package.__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{package.__name__}.{name}":
+            raise ModelError(f"robot_descriptions cannot load {quoted(name)}: {error}") from None
+        hint = near(name, _known(package))
+        raise ModelError(f"robot_descriptions knows no {quoted(name)}{hint}") from None
+    except Exception as error:  # what git and the network can raise
+        reason = " ".join(str(error).split())[:500]
+        raise ModelError(f"robot_descriptions could not fetch {quoted(name)}: {reason}") from error
+
+
+def _known(package: ModuleType) -> list[str]:
+    folders = getattr(package, "__path__", ())
+    return [file.stem for folder in folders for file in Path(folder).glob("*_description.py")]
+
+
+# xacro
+
+
+def uses_xacro(document: Element) -> Element | None:
+    """The first element that is xacro's."""
+    for node in document.node.iter(etree.Element):
+        if XACRO in (node.prefix or "") or XACRO in (node.nsmap.get(node.prefix) or ""):
+            return Element(node, document.source)
+    return None
+
+
+def expanded(
+    document: Element, path: str | None = None, arguments: Mapping[str, str] | None = None
+) -> Element:
+    """What xacro makes of a document; its source says that lines are those of the expanded text.
+
+    path: where the document is, so that what it includes beside it is found. Raises ModelError with
+    xacro's own complaint. A xacro file is a program: it reads files and evaluates expressions.
+    """
+    xacro = _xacrodoc((uses_xacro(document) or document).error(EXPAND))
+    given: dict[str, Any] = {"subargs": dict(arguments or {}), "resolve_packages": False}
+    try:
+        if path is None:
+            text = etree.tostring(document.node.getroottree(), encoding="unicode")
+            told = xacro.XacroDoc.from_string(text, **given)
+        else:  # an include, and not the text, knows its own folder
+            xacro.packages.walk_up_from(path)
+            file, name = (escape(text, {'"': "&quot;"}) for text in _file_and_name(document, path))
+            told = xacro.XacroDoc.from_includes([file], name=name, **given)
+        result = told.to_urdf_string()
+    except Exception as error:  # xacro evaluates Python: anything can come
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        raise ModelError(f"{document.source}: xacro cannot expand it: {reason}") from error
+    return parse(result, f"{document.source} (expanded)")
+
+
+def _file_and_name(document: Element, path: str) -> tuple[str, str]:
+    name = document.node.get("name") or ""
+    if not name or "$" in name:
+        name = Path(path).name.split(".")[0]
+    return str(Path(path).resolve()), name
+
+
+def _xacrodoc(complaint: ModelError) -> ModuleType:
+    try:
+        import_module("xacrodoc.packages")
+        return import_module("xacrodoc")
+    except ImportError:
+        raise complaint from None

@@ -1,0 +1,80 @@
+"""What is between the ground and the root link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from featherlane.errors import ModelError
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.loaders.specs import JointSpec, LinkSpec
+from featherlane.robot.loaders.words import quoted
+from featherlane.robot.model import WORLD, Joint
+
+FREE_SPLIT = "free-split"  # a translation, a body without mass, a spherical joint
+# A screw needs a pitch, and a universal joint two axes that are meant: give a Joint.
+PLAIN = tuple(name for name in JOINT_TYPES if name not in ("helical", "universal"))
+ROOTS = ("fixed", "free", "planar", FREE_SPLIT, *sorted(set(PLAIN) - {"free", "planar"}))
+GROUND = ""  # the name of no link
+
+Root = str | Joint
+
+
+def checked_root(root: Root) -> Root:
+    """Raises ValueError or TypeError for what cannot be a root."""
+    if isinstance(root, Joint):
+        if root.parent != WORLD:
+            raise ValueError(
+                f"root is the joint {root.name!r} with parent {root.parent!r}; wanted parent "
+                f"{WORLD}, the ground"
+            )
+        if root.type not in JOINT_TYPES:
+            known = ", ".join(map(repr, JOINT_TYPES))
+            raise ValueError(f"root is a joint of type {root.type!r}; wanted one of {known}")
+        return root
+    if not isinstance(root, str):
+        raise TypeError(f"root is of type {type(root).__name__}; wanted a name or a Joint")
+    if root not in ROOTS:
+        known = ", ".join(map(repr, ROOTS))
+        meant = f", a {root} one with its pitch or axes" if root in JOINT_TYPES else ""
+        raise ValueError(f"root is {root!r}; wanted one of {known}, or a Joint of your own{meant}")
+    return root
+
+
+def described(root: Root) -> str:
+    return root if isinstance(root, str) else f"{root.type} joint {quoted(root.name)}"
+
+
+def root_joints(
+    root: Root, base: LinkSpec, links: Sequence[LinkSpec], joints: Sequence[JointSpec]
+) -> list[JointSpec]:
+    """The joints from the ground to the root link, and so the link without mass between them."""
+    taken = {joint.name for joint in joints}
+    if isinstance(root, Joint):
+        if root.name in taken:
+            raise ModelError(
+                f"root is a joint of the name {quoted(root.name)}, which the robot has"
+            )
+        return [_spec(root, base)]
+    name, where = _free_name("root_joint", taken), base.where
+    if root != FREE_SPLIT:
+        return [JointSpec(name, root, GROUND, base.name, where=where)]
+    between = _free_name("root_translation", {link.name for link in links})
+    slide = _free_name("root_translation", taken)
+    return [
+        JointSpec(slide, "translation", GROUND, between, where=where),
+        JointSpec(name, "spherical", between, base.name, where=where),
+    ]
+
+
+def _spec(root: Joint, base: LinkSpec) -> JointSpec:
+    shared = {f.name for f in fields(Joint)} & {f.name for f in fields(JointSpec)} - {"parent"}
+    told = {name: getattr(root, name) for name in shared}
+    where = f"the root joint {quoted(root.name)}"
+    return JointSpec(**told, parent=GROUND, child=base.name, where=where)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,54 @@
+"""Links and joints as any format or builder has them, before they are one robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from featherlane.robot.model import IDENTITY, NO_MOMENT, Floats, Mimic, Placement
+
+INF = float("inf")
+EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
+
+
+@dataclass(frozen=True)
+class LinkSpec:
+    """A link with its inertia in its own frame. `where` opens the message of an error about it."""
+
+    name: str
+    mass: float = 0.0  # kg
+    com: Floats = (0.0, 0.0, 0.0)  # m
+    inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2, about com, in the link's axes
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class FrameSpec:
+    """A frame besides those of the links; `placement` is on the link."""
+
+    name: str
+    link: str
+    placement: Placement = IDENTITY
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class JointSpec:
+    """A joint between the links named by `parent` and `child`."""
+
+    name: str
+    type: str  # "fixed", or a key of JOINT_TYPES
+    parent: str
+    child: str
+    placement: Placement = IDENTITY  # of the child's frame, at q = 0, in the parent's
+    axis: Floats = (0.0, 0.0, 1.0)
+    axis2: Floats = (1.0, 0.0, 0.0)
+    pitch: float = 0.0
+    mimic: Mimic | None = None
+    lower: Floats = ()  # per coordinate of q; empty: unlimited
+    upper: Floats = ()
+    velocity: float = INF
+    effort: float = INF
+    armature: Floats = ()  # per degree of freedom; empty: none
+    damping: Floats = ()
+    friction: Floats = ()
+    where: str = ""

@@ -1,0 +1,254 @@
+"""URDF, by its specification (wiki.ros.org/urdf/XML, version 1.1, and quat_xyzw of 1.2).
+
+Siblings are sorted by name, as urdfdom and hence Pinocchio count them. Only kinematics, inertia,
+limits, dynamics and mimic are read; visuals, collisions and meshes are never opened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from featherlane.robot.joints import JOINT_TYPES
+from featherlane.robot.loaders.assemble import assemble
+from featherlane.robot.loaders.order import JointOrder
+from featherlane.robot.loaders.roots import Root
+from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
+from featherlane.robot.loaders.words import WARNING, quoted
+from featherlane.robot.loaders.xml import Element
+from featherlane.robot.model import IDENTITY, Floats, Mimic, Model, Placement
+
+TYPES = {
+    "fixed": "fixed",
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+    "planar": "planar",
+    "floating": "free",
+}
+WITH_AXIS = ("revolute", "prismatic", "planar")
+READ = {  # the elements that are read, by the one they are in; others are ignored and counted
+    "robot": {"link", "joint"},
+    "link": {"inertial"},
+    "inertial": {"origin", "mass", "inertia"},
+    "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic"},
+}
+UNIT = 1e-4  # an axis printed with four digits is a unit vector
+
+
+@dataclass
+class Remarks:
+    """What the card will say of the file, gathered while it is read."""
+
+    ignored: Counter[str] = field(default_factory=Counter)
+    unlimited: list[str] = field(default_factory=list)
+    crossed: list[str] = field(default_factory=list)
+    not_unit: list[str] = field(default_factory=list)
+    normals: list[str] = field(default_factory=list)
+    fixed_mimic: list[str] = field(default_factory=list)
+
+    def notes(self) -> Iterator[str]:
+        told = (
+            (f"{WARNING}lower limit above upper limit", self.crossed),
+            ("mimic of fixed joints, ignored", self.fixed_mimic),
+            ("no <limit>, taken as unlimited", self.unlimited),
+            ("axes made unit vectors", self.not_unit),
+            ("planar joints whose normal is not z (Pinocchio takes z)", self.normals),
+            ("ignored", [f"{tag} ({count})" for tag, count in self.ignored.most_common()]),
+        )
+        return (f"{title}: {', '.join(names)}" for title, names in told if names)
+
+    def count(self, element: Element) -> None:
+        self.ignored.update(c.tag for c in element.children() if c.tag not in READ[element.tag])
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by assemble
+def read_urdf(
+    robot: Element,
+    *,
+    root: Root | None = None,
+    gravity: Floats | None = None,
+    mimic: str = "project",
+    joint_order: JointOrder = "depth-first",
+    fallback_name: str = "robot",
+) -> Model:
+    """The Model of a <robot> element; ModelError names the line and element that cannot be used."""
+    remarks = Remarks()
+    remarks.count(robot)
+    links = [_link(e, remarks) for e in robot.children() if e.tag == "link"]
+    joints = [_joint(e, remarks) for e in robot.children() if e.tag == "joint"]
+    if joint_order != "file":
+        joints.sort(key=lambda joint: joint.name)
+    return assemble(
+        robot.node.get("name") or fallback_name,
+        links,
+        joints,
+        root=root,
+        gravity=gravity,
+        mimic=mimic,
+        joint_order=joint_order,
+        source=robot.source,
+        notes=remarks.notes(),
+    )
+
+
+# Links
+
+
+def _link(element: Element, remarks: Remarks) -> LinkSpec:
+    remarks.count(element)
+    name = element.text("name")
+    inertial = element.child("inertial")
+    if inertial is None:
+        return LinkSpec(name, where=element.where)
+    remarks.count(inertial)
+    mass = inertial.required("mass")
+    value = mass.number("value")
+    if value < 0:
+        raise mass.error(f"value={mass.text('value')} kg; wanted 0 or more")
+    frame = _origin(inertial)
+    R, I = np.array(frame.R), _moments(inertial.required("inertia"))
+    if frame.R != IDENTITY.R:
+        I = R @ I @ R.T
+    rows = tuple(tuple(map(float, row)) for row in I)
+    return LinkSpec(name, value, frame.p, rows, element.where)  # type: ignore[arg-type]
+
+
+def _moments(element: Element) -> np.ndarray:
+    xx, xy, xz, yy, yz, zz = (element.number(k) for k in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+# Placements
+
+
+def _origin(element: Element) -> Placement:
+    origin = element.child("origin")
+    if origin is None:
+        return IDENTITY
+    xyz = origin.numbers("xyz", "0 0 0")
+    if origin.node.get("quat_xyzw") is None:
+        return Placement.of(rpy_rotation(*origin.numbers("rpy", "0 0 0")), xyz)
+    if origin.node.get("rpy") is not None:
+        raise origin.error("it has both rpy and quat_xyzw; wanted one of them")
+    return Placement.of(_quaternion(origin), xyz)
+
+
+def rpy_rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
+    """Rz(yaw) Ry(pitch) Rx(roll): turns about the fixed axes x, y, z, in this order."""
+    (sr, cr), (sp, cp), (sy, cy) = ((math.sin(a), math.cos(a)) for a in (roll, pitch, yaw))
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+
+
+def _quaternion(origin: Element) -> np.ndarray:
+    quaternion = _normalised(origin.numbers("quat_xyzw", count=4))
+    if quaternion is None:
+        raise origin.error("quat_xyzw is zero; wanted a unit quaternion")
+    return xyzw_rotation(quaternion)
+
+
+def xyzw_rotation(quaternion: np.ndarray) -> np.ndarray:
+    """Of a unit quaternion."""
+    u, w = quaternion[:3], quaternion[3]
+    ux = np.cross(np.eye(3), u)  # the matrix of u x
+    return np.asarray((w * w - u @ u) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)
+
+
+def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
+    """The unit vector along these numbers, however large or small they are; None for zero."""
+    x, largest = np.array(numbers), max(map(abs, numbers))
+    if largest == 0:
+        return None
+    x = x / largest
+    norm = np.linalg.norm(x)
+    return x / norm if abs(largest * norm - 1) > 1e-15 else np.array(numbers)
+
+
+# Joints
+
+
+def _joint(element: Element, remarks: Remarks) -> JointSpec:
+    remarks.count(element)
+    name, given = element.text("name"), element.text("type")
+    if given not in TYPES:
+        raise element.error(f"its type is {quoted(given)}; wanted one of {', '.join(TYPES)}")
+    kind = TYPES[given]
+    lower, upper, velocity, effort = _limits(element, name, given, remarks)
+    damping, friction = _dynamics(element, JOINT_TYPES[kind].nv if kind != "fixed" else 0)
+    return JointSpec(
+        name,
+        kind,
+        parent=element.required("parent").text("link"),
+        child=element.required("child").text("link"),
+        placement=_origin(element),
+        axis=_axis(element, name, kind, remarks) if kind in WITH_AXIS else (0.0, 0.0, 1.0),
+        mimic=_mimic(element, name, kind, remarks),
+        lower=lower,
+        upper=upper,
+        velocity=velocity,
+        effort=effort,
+        damping=damping,
+        friction=friction,
+        where=element.where,
+    )
+
+
+def _axis(joint: Element, name: str, kind: str, remarks: Remarks) -> Floats:
+    element = joint.child("axis")
+    numbers = (1.0, 0.0, 0.0) if element is None else element.numbers("xyz", "1 0 0")
+    axis = _normalised(numbers)
+    if axis is None:
+        raise (element or joint).error("xyz is zero; wanted a direction")
+    if np.abs(axis - numbers).max() > UNIT:
+        remarks.not_unit.append(name)
+    if kind == "planar" and np.abs(axis - [0, 0, 1]).max() > UNIT:
+        remarks.normals.append(name)
+    return tuple(map(float, axis))
+
+
+Limits = tuple[Floats, Floats, float, float]  # lower, upper (empty: none), velocity, effort
+
+
+def _limits(joint: Element, name: str, given: str, remarks: Remarks) -> Limits:
+    limit = joint.child("limit")
+    bounded = given in ("revolute", "prismatic")
+    if limit is None:
+        if bounded:
+            remarks.unlimited.append(name)
+        return (), (), INF, INF
+    rates = limit.limit("velocity", INF), limit.limit("effort", INF)
+    lower, upper = limit.limit("lower", 0.0), limit.limit("upper", 0.0)
+    if not bounded:
+        return (), (), *rates
+    if lower > upper:
+        remarks.crossed.append(f"{name} ({lower:g} > {upper:g})")
+    return (lower,), (upper,), *rates
+
+
+def _dynamics(joint: Element, nv: int) -> tuple[Floats, Floats]:
+    """Damping and friction, the same for each degree of freedom."""
+    element = joint.child("dynamics")
+    if element is None:
+        return (), ()
+    damping, friction = element.number("damping", "0"), element.number("friction", "0")
+    return (damping,) * nv if damping else (), (friction,) * nv if friction else ()
+
+
+def _mimic(joint: Element, name: str, kind: str, remarks: Remarks) -> Mimic | None:
+    element = joint.child("mimic")
+    if element is None:
+        return None
+    multiplier, offset = element.number("multiplier", "1"), element.number("offset", "0")
+    if kind == "fixed":
+        remarks.fixed_mimic.append(name)
+    return Mimic(element.text("joint"), multiplier, offset)

@@ -1,0 +1,189 @@
+"""XML from strangers: no entities, no network, and complaints that say file, line and element."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from featherlane.errors import ModelError
+from featherlane.robot.loaders.words import listed, quoted
+from featherlane.robot.model import Floats
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+XACRO = "xacro"
+EXPAND = (
+    "a xacro file must be expanded first: pip install 'featherlane[xacro]' and load it as "
+    "it is, or run xacro robot.xacro > robot.urdf"
+)
+TOO_DEEP = "Excessive depth"  # in libxml2's message
+DEEPEST = (
+    "its elements are nested too deeply; wanted 2,000 inside one another or fewer, or 250 in a "
+    "document with a DOCTYPE or in another encoding than UTF-8"
+)
+OPTION = re.compile(r"[,;]?\s*(?:\b(?:try|use)\s+)?XML_PARSE_\w+(?:\s+option)?")
+DECLARED = re.compile(rb"""(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
+INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of a robot file that knows where it stands."""
+
+    node: etree._Element
+    source: str
+
+    @property
+    def tag(self) -> str:
+        """The tag as it is written: a prefixed element belongs to somebody else's format."""
+        name = etree.QName(self.node).localname
+        return f"{self.node.prefix}:{name}" if self.node.prefix else name
+
+    @property
+    def where(self) -> str:
+        """'arm.urdf, line 12: joint 'elbow', <axis>', down from the nearest element with a name."""
+        path = [self.node]
+        while path[0].get("name") is None and path[0].getparent() is not None:
+            path.insert(0, path[0].getparent())
+        tags = [Element(node, self.source).tag for node in path]
+        name = path[0].get("name")
+        first = f"<{tags[0]}>" if name is None else f"{tags[0]} {quoted(name)}"
+        inside = "".join(f", <{tag}>" for tag in tags[1:])
+        return f"{self.source}, line {self.node.sourceline}: {first}{inside}"
+
+    def error(self, complaint: str) -> ModelError:
+        return ModelError(f"{self.where}: {complaint}")
+
+    def children(self) -> Iterator[Element]:
+        """The elements directly inside, without comments and the like."""
+        return (Element(node, self.source) for node in self.node.iterchildren(etree.Element))
+
+    def child(self, tag: str) -> Element | None:
+        """The element of this tag directly inside, if there is one; two of them are an error."""
+        found = [c for c in self.children() if c.tag == tag]
+        if len(found) > 1:
+            first = found[0].node.sourceline
+            raise found[1].error(f"there is another <{tag}> on line {first}; wanted one")
+        return found[0] if found else None
+
+    def required(self, tag: str) -> Element:
+        child = self.child(tag)
+        if child is None:
+            raise self.error(f"there is no <{tag}> in it, and one is required")
+        return child
+
+    def text(self, attribute: str) -> str:
+        """An attribute that must be there and not be blank."""
+        value = self.node.get(attribute)
+        if value is None or not value.strip():
+            what = "is missing" if value is None else "is empty"
+            raise self.error(f"its attribute '{attribute}' {what}")
+        return str(value)
+
+    def numbers(self, attribute: str, default: str | None = None, *, count: int = 3) -> Floats:
+        """The numbers of an attribute; without a default it must be there."""
+        value = self.node.get(attribute, default)
+        words = self.text(attribute).split() if value is None else value.split()
+        if len(words) != count:
+            wanted = f"{count} numbers" if count > 1 else "one number"
+            raise self.error(f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}")
+        return tuple(self._number(attribute, word) for word in words)
+
+    def number(self, attribute: str, default: str | None = None) -> float:
+        return self.numbers(attribute, default, count=1)[0]
+
+    def limit(self, attribute: str, default: float) -> float:
+        """A number that may be infinite."""
+        value = self.node.get(attribute)
+        if value is None:
+            return default
+        return float(value) if INFINITY.fullmatch(value.strip()) else self.number(attribute)
+
+    def _number(self, attribute: str, word: str) -> float:
+        if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
+            hint = f"; {EXPAND}" if "$" in word else ""
+            raise self.error(f"{attribute} holds {quoted(word)}; wanted a finite number{hint}")
+        return float(word)
+
+
+def parse(text: str | bytes, source: str) -> Element:
+    """The root element of an XML document; ModelError if it is not one, or declares entities."""
+    try:
+        # A str has been decoded already, whatever encoding its declaration still names.
+        data = text.encode("utf-8") if isinstance(text, str) else text
+        root = _root(_declaration_first(data), "utf-8" if isinstance(text, str) else None)
+    except etree.XMLSyntaxError as error:
+        raise _syntax_error(error, data, source) from None
+    except (UnicodeError, ValueError) as error:
+        raise ModelError(f"{source}: not text that an XML file may hold: {error}") from None
+    _refuse_entities(root, source)
+    return Element(root, source)
+
+
+def _root(data: bytes, encoding: str | None) -> etree._Element:
+    """libxml2 stops at 256 elements inside one another, unless it is to drop its bounds on what
+    entities expand to as well: so only where a document plainly declares none.
+    """
+    try:
+        return etree.fromstring(data, _parser(encoding))
+    except etree.XMLSyntaxError as error:
+        if TOO_DEEP not in str(error.msg) or not _is_plain(data, encoding):
+            raise
+        return etree.fromstring(data, _parser("utf-8", huge_tree=True))
+
+
+def _is_plain(data: bytes, encoding: str | None) -> bool:
+    """Whether it is UTF-8 without a DOCTYPE, which other encodings might hide."""
+    declared = DECLARED.match(data)
+    utf8 = encoding or declared is None or declared[1].lower() in (b"utf-8", b"us-ascii", b"ascii")
+    return bool(utf8) and b"<!DOCTYPE" not in data and b"\0" not in data
+
+
+def _syntax_error(error: etree.XMLSyntaxError, data: bytes, source: str) -> ModelError:
+    if b"\0" in data[:1024] and not data.startswith(UTF16_MARKS):
+        return ModelError(f"{source}: this is a binary file; wanted XML text")
+    reason = (error.msg or "no XML in it").rsplit(", line", 1)[0].strip()
+    if TOO_DEEP in reason:
+        return ModelError(f"{source}, line {error.lineno}: {DEEPEST}")
+    reason = OPTION.sub("", reason)
+    hint = f"; {EXPAND}" if XACRO in reason else ""
+    return ModelError(f"{source}, line {error.lineno}: not well-formed XML: {reason}{hint}")
+
+
+def _parser(encoding: str | None, huge_tree: bool = False) -> etree.XMLParser:
+    return etree.XMLParser(
+        encoding=encoding,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=huge_tree,
+        remove_comments=True,
+        remove_pis=True,
+    )
+
+
+def _declaration_first(data: bytes) -> bytes:
+    """Text between triple quotes starts with a line break; XML wants its declaration before that.
+
+    The break moves behind the declaration, so that line numbers stay those of the text.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    rest = data.lstrip()
+    end = rest.find(b"?>") + 2
+    if len(rest) == len(data) or not rest.startswith(b"<?xml") or end < 2:
+        return data
+    return rest[:end] + data[: len(data) - len(rest)] + rest[end:]
+
+
+def _refuse_entities(root: etree._Element, source: str) -> None:
+    dtd = root.getroottree().docinfo.internalDTD
+    names = [entity.name for entity in dtd.entities()] if dtd is not None else []
+    if names:
+        raise ModelError(
+            f"{source}: its DOCTYPE declares entities ({listed(names)}); they can make a small "
+            "file endlessly large and are never expanded here: write the text out in full"
+        )

@@ -1,0 +1,54 @@
+"""The constants of a robot that may be given at run time instead."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from featherlane.robot.joints import matrix_quaternion
+from featherlane.robot.model import Model, spread
+
+PARAMETERS = {  # what may be given at run time: the axes of its shape
+    "mass": ("bodies",),
+    "com": ("bodies", 3),
+    "inertia": ("bodies", 6),
+    "inertial": ("bodies", 10),
+    "position": ("bodies", 3),
+    "orientation": ("bodies", 4),
+    "gravity": (3,),
+    "armature": ("v",),
+    "damping": ("v",),
+    "friction": ("v",),
+    "base_velocity": (6,),
+    "base_acceleration": (6,),
+}
+BASE = ("base_velocity", "base_acceleration")
+BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
+
+
+def parameter_value(model: Model, name: str) -> np.ndarray:
+    """What a parameter is where it is not given: see `Model.parameters`."""
+    of_bodies = {
+        "mass": lambda body: body.mass,
+        "com": lambda body: body.com,
+        "inertia": lambda body: _six(np.array(body.inertia)),
+        "inertial": lambda body: _ten(body.mass, np.array(body.com), np.array(body.inertia)),
+    }
+    of_joints = {
+        "position": lambda joint: joint.placement.p,
+        "orientation": lambda joint: matrix_quaternion(np.array(joint.placement.R)),
+    }
+    if name in of_bodies:
+        return np.array([of_bodies[name](body) for body in model.bodies], float)
+    if name in of_joints:
+        return np.array([of_joints[name](joint) for joint in model.joints], float)
+    if name in BASE:
+        return np.zeros(6)
+    return np.array(getattr(model, name), float)
+
+
+def _six(I: np.ndarray) -> np.ndarray:
+    return I[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
+
+
+def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
+    return np.array([m, *(m * c), *_six(I + m * spread(c))])

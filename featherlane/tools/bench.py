@@ -1,0 +1,185 @@
+"""`featherlane bench`: whether one robot's functions are right, and how fast they are here."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numpy as np
+
+import featherlane
+from featherlane.api.model import Model
+from featherlane.backends.llvm.jit import widest
+from featherlane.functions.function import physical_cores
+from featherlane.tools.explain import Explanation
+from featherlane.tools.explain import explain as explained
+from featherlane.tools.roofline import Roofline
+from featherlane.tools.roofline import roofline as roofline_of
+from featherlane.tools.selfcheck import STATES, Check, self_check
+from featherlane.tools.timing import (
+    SHORT,
+    Progress,
+    Speed,
+    compile_all,
+    inputs,
+    median_seconds,
+    method,
+    outputs,
+    speed,
+)
+
+__all__ = [
+    "DTYPES",
+    "SHORT",
+    "Report",
+    "bench",
+    "inputs",
+    "machine",
+    "median_seconds",
+    "method",
+    "outputs",
+]
+DTYPES = ("float64", "float32")
+
+
+def machine() -> dict[str, Any]:
+    """What a figure of speed belongs to."""
+    return {
+        "cpu": _cpu_name(),
+        "cores": physical_cores(),
+        "vector_bits": 64 * widest(np.dtype(np.float64)),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "llvmlite": llvmlite.__version__,
+        "featherlane": featherlane.__version__,
+    }
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+@dataclass(frozen=True)
+class Report:
+    model: Model
+    machine: Mapping[str, Any]
+    batch: int
+    threads: int
+    checks: tuple[Check, ...]
+    speeds: tuple[Speed, ...]
+    roofline: Roofline | None = None
+    choices: Explanation | None = None
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def title(self) -> str:
+        root = self.model.root
+        return f"{self.model.name}, {root} root, {self.batch:,} states, {self.machine['cpu']}"
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {
+            "machine": dict(self.machine),
+            "batch": self.batch,
+            "threads": self.threads,
+            "passed": self.passed,
+            "checks": [{**c._asdict(), "passed": c.passed} for c in self.checks],
+            "speeds": [s._asdict() for s in self.speeds],
+        }
+        if self.roofline is not None:
+            found["roofline"] = self.roofline.to_dict()
+        if self.choices is not None:
+            found["choices"] = self.choices.to_dict()
+        return found
+
+    def __str__(self) -> str:
+        return "\n\n".join("\n".join(lines) for lines in self.sections())
+
+    def sections(self) -> Iterator[Iterable[str]]:
+        """The text, in parts."""
+        yield self._check_lines()
+        yield from map(self._speed_lines, self._dtypes())
+        if self.roofline is not None:
+            yield from self.roofline.sections()
+        if self.choices is not None:
+            yield from self.choices.sections()
+        yield self._foot()
+
+    def _dtypes(self) -> list[str]:
+        return list(dict.fromkeys(s.dtype for s in self.speeds))
+
+    def _check_lines(self) -> Iterator[str]:
+        dtypes = self._dtypes()
+        yield f"self-check   {STATES} random states, largest error relative to the largest entry"
+        yield " " * 30 + "".join(f"{dtype:>15}" for dtype in dtypes)
+        for name in dict.fromkeys(check.name for check in self.checks):
+            found = [check for check in self.checks if check.name == name]
+            cells = [f"{c.error:.1e} {'PASS' if c.passed else 'FAIL'}" for c in found]
+            yield f"  {name:28}" + "".join(f"{cell:>15}" for cell in cells)
+
+    def _speed_lines(self, dtype: str) -> Iterator[str]:
+        lanes = self.machine["vector_bits"] // (8 * np.dtype(dtype).itemsize)
+        threads = f"{self.threads} thread" + "s" * (self.threads != 1)
+        yield f"{dtype}, {lanes} lanes, {self.batch} states"
+        yield f"{'':39}{'':>12}{'ready':>9}{'1 thread':>12}{threads:>13}{'one state':>11}"
+        yield f"{'':39}{'operations':>12}{'s':>9}{'ns/state':>12}{'M states/s':>13}{'us/call':>11}"
+        for s in self.speeds:
+            if s.dtype == dtype:
+                operations = "-" if s.operations is None else s.operations
+                yield (
+                    f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.ready:9.3f}"
+                    f"{s.one_thread:12.1f}{s.all_threads:13.2f}{s.latency:11.2f}"
+                )
+        for s in self.speeds:
+            if s.dtype == dtype and s.batch < self.batch:
+                yield f"  {SHORT[s.function]:4} with {s.batch} states: more do not fit in memory"
+
+    def _foot(self) -> Iterator[str]:
+        m = self.machine
+        yield f"{m['cpu']}, {m['cores']} cores, {m['vector_bits']}-bit vectors, {m['system']}"
+        versions = ("featherlane", "python", "numpy", "llvmlite")
+        yield ", ".join(f"{name} {m[name]}" for name in versions)
+        yield "medians; ready: compiled now, or loaded from the cache"
+
+
+def bench(
+    model: Model,
+    batch: int = 4096,
+    dtypes: Sequence[str] = DTYPES,
+    threads: int | None = None,
+    progress: Progress = lambda step: None,
+    roofline: bool = False,
+    explain: bool = False,
+) -> Report:
+    """Compile, check and time the seven functions of a model. roofline: how near to this machine's
+    limits they run, too. explain: what was chosen for each, and why.
+    """
+    if batch < 1:
+        raise ValueError(f"batch is {batch}: wanted 1 or more")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}: wanted 1 or more")
+    count = threads or physical_cores()
+    ready = compile_all(model, dtypes, progress)
+    checks = tuple(self_check(model, dtypes, progress))
+    speeds = []
+    for (name, dtype), seconds in ready.items():
+        progress(f"timing {SHORT[name]} in {dtype}")
+        speeds.append(speed(model, name, dtype, batch, count, seconds))
+    near = None
+    if roofline:
+        progress("measuring this machine's limits")
+        near = roofline_of(model, speeds, count, progress)
+    why = explained(model, speeds, count, progress) if explain else None
+    return Report(model, machine(), batch, count, checks, tuple(speeds), near, why)

@@ -1,0 +1,308 @@
+"""Comparison with other libraries, function by function, on random states of the same robot file.
+
+The rule. The error of a block (a result, or one of a function's derivatives) in a state is its
+largest difference from the peer's, relative to the block's largest entry in that state; a block
+that is zero but for rounding (below NOISE of the function's largest entry in any state, and of what
+goes with a unit of acceleration) is measured against that instead. It may be up to BASE: 1e-10 in
+float64, 1e-5 in float32. Functions that divide by the mass matrix lose cond(M) digits whoever
+computes them, the peer included: theirs may be up to SLACK eps cond(M) where that is more, with
+cond(M) of the state at hand and eps of the dtype. Where eps cond(M) is above 1 no digit is left:
+such states are counted and left out of those functions.
+
+In float32, inputs are rounded first and the peer computes in float64 from the rounded ones: the
+error is that of the computation alone. For the same end a right angle that the file gives with
+eleven digits, which `load` takes for exact, is made exact in Pinocchio too, unless same_angles is
+false.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.model import Model, load
+from featherlane.functions.table import FUNCTIONS
+from featherlane.functions.wrenches import WRENCH_FRAMES
+from featherlane.robot.loaders import xml_text
+from featherlane.tools.peers import PEERS, Blocks, Projected, States, independent
+
+Progress = Callable[[int, int, str], None]  # done, of how many, what is next
+Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
+
+BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+SLACK = 10.0
+NOISE = 1e-4  # of a function's largest entry: what is smaller is zero but for rounding
+DIVIDES = {
+    "forward_dynamics",
+    "mass_matrix_inverse",
+    "forward_dynamics_derivatives",
+    "forward_dynamics_derivatives_from",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One block of one function: its largest error, and where."""
+
+    function: str
+    block: str
+    f_ext: str | None  # the frame of the external forces, None without
+    error: float
+    state: int  # which of the random states has that error
+    limit: float  # what the rule allows there
+    share: float  # the largest error of all states as a part of its limit
+
+    @property
+    def passed(self) -> bool:
+        return self.share <= 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found. `states`, `seed` and `robot` tell how to find a state again."""
+
+    robot: str
+    root: str
+    against: str
+    version: str
+    dtype: str
+    states: int
+    seed: int
+    condition: float  # the largest cond(M) of the states
+    singular: int  # states whose M is singular in this dtype
+    adjusted: int  # joints of the peer placed without the rounding of the file
+    rows: tuple[Row, ...]
+    unavailable: tuple[str, ...]  # functions that the peer lacks
+    notes: tuple[str, ...] = ()  # in what the robot compared differs from the one that is loaded
+
+    @property
+    def passed(self) -> bool:
+        return all(row.passed for row in self.rows)
+
+    @property
+    def worst(self) -> dict[str, float]:
+        """The largest error by function, over its blocks and f_ext."""
+        worst: dict[str, float] = {}
+        for row in self.rows:
+            worst[row.function] = float(np.fmax(worst.get(row.function, 0.0), row.error))
+        return worst
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{**asdict(row), "passed": row.passed} for row in self.rows]
+        return {**asdict(self), "rows": rows, "passed": self.passed}
+
+    def __str__(self) -> str:
+        title = (
+            f"{self.robot}, {self.root} root, {self.dtype}, against {self.against} {self.version}: "
+            f"{self.states} states (seed {self.seed}), cond(M) up to {self.condition:.1e}"
+        )
+        head = f"  {'function':34} {'block':8} {'f_ext':6} {'error':>8} {'limit':>8} {'state':>6}"
+        lines = [title, head]
+        for row in self.rows:
+            place = f"{row.function:34} {row.block:8} {row.f_ext or '-':6}"
+            verdict = "" if row.passed else "  TOO LARGE"
+            lines.append(f"  {place} {row.error:8.1e} {row.limit:8.1e} {row.state:6}{verdict}")
+        if self.adjusted:
+            lines.append(
+                f"  {self.adjusted} joints have right angles that the file rounds: "
+                f"they are exact in both"
+            )
+        if self.singular:
+            lines.append(
+                f"  M is singular in {self.singular} of {self.states} states: "
+                f"they are left out of what divides by M"
+            )
+        lines += [f"  {note}" for note in self.notes]
+        lines += [f"  {name:34} not available in {self.against}" for name in self.unavailable]
+        failed = sum(not row.passed for row in self.rows)
+        lines.append(f"{failed} of {len(self.rows)} comparisons failed" if failed else "all agree")
+        return "\n".join(lines)
+
+
+def check(
+    source: str | os.PathLike[str],
+    root: str | None = None,
+    *,
+    against: str = "pinocchio",
+    states: int = 100,
+    seed: int = 0,
+    dtype: Any = np.float64,
+    f_ext: Sequence[str | None] = (None, *WRENCH_FRAMES),
+    same_angles: bool = True,
+    progress: Progress | None = None,
+    evaluate: Evaluate | None = None,
+) -> Report:
+    """All seven functions against a peer's answers.
+
+    source, root: as `load` takes them; the peer reads the same text. f_ext: the frames in which
+    external forces are given, None for a comparison without any. same_angles: see above.
+    progress: called before each comparison. evaluate: computes a function in place of the
+    compiled one, from (model, name, frame of f_ext, inputs). Raises RuntimeError where the peer is
+    not installed or does not load the robot, ValueError for an unknown peer or dtype.
+    """
+    if against not in PEERS:
+        raise ValueError(f"against is {against!r}: wanted one of {', '.join(PEERS)}")
+    dtype = np.dtype(dtype)
+    if dtype not in BASE:
+        raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
+    model, notes = comparable(load(source, root=root))
+    peer = _peer(against, source, model, same_angles, notes)
+    given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
+    compared = _Compared(model, peer, given, dtype, evaluate or _compiled)
+    return Report(
+        robot=model.name,
+        root=str(model.root),
+        against=against,
+        version=peer.version,
+        dtype=str(dtype),
+        states=states,
+        seed=seed,
+        condition=float(compared.condition.max()),
+        adjusted=peer.adjusted,
+        singular=int(np.sum(_singular(compared.condition, dtype))),
+        rows=tuple(compared.rows([*_cases(peer, f_ext)], progress)),
+        unavailable=tuple(name for name in FUNCTIONS if name not in peer.functions),
+        notes=tuple(notes),
+    )
+
+
+def _peer(
+    against: str,
+    source: str | os.PathLike[str],
+    model: Model,
+    same_angles: bool,
+    notes: list[str],
+) -> Any:
+    """The robot in another library, whose answers are in our coordinates."""
+    every, (text, path) = independent(model), xml_text(source)
+    peer = PEERS[against](text, every, same_angles, path)
+    if every == model:
+        return peer
+    notes.append("joints that follow others are projected from the peer's independent ones")
+    return Projected(peer, model)
+
+
+def _without_unloaded(given: States, peer: Any, model: Model, notes: list[str]) -> States:
+    """The states without forces on bodies that the peer cannot load."""
+    given.f_ext[:, list(peer.unloaded)] = 0.0
+    if peer.unloaded:
+        names = ", ".join(model.body_names[i] for i in peer.unloaded)
+        notes.append(f"no f_ext acts on bodies between joints in series: {names}")
+    return given
+
+
+class _Compared:
+    """A robot and a peer at the same states. condition: cond(M) of each."""
+
+    def __init__(
+        self, model: Model, peer: Any, given: States, dtype: np.dtype, evaluate: Evaluate
+    ) -> None:
+        self.model, self.peer, self.dtype, self.evaluate = model, peer, dtype, evaluate
+        M = peer.mass_matrix(given, None)["M"]
+        self.force = float(np.abs(M).max())  # that a unit of acceleration takes
+        self.condition = np.linalg.cond(M)
+        with np.errstate(all="ignore"):
+            minv = peer.mass_matrix_inverse(given, None)["Minv"]
+        self.given = given._replace(minv=_rounded(minv, dtype))
+
+    def rows(self, cases: Sequence[tuple[str, str | None]], progress: Progress | None) -> list[Row]:
+        rows: list[Row] = []
+        for done, (name, frame) in enumerate(cases):
+            if progress:
+                progress(done, len(cases), f"{name}, f_ext {frame}" if frame else name)
+            with np.errstate(all="ignore"):  # states with a singular M, which are left out
+                rows += self._rows_of(name, frame)
+        return rows
+
+    def _rows_of(self, name: str, frame: str | None) -> Iterator[Row]:
+        expected = getattr(self.peer, name)(self.given, frame)
+        found = _compute(self.model, name, frame, self.given, self.dtype, self.evaluate)
+        unit = 1.0 if name in DIVIDES else self.force
+        return _compare(name, frame, found, expected, unit, self.condition, self.dtype)
+
+
+def comparable(model: Model) -> tuple[Model, list[str]]:
+    """The robot without what peers' functions do not know, and what that is."""
+    notes = []
+    if model.damping.any() or model.friction.any():
+        joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
+        model = replace(model, joints=joints)
+        notes.append("damping and friction are switched off: the peer's functions have none")
+    if model.armature.any():
+        notes.append("armature is in both")
+    return model, notes
+
+
+def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return x.astype(dtype).astype(np.float64)
+
+
+def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> States:
+    """Configurations as `random_configuration` draws them, all else normal."""
+    rng = np.random.default_rng(seed)
+    q = model.random_configuration(count, seed=rng)
+    v, a, tau = rng.normal(size=(3, count, model.nv))
+    f_ext = rng.normal(size=(count, model.nbodies, 6))
+    q, v, a, tau, f_ext = (_rounded(x, dtype) for x in (q, v, a, tau, f_ext))
+    return States(q, v, a, tau, f_ext, np.empty((count, 0, 0)))
+
+
+def _cases(peer: Any, frames: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
+    for name, function in FUNCTIONS.items():
+        for frame in frames:
+            if name in peer.functions and (frame is None or "f_ext" in function.takes):
+                yield name, frame
+
+
+def _compiled(model: Model, name: str, frame: str | None, inputs: Sequence[np.ndarray]) -> Any:
+    return model.function(name, frame)(*inputs)
+
+
+def _compute(
+    model: Model, name: str, frame: str | None, s: States, dtype: np.dtype, evaluate: Evaluate
+) -> Blocks:
+    wanted = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
+    results = evaluate(model, name, frame, [getattr(s, x).astype(dtype) for x in wanted])
+    results = results if isinstance(results, tuple) else (results,)
+    return dict(zip(FUNCTIONS[name].outputs, results, strict=True))
+
+
+def _compare(
+    name: str,
+    frame: str | None,
+    found: Blocks,
+    expected: Blocks,
+    unit: float,
+    condition: np.ndarray,
+    dtype: np.dtype,
+) -> Iterator[Row]:
+    limits = np.full(len(condition), BASE[dtype])
+    used = np.full(len(condition), True)
+    if name in DIVIDES:
+        limits = np.maximum(limits, SLACK * np.finfo(dtype).eps * condition)
+        used = ~_singular(condition, dtype)
+    if not used.any():
+        return
+    largest = {block: _largest(x) for block, x in expected.items()}
+    floor = NOISE * max(unit, *(float(x[used].max()) for x in largest.values()))
+    for block, x in found.items():
+        difference = _largest(x.astype(np.float64) - expected[block])
+        error = difference / np.maximum(largest[block], floor)
+        error = np.where(np.isnan(error), np.inf, error)
+        error[~used] = 0.0
+        at, share = int(np.argmax(error)), float(np.max(error / limits))
+        yield Row(name, block, frame, float(error[at]), at, float(limits[at]), share)
+
+
+def _singular(condition: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """In which states no digit of what divides by M is left; NaN counts as singular."""
+    return ~(np.finfo(dtype).eps * condition <= 1)
+
+
+def _largest(x: np.ndarray) -> np.ndarray:
+    """The largest entry of each state's block."""
+    return np.abs(x.reshape(len(x), -1)).max(axis=1)

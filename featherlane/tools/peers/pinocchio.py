@@ -1,0 +1,189 @@
+"""Pinocchio's answers, through its Python API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from featherlane.api import convert
+from featherlane.robot.model import WORLD, Model
+from featherlane.robot.spatial import skew
+from featherlane.robot.tree_of import tree_of
+from featherlane.tools.peers.common import (
+    DERIVATIVES,
+    DYNAMICS,
+    Blocks,
+    States,
+    bare,
+    is_mjcf,
+    module,
+)
+
+LIKE = 1e-10  # placements that differ by less are meant to be the same
+
+
+def computed_placement(model: Model, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """R, p of joint i on its parent as the algorithms have it: see `ANGLE_NOISE` in tree.py."""
+    tree = tree_of(model)
+
+    def turn(k: int) -> np.ndarray:
+        return np.eye(3) if k == WORLD else np.array(tree.turns[tree.carriers[k]].rows, float).T
+
+    first = tree.carriers[i] + 1 - max(1, len(model.types[i].chain))
+    X, above = tree.X_tree[first], turn(model.parent[i])
+    own = np.array(tree.turns[first].rows, float)
+    R = above @ np.array(X.E.rows, float).T @ own
+    return R, above @ np.array(X.r, float)
+
+
+class Pinocchio:
+    """Pinocchio's Python API, state by state.
+
+    same_angles: joints are placed as `Model` has them where that differs by the rounding of the
+    file alone: "1.57079632679" is a right angle here and 5e-12 off in Pinocchio. `adjusted` tells
+    how many joints that moved.
+    """
+
+    functions = (*DYNAMICS, *DERIVATIVES)
+    unloaded: tuple[int, ...] = ()  # bodies on which no f_ext can act
+
+    def __init__(
+        self, text: str | bytes, model: Model, same_angles: bool = True, path: str | None = None
+    ) -> None:
+        self.pin = pin = module("pinocchio")
+        self.version = str(pin.__version__)
+        if is_mjcf(text):
+            raise RuntimeError(f"{model.name!r} is MJCF: compare it with MuJoCo")
+        try:
+            self.peer = pin.buildModelFromXML(bare(text), *self._root(model.root))
+            self.change = convert.pinocchio(model, self.peer)
+        except (ValueError, IndexError, RuntimeError) as error:
+            raise RuntimeError(f"Pinocchio does not load {model.name!r}: {error}") from error
+        self.peer.gravity.linear = np.array(model.gravity)
+        self.joints = [self.peer.getJointId(name) for name in model.joint_names]
+        self.model, self.order = model, self.change.order
+        self.peer.armature = self._theirs(model.armature)
+        self.adjusted = self._adjust() if same_angles else 0
+        self.data = self.peer.createData()
+
+    def _root(self, root: str) -> list[Any]:
+        known = {
+            "free": self.pin.JointModelFreeFlyer,
+            "planar": self.pin.JointModelPlanar,
+            "spherical": self.pin.JointModelSpherical,
+            "translation": self.pin.JointModelTranslation,
+        }
+        if root != "fixed" and root not in known:
+            raise ValueError(f"root is {root!r}: wanted fixed, {', '.join(known)}")
+        return [known[root]()] if root in known else []
+
+    def _adjust(self) -> int:
+        count = 0
+        for i, joint in enumerate(self.joints):
+            there = self.peer.jointPlacements[joint]
+            R, p = computed_placement(self.model, i)
+            change = max(np.abs(R - there.rotation).max(), np.abs(p - there.translation).max())
+            if change < LIKE:
+                self.peer.jointPlacements[joint] = self.pin.SE3(R, p)
+            count += int(1e-14 < change < LIKE)
+        return count
+
+    def _theirs(self, x: np.ndarray) -> np.ndarray:
+        result = np.empty_like(x)
+        result[self.order] = x
+        return result
+
+    def _matrix(self, matrix: np.ndarray) -> np.ndarray:
+        return matrix[np.ix_(self.order, self.order)]
+
+    def _symmetric(self, upper: np.ndarray) -> np.ndarray:
+        full = np.triu(upper)
+        return self._matrix(full + np.triu(full, 1).T)
+
+    def _each(self, s: States) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        q = self.change.to_q(s.q)
+        for k in range(len(q)):
+            yield k, q[k], self._theirs(s.v[k])
+
+    def _wrenches(self, q: np.ndarray, f_ext: np.ndarray, frame: str | None) -> tuple[Any, ...]:
+        """The last argument of Pinocchio's functions, in body axes; empty without f_ext."""
+        if frame is None:
+            return ()
+        if frame == "world":
+            self.pin.forwardKinematics(self.peer, self.data, q)
+        result = [self.pin.Force.Zero() for _ in range(self.peer.njoints)]
+        for i, joint in enumerate(self.joints):
+            R = self.data.oMi[joint].rotation.T if frame == "world" else np.eye(3)
+            result[joint] = self.pin.Force(R @ f_ext[i, :3], R @ f_ext[i, 3:])
+        vector = self.pin.StdVec_Force()
+        vector.extend(result)
+        return (vector,)
+
+    def _world_term(self, q: np.ndarray, wrenches: tuple[Any, ...]) -> np.ndarray:
+        """d(sum J^T f)/dq by the turning of f in body axes alone: Pinocchio lets it turn along."""
+        self.pin.computeJointJacobians(self.peer, self.data, q)
+        total = np.zeros((self.model.nv, self.model.nv))
+        for joint in self.joints:
+            J = self.pin.getJointJacobian(self.peer, self.data, joint, self.pin.LOCAL)
+            f = wrenches[0][joint]
+            total += J.T @ np.vstack([np.array(skew(x)) @ J[3:] for x in (f.linear, f.angular)])
+        return total
+
+    def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
+        tau = np.empty_like(s.v)
+        for k, q, v in self._each(s):
+            f = self._wrenches(q, s.f_ext[k], frame)
+            a = self._theirs(s.a[k])
+            tau[k] = self.pin.rnea(self.peer, self.data, q, v, a, *f)[self.order]
+        return {"tau": tau}
+
+    def forward_dynamics(self, s: States, frame: str | None) -> Blocks:
+        a = np.empty_like(s.v)
+        for k, q, v in self._each(s):
+            f = self._wrenches(q, s.f_ext[k], frame)
+            tau = self._theirs(s.tau[k])
+            a[k] = self.pin.aba(self.peer, self.data, q, v, tau, *f)[self.order]
+        return {"a": a}
+
+    def mass_matrix(self, s: States, frame: str | None) -> Blocks:
+        crba = self.pin.crba
+        M = [self._symmetric(crba(self.peer, self.data, q)) for _, q, _ in self._each(s)]
+        return {"M": np.array(M)}
+
+    def mass_matrix_inverse(self, s: States, frame: str | None) -> Blocks:
+        inverse = self.pin.computeMinverse
+        M = [self._symmetric(inverse(self.peer, self.data, q)) for _, q, _ in self._each(s)]
+        return {"Minv": np.array(M)}
+
+    def inverse_dynamics_derivatives(self, s: States, frame: str | None) -> Blocks:
+        dq, dv = [], []
+        for k, q, v in self._each(s):
+            f = self._wrenches(q, s.f_ext[k], frame)
+            a = self._theirs(s.a[k])
+            d = self.pin.computeRNEADerivatives(self.peer, self.data, q, v, a, *f)
+            dtau_dq, dtau_dv = np.array(d[0]), np.array(d[1])
+            if frame == "world":
+                dtau_dq -= self._world_term(q, f)
+            dq.append(self._matrix(dtau_dq))
+            dv.append(self._matrix(dtau_dv))
+        return {"dtau_dq": np.array(dq), "dtau_dv": np.array(dv)}
+
+    def forward_dynamics_derivatives(self, s: States, frame: str | None) -> Blocks:
+        blocks: dict[str, list[np.ndarray]] = {"da_dq": [], "da_dv": [], "da_dtau": []}
+        for k, q, v in self._each(s):
+            f = self._wrenches(q, s.f_ext[k], frame)
+            tau = self._theirs(s.tau[k])
+            d = self.pin.computeABADerivatives(self.peer, self.data, q, v, tau, *f)
+            da_dq, da_dv, minv = (np.array(x) for x in d)
+            minv = np.triu(minv) + np.triu(minv, 1).T
+            if frame == "world":
+                da_dq += minv @ self._world_term(q, f)
+            for block, matrix in zip(blocks.values(), (da_dq, da_dv, minv), strict=True):
+                block.append(self._matrix(matrix))
+        return {name: np.array(block) for name, block in blocks.items()}
+
+    def forward_dynamics_derivatives_from(self, s: States, frame: str | None) -> Blocks:
+        d = self.inverse_dynamics_derivatives(s, frame)
+        return {"da_dq": -s.minv @ d["dtau_dq"], "da_dv": -s.minv @ d["dtau_dv"]}

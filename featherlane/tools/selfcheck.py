@@ -1,0 +1,175 @@
+"""Whether the functions of a robot are right: the identities that tie them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.api.model import Model
+from featherlane.tools.timing import Progress, inputs
+
+STATES = 32
+
+
+class Check(NamedTuple):
+    """An identity that holds up to rounding: its worst state's error, and what is allowed there."""
+
+    name: str
+    dtype: str
+    error: float
+    bound: float
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.bound
+
+
+class _Answers(NamedTuple):
+    """All functions at the same states; `a` goes in and out."""
+
+    model: Model
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    tau: np.ndarray
+    tau0: np.ndarray  # at a = 0
+    fd: np.ndarray
+    M: np.ndarray
+    Minv: np.ndarray
+    dID: tuple[np.ndarray, ...]
+    dFD: tuple[np.ndarray, ...]
+    diFD: tuple[np.ndarray, ...]
+    condition: np.ndarray  # of M
+
+    @staticmethod
+    def of(model: Model, dtype: Any) -> _Answers:
+        given = inputs(model, STATES, dtype)
+        q, v, a = given["q"], given["v"], given["a"]
+        tau = model.inverse_dynamics(q, v, a, threads=1)
+        M = model.mass_matrix(q, threads=1)
+        Minv = model.mass_matrix_inverse(q, threads=1)
+        return _Answers(
+            model,
+            q,
+            v,
+            a,
+            tau,
+            model.inverse_dynamics(q, v, 0 * a, threads=1),
+            model.forward_dynamics(q, v, tau, threads=1),
+            M,
+            Minv,
+            model.inverse_dynamics_derivatives(q, v, a, threads=1),
+            model.forward_dynamics_derivatives(q, v, tau, threads=1),
+            model.forward_dynamics_derivatives(q, v, a=a, minv=Minv, threads=1)[:2],
+            np.linalg.cond(M.astype(float)),
+        )
+
+
+def _size(x: np.ndarray) -> np.ndarray:
+    """The largest entry of each state."""
+    return np.abs(x.astype(float)).reshape(len(x), -1).max(axis=1)
+
+
+def _largest(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.max([_size(part) for part in parts], axis=0)
+
+
+def _product(A: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return A.astype(float) @ x.astype(float)
+
+
+def _inverse_error(s: _Answers) -> np.ndarray:
+    return _size(_product(s.M, s.Minv) - np.eye(s.model.nv))
+
+
+def _round_trip(s: _Answers) -> np.ndarray:
+    scale = np.maximum(_size(s.a), _size(s.tau) / _size(s.M))
+    return _size(s.fd.astype(float) - s.a) / scale
+
+
+def _linear(s: _Answers) -> np.ndarray:
+    change = s.tau.astype(float) - s.tau0
+    return _size(change - _product(s.M, s.a[..., None])[..., 0]) / _size(s.tau)
+
+
+def _through_inverse(s: _Answers, parts: Sequence[np.ndarray]) -> np.ndarray:
+    errors = [got + _product(s.Minv, d) for got, d in zip(parts, s.dID, strict=False)]
+    return _largest(errors) / _largest(parts)
+
+
+def _inverses(s: _Answers) -> np.ndarray:
+    return np.maximum(
+        _through_inverse(s, s.dFD), _size(s.dFD[2].astype(float) - s.Minv) / _size(s.Minv)
+    )
+
+
+def _by_differences(
+    model: Model, function: Callable[..., Any], q: np.ndarray, v: np.ndarray, u: np.ndarray
+) -> list[np.ndarray]:
+    """d function / dq and dv: central differences of fourth order along the tangent directions."""
+    eps = float(np.finfo(q.dtype).eps)
+    h = eps**0.2
+    steps = np.eye(model.nv)[:, None, :] * h  # direction, state, entry
+    weights = ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0))
+    results = []
+    for of in ("q", "v"):
+        total: Any = 0.0
+        for k, weight in weights:
+            move = (k * steps).astype(q.dtype)
+            at_q = model.integrate(q, move) if of == "q" else q
+            at_v = v + move if of == "v" else v
+            total = total + weight * function(at_q, at_v, u, threads=1).astype(float)
+        results.append(np.moveaxis(total / (12 * h), 0, -1))
+    return results
+
+
+def _differences(s: _Answers, which: str) -> np.ndarray:
+    known, function, u = (
+        (s.dID, s.model.inverse_dynamics, s.a)
+        if which == "dID"
+        else (s.dFD[:2], s.model.forward_dynamics, s.tau)
+    )
+    found = _by_differences(s.model, function, s.q, s.v, u)
+    errors = [x - y for x, y in zip(known, found, strict=True)]
+    return _largest(errors) / _largest(found)
+
+
+class _Identity(NamedTuple):
+    name: str
+    error: Callable[[_Answers], np.ndarray]
+    allowed: float  # in units of the rounding, to the power of `order`
+    order: float = 1.0
+    inverse: bool = False  # whether the condition of M comes in
+
+
+IDENTITIES = (
+    _Identity("ID(a) - ID(0) = M a", _linear, 100),
+    _Identity("FD(ID(a)) = a", _round_trip, 10, inverse=True),
+    _Identity("M Minv = 1", _inverse_error, 10, inverse=True),
+    _Identity("dFD = -Minv dID, and Minv", _inverses, 10, inverse=True),
+    _Identity("diFD = -Minv dID", lambda s: _through_inverse(s, s.diFD), 10, inverse=True),
+    _Identity("dID = differences of ID", lambda s: _differences(s, "dID"), 1e3, 0.8),
+    _Identity("dFD = differences of FD", lambda s: _differences(s, "dFD"), 1e3, 0.8, True),
+)
+
+
+def self_check(model: Model, dtypes: Sequence[str], progress: Progress) -> Iterator[Check]:
+    """The identities that tie the seven functions together, at random states, in each dtype.
+
+    Errors are relative to the largest entry of a state. What an inverse of M passes through may be
+    wrong by the condition of M times the rounding.
+    """
+    for dtype in dtypes:
+        progress(f"self-check in {dtype}")
+        with np.errstate(all="ignore"):  # what is not finite fails
+            answers = _Answers.of(model, np.dtype(dtype))
+            errors = [identity.error(answers) for identity in IDENTITIES]
+        eps = float(np.finfo(dtype).eps)
+        for identity, error in zip(IDENTITIES, errors, strict=True):
+            error = np.nan_to_num(error, nan=np.inf)
+            bound = identity.allowed * eps**identity.order
+            bounds = bound * (answers.condition if identity.inverse else np.ones(STATES))
+            worst = int(np.argmax(error / bounds))
+            yield Check(identity.name, dtype, float(error[worst]), float(bounds[worst]))

@@ -1,0 +1,172 @@
+"""How fast a robot's functions are here: states and arrays to time them with, and their times."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.api.model import Model
+from featherlane.backends.cpu.strides import aligned
+from featherlane.functions.table import FUNCTIONS
+from featherlane.tools.work import bytes_moved, operations
+
+Progress = Callable[[str], None]
+Arrays = dict[str, np.ndarray]
+Call = Callable[[], Any]
+
+SHORT = {
+    "inverse_dynamics": "ID",
+    "forward_dynamics": "FD",
+    "mass_matrix": "M",
+    "mass_matrix_inverse": "Minv",
+    "inverse_dynamics_derivatives": "dID",
+    "forward_dynamics_derivatives": "dFD",
+    "forward_dynamics_derivatives_from": "diFD",
+}
+SECONDS = 0.1  # that one figure is measured for
+SHORTEST = 1e-4  # s: of shorter calls, several are timed at once
+TRIED = 10  # of them, to know how many
+REPEATS = 5, 200  # of a measurement, at least and at most
+LONGEST = 2.0  # s: what takes longer is not repeated any more
+DISTINCT = 4096  # states; larger batches repeat them
+PART = 4  # of the machine's memory may be taken by one call's arrays, one in so many parts
+MEMORY = 8 << 30  # bytes, where the system does not tell
+
+
+def median_seconds(call: Call, seconds: float | None = None) -> float:
+    """The median time of a call, without the first one; `seconds` for all calls, SECONDS if not
+    given. A call of more than LONGEST is made once, one of less than SHORTEST several times for
+    each time that is taken: by itself it would find its code and data out of the caches.
+    """
+    seconds = SECONDS if seconds is None else seconds
+    least, most = REPEATS
+    if (first := _timed(call)) > LONGEST:
+        return first
+    count = _at_once(call)
+    times: list[float] = []
+    while len(times) < most and sum(times) < (LONGEST if len(times) < least else seconds):
+        times.append(_timed(call, count))
+    return median(times) / count
+
+
+def _at_once(call: Call) -> int:
+    """The calls that take SHORTEST together."""
+    once = _timed(call)
+    return 1 if once > SHORTEST else math.ceil(SHORTEST / (_timed(call, TRIED) / TRIED))
+
+
+def _timed(call: Call, count: int = 1) -> float:
+    """Seconds of so many calls."""
+    start = time.perf_counter()
+    for _ in repeat(None, count):
+        call()
+    return time.perf_counter() - start
+
+
+def inputs(
+    model: Model,
+    batch: int,
+    dtype: Any,
+    names: Sequence[str] = ("q", "v", "a", "tau", "minv"),
+    seed: int = 0,
+) -> Arrays:
+    """Random states and what functions take besides: a, tau, and a matrix in place of minv."""
+    rng = np.random.default_rng(seed)
+    rows = min(batch, DISTINCT)
+    arrays = {"q": model.random_configuration(rows, seed=rng)}
+    for name in ("v", "a", "tau"):
+        arrays[name] = rng.normal(size=(rows, model.nv))
+    if "minv" in names:
+        arrays["minv"] = rng.normal(size=(rows, model.nv, model.nv))
+    at = np.arange(batch) % rows
+    return {name: arrays[name].astype(dtype)[at] for name in names}
+
+
+def outputs(model: Model, name: str, batch: int, dtype: Any) -> Any:
+    """Arrays for `out=`, as functions make them: one, or a tuple of several."""
+    shapes = model.function(name).outputs.values()
+    arrays = tuple(aligned((batch, *shape), np.dtype(dtype)) for shape in shapes)
+    for array in arrays:
+        array.fill(0)
+    return arrays if len(arrays) > 1 else arrays[0]
+
+
+def fitting(model: Model, name: str, dtype: Any, batch: int) -> int:
+    """The batch, halved until its arrays take no more than a part of this machine's memory."""
+    moved = bytes_moved(model, name, dtype)
+    while batch > 1 and batch * moved > _memory() // PART:
+        batch //= 2
+    return batch
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return MEMORY
+
+
+class Speed(NamedTuple):
+    function: str
+    dtype: str
+    operations: int | None  # additions and multiplications of one state, where they can be counted
+    ready: float  # seconds until the function could be called: compiled, or loaded from the cache
+    one_thread: float  # ns per state
+    all_threads: float  # million states per second
+    latency: float  # us, of a call with one state
+    batch: int  # the states in a call: fewer than wanted where memory is short
+
+
+def method(model: Model, name: str) -> Callable[..., Any]:
+    """The user's method of a function, on its inputs in order."""
+    if name != "forward_dynamics_derivatives_from":
+        return getattr(model, name)
+    return lambda q, v, a, minv, **options: model.forward_dynamics_derivatives(
+        q, v, a=a, minv=minv, **options
+    )
+
+
+def compile_all(
+    model: Model, dtypes: Sequence[str], progress: Progress
+) -> dict[tuple[str, str], float]:
+    """Seconds that each function took, in each dtype."""
+    seconds = {}
+    for dtype in dtypes:
+        for name in FUNCTIONS:
+            progress(f"compiling {SHORT[name]} in {dtype}")
+            start = time.perf_counter()
+            model.function(name).ufunc(dtype)
+            seconds[name, dtype] = time.perf_counter() - start
+    return seconds
+
+
+def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: float) -> Speed:
+    """Times of one function: of `batch` states in one call, or of as many as fit in memory."""
+    function = model.function(name)
+    batch = fitting(model, name, dtype, batch)
+    given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
+    out = outputs(model, name, batch, dtype)
+    return Speed(
+        name,
+        dtype,
+        operations(model, name),
+        ready,
+        median_seconds(partial(function, *given, out=out, threads=1)) / batch * 1e9,
+        batch / median_seconds(partial(function, *given, out=out, threads=threads)) / 1e6,
+        _latency(model, name, [x[0].copy() for x in given]),
+        batch,
+    )
+
+
+def _latency(model: Model, name: str, state: Sequence[np.ndarray]) -> float:
+    """us of a call with one state."""
+    method(model, name)(*state)  # from its second call on it is machine code
+    return median_seconds(partial(method(model, name), *state), SECONDS / 4) * 1e6
