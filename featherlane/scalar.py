@@ -6,14 +6,12 @@ This is all that the robot half needs in order not to know what it computes with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import zip_longest
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    pass
-
 
 ROUNDING = 1 / 32  # its inverse: rounding errors of a pivot, in last places of its scale
 Scalar = Any  # float, numpy.ndarray, or anything with +, -, *, / and the methods below
@@ -58,60 +56,80 @@ def reciprocal(pivot: Scalar, scale: Scalar) -> Scalar:
     return unless_lost(1.0 / pivot, pivot, scale)
 
 
-class Stage(NamedTuple):
-    """A submodule of Dadu-RBD: one pass ("R", "D", "M" ...), forward or backward, at one joint
-    (counted from 0).
+# What a tracer may be told while an algorithm runs. On floats none of it does anything.
+
+
+class Tag(NamedTuple):
+    """Where in an algorithm something is computed, in the terms of Dadu-RBD (2023), section IV: a
+    pass ("R", "D", "M" ...), its direction ("f" outward, "b" inward, "c" over the columns of a
+    matrix) and a joint, counted from 0. call: the number of the `call`, where there is one.
     """
 
     algorithm: str
     direction: str
     joint: int
+    call: int = 0
 
     def __str__(self) -> str:
         return f"{self.algorithm}{self.direction}{self.joint + 1}"
 
 
-on_stage: ContextVar[Any] = ContextVar("on_stage", default=None)
-"""What a tracer wants called with each Stage that a loop enters, and with None when it ends."""
+class Tracer(Protocol):
+    """What follows an algorithm that runs on traced scalars."""
+
+    def enter(self, tag: Any) -> None:
+        """What comes now is computed at this place; None: at none."""
+
+    def call(self, function: Any, *arguments: Any) -> Any:
+        """Stands for function(*arguments)."""
+
+    def boundary(self, scalars: Sequence[Scalar]) -> None:
+        """See the function of this name."""
 
 
-on_repeat: ContextVar[Any] = ContextVar("on_repeat", default=None)
-"""What a tracer wants called instead of the loop of `repeat`."""
-
-
-def repeat(function: Any, shared: Any, columns: Any) -> list:
-    """function(shared, column) for each column: lists of scalars to a list of scalars.
-
-    All columns have one length, and the function uses nothing but its arguments: a compiler may
-    keep it once.
-    """
-    instead = on_repeat.get()
-    return instead(function, shared, columns) if instead else [function(shared, c) for c in columns]
-
-
-on_hand_over: ContextVar[Any] = ContextVar("on_hand_over", default=None)
-"""What a tracer wants called with the scalars of `hand_over`."""
-
-
-def hand_over(scalars: Any) -> None:
-    """Tells that these few scalars, and the inputs, are all that columns which are repeated later
-    need of what came before: a compiler may compute the rest twice instead of keeping it.
-    """
-    if listen := on_hand_over.get():
-        listen(scalars)
-
-
-on_call: ContextVar[Any] = ContextVar("on_call", default=None)
-"""What a recorder wants called instead of the function of `call`."""
+tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
 def call(function: Any, *arguments: Any) -> Any:
     """function(*arguments): a step that many links have in common.
 
-    The function is one of a module, uses nothing but its arguments, and neither looks at the
-    values of scalars nor changes what it is given: a recorder may keep it once and note what it is
-    applied to. Arguments and result are nested tuples, lists, dicts and objects of scalars; whole
-    numbers, texts and objects without scalars are part of which step it is.
+    The function uses nothing but its arguments, and neither looks at the values of scalars nor
+    changes what it is given: a tracer may keep it once and note what it is applied to. Arguments
+    and result are nested tuples, lists, dicts and objects of scalars; whole numbers, texts and
+    objects without scalars are part of which step it is.
     """
-    instead = on_call.get()
-    return instead(function, *arguments) if instead else function(*arguments)
+    following = tracer.get()
+    return function(*arguments) if following is None else following.call(function, *arguments)
+
+
+def repeat(
+    function: Any, shared: Sequence[Scalar], columns: Sequence[Sequence[Scalar]], tags: Any = ()
+) -> list:
+    """function(shared, column) for each column: lists of scalars to a list of scalars. All columns
+    have one length. tags: where each belongs.
+    """
+    return [
+        at(tag, call, function, shared, column)
+        for tag, column in zip_longest(tags, columns, fillvalue=COLUMN)
+    ]
+
+
+COLUMN = Tag("", "c", -1)
+
+
+def at(tag: Any, function: Any, *arguments: Any) -> Any:
+    """function(*arguments), computed at the place that the tag says."""
+    if (following := tracer.get()) is None:
+        return function(*arguments)
+    following.enter(tag)
+    result = function(*arguments)
+    following.enter(None)
+    return result
+
+
+def boundary(scalars: Sequence[Scalar]) -> None:
+    """Tells that these few scalars, and the inputs, are all that columns which are repeated later
+    need of what came before: a compiler may compute the rest twice instead of keeping it.
+    """
+    if (following := tracer.get()) is not None:
+        following.boundary(scalars)

@@ -43,11 +43,11 @@ def two_stages(interleaved):
 
     def run(x):
         graph = x[0].graph
-        graph.current_stage = "A"
+        graph.current_tag = "A"
         y = x[0] * x[1]
-        graph.current_stage = "B"
+        graph.current_tag = "B"
         z = y + x[0]
-        graph.current_stage = "A" if interleaved else "B"
+        graph.current_tag = "A" if interleaved else "B"
         return z * y
 
     return fl.trace(run, {"x": 2})

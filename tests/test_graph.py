@@ -212,7 +212,7 @@ def test_select_on_numbers_and_arrays():
 def test_text_has_a_line_for_each_node_and_output():
     g = Graph()
     a, b = g.declare("x", (2,))
-    g.current_stage = "first"
+    g.current_tag = "first"
     g.outputs["y"] = Output((), (g.sub(g.mul(g.constant(2), b), a),))
     assert str(g).splitlines() == [
         "%0 = input x[0]",
@@ -254,9 +254,9 @@ def test_rewrite_by_operation_by_node_and_by_order():
 def test_stages_follow_their_nodes():
     g = Graph()
     (a,) = g.declare("x", (1,))
-    g.current_stage = "here"
+    g.current_tag = "here"
     k = g.mul(a, a)
-    g.current_stage = "there"
+    g.current_tag = "there"
     assert g.mul(a, a) == k
     g.outputs["out"] = Output((), (g.add(k, a),))
     assert simplify(g).stage == [None, "here", "there"]
@@ -298,9 +298,9 @@ def test_live_values():
 def test_cost_by_stage():
     g = Graph()
     a, b = g.declare("x", (2,))
-    g.current_stage = "one"
+    g.current_tag = "one"
     k = g.mul(a, b)
-    g.current_stage = "two"
+    g.current_tag = "two"
     g.outputs["out"] = Output((), (g.mul(g.add(k, a), g.neg(b)),))
     assert g.cost().stages == {"one": {"mul": 1}, "two": {"add": 1, "mul": 1}}
 

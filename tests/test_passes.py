@@ -214,7 +214,7 @@ def spoil(column, k, value):
         (spoil("outputs", "out", Output((3,), (5, 0))), "'out' .* has 2 entries, wanted 3"),
         (spoil("outputs", "out", Output((), (6,))), "'out' has the entry 6: there is no such"),
         (spoil("outputs", "out", Output((), (2,))), r"'out' has the entry 2 \(less\)"),
-        (lambda g: g.stage.pop(), "columns of the graph differ in length"),
+        (lambda g: g.tag.pop(), "columns of the graph differ in length"),
     ],
 )
 def test_illegal_graphs_are_refused(change, message):
@@ -329,7 +329,7 @@ def test_an_entry_returned_twice():
 def test_derivatives_keep_the_stage():
     g = Graph()
     (x,) = g.declare("x", ())
-    g.current_stage = "here"
+    g.current_tag = "here"
     g.outputs["out"] = Output((), (g.mul(g.mul(x, x), x),))
     for mode in ("forward", "reverse"):
         stages = jacobian(g, "out", "x", mode).cost().stages

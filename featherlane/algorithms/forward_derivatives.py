@@ -23,7 +23,7 @@ from featherlane.algorithms.rnea import rnea
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import Vector, crm, dot, split
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, hand_over, is_zero, repeat
+from featherlane.scalar import Scalar, boundary, is_zero, repeat
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
@@ -120,7 +120,7 @@ def forward_dynamics_derivatives(
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
-    hand_over(qdd)
+    boundary(qdd)
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)

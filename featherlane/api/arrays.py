@@ -22,7 +22,7 @@ from featherlane.algorithms.elimination import eliminate
 from featherlane.algorithms.scan import path_scan, scan, subtree_sum
 from featherlane.backends.cpu.steps.run import Recorded, block_length
 from featherlane.functions.function import Function
-from featherlane.program.calls import recorded
+from featherlane.program.trace import STEPS, program_of
 
 Combine = Callable[[Any, Any], Iterable[Any]]
 Algorithm = Callable[..., list[Any]]
@@ -53,7 +53,9 @@ class _Rows:
 
         self.recorded = None
         if all(self.rows[0]):
-            self.recorded = Recorded(recorded(run, there), dtype, True, how.get("block", HALVED))
+            self.recorded = Recorded(
+                program_of(run, there, STEPS), dtype, True, how.get("block", HALVED)
+            )
         else:
             run()  # refuses what does not fit
 

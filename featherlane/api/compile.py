@@ -8,7 +8,7 @@ from typing import Any
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.function import Function
 from featherlane.program.graph import Graph, graph_key, simplify
-from featherlane.program.routine import Program
+from featherlane.program.program import Program
 from featherlane.program.trace import trace
 
 
@@ -34,7 +34,7 @@ def compile_function(
     _check_shapes(graph)
     outputs = {k: out.shape for k, out in graph.outputs.items()}
     key = graph_key(graph)
-    program = Program(graph, [])
+    program = Program(graph)
     return Function(
         name,
         graph.inputs,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
+from featherlane.program.program import Function, Program, X, Y
 
 Array = Any
+Functions = Sequence[Function]
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -61,8 +63,18 @@ def _batch(entries: Mapping[str, Array]) -> tuple[int, ...]:
         raise ValueError(f"{wrong}: {given}") from None
 
 
+def _called(
+    functions: Functions, number: int, operands: Sequence[Array], dtype: np.dtype[Any]
+) -> Any:
+    """The results of a function of these scalars."""
+    graph = functions[number].graph
+    entries = {X: np.stack(operands, -1) if operands else np.empty(0, dtype)}
+    known = [values for _, values in _nodes(graph, entries, dtype, functions)][-1]
+    return [known[k] for k in graph.outputs[Y].nodes]
+
+
 def _nodes(
-    graph: Graph, entries: Mapping[str, Array], dtype: np.dtype[Any]
+    graph: Graph, entries: Mapping[str, Array], dtype: np.dtype[Any], functions: Functions
 ) -> Iterator[tuple[int, list[Array]]]:
     """Each node's number in turn with the values so far, of which the user may drop some."""
     known: list[Array] = []
@@ -72,6 +84,11 @@ def _nodes(
         elif op == "input":
             name, position = value
             known.append(entries[name][..., position])
+        elif op == "call":
+            given = np.broadcast_arrays(*(known[a] for a in args)) if args else []
+            known.append(_called(functions, value, given, dtype))
+        elif op == "result":
+            known.append(known[args[0]][value])
         else:
             evaluate = OPS[op].evaluate
             assert evaluate is not None
@@ -85,17 +102,21 @@ def values(graph: Graph, inputs: Mapping[str, Any], dtype: Any = np.float64) -> 
     dtype = _dtype(dtype)
     entries = _entries(graph, inputs, dtype)
     _batch(entries)
-    return [known[k] for k, known in _nodes(graph, entries, dtype)]
+    return [known[k] for k, known in _nodes(graph, entries, dtype, ())]
 
 
-def evaluate(graph: Graph, inputs: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Array]:
+def evaluate(
+    program: Graph | Program, inputs: Mapping[str, Any], dtype: Any = np.float64
+) -> dict[str, Array]:
     """The outputs by name, each of shape (..., *shape), everything computed in `dtype`.
 
-    inputs: an array of shape (..., *shape) for each input of the graph, of which the leading
+    inputs: an array of shape (..., *shape) for each input of the program, of which the leading
     dimensions broadcast. Raises ValueError or TypeError for an input that is missing, unknown, of
     another shape or not of real numbers.
     """
     dtype = _dtype(dtype)
+    whole = program if isinstance(program, Program) else Program(program)
+    graph, functions = whole.main, whole.functions
     entries = _entries(graph, inputs, dtype)
     batch = _batch(entries)
     results = {
@@ -106,7 +127,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any], dtype: Any = np.float64) -
     for name, out in graph.outputs.items():
         for i, k in enumerate(out.nodes):
             places.setdefault(k, []).append(results[name][..., i : i + 1])
-    for k, known in _nodes(graph, entries, dtype):
+    for k, known in _nodes(graph, entries, dtype, functions):
         for place in places.get(k, ()):
             place[..., 0] = known[k]
         for a in graph.args[k]:

@@ -19,13 +19,13 @@ from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Varian
 from featherlane.functions.wrenches import _wrenches
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.passes.pack import Packed, pack
-from featherlane.program.routine import Program, Recorder, record
-from featherlane.program.trace import trace
+from featherlane.program.passes.recompute import recompute
+from featherlane.program.program import Program
+from featherlane.program.trace import COLUMNS, program_of, trace
 from featherlane.robot import limbs
 from featherlane.robot.model import Model
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
-from featherlane.scalar import on_hand_over, on_repeat, on_stage
 
 NARROW = 16  # bytes of the narrowest vectors
 FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
@@ -45,20 +45,6 @@ def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
     return shapes(model, TABLE[variant.name].outputs, variant.wrt)
-
-
-@contextmanager
-def _following(
-    stage: Callable[[Any], None], repeated: Any = None, handed_over: Any = None
-) -> Iterator[None]:
-    """While an algorithm runs: what it tells."""
-    listeners = {on_stage: stage, on_repeat: repeated, on_hand_over: handed_over}
-    tokens = [(told, told.set(listener)) for told, listener in listeners.items()]
-    try:
-        yield
-    finally:
-        for told, token in tokens:
-            told.reset(token)
 
 
 def _traceable(
@@ -141,7 +127,7 @@ def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
     names = [a.__name__ + (not ride) * ", no riding" for a, ride in _choices(model, variant)]
     with _solvable(model, variant):
         return {
-            name: simplify(trace(run, inputs, lambda g: _following(Recorder(g).enter)))
+            name: simplify(trace(run, inputs))
             for name, run in zip(names or ["derived"], _runs(model, variant), strict=True)
         }
 
@@ -161,14 +147,13 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
     """
     run, *others = _runs(model, variant)
     if not others:
-        following = lambda r: _following(r.enter, r.repeat, r.hand_over)
         with _solvable(model, variant):
-            program = record(run, input_shapes(model, variant), following)
-        if not program.routines:
-            return Program(simplify(program.main), [])
+            program = program_of(run, input_shapes(model, variant), COLUMNS)
+        if not program.functions:
+            return Program(simplify(program.main))
         if program.operations > FLAT:
-            return program
-    return Program(dynamics_graph(model, variant), [])
+            return recompute(program)
+    return Program(dynamics_graph(model, variant))
 
 
 def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
@@ -179,7 +164,7 @@ def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kern
 
     def source() -> tuple[str, Program]:
         made = lowered(dynamics_program(model, variant), dtype)
-        if made.routines:
+        if made.functions:
             return kernel.source(made, dtype, 1, jit.widest(dtype)), made
         packed = in_lanes(model, variant, made.main, dtype)
         lanes = cheapest(packed)

@@ -9,6 +9,7 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
 
 FREE = {"data", "sign"}  # kinds that no processor waits for
+LEAVES = {"input", "constant"}  # these wait in memory
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def cost(graph: Graph) -> Cost:
         if kind not in FREE:
             depth[k] += 1
             kinds[kind] += 1
-            stages.setdefault(str(graph.stage[k] or ""), Counter())[kind] += 1
+            stages.setdefault(str(graph.tag[k] or ""), Counter())[kind] += 1
     deepest = max((depth[k] for out in graph.outputs.values() for k in out.nodes), default=0)
     return Cost(kinds, deepest, _most_live(graph, needed), stages)
 
@@ -64,9 +65,9 @@ def _most_live(graph: Graph, needed: list[bool]) -> int:
     live = most = 0
     for k in range(len(graph)):
         live -= dies[k]
-        if needed[k] and OPS[graph.op[k]].arity and last[k] >= 0:
+        if needed[k] and graph.op[k] not in LEAVES and last[k] >= 0:
             live += 1
             most = max(most, live)
-        elif not OPS[graph.op[k]].arity and last[k] >= 0:
-            dies[last[k]] -= 1  # inputs and constants wait in memory
+        elif graph.op[k] in LEAVES and last[k] >= 0:
+            dies[last[k]] -= 1
     return most

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from featherlane.program.op import COMMUTES, OPS
+from featherlane.program.op import ARITHMETIC, COMMUTES
 
 
 class Output(NamedTuple):
@@ -23,19 +24,20 @@ class Output(NamedTuple):
 class Graph:
     """Nodes by number; node k may use nodes before k only.
 
-    op[k] names its row of the table, args[k] its operands, value[k] the number of a constant or the
-    (name, position) of an input entry, stage[k] where in the algorithm it was first computed.
+    op[k] names its row of the table, args[k] its operands, value[k] the number of a constant, the
+    (name, position) of an input entry, the number of the function of a call or of a result among
+    those of its call; tag[k] says where in the algorithm it was first computed. The results of a
+    call are the nodes after it.
     """
 
     def __init__(self) -> None:
         self.op: list[str] = []
         self.args: list[tuple[int, ...]] = []
         self.value: list[Any] = []
-        self.stage: list[Any] = []
+        self.tag: list[Any] = []
         self.inputs: dict[str, tuple[int, ...]] = {}
         self.outputs: dict[str, Output] = {}
-        self.current_stage: Any = None
-        self._known: dict[Any, int] = {}
+        self.current_tag: Any = None
 
     def __len__(self) -> int:
         return len(self.op)
@@ -46,20 +48,26 @@ class Graph:
         return f"<Graph ({shape}) -> ({gives}): {len(self)} nodes>"
 
     def __str__(self) -> str:
-        """One line a node: number, operation, operands, stage."""
+        """One line a node: number, operation, operands, tag."""
+        show = {"constant": repr, "input": lambda v: f"{v[0]}[{v[1]}]", "call": "f{}".format}
         lines = []
-        for k, (op, args, value, stage) in enumerate(
-            zip(self.op, self.args, self.value, self.stage, strict=True)
+        for k, (op, args, value, tag) in enumerate(
+            zip(self.op, self.args, self.value, self.tag, strict=True)
         ):
-            what = {"constant": lambda v: f"{v!r}", "input": lambda v: f"{v[0]}[{v[1]}]"}.get(op)
-            operands = what(value) if what else " ".join(f"%{a}" for a in args)
-            lines.append(f"%{k} = {op} {operands}" + (f"  ; {stage}" if stage is not None else ""))
+            shown = [] if value is None else [show.get(op, str)(value)]
+            operands = " ".join(shown + [f"%{a}" for a in args])
+            lines.append(f"%{k} = {op} {operands}" + (f"  ; {tag}" if tag is not None else ""))
         lines += [
             f"{name} = {' '.join(f'%{k}' for k in out.nodes)}" for name, out in self.outputs.items()
         ]
         return "\n".join(lines)
 
-    # Entry of nodes: `node` interns, the methods after it fold
+    # Entry of nodes: `node` and `call` intern, the methods after them fold
+
+    @cached_property
+    def _known(self) -> dict[Any, int]:
+        """The nodes by what they are; a graph that is only read needs no such table."""
+        return {key: k for k, key in enumerate(zip(self.op, self.args, self.value, strict=True))}
 
     def node(self, op: str, *args: int, value: Any = None) -> int:
         if op in COMMUTES and args[0] > args[1]:
@@ -72,8 +80,27 @@ class Graph:
         self.op.append(op)
         self.args.append(args)
         self.value.append(value)
-        self.stage.append(self.current_stage)
+        self.tag.append(self.current_tag)
         return k
+
+    def call(self, function: int, operands: Sequence[int], count: int) -> int:
+        """The node of a call; its `count` results are the nodes after it."""
+        key = ("call", tuple(operands), function)
+        k = self._known.get(key)
+        if k is None:
+            k = self._known[key] = len(self.op)
+            self.op += ["call", *["result"] * count]
+            self.args += [key[1], *[(k,)] * count]
+            self.value += [function, *range(count)]
+            self.tag += [self.current_tag] * (count + 1)
+        return k
+
+    def results(self, k: int) -> range:
+        """The nodes of the results of a call."""
+        end = k + 1
+        while end < len(self.op) and self.op[end] == "result":
+            end += 1
+        return range(k + 1, end)
 
     def constant(self, x: float) -> int:
         x = float(x) + 0.0  # -0.0 is 0.0
@@ -247,8 +274,46 @@ class Graph:
 
         return cost(self)
 
+    def replaced(self, **columns: Any) -> Graph:
+        """The same nodes with other columns: `op`, `args`, `value`, `tag`, `inputs`, `outputs`."""
+        new = Graph()
+        for name in ("op", "args", "value", "tag", "inputs", "outputs"):
+            setattr(new, name, columns.get(name, getattr(self, name)))
+        return new
+
 
 Rule = Callable[..., int]
+
+
+def entered(graph: Graph, into: Graph, k: int, operands: Sequence[int], functions: int = 0) -> int:
+    """Enters node k of a graph, with these operands, into another one. functions: what is added to
+    the numbers of functions.
+    """
+    op, value = graph.op[k], graph.value[k]
+    if op == "call":
+        return into.call(value + functions, operands, len(graph.results(k)))
+    if op == "result":
+        return operands[0] + 1 + value
+    if value is None:
+        return getattr(into, op)(*operands)
+    return into.node(op, value=value)
+
+
+def copied(graph: Graph, into: Graph, inputs: Mapping[Any, int], tagged: bool = True) -> list[int]:
+    """Enters the nodes of a graph into another one, where `inputs`, by (name, position), stand for
+    its own inputs; gives the place of each. tagged: whether nodes keep their tags.
+    """
+    place: list[int] = []
+    tag = into.current_tag
+    for k, op in enumerate(graph.op):
+        if tagged:
+            into.current_tag = graph.tag[k]
+        if op == "input" and graph.value[k] in inputs:
+            place.append(inputs[graph.value[k]])
+        else:
+            place.append(entered(graph, into, k, [place[a] for a in graph.args[k]]))
+    into.current_tag = tag
+    return place
 
 
 def rewrite(
@@ -265,14 +330,14 @@ def rewrite(
     for k in order if order is not None else range(len(graph)):
         if not needed[k]:
             continue
-        op, new.current_stage = graph.op[k], graph.stage[k]
+        new.current_tag = graph.tag[k]
         args = [place[a] for a in graph.args[k]]
-        if rule := rules.get(k) or rules.get(op):
+        if rule := rules.get(k) or rules.get(graph.op[k]):
             place[k] = rule(new, *args)
-        elif args:
-            place[k] = getattr(new, op)(*args)
+        elif graph.value[k] is None:  # an operation: most nodes
+            place[k] = getattr(new, graph.op[k])(*args)
         else:
-            place[k] = new.node(op, value=graph.value[k])
+            place[k] = entered(graph, new, k, args)
     new.outputs = {
         name: Output(out.shape, tuple(place[k] for k in out.nodes))
         for name, out in graph.outputs.items()
@@ -285,7 +350,7 @@ def simplify(graph: Graph) -> Graph:
     return rewrite(graph)
 
 
-assert all(hasattr(Graph, op) for op in OPS if OPS[op].arity), "every operation has a way in"
+assert all(hasattr(Graph, op) for op in ARITHMETIC), "every operation has a way in"
 
 
 def graph_key(graph: Graph) -> str:

@@ -7,11 +7,11 @@ plain classes are what their attributes are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
-SCALAR, NUMBER = "scalar", "number"  # the forms of a placeholder and of a float
+SCALAR = "scalar"  # the form of a scalar, be it traced or a float
 
 
 class Fixed(NamedTuple):
@@ -29,18 +29,16 @@ class Parts(NamedTuple):
     forms: tuple[Any, ...]
 
 
-Form = Any  # SCALAR, NUMBER, Fixed or Parts
+Shape = tuple[int, ...]
+Form = Any  # SCALAR, Fixed or Parts
 
 
 def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
     """The form of a value; what is a `scalar` or a float in it is appended to `scalars`."""
     kind = type(value)
-    if kind is scalar:
+    if kind is scalar or isinstance(value, float):
         scalars.append(value)
         return SCALAR
-    if isinstance(value, float):
-        scalars.append(float(value))
-        return NUMBER
     if isinstance(value, tuple | list):
         forms: list[Form] = []
         for x in value:  # most are scalars: they need no call
@@ -63,7 +61,7 @@ def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
 
 def build(form: Form, scalars: Iterator[Any]) -> Any:
     """The value of a form with these scalars, in the order of `flatten`."""
-    if form is SCALAR or form is NUMBER:
+    if form is SCALAR:
         return next(scalars)
     if isinstance(form, Fixed):
         return form.value
@@ -83,3 +81,28 @@ def lasting(form: Form) -> bool:
     if not isinstance(form, Parts):
         return True
     return form.kind not in (list, dict) and all(map(lasting, form.forms))
+
+
+def nest(flat: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Nested lists of the given shape from entries in C order; the entry itself for shape ()."""
+    if not shape:
+        return flat[0]
+    step = len(flat) // shape[0] if shape[0] else 0
+    return [nest(flat[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+def entries_of(value: Any, scalars: tuple[type, ...], name: str) -> tuple[Shape, list[Any]]:
+    """The shape and the entries, in C order, of a scalar or of nested sequences of scalars.
+
+    Raises TypeError for anything else, and ValueError, with the name, where parts differ in shape.
+    """
+    if isinstance(value, scalars):
+        return (), [value]
+    if isinstance(value, str | bytes | Mapping):
+        raise TypeError
+    parts = [entries_of(part, scalars, name) for part in value]
+    shapes = {shape for shape, _ in parts}
+    if len(shapes) > 1:
+        raise ValueError(f"output {name!r} is ragged: it holds parts of shapes {sorted(shapes)}")
+    inner = shapes.pop() if shapes else ()
+    return (len(parts), *inner), [entry for _, flat in parts for entry in flat]

@@ -2,7 +2,8 @@
 
 `evaluate` is the definition, on NumPy arrays of one dtype; every backend must give the same bits.
 Nothing else in the package may invent an operation, and a transformation is one more table with
-these names as its keys.
+these names as its keys. Two rows have no `evaluate`: "call" applies a graph that the program keeps
+once (see `program.program`), and "result" is one of the scalars that it gives.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def quarter(k: Array, s: Array, c: Array) -> Array:
 
 class Op(NamedTuple):
     name: str
-    arity: int
+    arity: int | None  # None: any number of operands
     kind: str  # what cost() counts it as
     evaluate: Callable[..., Array] | None
     meaning: str
@@ -115,6 +116,8 @@ OPS = {
     for op in (
         Op("input", 0, "data", None, "one entry of an input array"),
         Op("constant", 0, "data", None, "a number known at compile time"),
+        Op("call", None, "call", None, "a function of the program, by number, of the operands"),
+        Op("result", 1, "data", None, "one of the results of a call, by number"),
         Op("neg", 1, "sign", np.negative, "-a"),
         Op("abs", 1, "sign", np.abs, "|a|"),
         Op("add", 2, "add", np.add, "a + b"),
@@ -132,3 +135,4 @@ OPS = {
     )
 }
 COMMUTES = {"add", "mul"}
+ARITHMETIC = {op.name for op in OPS.values() if op.evaluate}  # of scalars, to a scalar

@@ -1,141 +1,207 @@
-"""From a function on scalars to the graph of what it computes."""
+"""From a function on scalars to the program of what it computes.
+
+The function runs once, on scalars that are still to be computed. Where it says `call`, a policy
+decides whether the call stays one: then the function is traced once for each form of its arguments
+and the program keeps it; else it just runs, and its operations are entered where they come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from featherlane.program.graph import Graph, Output
+from featherlane.program.graph import Graph, Output, copied, simplify
+from featherlane.program.nested import SCALAR, Form, build, entries_of, flatten, lasting, nest
+from featherlane.program.node import REAL, Node
+from featherlane.program.program import Function, Program, X, Y
+from featherlane.scalar import Tag, tracer
 
 Shape = int | Sequence[int]
-REAL = (int, float, np.integer, np.floating)
+Policy = Callable[[Any, Any], bool]  # (function, tag): does this call stay a call?
+
+FLAT: Policy = lambda function, tag: False
+STEPS: Policy = lambda function, tag: True
+COLUMNS: Policy = lambda function, tag: isinstance(tag, Tag) and tag.direction == "c"
+NO_TAG = Tag("", "", -1)
 
 
-class Node:
-    """A scalar that is still to be computed: arithmetic on it enters nodes into its graph."""
+class _Kept(NamedTuple):
+    """A function as it was traced for one form of its arguments. sources: where each scalar of its
+    result comes from: an output of the graph, an input, or a number.
+    """
 
-    __slots__ = ("graph", "k")
-    __array_ufunc__ = None  # NumPy scalars leave the arithmetic to us
+    number: int | None  # among the functions of the program; None if it computes nothing
+    form: Form
+    sources: list[tuple[str, Any]]
+    size: int  # entries of the graph's output
 
-    def __init__(self, graph: Graph, k: int) -> None:
-        self.graph, self.k = graph, k
 
-    def _lift(self, other: Any) -> int:
-        if isinstance(other, Node):
-            if other.graph is not self.graph:
-                raise ValueError("two scalars of different traces were combined")
-            return other.k
-        if isinstance(other, REAL):
-            return self.graph.constant(float(other))
+class Tracing:
+    """The tracer: enters what an algorithm computes into a graph."""
+
+    def __init__(self, policy: Policy = FLAT) -> None:
+        self.graph, self.policy = Graph(), policy
+        self.functions: list[Function] = []
+        self.handed: tuple[int, ...] = ()
+        self._kept: dict[Any, _Kept] = {}
+        self._forms: dict[Form, int] = {}
+        self._lasting: list[bool] = []  # of each form
+        self._flattened: dict[int, tuple[Any, int, Form, list[Any]]] = {}
+        self._calls, self._inside = 0, False
+
+    # What algorithms tell, see `scalar.Tracer`
+
+    def enter(self, tag: Any) -> None:
+        self.graph.current_tag = tag
+
+    def boundary(self, scalars: Sequence[Any]) -> None:
+        self.handed = tuple(x.k for x in scalars if isinstance(x, Node))
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        tag = self.graph.current_tag
+        if self.policy(function, tag):
+            return self._call_kept(function, arguments)
+        if self._inside or not isinstance(tag, Tag | None):
+            return function(*arguments)
+        self._calls += 1  # the outermost call tags all that is computed in it
+        self._inside, self.graph.current_tag = True, (tag or NO_TAG)._replace(call=self._calls)
+        try:
+            return function(*arguments)
+        finally:
+            self._inside, self.graph.current_tag = False, tag
+
+    # Calls that stay
+
+    def _flat(self, value: Any) -> tuple[int, Form, list[Any]]:
+        """The form by number, the form, and the scalars; remembered for what does not change."""
+        if (known := self._flattened.get(id(value))) is not None:
+            return known[1:]
+        scalars: list[Any] = []
+        form = flatten(value, Node, scalars)
+        number = self._forms.setdefault(form, len(self._forms))
+        if number == len(self._lasting):
+            self._lasting.append(form is not SCALAR and lasting(form))
+        if self._lasting[number]:
+            self._flattened[id(value)] = value, number, form, scalars
+        return number, form, scalars
+
+    def _call_kept(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        flat = [self._flat(x) for x in arguments]
+        scalars = [x for _, _, own in flat for x in own]
+        if not any(type(x) is Node for x in scalars):
+            return function(*arguments)
+        key = function, *[number for number, _, _ in flat]
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._trace(function, [form for _, form, _ in flat], len(scalars))
+            self._kept[key] = kept
+        graph, results = self.graph, list[Any]()
+        if kept.number is not None:
+            operands = [x.k if type(x) is Node else graph.constant(x) for x in scalars]
+            first = graph.call(kept.number, operands, kept.size) + 1
+            results = [Node(graph, k) for k in range(first, first + kept.size)]
+        source = {Y: results, X: scalars}
+        found = [at if which == NUMBER else source[which][at] for which, at in kept.sources]
+        return build(kept.form, iter(found))
+
+    def _trace(self, function: Callable[..., Any], forms: Sequence[Form], count: int) -> _Kept:
+        graph = Graph()
+        scalars = iter([Node(graph, k) for k in graph.declare(X, (count,))])
+        with following(None):
+            result = function(*[build(form, scalars) for form in forms])
+        flat: list[Any] = []
+        form, entries = flatten(result, Node, flat), dict[int, int]()
+        sources = [_source(graph, x, entries) for x in flat]
+        number = None
+        if entries:
+            graph.outputs[Y] = Output((len(entries),), tuple(entries))
+            number = len(self.functions)
+            name = getattr(function, "__qualname__", str(function))
+            self.functions.append(Function(name, simplify(graph)))
+        return _Kept(number, form, sources, len(entries))
+
+
+NUMBER = "number"
+
+
+def _source(graph: Graph, x: Any, entries: dict[int, int]) -> tuple[str, Any]:
+    """Where a scalar of a result comes from; what is computed becomes one of the entries."""
+    if type(x) is not Node:
+        return NUMBER, x
+    if graph.op[x.k] == "input":
+        return X, graph.value[x.k][1]
+    if (number := graph.number(x.k)) is not None:
+        return NUMBER, number
+    return Y, entries.setdefault(x.k, len(entries))
+
+
+@contextmanager
+def following(tracing: Tracing | None) -> Iterator[None]:
+    """While an algorithm runs, this tracer follows it, or none does."""
+    token = tracer.set(tracing)
+    try:
+        yield
+    finally:
+        tracer.reset(token)
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """While many objects are made of which none is garbage: looking for some again and again would
+    take longer than making them.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def program_of(
+    function: Callable[..., Any], inputs: Mapping[str, Shape], policy: Policy
+) -> Program:
+    """The program of `function`, as `trace` takes it, in which those calls stay calls of which
+    `policy` says so. Raises as `trace` does.
+    """
+    tracing = Tracing(policy)
+    graph, arguments = tracing.graph, []
+    for name, shape in inputs.items():
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        arguments.append(nest([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
+    with no_garbage(), following(tracing):
+        result = function(*arguments)
+    graph.current_tag = None
+    for name, value in (result if isinstance(result, dict) else {"out": result}).items():
+        graph.outputs[name] = _output(graph, name, value)
+    return Program(graph, tuple(tracing.functions), tracing.handed)
+
+
+def _output(graph: Graph, name: str, value: Any) -> Output:
+    try:
+        shape, flat = entries_of(value, (Node, *REAL), name)
+    except TypeError:
         raise TypeError(
-            f"a traced scalar was combined with {type(other).__name__} {other!r}: wanted a number"
-        )
-
-    def __repr__(self) -> str:
-        return f"<Node %{self.k} = {self.graph.op[self.k]}>"
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "the value of a traced scalar is not known while tracing: use featherlane.sin, cos and "
-            "sqrt instead of those of math, and as a graph has no branches, "
-            "featherlane.select(a < b, x, y) instead of if, min or max"
-        )
-
-    __float__ = __int__ = __index__ = __bool__
-
-    def __eq__(self, other: object) -> bool:
-        return self.__bool__()  # identity would be a silent no
-
-    __hash__ = object.__hash__
-
-    def __neg__(self) -> Node:
-        return Node(self.graph, self.graph.neg(self.k))
-
-    def __pos__(self) -> Node:
-        return self
-
-    def __abs__(self) -> Node:
-        return Node(self.graph, self.graph.abs(self.k))
-
-    def __add__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.add(self.k, self._lift(other)))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.sub(self.k, self._lift(other)))
-
-    def __rsub__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.sub(self._lift(other), self.k))
-
-    def __mul__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.mul(self.k, self._lift(other)))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.div(self.k, self._lift(other)))
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.div(self._lift(other), self.k))
-
-    def __pow__(self, exponent: float) -> Node:
-        if exponent == 0.5:
-            return self.sqrt()
-        if not isinstance(exponent, int):
-            raise TypeError(
-                f"a traced scalar was raised to {exponent!r}: wanted a whole number or 0.5"
-            )
-        if exponent < 0:
-            return 1.0 / self**-exponent
-        power = Node(self.graph, self.graph.constant(1.0))
-        for bit in bin(exponent)[2:]:
-            power = power * power * self if bit == "1" else power * power
-        return power
-
-    def __lt__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.less(self.k, self._lift(other)))
-
-    def __gt__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.less(self._lift(other), self.k))
-
-    def sin(self) -> Node:
-        return Node(self.graph, self.graph.sin(self.k))
-
-    def cos(self) -> Node:
-        return Node(self.graph, self.graph.cos(self.k))
-
-    def sqrt(self) -> Node:
-        return Node(self.graph, self.graph.sqrt(self.k))
-
-    def select(self, a: Any, b: Any) -> Node:
-        """a where this condition holds, else b."""
-        return Node(self.graph, self.graph.select(self.k, self._lift(a), self._lift(b)))
+            f"output {name!r} is {type(value).__name__}: wanted scalars or lists of them"
+        ) from None
+    if any(isinstance(x, Node) and x.graph is not graph for x in flat):
+        raise ValueError(f"output {name!r} holds a scalar of a different trace")
+    return Output(shape, tuple(x.k if isinstance(x, Node) else graph.constant(x) for x in flat))
 
 
-def _nest(flat: Sequence[Any], shape: Sequence[int]) -> Any:
-    """Nested lists of the given shape from entries in C order; the entry itself for shape ()."""
-    if not shape:
-        return flat[0]
-    step = len(flat) // shape[0] if shape[0] else 0
-    return [_nest(flat[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
+    """The graph of `function`, called once on scalars that are still to be computed.
 
+    inputs: the name and shape of each argument (`{"q": 7, "A": (3, 3), "s": ()}`); the function
+    gets nested lists of scalars in this order. It returns a scalar, nested lists of scalars, or a
+    dict of those by name; a single result is called "out".
 
-def _flatten(value: Any, name: str) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape and the entries, in C order, of a scalar or of nested sequences of scalars."""
-    if isinstance(value, (Node, *REAL)):
-        return (), [value]
-    if isinstance(value, str | bytes | Mapping):
-        raise TypeError
-    parts = [_flatten(part, name) for part in value]
-    shapes = {shape for shape, _ in parts}
-    if len(shapes) > 1:
-        raise ValueError(f"output {name!r} is ragged: it holds parts of shapes {sorted(shapes)}")
-    inner = shapes.pop() if shapes else ()
-    return (len(parts), *inner), [entry for _, flat in parts for entry in flat]
+    Raises TypeError or ValueError if the function branches on a scalar or returns anything else.
+    """
+    return program_of(function, inputs, FLAT).main
 
 
 def call(graph: Graph, **arguments: Any) -> dict[str, Any]:
@@ -144,65 +210,19 @@ def call(graph: Graph, **arguments: Any) -> dict[str, Any]:
     arguments: nested lists of scalars, or numbers, for each input of the graph. Raises TypeError
     for missing ones, ValueError for other shapes.
     """
-    flat = {}
+    flat: dict[tuple[str, int], Any] = {}
     for name, shape in graph.inputs.items():
         if name not in arguments:
             raise TypeError(f"{name} is missing: the graph takes {', '.join(graph.inputs)}")
-        given, flat[name] = _flatten(arguments[name], name)
+        given, entries = entries_of(arguments[name], (Node, *REAL), name)
         if given != shape:
             raise ValueError(f"{name} has shape {given}, wanted {shape}")
-    nodes = [x for entries in flat.values() for x in entries if isinstance(x, Node)]
-    if not nodes:
+        flat |= {(name, i): x for i, x in enumerate(entries)}
+    into = next((x for x in flat.values() if isinstance(x, Node)), None)
+    if into is None:
         raise TypeError("there is no traced scalar among the arguments: evaluate the graph instead")
-    into, place = nodes[0].graph, []
-    lift, before = nodes[0]._lift, into.current_stage
-    for op, args, value, stage in zip(graph.op, graph.args, graph.value, graph.stage, strict=True):
-        into.current_stage = stage
-        if op == "input":
-            place.append(lift(flat[value[0]][value[1]]))
-        elif op == "constant":
-            place.append(into.node(op, value=value))
-        else:
-            place.append(getattr(into, op)(*[place[a] for a in args]))
-    into.current_stage = before
+    place = copied(graph, into.graph, {at: into.lift(x) for at, x in flat.items()})
     return {
-        name: _nest([Node(into, place[k]) for k in out.nodes], out.shape)
+        name: nest([Node(into.graph, place[k]) for k in out.nodes], out.shape)
         for name, out in graph.outputs.items()
     }
-
-
-def trace(
-    function: Callable[..., Any],
-    inputs: Mapping[str, Shape],
-    listen: Callable[[Graph], AbstractContextManager[Any]] = lambda graph: nullcontext(),
-) -> Graph:
-    """The graph of `function`, called once on scalars that are still to be computed.
-
-    inputs: the name and shape of each argument (`{"q": 7, "A": (3, 3), "s": ()}`); the function
-    gets nested lists of scalars in this order. It returns a scalar, nested lists of scalars, or a
-    dict of those by name; a single result is called "out". The function runs inside the context
-    `listen(graph)`, which may follow its loops.
-
-    Raises TypeError or ValueError if the function branches on a scalar or returns anything else.
-    """
-    graph = Graph()
-    arguments = []
-    for name, shape in inputs.items():
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        arguments.append(_nest([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
-    with listen(graph):
-        result = function(*arguments)
-    graph.current_stage = None
-    named = result if isinstance(result, dict) else {"out": result}
-    for name, value in named.items():
-        try:
-            shape, flat = _flatten(value, name)
-        except TypeError:
-            raise TypeError(
-                f"output {name!r} is {type(value).__name__}: wanted scalars or lists of them"
-            ) from None
-        if any(isinstance(x, Node) and x.graph is not graph for x in flat):
-            raise ValueError(f"output {name!r} holds a scalar of a different trace")
-        nodes = [x.k if isinstance(x, Node) else graph.constant(x) for x in flat]
-        graph.outputs[name] = Output(shape, tuple(nodes))
-    return graph

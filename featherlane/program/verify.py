@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
+from featherlane.program.program import Function, Program
 
 
 def _constant(graph: Graph, k: int) -> Iterator[str]:
@@ -26,9 +27,20 @@ def _input(graph: Graph, k: int) -> Iterator[str]:
         yield f"input {value[0]!r} of shape {graph.inputs[value[0]]} has no entry {value[1]}"
 
 
+def _call(graph: Graph, k: int) -> Iterator[str]:
+    if not isinstance(graph.value[k], int):
+        yield f"its value is {graph.value[k]!r}, wanted the number of a function"
+
+
+def _result(graph: Graph, k: int) -> Iterator[str]:
+    call, value = graph.args[k][0], graph.value[k]
+    if graph.op[call] != "call" or value != k - call - 1:
+        yield f"it is result {value!r} of node {call}, {graph.op[call]}: results follow their call"
+
+
 def _operation(graph: Graph, k: int) -> Iterator[str]:
     if graph.value[k] is not None:
-        yield f"it has the value {graph.value[k]!r}: only inputs and constants have one"
+        yield f"it has the value {graph.value[k]!r}: operations have none"
     for position, a in enumerate(graph.args[k]):
         condition = graph.op[k] == "select" and position == 0
         if condition and graph.op[a] != "less":
@@ -43,12 +55,15 @@ def _node(graph: Graph, k: int, allowed: Collection[str] | None) -> Iterator[str
         yield "no such operation"
     elif allowed is not None and op not in allowed:
         yield "this operation is not allowed here"
-    elif len(args) != OPS[op].arity:
+    elif OPS[op].arity is not None and len(args) != OPS[op].arity:
         yield f"it has {len(args)} operands, wanted {OPS[op].arity}"
     elif unknown := [a for a in args if not 0 <= a < k]:
         yield f"its operand {unknown[0]} is not an earlier node"
     else:
-        yield from {"constant": _constant, "input": _input}.get(op, _operation)(graph, k)
+        yield from VALUED.get(op, _operation)(graph, k)
+
+
+VALUED = {"constant": _constant, "input": _input, "call": _call, "result": _result}
 
 
 def _outputs(graph: Graph) -> Iterator[str]:
@@ -68,7 +83,7 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
 
     Raises CompileError with the number of the first bad node, its operation and what is wrong.
     """
-    lengths = {len(column) for column in (graph.op, graph.args, graph.value, graph.stage)}
+    lengths = {len(column) for column in (graph.op, graph.args, graph.value, graph.tag)}
     if len(lengths) > 1:
         raise CompileError(f"the columns of the graph differ in length: {sorted(lengths)}")
     for k in range(len(graph)):
@@ -76,3 +91,29 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
             raise CompileError(f"node {k} ({graph.op[k]}): {wrong}")
     for wrong in _outputs(graph):
         raise CompileError(wrong)
+
+
+def verify_program(program: Program, allowed: Collection[str] | None = None) -> None:
+    """Check all graphs of a program, and that each call has the operands and results of its
+    function, which stands before it.
+
+    Raises CompileError as `verify` does, with the name of the function in front.
+    """
+    for n, function in enumerate((*program.functions, Function("main", program.main))):
+        try:
+            verify(function.graph, allowed)
+            for wrong in _calls(program.functions[:n], function.graph):
+                raise CompileError(wrong)
+        except CompileError as error:
+            raise CompileError(f"{function.name}: {error}") from None
+
+
+def _calls(functions: Sequence[Function], graph: Graph) -> Iterator[str]:
+    for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
+        if op != "call":
+            continue
+        if not 0 <= value < len(functions):
+            yield f"node {k} (call): there is no function {value} before it"
+        wanted = functions[value].parameters, len(functions[value].results)
+        if (found := (len(args), len(graph.results(k)))) != wanted:
+            yield f"node {k} (call): it has {found} operands and results, wanted {wanted}"

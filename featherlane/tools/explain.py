@@ -17,7 +17,7 @@ from featherlane.functions.compile import candidates, cheapest, dynamics_program
 from featherlane.functions.function import physical_cores
 from featherlane.functions.table import TABLE, Variant
 from featherlane.program.graph import Graph
-from featherlane.program.routine import Program
+from featherlane.program.program import Program
 from featherlane.tools.timing import SHORT, Progress, Speed
 
 LEGEND = [
@@ -118,7 +118,7 @@ def _threads(s: Speed, load: Load, threads: int) -> Choice:
 def _lanes(model: Model, s: Speed, program: Program) -> Choice:
     """Of a single state."""
     where, dtype = (s.function, s.dtype, "lanes"), np.dtype(s.dtype)
-    if program.routines:
+    if program.functions:
         return Choice(*where, "columns", "", {}, {})
     packed = in_lanes(model, Variant(s.function), program.main, dtype)
     counts = {str(lanes): float(found.operations) for lanes, found in packed.items()}

@@ -16,7 +16,7 @@ from featherlane.functions.compile import dynamics_program
 from featherlane.functions.long.choose import Chosen
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.counts import Kinds, of_graph, of_program, slots, times
-from featherlane.program.routine import Program
+from featherlane.program.program import Program
 
 
 class Work(NamedTuple):
@@ -94,9 +94,9 @@ def bytes_moved(model: Model, name: str, dtype: Any) -> int:
 def _of_calls(evaluator: Recorded, dtype: np.dtype | None = None) -> Kinds:
     """Of recorded calls: each piece as often as it is called, as recorded or as run in a dtype."""
     total: Kinds = Counter()
-    for piece in evaluator.pieces.pieces:
-        graph = piece.graph
+    for function in evaluator.calls.functions:
+        graph = function.graph
         if dtype is not None:
-            graph = lowered(Program(graph, []), dtype).main
-        total += times(of_graph(graph), len(piece.gives))
+            graph = lowered(Program(graph), dtype).main
+        total += times(of_graph(graph), len(function.gives))
     return total

@@ -22,7 +22,6 @@ from featherlane.algorithms.lathrop.operations import (
     Reaction,
     Step,
     Tip,
-    follow,
 )
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "Tail",
     "Tip",
     "arm_of",
-    "follow",
     "general_arm",
     "general_node",
     "inverse_dynamics",

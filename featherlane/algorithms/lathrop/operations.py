@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from featherlane.robot.spatial import Matrix, Vector, cross, matvec, transpose, unit
-from featherlane.scalar import Scalar, on_stage
+from featherlane.scalar import Scalar, at
 
 NO_TURN: Matrix = (unit(0, 3), unit(1, 3), unit(2, 3))
 
@@ -86,11 +85,7 @@ class Node(NamedTuple):
     name: str
 
     def run(self, kind: str, variable: str, *operands: Any) -> Vector:
-        enter = on_stage.get() or (lambda stage: None)
-        enter(Step(self.name, variable, kind))
-        result = OPERATIONS[kind](*operands)
-        enter(None)
-        return result
+        return at(Step(self.name, variable, kind), OPERATIONS[kind], *operands)
 
     def MV(self, variable: str, A: Matrix, x: Vector) -> Vector:
         return self.run("MV", variable, A, x)
@@ -110,13 +105,3 @@ class Node(NamedTuple):
             self.MV(variable + xyz, A, b) for xyz, b in zip("xyz", transpose(B), strict=True)
         ]
         return transpose(columns)
-
-
-@contextmanager
-def follow(graph: Any) -> Iterator[None]:
-    """For `trace(function, inputs, follow)`: the stage of each operation is the `Step` it is in."""
-    token = on_stage.set(lambda step: setattr(graph, "current_stage", step))
-    try:
-        yield
-    finally:
-        on_stage.reset(token)

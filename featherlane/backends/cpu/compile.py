@@ -16,13 +16,12 @@ from featherlane.backends.cpu.linked import linked
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.program.analysis.counts import of_program, slots
-from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.order import by_columns
 from featherlane.program.passes.sincos import expand
-from featherlane.program.routine import Program
-from featherlane.program.verify import verify
+from featherlane.program.program import Program
+from featherlane.program.verify import verify_program
 
 SLOTS = "slots"  # a name in machine code
 
@@ -32,13 +31,10 @@ def lowered(program: Program, dtype: Any) -> Program:
     checked.
     """
 
-    def lower(graph: Graph) -> Graph:
-        verify(graph)
-        graph = by_columns(fuse(expand(graph, np.dtype(dtype))))
-        verify(graph, allowed=set(OPS) - {"sin", "cos"})
-        return graph
-
-    return program.map(lower)
+    verify_program(program)
+    program = program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
+    verify_program(program, allowed=OPS.keys() - {"sin", "cos"})
+    return program
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.llvm.targets import Target, module_for, target_machine
-from featherlane.program.routine import Program
+from featherlane.program.program import Program
 
 # Code for other programs
 

@@ -19,8 +19,9 @@ from featherlane.functions.long.derivatives import ForwardDerivatives
 from featherlane.functions.long.freedoms import states
 from featherlane.functions.long.mass_matrix import Evaluator
 from featherlane.functions.table import TABLE, Variant
-from featherlane.program.calls import Calls, recorded
 from featherlane.program.derivatives.calls import tangent
+from featherlane.program.program import Program
+from featherlane.program.trace import STEPS, program_of
 from featherlane.robot.model import Model
 from featherlane.robot.parameters import BODY_PARAMETERS, parameter_value
 from featherlane.robot.tree_of import tree_of
@@ -29,34 +30,37 @@ TOGETHER = 256  # columns whose directions are in memory at once
 Seeds = tuple[str, ...]  # the inputs that change along one direction
 
 
-def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Calls:
+def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Program:
     """The derivative of a function along one direction after another. The n-th of an input x is the
     input "x_along{n}"; those of q are in the tangent space: q moves by "turn{n}", which is zero.
     """
     function = scalar_function(model, variant)
     assert function is not None
     shapes = input_shapes(model, variant)
-    turns = {f"turn{n}": (model.nv,) for n, names in enumerate(seeds) if "q" in names}
+    turns: dict[str, tuple[int, ...]] = {
+        f"turn{n}": (model.nv,) for n, names in enumerate(seeds) if "q" in names
+    }
 
     def run(q: Any, *inputs: Any) -> dict[str, Any]:
         for turn in reversed(inputs[len(shapes) - 1 :]):
             q = configuration_near(model, q, turn)
         return function(q, *inputs[: len(shapes) - 1])
 
-    calls = recorded(run, shapes | turns)
+    program = program_of(run, shapes | turns, STEPS)
     for n, names in enumerate(seeds):
         moving = [f"turn{n}" if name == "q" else name for name in names]
-        calls = tangent(calls, moving, f"_along{n}")
-    return calls._replace(results=dict([[*calls.results.items()][-1]]))
+        program = tangent(program, moving, f"_along{n}")
+    last = dict([[*program.outputs.items()][-1]])
+    return Program(program.main.replaced(outputs=last), program.functions)
 
 
 class Along:
     """The derivative of a function with one result along directions."""
 
     def __init__(self, model: Model, variant: Variant, dtype: Any, *seeds: Seeds) -> None:
-        calls = _tangents(model, variant, seeds)
-        self.names = tuple(calls.inputs)
-        self.run = Recorded(calls, dtype)
+        program = _tangents(model, variant, seeds)
+        self.names = tuple(program.inputs)
+        self.run = Recorded(program, dtype)
         self.rest = {f"turn{n}": np.zeros(model.nv, dtype) for n in range(len(seeds))}
 
     def __call__(

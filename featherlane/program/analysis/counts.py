@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
-from featherlane.program.routine import Program
+from featherlane.program.program import Program
 
 SLOTS = ("add", "mul", "fma", "div", "sqrt")  # the kinds of operation that take a slot
 Kinds = Counter[str]  # operations by kind
@@ -19,10 +19,10 @@ def of_graph(graph: Graph) -> Kinds:
 
 
 def of_program(program: Program) -> Kinds:
-    """The operations of a program: routines count as often as they are called."""
+    """The operations of a program: functions count as often as they are called."""
     total = of_graph(program.main)
-    for k, routine in enumerate(program.routines):
-        total += times(of_graph(routine), program.calls(k))
+    for function, count in zip(program.functions, program.times(), strict=True):
+        total += times(of_graph(function.graph), count)
     return total
 
 

@@ -72,7 +72,7 @@ def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind)
     """
 
     def group(k: int) -> Hashable:
-        return k if graph.stage[k] is None or not graph.args[k] else ("stage", graph.stage[k])
+        return k if graph.tag[k] is None or not graph.args[k] else ("stage", graph.tag[k])
 
     return _collect(graph, group, kind)
 
@@ -94,8 +94,8 @@ def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any
         t = of_node[k] = of_group.setdefault(key, len(waits))
         if t == len(waits):
             alone = op if op == "input" else OPS[op].kind
-            found.kinds.append(alone if key == k else kind(graph.stage[k]))
-            found.names.append(graph.value[k][0] if op == "input" else graph.stage[k])
+            found.kinds.append(alone if key == k else kind(graph.tag[k]))
+            found.names.append(graph.value[k][0] if op == "input" else graph.tag[k])
             waits.append(set())
         waits[t] |= args - {t}
     for name, (_, nodes) in graph.outputs.items():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from featherlane.program.graph import Graph, Output, rewrite
-from featherlane.program.op import OPS
+from featherlane.program.op import ARITHMETIC
 
 Linear = Callable[[int], int]  # from a tangent or adjoint to its share through one operand
 Rule = Callable[..., tuple[Linear | None, ...]]
@@ -68,7 +68,7 @@ RULES: dict[str, Rule] = {
     "less": lambda g, k, a, b: (None, None),
     "select": _select,
 }
-assert RULES.keys() == {op for op in OPS if OPS[op].arity}, "every operation has a derivative"
+assert RULES.keys() == ARITHMETIC, "every operation has a derivative"
 
 
 def _accumulate(g: Graph, totals: dict[int, int], number: int, share: int) -> None:
@@ -99,7 +99,7 @@ def _forward(g: Graph, seeds: Sweep) -> Sweep:
     tangents = seeds
     for k in range(len(seeds)):
         if g.args[k]:
-            g.current_stage = g.stage[k]
+            g.current_tag = g.tag[k]
             tangents[k] = _tangent(g, k, tangents)
     return tangents
 
@@ -110,7 +110,7 @@ def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
     for k in range(len(seeds) - 1, -1, -1):
         if not (adjoints[k] and active[k] and g.args[k]):
             continue
-        g.current_stage = g.stage[k]
+        g.current_tag = g.tag[k]
         for passes, a in zip(RULES[g.op[k]](g, k, *g.args[k]), g.args[k], strict=True):
             if passes and active[a]:
                 for number, t in adjoints[k].items():
@@ -143,7 +143,7 @@ def _seed(size: int, seeds: Sequence[tuple[int, int, int]]) -> Sweep:
 
 def _finish(g: Graph, name: str, shape: tuple[int, ...], nodes: Sequence[int | None]) -> Graph:
     """The graph with this output alone, None standing for zero."""
-    g.current_stage = None
+    g.current_tag = None
     g.outputs = {name: Output(shape, tuple(g.constant(0.0) if k is None else k for k in nodes))}
     return rewrite(g)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph, rewrite, simplify
 
 
@@ -29,12 +30,15 @@ def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
 
 
 def _roots(graph: Graph) -> list[int]:
-    """Vectors first; then the columns of all square matrices, the last columns first; other rows as
-    they come.
+    """Vectors first; then what calls read, and the columns of all square matrices, the last columns
+    first; other rows as they come.
     """
+    calls = calls_of(graph)
     rows: list[int] = []
     columns: dict[int, list[int]] = {}
-    vectors: list[int] = []
+    vectors = [k for own in calls for k in own.shared.values()]
+    for own in sorted(calls, key=lambda own: own.single):
+        rows += [k for row in own.rows for k in row]
     for shape, nodes in graph.outputs.values():
         if len(shape) == 2 and shape[0] == shape[1]:
             for j in range(shape[1]):
@@ -46,10 +50,14 @@ def _roots(graph: Graph) -> list[int]:
 
 def by_columns(graph: Graph) -> Graph:
     """The same graph without what no output needs, each column of its matrices computed in one go:
-    far fewer values wait at a time.
+    far fewer values wait at a time. Calls come last, function by function.
 
-    A graph without matrices keeps the order of its algorithm.
+    A graph without matrices and calls keeps the order of its algorithm.
     """
-    if all(len(out.shape) < 2 for out in graph.outputs.values()):
+    if "call" not in graph.op and all(len(out.shape) < 2 for out in graph.outputs.values()):
         return simplify(graph)
-    return rewrite(graph, order=depth_first(graph, _roots(graph)))
+    roots, given = _roots(graph), ("call", "result")
+    early = [k for k in roots if graph.op[k] not in given]
+    calls = [k for own in calls_of(graph) for k in own.nodes]
+    late = [k for k in roots if graph.op[k] in given]
+    return rewrite(graph, order=depth_first(graph, early + calls + late))

@@ -1,10 +1,20 @@
-"""A part of a graph computed on its own: what it shares with the rest is computed twice."""
+"""Rematerialisation at a boundary: what calls read is computed a second time, from few values.
+
+An algorithm with two parts, such as forward dynamics and then its derivatives, leaves thousands of
+values that wait from the first part for the second. Where it tells a `boundary`, the second part
+becomes a function of its own, which computes them again from what the boundary hands over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from itertools import chain
 
-from featherlane.program.graph import Graph, Output
+from featherlane.errors import CompileError
+from featherlane.program.calls import calls_of
+from featherlane.program.graph import Graph, Output, entered, rewrite
+from featherlane.program.passes.order import depth_first
+from featherlane.program.program import Function, Program, X, Y
 
 DEAR = ("sin", "cos", "sqrt", "div")  # rather kept than computed again
 
@@ -21,22 +31,48 @@ def _between(graph: Graph, roots: Iterable[int], known: Container[int]) -> list[
     return sorted(found)
 
 
-def apart(graph: Graph, roots: Sequence[int], handed: Iterable[int]) -> tuple[Graph, list[int]]:
-    """What computes the nodes `roots` from inputs, the nodes `handed` and what is dear, as a
-    routine of one call; and the nodes of which the row "each" of that call is made.
+def _part(graph: Graph, roots: Sequence[int], known: Container[int]) -> tuple[Graph, list[int]]:
+    """The graph that computes the nodes `roots`, one after another, from known ones, and those
+    that it reads.
     """
-    known = {k for k, op in enumerate(graph.op) if op in DEAR or op == "input"}.union(handed)
-    routine, place = Graph(), {}
-    given: list[int] = []
+    part, place = Graph(), dict[int, int]()
+    operands: list[int] = []
     for k in _between(graph, roots, known):
-        op, routine.current_stage = graph.op[k], graph.stage[k]
+        part.current_tag = graph.tag[k]
         if k in known:
-            place[k] = routine.node("input", value=("each", len(given)))
-            given.append(k)
-        elif op == "constant":
-            place[k] = routine.node(op, value=graph.value[k])
+            place[k] = part.node("input", value=(X, len(operands)))
+            operands.append(k)
         else:
-            place[k] = getattr(routine, op)(*[place[a] for a in graph.args[k]])
-    routine.inputs = {"shared": (0,), "each": (len(given),)}
-    routine.outputs["result"] = Output((1, len(roots)), tuple(place[k] for k in roots))
-    return routine, given
+            place[k] = entered(graph, part, k, [place[a] for a in graph.args[k]])
+    part.inputs = {X: (len(operands),)}
+    part.outputs[Y] = Output((len(roots),), tuple(place[k] for k in roots))
+    return rewrite(part, order=depth_first(part, [place[k] for k in roots])), operands
+
+
+def recompute(program: Program) -> Program:
+    """The program in which one more function, the first, computes what differs from call to call,
+    from the inputs, the boundary and what is dear. Without a boundary nothing changes.
+    """
+    main, handed = program.main, program.boundary
+    calls = [k for k, op in enumerate(main.op) if op == "call"]
+    if not handed or not calls:
+        return program
+    if calls[0] < max(handed):
+        raise CompileError("a boundary comes once, before all calls")
+    known = {k for k, op in enumerate(main.op) if op in DEAR or op == "input"}.union(handed)
+    rows = [row for own in calls_of(main) if not own.single for row in own.rows]
+    roots = [k for k in dict.fromkeys(chain(*rows)) if main.args[k]]
+    part, operands = _part(main, roots, known)
+    new, place = Graph(), list[int]()
+    new.inputs = dict(main.inputs)
+    again: dict[int, int] = {}
+    for k, (op, args) in enumerate(zip(main.op, main.args, strict=True)):
+        if k == calls[0]:
+            first = new.call(0, [place[a] for a in operands], len(roots)) + 1
+            again = {k: first + i for i, k in enumerate(roots)}
+        new.current_tag = main.tag[k]
+        own = again if op == "call" else {}
+        place.append(entered(main, new, k, [own.get(a, place[a]) for a in args], functions=1))
+    for name, (shape, nodes) in main.outputs.items():
+        new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
+    return Program(new, (Function("again", part), *program.functions))

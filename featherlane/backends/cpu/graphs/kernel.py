@@ -8,7 +8,6 @@ which vector each entry shows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -20,7 +19,7 @@ from featherlane.backends.cpu.graphs.loop import loop, moves_of, tables
 from featherlane.backends.cpu.graphs.transpose import tail, tile
 from featherlane.backends.llvm.lower import Lanes, constants, declarations, straight_line, vector_at
 from featherlane.program.graph import Graph
-from featherlane.program.routine import Program
+from featherlane.program.program import Program, Y
 
 NEVER = "%stop = icmp eq ptr %out, null"  # see straight_line
 LEAVE = ["leave:", "ret void"]
@@ -99,7 +98,7 @@ def _routine(layout: Layout, step: Step, name: str) -> list[str]:
 
 def _columns(layout: Layout, step: Step, columns: Columns, name: str, routine: str) -> list[str]:
     """One routine for all groups of columns of each tile."""
-    t, sizes = step.lanes, {k: math.prod(shape) for k, shape in step.graph.inputs.items()}
+    t = step.lanes
 
     def vectors(name: str, first: int, step: int) -> list[str]:
         return [
@@ -112,8 +111,8 @@ def _columns(layout: Layout, step: Step, columns: Columns, name: str, routine: s
         "br label %column",
         "column:",
         "%c = phi i64 [ 0, %tile ], [ %next, %column ]",
-        *vectors("each", columns.each, sizes["each"]),
-        *vectors("result", columns.result, len(step.graph.outputs["result"].nodes)),
+        *vectors("each", columns.each, columns.size),
+        *vectors("result", columns.result, len(step.graph.outputs[Y].nodes)),
         f"call void @{routine}(ptr %o, ptr %each, ptr %result)",
         "%next = add i64 %c, 1",
         f"%more = icmp slt i64 %next, {columns.groups}",

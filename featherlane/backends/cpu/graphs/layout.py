@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,9 @@ from featherlane.backends.cpu.graphs.blocks import Block, cut
 from featherlane.backends.cpu.graphs.loop import Array
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph
-from featherlane.program.routine import Program
+from featherlane.program.calls import Calls, calls_of
+from featherlane.program.graph import Graph, Output
+from featherlane.program.program import Program, Y
 
 WARM = 80 << 10  # bytes of scratch that a round of tiles may use: little more than the first cache
 MOST = 4  # tiles of a round
@@ -25,12 +27,13 @@ Read = tuple[str, int]  # a base, and the vector behind it
 
 
 class Columns(NamedTuple):
-    """Where the columns of a routine lie, in groups of as many as its vectors hold: entry i of all
-    columns of a group side by side. The last group may repeat its last column.
+    """Where the calls of a function lie, the columns, in groups of as many as its vectors hold:
+    entry i of all columns of a group side by side. The last group may repeat its last column.
     """
 
     groups: int
-    each: int  # the vector where what they read begins
+    size: int  # operands of a column
+    each: int  # the vector where those of the first begin
     result: int
 
 
@@ -46,23 +49,21 @@ class Step(NamedTuple):
 
 
 class Layout:
-    """The main graph is step 0, routine k is step k + 1. The user's inputs have a part of the
-    scratch for themselves; all else lies in areas of the other part, which overlap where they are
-    not needed by the same steps.
+    """The main graph is step 0, the calls of each function are one more step. The user's inputs
+    have a part of the scratch for themselves; all else lies in areas of the other part, which
+    overlap where they are not needed by the same steps.
     """
 
     def __init__(self, program: Program, lanes: Lanes, columns: Lanes) -> None:
         self.program, self.lanes, self.columns = program, lanes, columns
         self.group = columns.width // lanes.width  # columns
         self.inputs, self._slots = _input_slots(program.main, program.inputs)
-        self._end = len(program.routines) + 1  # the step that writes the user's arrays
+        self.calls = calls_of(program.main)
+        self._main = _before_calls(program.main, self.calls)
+        self._end = len(self.calls) + 1  # the step that writes the user's arrays
         self._areas: list[Area] = []
         self._places: dict[Value, list[Place]] = {}
-        self._results = {
-            (program.names(k)[2], n): value
-            for k in range(len(program.routines))
-            for n, value in enumerate(self._results_of(k))
-        }
+        self._results = {n: value for k in range(len(self.calls)) for n, value in self._given(k)}
         self._once(self._wanted())
         self._each = {k + 1: self._columns_of(k) for k in self._repeated()}
         blocks = [self._cut(step) for step in range(self._end)]
@@ -74,12 +75,12 @@ class Layout:
         self.tiles = self._tiles()
 
     def _repeated(self) -> list[int]:
-        """The routines that have several columns."""
-        return [k for k in range(len(self.program.routines)) if self.program.calls(k) > 1]
+        """The functions that have several calls."""
+        return [k for k, own in enumerate(self.calls) if not own.single]
 
     def _padded(self, k: int) -> int:
-        """The columns of a routine, with those that fill its last group."""
-        return -(-self.program.calls(k) // self.group) * self.group
+        """The columns of a function, with those that fill its last group."""
+        return -(-len(self.calls[k].nodes) // self.group) * self.group
 
     def _in_group(self, size: int, column: int, entry: int) -> int:
         group, inside = divmod(column, self.group)
@@ -89,32 +90,39 @@ class Layout:
         self._areas.append(Area(size, first, last))
         return len(self._areas) - 1
 
-    def _results_of(self, k: int) -> Iterator[Value]:
-        """What each entry of "result k" is. Those of columns are numbered through, and stay."""
-        nodes = self.program.routines[k].outputs["result"].nodes
+    def _graph(self, step: int) -> Graph:
+        if not step:
+            return self._main
+        return self.program.functions[self.calls[step - 1].function].graph
+
+    def _given(self, k: int) -> Iterator[tuple[int, Value]]:
+        """The results of the calls of a function, as nodes of main, and what each is. Those of
+        columns are numbered through, and stay.
+        """
+        nodes, main = self._graph(k + 1).outputs[Y].nodes, self.program.main
         if k not in self._repeated():
-            yield from ((k + 1, node) for node in nodes)
+            (call,) = self.calls[k].nodes
+            yield from zip(main.results(call), ((k + 1, node) for node in nodes), strict=True)
             return
         area = self._area(len(nodes) * self._padded(k), k + 1, self._end)
-        for n in range(len(nodes) * self.program.calls(k)):
-            self._places[k + 1, n] = [(area, self._in_group(len(nodes), *divmod(n, len(nodes))))]
-            yield k + 1, n
+        for c, call in enumerate(self.calls[k].nodes):
+            for i, result in enumerate(main.results(call)):
+                n = c * len(nodes) + i
+                self._places[k + 1, n] = [(area, self._in_group(len(nodes), c, i))]
+                yield result, (k + 1, n)
 
     def _source(self, node: int) -> Value:
         """Where a node of the main graph comes from."""
-        return self._results.get(self.program.main.value[node], (0, node))
+        return self._results.get(node, (0, node))
 
     def _wanted(self) -> Iterator[tuple[int, int]]:
         """Nodes of the main graph that need a place, each with a step that reads them: what columns
         share, what a single call reads, what outputs show.
         """
-        main = self.program.main
-        for k in range(len(self.program.routines)):
-            shared, each, _ = self.program.names(k)
-            nodes = main.outputs[shared].nodes
-            if k not in self._repeated():
-                nodes = (*nodes, *main.outputs[each].nodes)
-                nodes = tuple(n for n in nodes if main.value[n] not in self._slots)
+        for k, own in enumerate(self.calls):
+            nodes = [*own.shared.values()]
+            if own.single:
+                nodes += [n for n in own.rows[0] if self.program.main.value[n] not in self._slots]
             yield from ((n, k + 1) for n in nodes)
         for out in self.program.outputs.values():
             yield from ((n, self._end) for n in out.nodes)
@@ -142,16 +150,15 @@ class Layout:
             self._places |= {value: [(area, i)] for i, value in enumerate(values)}
 
     def _columns_of(self, k: int) -> int:
-        """The area of what the columns of a routine read."""
-        each = self.program.main.outputs[self.program.names(k)[1]]
-        calls, size = each.shape
-        values = [self._source(n) for n in each.nodes]
-        if any(step - 1 in self._repeated() for step, _ in values):
+        """The area of what the columns of a function read."""
+        rows, size = self.calls[k].rows, len(self.calls[k].varying)
+        values = [[self._source(n) for n in row] for row in rows]
+        if any(step - 1 in self._repeated() for row in values for step, _ in row):
             raise CompileError("columns read the results of columns: only outputs may")
-        area = self._area(size * self._padded(k), min(step for step, _ in values), k + 1)
+        first = min((step for row in values for step, _ in row), default=0)
+        area = self._area(size * self._padded(k), first, k + 1)
         for c in range(self._padded(k)):
-            for i in range(size):
-                value = values[min(c, calls - 1) * size + i]
+            for i, value in enumerate(values[min(c, len(rows) - 1)]):
                 place = area, self._in_group(size, c, i)
                 self._places.setdefault(value, []).append(place)
         return area
@@ -167,9 +174,6 @@ class Layout:
             self._places |= {(step, k): [(area, slot)] for k, slot in block.kept.items()}
         return blocks
 
-    def _graph(self, step: int) -> Graph:
-        return self.program.routines[step - 1] if step else self.program.main
-
     def _vectors(self, value: Value) -> list[int]:
         return [self._start[area] + i for area, i in self._places[value]]
 
@@ -179,33 +183,29 @@ class Layout:
             stores = {value[1]: self._vectors(value) for value in self._places if value[0] == step}
             return Step(graph, self.lanes, reads, stores, blocks, None)
         results: dict[int, list[int]] = {}
-        for i, node in enumerate(graph.outputs["result"].nodes):
+        for i, node in enumerate(graph.outputs[Y].nodes):
             results.setdefault(node, []).append(i)
         first = self._vectors((step, 0))[0]
         groups = self._padded(step - 1) // self.group
-        columns = Columns(groups, self._start[self._each[step]], first)
+        size = len(self.calls[step - 1].varying)
+        columns = Columns(groups, size, self._start[self._each[step]], first)
         return Step(graph, self.columns, reads, results, blocks, columns)
 
     def _reads(self, step: int) -> dict[int, Read]:
-        """Where the inputs of a step lie. The main graph has results of routines among them, which
-        are not there yet.
-        """
+        """Where the inputs of a step lie."""
         graph = self._graph(step)
         inputs = [node for node, op in enumerate(graph.op) if op == "input"]
         if step:
-            return {node: self._read(step, *graph.value[node]) for node in inputs}
-        own = {node: self._slots.get(graph.value[node]) for node in inputs}
-        return {node: ("%i", slot) for node, slot in own.items() if slot is not None}
+            return {node: self._read(self.calls[step - 1], graph.value[node][1]) for node in inputs}
+        return {node: ("%i", self._slots[graph.value[node]]) for node in inputs}
 
-    def _read(self, step: int, which: str, i: int) -> Read:
-        """Entry i of what a routine reads."""
-        repeated, main = step in self._each, self.program.main
-        if which == "each" and repeated:
-            return "%each", i
-        shared, each, _ = self.program.names(step - 1)
-        node = main.outputs[each if which == "each" else shared].nodes[i]
-        if main.value[node] in self._slots and not repeated:
-            return "%i", self._slots[main.value[node]]
+    def _read(self, own: Calls, parameter: int) -> Read:
+        """A parameter of the function that these calls call."""
+        if parameter not in own.shared and not own.single:
+            return "%each", own.varying.index(parameter)
+        node = own.rows[0][parameter] if own.single else own.shared[parameter]
+        if own.single and self.program.main.value[node] in self._slots:
+            return "%i", self._slots[self.program.main.value[node]]
         return "%o", self._vectors(self._source(node))[0]
 
     def _outputs(self) -> Iterator[Array]:
@@ -228,6 +228,18 @@ class Layout:
         if code > LONG and 2 * size <= SHARED:
             return 2
         return max(n for n in (1, 2, MOST) if n == 1 or n * size <= WARM)
+
+
+def _before_calls(main: Graph, calls: Sequence[Calls]) -> Graph:
+    """The main graph without its calls, with what they read as one more output."""
+    end = main.op.index("call") if calls else len(main)
+    for k in range(end, len(main)):
+        if main.op[k] not in ("call", "result"):
+            raise CompileError(f"{main.op[k]} works on a result: calls come after the main graph")
+    columns = {name: getattr(main, name)[:end] for name in ("op", "args", "value", "tag")}
+    read = [n for own in calls for n in (*own.shared.values(), *chain(*own.rows)) if n < end]
+    outputs = {**main.outputs, "": Output((len(read),), tuple(read))}
+    return main.replaced(**columns, outputs=outputs)
 
 
 def _input_slots(

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.program.calls import Calls
-from featherlane.program.passes.prune import Pieces
+from featherlane.backends.cpu.steps.calls import CallList
 
 NOWHERE = -1
 
@@ -54,35 +53,35 @@ class Group(NamedTuple):
 class _Standing:
     """Groups in their order; of each scalar the group that gives it, and the lane."""
 
-    def __init__(self, calls: Calls, pieces: Pieces, layout: Layout) -> None:
-        self.pieces, self.layout = pieces.pieces, layout
+    def __init__(self, calls: CallList, layout: Layout) -> None:
+        self.functions, self.layout = calls.functions, layout
         self.group = np.full(calls.size, NOWHERE)
         self.lane = np.zeros(calls.size, int)
         self._piece: list[int] = []
         self._members: list[dict[int, int]] = []
-        self.declared = sum(math.prod(shape) for _, shape in calls.inputs.values())
+        self.declared = sum(math.prod(shape) for _, shape in calls.inputs)
         self._place = self._places(calls)
         self.lane[: self.declared] = self._place[: self.declared] // layout.span % layout.calls
 
-    def _places(self, calls: Calls) -> np.ndarray:
+    def _places(self, calls: CallList) -> np.ndarray:
         """Of each scalar of an input, the link that it belongs to if the rows of all arrays are
         stretched over the links.
         """
-        count = links([shape for _, shape in calls.inputs.values()])
+        count = links([shape for _, shape in calls.inputs])
         place = np.zeros(calls.size, int)
-        for first, shape in calls.inputs.values():
+        for first, shape in calls.inputs:
             rows, entries = math.prod(shape[:1]), math.prod(shape[1:])
             stretched = np.arange(rows) * count // max(rows, 1)
             place[first : first + rows * entries] = stretched.repeat(entries)
         return place
 
-    def inputs(self, calls: Calls) -> tuple[np.ndarray, int]:
+    def inputs(self, calls: CallList) -> tuple[np.ndarray, int]:
         """The addresses of inputs, and the memory that they take: what is meant for a lane lies in
         that lane, the entries of an array in rows of their own.
         """
         width, states = self.layout.width, self.layout.states
         at, rows = np.zeros(self.declared, np.int64), 0
-        for first, shape in calls.inputs.values():
+        for first, shape in calls.inputs:
             own = slice(first, first + math.prod(shape))
             lane = self.lane[own]
             order = np.argsort(lane, kind="stable")
@@ -103,7 +102,7 @@ class _Standing:
         open_groups: dict[tuple[int, int], list[int]] = {}
         waits = _Waits()
         for p, c in order:
-            reads = self.pieces[p].reads[c]
+            reads = self.functions[p].reads[c]
             before = {int(g) for g in self.group[reads] if g != NOWHERE}
             beside, lane = self._wanted(reads)
             known = open_groups.setdefault((p, beside), [])
@@ -133,7 +132,7 @@ class _Standing:
 
     def _join(self, g: int, c: int, lane: int) -> None:
         self._members[g][lane] = c
-        gives = self.pieces[self._piece[g]].gives[c]
+        gives = self.functions[self._piece[g]].gives[c]
         self.group[gives], self.lane[gives] = g, lane
 
     @cached_property
@@ -199,12 +198,12 @@ class _Waits:
                 rising += [(later, level + 1) for later in self._after[g]]
 
 
-def standing(calls: Calls, pieces: Pieces, layout: Layout) -> _Standing:
-    found = _Standing(calls, pieces, layout)
+def standing(calls: CallList, layout: Layout) -> _Standing:
+    found = _Standing(calls, layout)
     if layout.calls == 1:
-        found.one_by_one(pieces.order)
+        found.one_by_one(calls.order)
     else:
-        found.side_by_side(pieces.order)
+        found.side_by_side(calls.order)
     return found
 
 
@@ -248,7 +247,7 @@ class Operands(NamedTuple):
 
 
 def _operands(where: _Standing, group: Group, scalars: np.ndarray) -> Operands:
-    reads, layout = where.pieces[group.piece].reads, where.layout
+    reads, layout = where.functions[group.piece].reads, where.layout
     some = next(c for c in group.calls if c != NOWHERE)
     at = scalars[reads[[some if c == NOWHERE else c for c in group.calls]]]
     if layout.calls == 1:
@@ -263,7 +262,7 @@ def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int
     """For each group those whose results nobody reads after it."""
     last = np.full(len(where.groups), NOWHERE)
     for g, group in enumerate(where.groups):
-        reads = where.pieces[group.piece].reads[[c for c in group.calls if c != NOWHERE]]
+        reads = where.functions[group.piece].reads[[c for c in group.calls if c != NOWHERE]]
         made = where.group[reads]
         last[made[made != NOWHERE]] = g
     kept = where.group[list(wanted)]
@@ -274,7 +273,9 @@ def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int
     return ending
 
 
-def placed(where: _Standing, calls: Calls, wanted: Sequence[int]) -> tuple[Places, list[Operands]]:
+def placed(
+    where: _Standing, calls: CallList, wanted: Sequence[int]
+) -> tuple[Places, list[Operands]]:
     """wanted: the scalars that are results, whose blocks are kept."""
     width, states = where.layout.width, where.layout.states
     scalars = np.zeros(calls.size, np.int64)
@@ -284,13 +285,13 @@ def placed(where: _Standing, calls: Calls, wanted: Sequence[int]) -> tuple[Place
     collected: dict[int, int] = {}
     given: list[Operands] = []
     ending = _last_readers(where, wanted)
-    sizes = [where.pieces[group.piece].gives.shape[1] * width for group in where.groups]
+    sizes = [where.functions[group.piece].gives.shape[1] * width for group in where.groups]
     for g, group in enumerate(where.groups):
         given.append(_operands(where, group, scalars))
         blocks[g] = memory.take(sizes[g])
         for lane, c in enumerate(group.calls):
             if c != NOWHERE:
-                gives = where.pieces[group.piece].gives[c]
+                gives = where.functions[group.piece].gives[c]
                 scalars[gives] = blocks[g] + np.arange(len(gives)) * width + lane * states
         if loose := int((~given[g].aligned).sum()):
             collected[g] = memory.take(loose * width)

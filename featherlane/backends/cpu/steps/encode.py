@@ -23,9 +23,8 @@ from featherlane.backends.cpu.steps.batching import (
     placed,
     standing,
 )
-from featherlane.program.calls import Calls
+from featherlane.backends.cpu.steps.calls import CallList, FunctionCalls
 from featherlane.program.graph import Graph
-from featherlane.program.passes.prune import Piece, Pieces
 
 COLLECT = 0  # its number among the functions
 
@@ -115,21 +114,21 @@ def _collections(given: Operands, to: int, layout: Layout) -> tuple[list[np.ndar
     return records, first
 
 
-def _constants(piece: Piece, group: Group, layout: Layout) -> np.ndarray:
+def _constants(function: FunctionCalls, group: Group, layout: Layout) -> np.ndarray:
     """Of a group: a number for each where all lanes are of one call, else a vector for each."""
     some = next(c for c in group.calls if c != NOWHERE)
-    rows = piece.constants[[some if c == NOWHERE else c for c in group.calls]]
+    rows = function.constants[[some if c == NOWHERE else c for c in group.calls]]
     return rows[0] if layout.calls == 1 else np.repeat(rows.T, layout.states, axis=1).reshape(-1)
 
 
-def work(calls: Calls, pieces: Pieces, layout: Layout) -> Work:
+def work(calls: CallList, layout: Layout) -> Work:
     """The program of a recording."""
-    wanted = [x for flat in pieces.results for x in flat]
+    wanted = [x for _, flat in calls.outputs for x in flat]
     scalars = [x for x in wanted if isinstance(x, int)]
-    where = standing(calls, pieces, layout)
+    where = standing(calls, layout)
     places, given = placed(where, calls, scalars)
     collections: list[list[np.ndarray]] = []
-    reads: list[list[np.ndarray]] = [[] for _ in pieces.pieces]
+    reads: list[list[np.ndarray]] = [[] for _ in calls.functions]
     for g, (group, own) in enumerate(zip(where.groups, given, strict=True)):
         records, first = _collections(own, places.collected.get(g, 0), layout)
         collections.append(records)
@@ -140,7 +139,7 @@ def work(calls: Calls, pieces: Pieces, layout: Layout) -> Work:
     for g, group in enumerate(where.groups):
         for record in collections[g]:
             program.add(COLLECT, record)
-        row = _constants(pieces.pieces[group.piece], group, layout)
+        row = _constants(calls.functions[group.piece], group, layout)
         starts = found[group.piece][1][count[group.piece]]
         program.add(group.piece + 1, np.array([places.blocks[g], taken, *starts]))
         count[group.piece] += 1
@@ -150,7 +149,7 @@ def work(calls: Calls, pieces: Pieces, layout: Layout) -> Work:
     results, numbers, size = _results(wanted, places, layout)
     return Work(
         layout,
-        [Code(p.graph, bases) for p, (bases, _) in zip(pieces.pieces, found, strict=True)],
+        [Code(p.graph, bases) for p, (bases, _) in zip(calls.functions, found, strict=True)],
         np.concatenate([*program.parts, np.zeros(0, int)]).astype(np.int32),
         np.concatenate([*constants, np.zeros(0)]),
         places.scalars[: where.declared].astype(np.int32),

@@ -15,7 +15,7 @@ from featherlane.backends.cpu.steps.batching import Layout
 from featherlane.backends.cpu.steps.encode import COLLECT, Code, Work
 from featherlane.backends.cpu.steps.scratch import FILLED, KEPT, filled, functions, word
 from featherlane.backends.llvm.lower import Lanes, constants, declarations, straight_line
-from featherlane.program.calls import CONSTANTS, OUT
+from featherlane.program.program import Y
 
 __all__ = ["FILLED", "KEPT", "source"]
 
@@ -38,12 +38,12 @@ def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
     """
     numbers = 2 + len({base.number for base in code.bases})
     wanted: dict[int, list[int]] = {}
-    for i, node in enumerate(code.graph.outputs[OUT].nodes):
+    for i, node in enumerate(code.graph.outputs[Y].nodes):
         wanted.setdefault(node, []).append(i)
 
     def load(k: int, name: str) -> list[str]:
-        which, entry = code.graph.value[k]
-        if which != CONSTANTS:
+        entry = code.graph.value[k][1] - len(code.bases)
+        if entry < 0:
             base = code.bases[entry]
             at = f"{name}.at = getelementptr inbounds {t.scalar}, ptr %b{base.number}"
             return [

@@ -17,24 +17,28 @@ from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.linked import linked
 from featherlane.backends.cpu.steps import encode, interpreter
 from featherlane.backends.cpu.steps.batching import Layout, links
+from featherlane.backends.cpu.steps.calls import CallList, call_list
 from featherlane.backends.llvm import jit
-from featherlane.program.calls import Calls, _no_garbage
 from featherlane.program.graph import graph_key
-from featherlane.program.passes.prune import Pieces, prune
-from featherlane.program.routine import Program
+from featherlane.program.passes.calls_only import calls_only
+from featherlane.program.passes.dead_results import dead_results
+from featherlane.program.passes.propagate import propagate
+from featherlane.program.passes.specialise import specialise
+from featherlane.program.program import Program
+from featherlane.program.trace import no_garbage
 
 
 class Running:
-    """A recording as machine code, in one dtype and layout."""
+    """The calls of a program as machine code, in one dtype and layout."""
 
-    def __init__(self, calls: Calls, pieces: Pieces, layout: Layout, dtype: np.dtype) -> None:
+    def __init__(self, calls: CallList, layout: Layout, dtype: np.dtype) -> None:
         self.dtype = dtype
-        with _no_garbage():
-            self.work = work = encode.work(calls, pieces, layout)
-        inputs = [shape for _, shape in calls.inputs.values()]
-        outputs = [shape for shape, _ in calls.results.values()]
+        with no_garbage():
+            self.work = work = encode.work(calls, layout)
+        inputs = [shape for _, shape in calls.inputs]
+        outputs = [shape for shape, _ in calls.outputs]
         codes = [
-            code._replace(graph=lowered(Program(code.graph, []), dtype).main) for code in work.codes
+            code._replace(graph=lowered(Program(code.graph), dtype).main) for code in work.codes
         ]
         kinds = repr([(graph_key(code.graph), code.bases) for code in codes])
         key = hashlib.sha256(f"{kinds} {layout} {inputs} {outputs}".encode()).hexdigest()
@@ -81,6 +85,11 @@ def block_length(links: int, dtype: Any) -> int:
     return max(1, -(-(links - 1) // jit.widest(np.dtype(dtype))))
 
 
+def steps(program: Program) -> Program:
+    """The program as the interpreter of calls runs it: every pass is named here."""
+    return dead_results(propagate(specialise(calls_only(program))))
+
+
 class Recorded:
     """A function of one robot in one dtype: an evaluator of arrays (..., *core shape).
 
@@ -89,15 +98,16 @@ class Recorded:
     """
 
     def __init__(
-        self, calls: Calls, dtype: Any, wide: bool = False, block: int | None = None
+        self, program: Program, dtype: Any, wide: bool = False, block: int | None = None
     ) -> None:
-        self.calls, self.dtype, self.wide = calls, np.dtype(dtype), wide
-        self.links = links([shape for _, shape in calls.inputs.values()])
+        self.dtype, self.wide = np.dtype(dtype), wide
+        self.inputs = list(program.inputs.values())
+        self.outputs = [out.shape for out in program.outputs.values()]
+        self.links = links(self.inputs)
         self.block = block or block_length(self.links, dtype)
-        self.inputs = [shape for _, shape in calls.inputs.values()]
-        self.outputs = [shape for shape, _ in calls.results.values()]
         self.width = jit.widest(self.dtype)
-        self.pieces = prune(calls)
+        with no_garbage():
+            self.calls = call_list(steps(program))
         self._running: dict[int, Running] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
@@ -119,6 +129,6 @@ class Recorded:
             blocks = -(-self.links // self.block)
             span = self.block * -(-blocks * states // self.width)
             layout = Layout(self.width if self.wide else states, states, span)
-            made = Running(self.calls, self.pieces, layout, self.dtype)
+            made = Running(self.calls, layout, self.dtype)
             self._running.setdefault(states, made)
         return self._running[states]

@@ -1,0 +1,131 @@
+"""Results that nobody reads, and what only they need.
+
+A scan composes maps of which often only a vector is wanted in the end. What of the results of a
+call is read, and by whom, is known once all calls are: calls of one function that are read alike
+get a clone, which computes that and no more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.program.graph import Graph, Output, copied, simplify
+from featherlane.program.program import Function, Program, X, Y
+
+FEW = 0.1  # of the calls of a function: too few for a clone of their own
+Mask = bytes  # for each result whether it is read
+
+
+class _Cut(NamedTuple):
+    """The graph of a function for some of its results, and the parameters that it still has."""
+
+    graph: Graph
+    parameters: tuple[int, ...]
+
+
+class _Cutter:
+    """Functions cut down to what is read of them. Parameters that are numbers come last."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._cuts: dict[tuple[int, Mask], _Cut] = {}
+        self._numbers: dict[int, set[int]] = {}
+        main = program.main
+        for op, value, args in zip(main.op, main.value, main.args, strict=True):
+            if op == "call" and value not in self._numbers:
+                numbers = {i for i, a in enumerate(args) if main.op[a] == "constant"}
+                self._numbers[value] = numbers
+
+    def cut(self, f: int, mask: Mask) -> _Cut:
+        if (f, mask) not in self._cuts:
+            self._cuts[f, mask] = self._cut(f, mask)
+        return self._cuts[f, mask]
+
+    def _cut(self, f: int, mask: Mask) -> _Cut:
+        graph = self.program.functions[f].graph
+        nodes = tuple(k for k, read in zip(graph.outputs[Y].nodes, mask, strict=True) if read)
+        part = simplify(graph.replaced(outputs={Y: Output((len(nodes),), nodes)}))
+        used = sorted(v[1] for op, v in zip(part.op, part.value, strict=True) if op == "input")
+        numbers = self._numbers[f]
+        parameters = sorted(used, key=lambda i: (i in numbers, i))
+        new = Graph()
+        places = new.declare(X, (len(parameters),))
+        inputs = {(X, i): k for i, k in zip(parameters, places, strict=True)}
+        place = copied(part, new, inputs)
+        new.outputs = {Y: Output((len(nodes),), tuple(place[k] for k in part.outputs[Y].nodes))}
+        return _Cut(new, tuple(parameters))
+
+
+def _masks(
+    program: Program, cutter: _Cutter, worth: list[set[Mask]] | None = None
+) -> dict[int, Mask]:
+    """What is read of each call that is read at all, the last call first. worth: the masks that
+    have a clone, by function; by default all.
+    """
+    main, masks = program.main, dict[int, Mask]()
+    read = bytearray(len(main))
+    for _, nodes in main.outputs.values():
+        for k in nodes:
+            read[k] = 1
+    for k in reversed([k for k, op in enumerate(main.op) if op == "call"]):
+        f, args = main.value[k], main.args[k]
+        mask = bytes(read[k + 1 : k + 1 + len(program.functions[f].results)])
+        if any(mask):
+            masks[k] = mask if worth is None else _within(mask, worth[f])
+            for i in cutter.cut(f, masks[k]).parameters:
+                read[args[i]] = 1
+    return masks
+
+
+def _within(mask: Mask, known: set[Mask]) -> Mask:
+    """The smallest known mask with all of this one."""
+    if mask in known:
+        return mask
+    own = np.frombuffer(mask, bool)
+    wider = [m for m in known if not (own & ~np.frombuffer(m, bool)).any()]
+    return min(wider, key=lambda m: m.count(1), default=b"\1" * len(mask))
+
+
+def _worth(program: Program, found: Iterable[tuple[int, Mask]]) -> list[set[Mask]]:
+    """The masks of each function that enough calls have. found: functions and masks."""
+    counts = Counter(found)
+    total: Counter[int] = Counter()
+    for (f, _), n in counts.items():
+        total[f] += n
+    worth: list[set[Mask]] = [set() for _ in program.functions]
+    for (f, mask), n in counts.items():
+        if n >= FEW * total[f]:
+            worth[f].add(mask)
+    return worth
+
+
+def dead_results(program: Program) -> Program:
+    """The program without calls and results that nobody reads, and without the parameters that
+    only those need. Each parameter that is a number stands behind all that are not.
+    """
+    main, cutter = program.main, _Cutter(program)
+    found = [(main.value[k], mask) for k, mask in _masks(program, cutter).items()]
+    masks = _masks(program, cutter, _worth(program, found))
+    clones: dict[tuple[int, Mask], int] = {}
+    new, place = Graph(), dict[int, int]()
+    for name, shape in main.inputs.items():
+        new.declare(name, shape)
+    for k, (op, value, args) in enumerate(zip(main.op, main.value, main.args, strict=True)):
+        if op in ("input", "constant"):
+            place[k] = new.node(op, value=value)
+        elif k in masks:
+            cut, mask = cutter.cut(value, masks[k]), masks[k]
+            number = clones.setdefault((value, mask), len(clones))
+            call = new.call(number, [place[args[i]] for i in cut.parameters], sum(mask))
+            kept = (k + 1 + i for i, read in enumerate(mask) if read)
+            place |= dict(zip(kept, range(call + 1, call + 1 + sum(mask)), strict=True))
+    for name, (shape, nodes) in main.outputs.items():
+        new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
+    functions = [
+        Function(program.functions[f].name, cutter.cut(f, mask).graph) for f, mask in clones
+    ]
+    return Program(new, tuple(functions))

@@ -1,0 +1,24 @@
+"""Functions cloned by which of their parameters are numbers.
+
+In a chain, the step of the first link has a parent at rest: the same function as for others, but
+some operands are constants. A clone of its own has no memory for them to be read from, and
+`propagate` may fold them.
+"""
+
+from __future__ import annotations
+
+from featherlane.program.program import Program
+
+
+def specialise(program: Program) -> Program:
+    """The program in which each parameter of a function is a number in all calls or in none."""
+    main = program.main
+    constant = [op == "constant" for op in main.op]
+    clones: dict[tuple[int, bytes], int] = {}
+    value = list(main.value)
+    for k, op in enumerate(main.op):
+        if op == "call":
+            pattern = bytes(constant[a] for a in main.args[k])
+            value[k] = clones.setdefault((value[k], pattern), len(clones))
+    functions = tuple(program.functions[f] for f, _ in clones)
+    return Program(main.replaced(value=value), functions)

@@ -1,0 +1,85 @@
+"""Programs: a graph that may call functions, which are graphs that the program keeps once.
+
+A flat graph of 60,000 operations is more code than a processor can fetch in the time in which it
+could compute it, and a robot of 1,000 links has a few dozen different steps. What a program
+computes is defined by `passes.inline`, which gives the flat graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from featherlane.program.graph import Graph, Output
+
+X, Y = "x", "y"  # the input and the output of functions
+
+
+class Function(NamedTuple):
+    """A graph with one input "x" (n,) and one output "y" (m,), which may call functions that stand
+    before it in its program.
+    """
+
+    name: str
+    graph: Graph
+
+    @property
+    def parameters(self) -> int:
+        return self.graph.inputs[X][0]
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The nodes of the results."""
+        return self.graph.outputs[Y].nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A main graph with the inputs and outputs of the whole, and the functions that it calls.
+
+    boundary: nodes of main which are, with the inputs, all that calls need of what came before;
+    see `passes.recompute`.
+    """
+
+    main: Graph
+    functions: tuple[Function, ...] = ()
+    boundary: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        return self.main.inputs
+
+    @property
+    def outputs(self) -> dict[str, Output]:
+        return self.main.outputs
+
+    def map(self, change: Callable[[Graph], Graph]) -> Program:
+        """Main and each function changed on their own; the boundary is not kept."""
+        functions = tuple(Function(f.name, change(f.graph)) for f in self.functions)
+        return Program(change(self.main), functions)
+
+    def times(self) -> list[int]:
+        """How often each function runs."""
+        times = [0] * len(self.functions) + [1]
+        graphs = [*(f.graph for f in self.functions), self.main]
+        for n, graph in reversed([*enumerate(graphs)]):
+            for f, calls in Counter(_called(graph)).items():
+                times[f] += times[n] * calls
+        return times[:-1]
+
+    @property
+    def operations(self) -> int:
+        """Additions and multiplications of the flat graph, up to what folds only there."""
+        each = zip(self.times(), self.functions, strict=True)
+        count = self.main.cost().operations
+        return count + sum(n * f.graph.cost().operations for n, f in each)
+
+    def __str__(self) -> str:
+        functions = [f"f{n} {f.name}:\n{f.graph}\n" for n, f in enumerate(self.functions)]
+        return "\n".join([*functions, str(self.main)])
+
+
+def _called(graph: Graph) -> list[Any]:
+    return [value for op, value in zip(graph.op, graph.value, strict=True) if op == "call"]
