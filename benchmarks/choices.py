@@ -27,13 +27,14 @@ import numpy as np
 from robots import DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, parser, say, table
 
 from featherlane.api.model import Model
-from featherlane.backends.cpu.compile import Kernel, compile_program, lowered
+from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.cost_model import LATE
 from featherlane.backends.cpu.graphs.layout import MOST, Layout
 from featherlane.functions.compile import candidates, compile_single, dynamics_program
 from featherlane.functions.function import Function, physical_cores
 from featherlane.functions.table import Variant
-from featherlane.program.routine import Program
+from featherlane.program.lower import lower
+from featherlane.program.program import Program
 from featherlane.tools.bench import inputs
 from featherlane.tools.explain import layout_of
 
@@ -179,7 +180,7 @@ def _rounds_of(tiles: int) -> Iterator[None]:
 
 def tiles(case: Case) -> Iterator[Cell]:
     program = dynamics_program(case.model, Variant(case.function.name))
-    taken = layout_of(lowered(program, case.dtype), case.function.kernel(case.dtype)).tiles
+    taken = layout_of(lower(program, "cpu", case.dtype), case.function.kernel(case.dtype)).tiles
     calls = {}
     for count in (1, 2, MOST):
         key = f"{count} tiles {case.model.fingerprint} {case.function.name}"
@@ -197,7 +198,7 @@ def algorithm(case: Case) -> Iterator[Cell]:
     calls = {}
     for name, graph in graphs.items():
         key = f"{name} {case.model.fingerprint}"
-        made = compile_program(lambda graph=graph: Program(graph, []), key, case.dtype)
+        made = compile_program(lambda graph=graph: Program(graph), key, case.dtype)
         calls[name] = case.of(made)
     for batch in case.batches():
         yield case.cell("algorithm", taken, calls, batch)

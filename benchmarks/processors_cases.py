@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cache
 from typing import NamedTuple
 
@@ -12,14 +13,14 @@ from processors_run import LAYOUTS, Held, Job, Kernel, held
 import featherlane as fl
 from featherlane.api.model import Model
 from featherlane.backends import reference
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.graphs import kernel as cpu
 from featherlane.backends.cpu.steps import interpreter
 from featherlane.backends.cpu.steps.run import Recorded, Running
 from featherlane.functions.compile import dynamics_program, input_shapes, output_shapes
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import FUNCTIONS, Variant
-from featherlane.program.routine import Program, inline
+from featherlane.program.lower import lower
+from featherlane.program.program import Program
 from featherlane.robot.joints import JOINT_TYPES
 
 STATES = 21  # of no width a multiple
@@ -116,14 +117,14 @@ def robot(title: str) -> Model:
 def case(title: str, name: str, dtype: np.dtype) -> Case:
     """A function of a robot as one graph."""
     model, dtype, variant = robot(title), np.dtype(dtype), Variant(name)
-    program = lowered(dynamics_program(model, variant), dtype)
+    program = lower(dynamics_program(model, variant), "cpu", dtype)
     return program_case(model, title, name, program, dtype)
 
 
 def program_case(model: Model, title: str, name: str, program: Program, dtype: np.dtype) -> Case:
     given = states(model, list(program.inputs.values()), dtype)
     named = dict(zip(program.inputs, given, strict=True))
-    wanted = list(reference.evaluate(inline(program), named, dtype).values())
+    wanted = list(reference.evaluate(program, named, dtype).values())
     kernel = lambda width: Kernel(cpu.source(program, dtype, width))
     return Case(title, name, dtype, kernel, given, wanted)
 
@@ -147,19 +148,14 @@ def long_case(name: str, dtype: np.dtype) -> Case:
 
 
 def _in_lanes(recorded: Recorded, width: int) -> Running:
-    made = Recorded(recorded.calls, recorded.dtype, recorded.wide, recorded.block)
-    made.width = width
+    made = copy(recorded)
+    made.width, made._running = width, {}
     return made.running(2)  # so that links have lanes too where there are more
 
 
 def _recorded_kernel(running: Running, inputs: Shapes, outputs: Shapes) -> Kernel:
-    work = running.work
-    codes = [
-        code._replace(graph=lowered(Program(code.graph, []), running.dtype).main)
-        for code in work.codes
-    ]
-    text = interpreter.source(work._replace(codes=codes), inputs, outputs, running.dtype)
-    return Kernel(text, work)
+    text = interpreter.source(running.work, inputs, outputs, running.dtype)
+    return Kernel(text, running.work)
 
 
 def all_cases(titles: Sequence[str], dtypes: Sequence[str]) -> Iterator[Case]:

@@ -29,10 +29,9 @@ import numpy as np
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
-from featherlane.backends.cpu.compile import lowered
 from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
-from featherlane.program.routine import inline
+from featherlane.program.lower import lower
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.check import Report, check, comparable, random_states
 from featherlane.tools.peers import Pinocchio
@@ -95,7 +94,7 @@ def evaluate(model: Any, name: str, frame: str | None, inputs: Sequence[np.ndarr
 
 @lru_cache(maxsize=8)
 def flat(model: Any, variant: Variant, dtype: np.dtype) -> Any:
-    return inline(lowered(program(model, variant), dtype))
+    return flat(lower(program(model, variant), "cpu", dtype))
 
 
 program = lru_cache(maxsize=16)(dynamics_program)

@@ -16,10 +16,9 @@ import pytest
 import featherlane as fl
 from featherlane import convert
 from featherlane.backends import reference
-from featherlane.backends.cpu.compile import lowered
 from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
-from featherlane.program.routine import inline
+from featherlane.program.lower import lower
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.check import check, comparable
 from featherlane.tools.peers import Pinocchio, module
@@ -70,7 +69,7 @@ def evaluate(model, name, frame, inputs):
     if program.operations <= COMPILED:
         return model.function(name, frame)(*inputs)
     named = dict(zip(input_shapes(model, variant), inputs, strict=True))
-    return tuple(reference.evaluate(inline(lowered(program, dtype)), named, dtype).values())
+    return tuple(reference.evaluate(lower(program, "cpu", dtype), named, dtype).values())
 
 
 @pytest.fixture(scope="module", params=ROBOTS, ids=lambda given: "-".join(given[:2]))

@@ -127,7 +127,7 @@ def test_blocks_fill_the_lanes():
     made = MATRICES._function("scan", MATRICES._forward, {"elements": (640, 4)}, method="blocked")
     recorded = made.ufunc(np.float64).recorded
     layout = recorded.running(1).work.layout
-    where = standing(recorded.calls, recorded.pieces, layout)
+    where = standing(recorded.calls, layout)
     combines = sum(len(group.calls) - group.calls.count(NOWHERE) for group in where.groups)
     assert layout.calls == recorded.width
     assert len(where.groups) < 1.4 * combines / recorded.width

@@ -19,7 +19,7 @@ FORMS = pytest.mark.parametrize("form", [linear, logarithmic])
 
 
 def graph(form, joints, **given):
-    return fl.trace(*lathrop.general_arm(form, joints, **given), lathrop.follow)
+    return fl.trace(*lathrop.general_arm(form, joints, **given))
 
 
 def numbers(inputs, seed):

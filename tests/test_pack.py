@@ -9,17 +9,17 @@ from hypothesis import given, settings
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.graphs import single
 from featherlane.backends.cpu.linked import linked
 from featherlane.backends.llvm import jit
 from featherlane.functions.compile import cheapest, dynamics_graph, in_lanes
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.lower import lower
 from featherlane.program.op import OPS
 from featherlane.program.passes.pack import MOVES, pack
 from featherlane.program.passes.twins import Terms, groups
-from featherlane.program.routine import Program
+from featherlane.program.program import Program
 from featherlane.program.trace import trace
 from featherlane.robot import limbs
 
@@ -171,7 +171,7 @@ def states(graph, dtype, count=3, seed=0):
 @given(limbed(), st.sampled_from([1, 2]), st.sampled_from(DTYPES))
 def test_a_packed_graph_gives_the_bits_of_the_graph(made, times, dtype):
     graph, count = made
-    graph = lowered(Program(graph, []), dtype).main
+    graph = lower(Program(graph), "cpu", dtype).main
     packed = pack(graph, twins_of(count), count * times)
     rows = states(graph, dtype)
     wanted = reference.evaluate(graph, rows, dtype)
@@ -185,7 +185,7 @@ def test_a_packed_graph_gives_the_bits_of_the_graph(made, times, dtype):
 @given(limbed(), st.sampled_from(DTYPES), st.booleans())
 def test_its_machine_code_does(made, dtype, strided):
     graph, count = made
-    graph = lowered(Program(graph, []), dtype).main
+    graph = lower(Program(graph), "cpu", dtype).main
     rows = states(graph, dtype)
     given_rows = [np.repeat(x, 2, -1)[..., ::2] if strided else x for x in rows.values()]
     wanted = reference.evaluate(graph, rows, dtype)
@@ -212,7 +212,7 @@ def test_limbs_that_are_mirrored_are_packed():
         right = q[1].sin() * w[1] + q[1] * w[0]
         return {"out": [left, -right, w[0] * w[1]]}
 
-    graph = lowered(Program(simplify(trace(function, {"q": 2, "w": 2})), []), np.float64).main
+    graph = lower(Program(simplify(trace(function, {"q": 2, "w": 2}))), "cpu", np.float64).main
     packed = pack(graph, [(("q", 0), ("q", 1))], 2)
     alone = pack(graph, [], 2)
     moved = sum(op in MOVES for op in packed.graph.op)
@@ -273,7 +273,7 @@ def test_legs_are_all_of_a_quadruped(name):
     model, dtype = fl.load("hyq"), np.dtype(np.float64)
     if jit.widest(dtype) < 4:
         pytest.skip("vectors do not hold four legs")
-    graph = lowered(Program(dynamics_graph(model, Variant(name)), []), dtype).main
+    graph = lower(Program(dynamics_graph(model, Variant(name))), "cpu", dtype).main
     found = in_lanes(model, Variant(name), graph, dtype)
     assert cheapest(found) == 4
     if name != "forward_dynamics_derivatives_from":  # which reads a matrix
@@ -301,7 +301,7 @@ def test_single_states_have_the_bits_of_their_graphs(robot, root, names, dtype):
     for name in names:
         f = model.function(name)
         rows = dict(zip(f.inputs, (q, v, a), strict=False))
-        graph = lowered(Program(dynamics_graph(model, Variant(name)), []), dtype).main
+        graph = lower(Program(dynamics_graph(model, Variant(name))), "cpu", dtype).main
         wanted = reference.evaluate(graph, rows, dtype)
         for n in range(3):
             found = f(*[x[n] for x in rows.values()])

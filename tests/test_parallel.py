@@ -29,13 +29,11 @@ from featherlane.algorithms.derivatives import world_fixed
 from featherlane.algorithms.elimination import ELIMINATIONS
 from featherlane.algorithms.scan import PATHS, SCANS
 from featherlane.api.random_robots import chain, random_tree
-from featherlane.program.calls import recorded
 from featherlane.program.nested import build, flatten
-from featherlane.program.trace import trace
+from featherlane.program.trace import STEPS, Tracing, following, program_of, trace
 from featherlane.robot.model import IDENTITY, Placement
 from featherlane.robot.spatial import Vector, cross, spatial, split
 from featherlane.robot.tree_of import build_tree
-from featherlane.scalar import on_call
 
 KINDS = ("revolute", "spherical", "prismatic", "universal", "helical", "free", "cylindrical")
 LONG = [
@@ -312,21 +310,15 @@ def outside_steps(function, *args):
     def hide(x):
         return x if isinstance(x, Hidden) else Hidden(x)
 
-    def step(function, *arguments):
-        nonlocal count
-        count += 1
-        inside = on_call.set(None)
-        try:
-            result = function(*[moved(x, opened) for x in arguments])
-        finally:
-            on_call.reset(inside)
-        return moved(result, hide)
+    class Hiding(Tracing):
+        def call(self, function, *arguments):
+            nonlocal count
+            count += 1
+            with following(None):
+                return moved(function(*[moved(x, opened) for x in arguments]), hide)
 
-    token = on_call.set(step)
-    try:
+    with following(Hiding()):
         result = function(*[[Hidden(x) for x in values] for values in args])
-    finally:
-        on_call.reset(token)
     return moved(result, opened), count
 
 
@@ -374,8 +366,8 @@ def test_longer_chains_have_no_other_steps(kind):
 
     def kinds(n):
         made, shapes = build_tree(chain(n, 1), ride=kind != "dca"), dict.fromkeys("qva", (n,))
-        calls = recorded(partial(algorithm, made, method="reduce_then_scan", block=4), shapes)
-        return sorted(step.name for step in calls.steps)
+        own = partial(algorithm, made, method="reduce_then_scan", block=4)
+        return sorted(f.name for f in program_of(own, shapes, STEPS).functions)
 
     assert kinds(32) == kinds(64)
 
@@ -402,7 +394,7 @@ def test_longer_chains_have_no_other_steps_of_constraint_forces(elimination):
     def kinds(n):
         made, shapes = apart(chain(n, 1)), dict.fromkeys("qva", (n,))
         own = partial(parallel.cfa, made, method="serial", elimination=elimination)
-        return sorted(step.name for step in recorded(own, shapes).steps)
+        return sorted(f.name for f in program_of(own, shapes, STEPS).functions)
 
     assert kinds(16) == kinds(32)
 

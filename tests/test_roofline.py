@@ -10,7 +10,6 @@ import pytest
 import featherlane as fl
 from featherlane.backends.cpu import peaks as limits
 from featherlane.backends.cpu import probes
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.cpu.peaks import Bandwidth, Peaks, bandwidth, peaks
 from featherlane.backends.cpu.strides import aligned
@@ -18,6 +17,7 @@ from featherlane.backends.llvm.jit import widest
 from featherlane.functions import compile
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import Variant
+from featherlane.program.lower import lower
 from featherlane.tools import bench, cli, timing
 from featherlane.tools.roofline import Point, Roofline, point
 from featherlane.tools.work import Work, bytes_moved, operations, work
@@ -104,23 +104,23 @@ def in_blocks(text):
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics_derivatives"])
 def test_slots_are_the_instructions_of_the_code(name, dtype):
     model = fl.load("iiwa14")
-    program = lowered(dynamics_program(model, Variant(name)), dtype)
+    program = lower(dynamics_program(model, Variant(name)), "cpu", dtype)
     text = kernel.source(program, np.dtype(dtype), 4)
     found = work(model, name, dtype)
     assert (found.slots, found.fused) == in_blocks(text)
 
 
-def test_routines_count_as_often_as_they_run(monkeypatch):
+def test_functions_count_as_often_as_they_run(monkeypatch):
     monkeypatch.setattr(compile, "FLAT", 0)
     model, name = fl.load("double_pendulum", root="free"), "forward_dynamics_derivatives"
-    program = lowered(dynamics_program(model, Variant(name)), "float64")
+    program = lower(dynamics_program(model, Variant(name)), "cpu", "float64")
     text = kernel.source(program, np.dtype("float64"), 4)
     slots, fused = in_blocks(text)
-    repeated = [k for k in range(len(program.routines)) if program.calls(k) > 1]
+    repeated = [(k, times) for k, times in enumerate(program.times()) if times > 1]
     assert repeated
-    for k in repeated:
+    for k, times in repeated:
         once = written(text, f"step{k + 1}.routine")
-        slots, fused = slots + program.calls(k) * once[0], fused + program.calls(k) * once[1]
+        slots, fused = slots + times * once[0], fused + times * once[1]
     found = work(model, name, "float64")
     assert (found.slots, found.fused) == (slots, fused)
 

@@ -17,8 +17,8 @@ from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, sub
 from featherlane.algorithms.scan.trees import Inward, chains, levels
 from featherlane.backends.reference import evaluate
 from featherlane.program.graph import simplify
+from featherlane.program.trace import Tracing, following
 from featherlane.robot.spatial import crm
-from featherlane.scalar import on_call
 
 few = settings(max_examples=25, deadline=None)
 small = st.integers(-3, 3)
@@ -428,15 +428,13 @@ def steps_of(function, *args, **options):
     """What a recorder is told of."""
     told = []
 
-    def tell(step, *arguments):
-        told.append(step)
-        return step(*arguments)
+    class Listening(Tracing):
+        def call(self, step, *arguments):
+            told.append(step)
+            return step(*arguments)
 
-    token = on_call.set(tell)
-    try:
+    with following(Listening()):
         function(*args, **options)
-    finally:
-        on_call.reset(token)
     return told
 
 

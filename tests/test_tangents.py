@@ -12,11 +12,16 @@ from featherlane.api import compiled
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import scalar_function
 from featherlane.functions.table import Variant
-from featherlane.program.calls import recorded
 from featherlane.program.derivatives.calls import tangent
+from featherlane.program.program import Program
+from featherlane.program.trace import STEPS, program_of
 from featherlane.scalar import call, cos, sin, sqrt
 
 RNG = np.random.default_rng(0)
+
+
+def recorded(function, inputs):
+    return program_of(function, inputs, STEPS)
 
 
 def mixed(x, y, c):
@@ -44,11 +49,11 @@ def network(rng, length):
 
 
 def evaluate(calls, *arrays):
-    shapes = [shape for shape, _ in calls.results.values()]
+    shapes = [shape for shape, _ in calls.outputs.values()]
     dtype = np.dtype(np.float64)
     out = [np.empty(shape, dtype) for shape in shapes]
     Recorded(calls, dtype)(*arrays, out=out)
-    return dict(zip(calls.results, out, strict=True))
+    return dict(zip(calls.outputs, out, strict=True))
 
 
 @pytest.mark.parametrize("wrt", [("x",), ("y",), ("x", "y")])
@@ -68,7 +73,7 @@ def test_tangents_are_differences(wrt, seed):
         return evaluate(calls, *moved.values())
 
     plus, minus = at(h), at(-h)
-    for name in calls.results:
+    for name in calls.outputs:
         difference = (plus[name] - minus[name]) / (2 * h)
         assert_allclose(found[name], plain[name], rtol=1e-15, atol=0)
         scale = max(1.0, np.abs(difference).max())
@@ -77,11 +82,13 @@ def test_tangents_are_differences(wrt, seed):
 
 def test_what_does_not_depend_has_no_calls():
     calls = recorded(network(np.random.default_rng(1), 25), {"x": (3,), "y": (3,)})
-    shape, along = tangent(calls, ()).results["far_direction"]
+    still = tangent(calls, ())
+    shape, along = still.outputs["far_direction"]
     assert shape == (7,)
-    assert along == [0.0] * 7
-    assert tangent(calls, ()).size == calls.size
-    assert tangent(calls, ("x",)).results["near_direction"][1][2:] == [0.0, 0.0]
+    assert [still.main.number(k) for k in along] == [0.0] * 7
+    assert sum(still.times()) == sum(calls.times())
+    along = tangent(calls, ("x",))
+    assert [along.main.number(k) for k in along.outputs["near_direction"].nodes[2:]] == [0.0, 0.0]
 
 
 # Long robots. What is compiled as one graph is the reference: it has tests of its own.
@@ -211,7 +218,8 @@ def test_a_chain_of_150():
     calls = recorded(scalar_function(model, variant), shapes)
     for name, dx, other in zip("qv", found, scanned, strict=True):
         columns = tangent(calls, (name,))
-        columns = columns._replace(results={"dx": columns.results["tau_direction"]})
+        along = {"dx": columns.outputs["tau_direction"]}
+        columns = Program(columns.main.replaced(outputs=along), columns.functions)
         expected = np.empty((150, 150))
         Recorded(columns, np.float64)(*x, np.eye(150), out=[expected.T])
         for result in (dx, other):

@@ -13,14 +13,14 @@ from test_backend import DTYPES, operation, same_bits, triples
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.graphs import kernel as cpu
 from featherlane.backends.cpu.graphs import loop
 from featherlane.backends.cpu.object_file import assembly, object_code, standalone
 from featherlane.backends.llvm.targets import TARGETS, host, host_target, machine_code, runs_here
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import FUNCTIONS, Variant
-from featherlane.program.routine import Program, inline
+from featherlane.program.lower import lower
+from featherlane.program.program import Program
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from processors_cases import case, filled, jobs, long_case
@@ -34,7 +34,7 @@ LIBRARY = {"malloc", "free", "memcpy", "fma", "fmaf", "rint", "rintf", "_GLOBAL_
 
 @cache
 def program(name, dtype):
-    return lowered(dynamics_program(fl.load("iiwa14"), Variant(name)), np.dtype(dtype))
+    return lower(dynamics_program(fl.load("iiwa14"), Variant(name)), "cpu", np.dtype(dtype))
 
 
 # What processors are
@@ -178,8 +178,8 @@ def test_emulated_operations(op, dtype):
     x = close_calls(dtype)
     if op == "quarter":
         x = x[np.abs(x[:, 0]) < 2.0**20]
-    made = lowered(Program(operation(op), []), dtype)
-    wanted = reference.evaluate(inline(made), {"x": x}, dtype)["out"]
+    made = lower(Program(operation(op)), "cpu", dtype)
+    wanted = reference.evaluate(made, {"x": x}, dtype)["out"]
     widths = (1, 2, 4, 8, 16)
     kernels = [Kernel(cpu.source(made, np.dtype(dtype), width)) for width in widths]
     runner = InProcess(TARGETS["sse2"], kernels)

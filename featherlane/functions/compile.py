@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cpu.compile import Kernel, _checked_dtype, _kernel, lowered
+from featherlane.backends.cpu.compile import Kernel, _checked_dtype, _kernel
 from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
@@ -18,8 +18,8 @@ from featherlane.functions.derived import DERIVE
 from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
 from featherlane.functions.wrenches import _wrenches
 from featherlane.program.graph import Graph, simplify
+from featherlane.program.lower import lower
 from featherlane.program.passes.pack import Packed, pack
-from featherlane.program.passes.recompute import recompute
 from featherlane.program.program import Program
 from featherlane.program.trace import COLUMNS, program_of, trace
 from featherlane.robot import limbs
@@ -152,7 +152,7 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
         if not program.functions:
             return Program(simplify(program.main))
         if program.operations > FLAT:
-            return recompute(program)
+            return program
     return Program(dynamics_graph(model, variant))
 
 
@@ -163,7 +163,7 @@ def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kern
     dtype = _checked_dtype(dtype)
 
     def source() -> tuple[str, Program]:
-        made = lowered(dynamics_program(model, variant), dtype)
+        made = lower(dynamics_program(model, variant), "cpu", dtype)
         if made.functions:
             return kernel.source(made, dtype, 1, jit.widest(dtype)), made
         packed = in_lanes(model, variant, made.main, dtype)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.backends.cpu.compile import Kernel, lowered
+from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import Load
 from featherlane.backends.cpu.graphs.layout import MOST, SHARED, WARM, Layout
 from featherlane.backends.llvm.lower import Lanes
@@ -17,6 +17,7 @@ from featherlane.functions.compile import candidates, cheapest, dynamics_program
 from featherlane.functions.function import physical_cores
 from featherlane.functions.table import TABLE, Variant
 from featherlane.program.graph import Graph
+from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.tools.timing import SHORT, Progress, Speed
 
@@ -100,7 +101,7 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
         return
     load = function.load(kernel)
     yield _threads(s, load, threads)
-    program = lowered(dynamics_program(model, Variant(s.function)), dtype)
+    program = lower(dynamics_program(model, Variant(s.function)), "cpu", dtype)
     yield _lanes(model, s, program)
     yield _tiles(s, program, kernel)
     if len(TABLE[s.function].algorithms) > 1:

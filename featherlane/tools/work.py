@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.long.choose import Chosen
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.counts import Kinds, of_graph, of_program, slots, times
-from featherlane.program.program import Program
+from featherlane.program.graph import Graph
+from featherlane.program.lower import lower
 
 
 class Work(NamedTuple):
@@ -45,7 +46,7 @@ def operations(model: Model, name: str) -> int | None:
     if isinstance(evaluator, np.ufunc):
         return model.graph(name).cost().operations
     if isinstance(evaluator, Recorded):
-        kinds = _of_calls(evaluator)
+        kinds = _of_calls(evaluator, [f.graph for f in evaluator.calls.functions])
         return kinds["add"] + kinds["mul"] + 2 * kinds["fma"]
     return None
 
@@ -60,9 +61,9 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> Work:
     evaluator = _evaluator(model, name, dtype)
     moved = read_and_written(model, name, dtype)
     if isinstance(evaluator, np.ufunc):
-        kinds = of_program(lowered(dynamics_program(model, Variant(name)), dtype))
+        kinds = of_program(lower(dynamics_program(model, Variant(name)), "cpu", dtype))
     elif isinstance(evaluator, Recorded):
-        kinds = _of_calls(evaluator, dtype)
+        kinds = _of_calls(evaluator, evaluator.graphs)
     else:
         return Work(None, None, *moved)
     return Work(slots(kinds), kinds["fma"], *moved)
@@ -91,12 +92,11 @@ def bytes_moved(model: Model, name: str, dtype: Any) -> int:
     return sum(read_and_written(model, name, dtype))
 
 
-def _of_calls(evaluator: Recorded, dtype: np.dtype | None = None) -> Kinds:
-    """Of recorded calls: each piece as often as it is called, as recorded or as run in a dtype."""
+def _of_calls(evaluator: Recorded, graphs: Sequence[Graph]) -> Kinds:
+    """The operations of calls: each function, of which these are the graphs, as often as it is
+    called.
+    """
     total: Kinds = Counter()
-    for function in evaluator.calls.functions:
-        graph = function.graph
-        if dtype is not None:
-            graph = lowered(Program(graph), dtype).main
+    for function, graph in zip(evaluator.calls.functions, graphs, strict=True):
         total += times(of_graph(graph), len(function.gives))
     return total

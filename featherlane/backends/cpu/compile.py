@@ -16,25 +16,10 @@ from featherlane.backends.cpu.linked import linked
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.program.analysis.counts import of_program, slots
-from featherlane.program.op import OPS
-from featherlane.program.passes.fma import fuse
-from featherlane.program.passes.order import by_columns
-from featherlane.program.passes.sincos import expand
+from featherlane.program.lower import lower
 from featherlane.program.program import Program
-from featherlane.program.verify import verify_program
 
 SLOTS = "slots"  # a name in machine code
-
-
-def lowered(program: Program, dtype: Any) -> Program:
-    """The program as the CPU runs it in this dtype: every pass is named here, and the result is
-    checked.
-    """
-
-    verify_program(program)
-    program = program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
-    verify_program(program, allowed=OPS.keys() - {"sin", "cos"})
-    return program
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +70,7 @@ def compile_program(
     columns = jit.widest(dtype) if width == 1 else 1
 
     def source() -> tuple[str, Program]:
-        made = lowered(program(), dtype)
+        made = lower(program(), "cpu", dtype)
         return kernel.source(made, dtype, width, columns), made
 
     return _kernel(f"{key} {width}", dtype, width, source)

@@ -52,14 +52,18 @@ def _folded(program: Program, rows: list[Rows]) -> tuple[list[Graph], np.ndarray
     return graphs, known
 
 
-def _copies(size: int, rows: list[Rows], graphs: list[Graph]) -> np.ndarray:
-    """Of each node of main the first that it is equal to, as functions hand parameters on."""
-    same = np.arange(size)
+def _copies(main: Graph, rows: list[Rows], graphs: list[Graph]) -> np.ndarray:
+    """Of each node of main the first that it is equal to, as functions hand parameters on. Numbers
+    stay where they are: a parameter would be one in some calls and not in others.
+    """
+    same = np.arange(len(main))
     for own in rows:
         graph = graphs[own.function]
         for i, node in enumerate(graph.outputs[Y].nodes):
             if graph.op[node] == "input":
-                same[own.nodes + 1 + i] = own.operands[:, graph.value[node][1]]
+                operands = own.operands[:, graph.value[node][1]]
+                if main.op[operands[0]] != "constant":
+                    same[own.nodes + 1 + i] = operands
     while ((further := same[same]) != same).any():
         same = further
     return same
@@ -71,7 +75,7 @@ def propagate(program: Program) -> Program:
     """
     main, rows = program.main, rows_of(program.main)
     graphs, known = _folded(program, rows)
-    same = _copies(len(main), rows, graphs)
+    same = _copies(main, rows, graphs)
     args = list(main.args)
     for own in rows:
         for k, operands in zip(own.nodes.tolist(), same[own.operands].tolist(), strict=True):

@@ -13,17 +13,13 @@ import numpy as np
 
 from featherlane.backends import cache
 from featherlane.backends.cpu.call.ufunc import gufunc
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.linked import linked
 from featherlane.backends.cpu.steps import encode, interpreter
 from featherlane.backends.cpu.steps.batching import Layout, links
 from featherlane.backends.cpu.steps.calls import CallList, call_list
 from featherlane.backends.llvm import jit
-from featherlane.program.graph import graph_key
-from featherlane.program.passes.calls_only import calls_only
-from featherlane.program.passes.dead_results import dead_results
-from featherlane.program.passes.propagate import propagate
-from featherlane.program.passes.specialise import specialise
+from featherlane.program.graph import Graph, graph_key
+from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage
 
@@ -31,18 +27,20 @@ from featherlane.program.trace import no_garbage
 class Running:
     """The calls of a program as machine code, in one dtype and layout."""
 
-    def __init__(self, calls: CallList, layout: Layout, dtype: np.dtype) -> None:
+    def __init__(
+        self, calls: CallList, graphs: Sequence[Graph], layout: Layout, dtype: np.dtype
+    ) -> None:
+        """graphs: of the functions, lowered for this dtype."""
         self.dtype = dtype
         with no_garbage():
-            self.work = work = encode.work(calls, layout)
+            work = encode.work(calls, layout)
+        codes = [c._replace(graph=graph) for c, graph in zip(work.codes, graphs, strict=True)]
+        self.work = work = work._replace(codes=codes)
         inputs = [shape for _, shape in calls.inputs]
         outputs = [shape for shape, _ in calls.outputs]
-        codes = [
-            code._replace(graph=lowered(Program(code.graph), dtype).main) for code in work.codes
-        ]
-        kinds = repr([(graph_key(code.graph), code.bases) for code in codes])
+        kinds = repr([(graph_key(code.graph), code.bases) for code in work.codes])
         key = hashlib.sha256(f"{kinds} {layout} {inputs} {outputs}".encode()).hexdigest()
-        text = lambda: interpreter.source(work._replace(codes=codes), inputs, outputs, dtype)
+        text = lambda: interpreter.source(work, inputs, outputs, dtype)
         make = lambda: jit.machine_code(text())
         image = cache.fetch(f"calls {key} {dtype} {jit.target()}", make)
         self.code = linked(image, ("loop", "work", "forget"))
@@ -85,11 +83,6 @@ def block_length(links: int, dtype: Any) -> int:
     return max(1, -(-(links - 1) // jit.widest(np.dtype(dtype))))
 
 
-def steps(program: Program) -> Program:
-    """The program as the interpreter of calls runs it: every pass is named here."""
-    return dead_results(propagate(specialise(calls_only(program))))
-
-
 class Recorded:
     """A function of one robot in one dtype: an evaluator of arrays (..., *core shape).
 
@@ -107,7 +100,9 @@ class Recorded:
         self.block = block or block_length(self.links, dtype)
         self.width = jit.widest(self.dtype)
         with no_garbage():
-            self.calls = call_list(steps(program))
+            self.calls = call_list(lower(program, "cpu steps", dtype))
+        of_functions = [Program(function.graph) for function in self.calls.functions]
+        self.graphs = [lower(function, "cpu", dtype).main for function in of_functions]
         self._running: dict[int, Running] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
@@ -129,6 +124,6 @@ class Recorded:
             blocks = -(-self.links // self.block)
             span = self.block * -(-blocks * states // self.width)
             layout = Layout(self.width if self.wide else states, states, span)
-            made = Running(self.calls, layout, self.dtype)
+            made = Running(self.calls, self.graphs, layout, self.dtype)
             self._running.setdefault(states, made)
         return self._running[states]

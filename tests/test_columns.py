@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import featherlane as fl
 from featherlane.api.random_robots import random_tree
+from featherlane.backends.cpu.compile import compile_program
 from featherlane.backends.cpu.graphs.areas import Area, placed
 from featherlane.backends.cpu.graphs.layout import Layout
 from featherlane.backends.llvm.lower import Lanes
@@ -16,12 +17,15 @@ from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
 from featherlane.functions import compile
 from featherlane.functions.table import Variant
-from featherlane.program.routine import inline, record
-from featherlane.scalar import hand_over, repeat
+from featherlane.program.lower import lower
+from featherlane.program.passes.inline import flat
+from featherlane.program.passes.recompute import recompute
+from featherlane.program.trace import COLUMNS, program_of
+from featherlane.scalar import boundary, repeat
 
 
 def recorded(function, inputs):
-    return record(function, inputs, lambda r: compile._following(r.enter, r.repeat, r.hand_over))
+    return program_of(function, inputs, COLUMNS)
 
 
 def columns_of_a_matrix(A, s):
@@ -36,18 +40,18 @@ INPUTS = {"A": (3, 4), "s": ()}
 
 def test_a_repeated_function_is_kept_once():
     program = recorded(columns_of_a_matrix, INPUTS)
-    assert len(program.routines) == 1
-    assert program.routines[0].cost().kinds == {"mul": 2, "add": 1}
+    assert len(program.functions) == 1
+    assert program.functions[0].graph.cost().kinds == {"mul": 2, "add": 1}
     assert program.inputs == {"A": (3, 4), "s": ()}
     assert list(program.outputs) == ["out", "scale"]
 
 
 def test_inlined_it_is_the_flat_graph():
-    flat = fl.trace(columns_of_a_matrix, INPUTS)
-    inlined = inline(recorded(columns_of_a_matrix, INPUTS))
+    traced = fl.trace(columns_of_a_matrix, INPUTS)
+    inlined = flat(recorded(columns_of_a_matrix, INPUTS))
     rng = np.random.default_rng(0)
     given = {"A": rng.normal(size=(5, 3, 4)), "s": rng.normal(size=5)}
-    for name, value in evaluate(flat, given).items():
+    for name, value in evaluate(traced, given).items():
         assert np.array_equal(value, evaluate(inlined, given)[name])
 
 
@@ -55,8 +59,8 @@ def in_two_parts(x, y):
     """Columns of what depends on the inputs and on one number of the first part."""
     common = [fl.sin(x[0]) * y[0] + x[1], x[1] * y[1] + x[2]]
     (s,) = handed = [sum(common) * x[0]]
-    hand_over(handed)
-    columns = [[common[0] * s, common[1] + k * s, y[k]] for k in range(3)]
+    boundary(handed)
+    columns = [[common[0] * (s + k), common[1] + k * s, y[k]] for k in range(3)]
     made = repeat(lambda shared, c: [c[0] * shared[0] + c[1], c[2] - c[0]], [s * s], columns)
     return {"out": made, "common": common}
 
@@ -64,29 +68,29 @@ def in_two_parts(x, y):
 def test_what_columns_read_is_computed_apart():
     """From what is handed over, what is dear, and the inputs."""
     inputs = {"x": 3, "y": 3}
-    program = recorded(in_two_parts, inputs)
-    main, second = program.main, program.routines[0]
-    assert program.calls(0) == 1
-    assert "sin" not in second.op
-    row = [main.op[n] for n in main.outputs["each 0"].nodes]
+    program = recompute(recorded(in_two_parts, inputs))
+    main, again = program.main, program.functions[0].graph
+    assert program.times() == [1, 3]
+    assert "sin" not in again.op
+    row = [main.op[n] for n in main.args[main.op.index("call")]]
     assert sorted(row) == sorted(["sin", "mul", *["input"] * 4])  # others go to columns
-    kinds = second.cost().kinds
-    assert (kinds["mul"], kinds["add"]) == (4, 4)  # both of `common` again
+    kinds = again.cost().kinds
+    assert (kinds["mul"], kinds["add"]) == (6, 6)  # both of `common` again
     rng = np.random.default_rng(0)
     state = {name: rng.normal(size=(7, 3)) for name in inputs}
     wanted = evaluate(fl.trace(in_two_parts, inputs), state)
-    for name, value in evaluate(inline(program), state).items():
+    for name, value in evaluate(flat(program), state).items():
         assert np.array_equal(value, wanted[name])
 
 
 def test_a_program_hands_over_once_and_first():
     def too_late(x):
         made = repeat(lambda shared, c: [c[0] * shared[0]], [x[0]], [[x[1]], [x[2]]])
-        hand_over([x[0]])
+        boundary([x[0] * x[1]])
         return made
 
-    with pytest.raises(CompileError, match="before all that is repeated"):
-        recorded(too_late, {"x": 3})
+    with pytest.raises(CompileError, match="before all calls"):
+        recompute(recorded(too_late, {"x": 3}))
 
 
 def test_columns_cannot_read_the_results_of_columns():
@@ -94,7 +98,7 @@ def test_columns_cannot_read_the_results_of_columns():
         double = lambda shared, c: [c[0] + c[0]]
         return repeat(double, [], repeat(double, [], [[x[0]], [x[1]]]))
 
-    program = compile.lowered(recorded(chained, {"x": 2}), float)
+    program = lower(recorded(chained, {"x": 2}), "cpu", float)
     t = Lanes(np.dtype(float), 2)
     with pytest.raises(CompileError, match="only outputs may"):
         Layout(program, t, t)
@@ -116,8 +120,10 @@ def test_the_main_graph_cannot_work_on_results():
     def too_soon(x):
         return repeat(lambda shared, c: [c[0] * shared[0]], [x[0]], [[x[1]], [x[2]]])[0][0] + x[0]
 
-    with pytest.raises(CompileError, match="routine's result"):
-        recorded(too_soon, {"x": 3})
+    program = lower(recorded(too_soon, {"x": 3}), "cpu", float)
+    t = Lanes(np.dtype(float), 2)
+    with pytest.raises(CompileError, match="works on a result"):
+        Layout(program, t, t)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -127,14 +133,14 @@ def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path,
     monkeypatch.setattr(compile, "FLAT", 0)
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     model = random_tree(5, 1.5, seed=3)
-    program = compile.lowered(compile.dynamics_program(model, Variant(name)), dtype)
-    assert program.routines
+    program = lower(compile.dynamics_program(model, Variant(name)), "cpu", dtype)
+    assert program.functions
     rng = np.random.default_rng(1)
     q = model.random_configuration(19, seed=2).astype(dtype)
     v, tau = rng.normal(size=(2, 19, model.nv)).astype(dtype)
-    wanted = evaluate(inline(program), {"q": q, "v": v, "tau": tau}, dtype)
+    wanted = evaluate(program, {"q": q, "v": v, "tau": tau}, dtype)
     for width in (1, 4, 8, 16):
-        kernel = compile.compile_program(
+        kernel = compile_program(
             lambda: compile.dynamics_program(model, Variant(name)),
             f"test {model.fingerprint}",
             dtype,

@@ -6,11 +6,9 @@ import gc
 import operator
 import threading
 import weakref
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import CFUNCTYPE, c_size_t, c_void_p
 from dataclasses import dataclass
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,17 +21,18 @@ import featherlane as fl
 from featherlane.algorithms import rnea
 from featherlane.algorithms.parallel import scanned_inverse_dynamics
 from featherlane.backends.cpu import linked as host
-from featherlane.backends.cpu.compile import lowered
 from featherlane.backends.cpu.steps.batching import Layout
+from featherlane.backends.cpu.steps.calls import call_list
 from featherlane.backends.cpu.steps.interpreter import KEPT
 from featherlane.backends.cpu.steps.run import Recorded, Running, block_length
 from featherlane.backends.llvm import jit
 from featherlane.backends.reference import evaluate
-from featherlane.program.calls import recorded
+from featherlane.program.graph import Output
+from featherlane.program.lower import lower
 from featherlane.program.nested import Fixed, build, flatten
-from featherlane.program.passes.prune import prune
-from featherlane.program.routine import Program
-from featherlane.program.trace import Node
+from featherlane.program.node import Node
+from featherlane.program.program import Function, Program
+from featherlane.program.trace import STEPS, program_of
 from featherlane.robot.spatial import Rotation
 from featherlane.scalar import call, cos, sin
 
@@ -45,51 +44,23 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 # What recordings mean: by the interpreter of graphs
 
 
-def result_of(calls, results, scalars):
-    """The outputs, from all scalars (batch, size). results: the scalars of each."""
-    constant = lambda x: np.full(len(scalars), x, scalars.dtype)
-    of = lambda x: scalars[:, x] if isinstance(x, int) else constant(x)
-    return [
-        np.stack([of(x) for x in flat], -1).reshape(len(scalars), *shape)
-        for (shape, _), flat in zip(calls.results.values(), results, strict=True)
-    ]
+def recorded(function, inputs):
+    return program_of(function, inputs, STEPS)
 
 
-def with_inputs(calls, arrays, dtype):
-    """All scalars of each state, those of inputs filled in."""
-    scalars = np.full((len(arrays[0]), calls.size), np.nan, dtype)
-    for (first, shape), x in zip(calls.inputs.values(), arrays, strict=True):
-        scalars[:, first : first + prod(shape)] = x.reshape(len(x), prod(shape))
-    return scalars
+def meaning(program, *arrays, dtype=float):
+    """The outputs, by the interpreter."""
+    named = dict(zip(program.inputs, arrays, strict=True))
+    return list(evaluate(program, named, dtype).values())
 
 
-def applied(graph, scalars, reads, constants):
-    inputs = {"values": scalars[:, reads], "constants": np.array(constants)}
-    return evaluate(graph, {k: inputs[k] for k in graph.inputs}, scalars.dtype)["out"]
-
-
-def meaning(calls, *arrays):
-    """The steps of all calls, one by one."""
-    scalars = with_inputs(calls, arrays, float)
-    for s, c in calls.order:
-        step = calls.steps[s]
-        out = applied(step.graph, scalars, step.values[c], np.array(step.constants[c], float))
-        scalars[:, step.first[c] : step.first[c] + step.size] = out
-    return result_of(calls, [flat for _, flat in calls.results.values()], scalars)
-
-
-def meaning_of_pieces(calls, *arrays, dtype=float, lower=False):
-    """What is compiled: pieces, as the processor runs them if `lower`."""
-    pieces = prune(calls)
-    graphs = [piece.graph for piece in pieces.pieces]
-    if lower:
-        graphs = [lowered(Program(graph, []), dtype).main for graph in graphs]
-    scalars = with_inputs(calls, arrays, dtype)
-    for p, c in pieces.order:
-        piece = pieces.pieces[p]
-        out = applied(graphs[p], scalars, piece.reads[c], piece.constants[c])
-        scalars[:, piece.gives[c]] = out
-    return result_of(calls, pieces.results, scalars)
+def as_compiled(program, dtype=None):
+    """What is compiled: the calls that are left, lowered for a dtype."""
+    left = lower(program, "cpu steps", dtype)
+    if dtype is None:
+        return left
+    graphs = [lower(Program(f.graph), "cpu", dtype).main for f in left.functions]
+    return Program(left.main, tuple(Function("", graph) for graph in graphs))
 
 
 def same_bits(found, wanted):
@@ -100,8 +71,10 @@ def same_bits(found, wanted):
         assert_array_equal(np.signbit(x)[finite], np.signbit(y)[finite])
 
 
-def running(calls, layout, dtype):
-    return Running(calls, prune(calls), layout, dtype)
+def running(program, layout, dtype):
+    calls = call_list(lower(program, "cpu steps", dtype))
+    graphs = [lower(Program(f.graph), "cpu", dtype).main for f in calls.functions]
+    return Running(calls, graphs, layout, dtype)
 
 
 def run(made, *arrays):
@@ -222,7 +195,7 @@ def test_recording_is_calling(toy):
     calls = recorded(toy, toy.inputs)
     arrays = toy.arrays(2, whole=True)
     wanted = [np.array([toy(*(x[n].tolist() for x in arrays))[k] for n in range(2)]) for k in KEYS]
-    for found in (meaning(calls, *arrays), meaning_of_pieces(calls, *arrays)):
+    for found in (meaning(calls, *arrays), meaning(as_compiled(calls), *arrays)):
         for x, y in zip(found, wanted, strict=True):
             assert_array_equal(x, y)
 
@@ -243,7 +216,7 @@ def test_machine_code_is_the_interpreter_to_the_bit(toy, data, dtype, span):
     width, states = data.draw(st.sampled_from(layouts(dtype)))
     calls, arrays = recorded(toy, toy.inputs), toy.arrays(2 * states + 1, dtype)
     made = running(calls, Layout(width, states, span), dtype)
-    same_bits(run(made, *arrays), meaning_of_pieces(calls, *arrays, dtype=dtype, lower=True))
+    same_bits(run(made, *arrays), meaning(as_compiled(calls, dtype), *arrays, dtype=dtype))
 
 
 def dynamics(name):
@@ -271,7 +244,7 @@ def scan():
 def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
     _, calls, arrays = dynamics(name)
     arrays = [x.astype(dtype) for x in arrays]
-    wanted = meaning_of_pieces(calls, *arrays, dtype=dtype, lower=True)
+    wanted = meaning(as_compiled(calls, dtype), *arrays, dtype=dtype)
     width = jit.widest(dtype)
     for states, span in ((1, 3), (2, 1), (width // 2, 2), (width, 1)):
         made = running(calls, Layout(width, states, span), dtype)
@@ -447,7 +420,7 @@ def test_memory_is_used_again():
     calls = recorded(function, {"x": (2,)})
     for states in (1, 4):
         made = running(calls, Layout(4, states), np.dtype(float))
-        assert calls.size > 900
+        assert sum(calls.times()) == 600
         assert made.work.size <= 40 * 4
 
 
@@ -498,10 +471,7 @@ def test_memory_is_freed(scan, monkeypatch):
 
 def names(calls):
     """How often each step was called."""
-    counts = Counter()
-    for s, _ in calls.order:
-        counts[calls.steps[s].name] += 1
-    return dict(counts)
+    return dict(zip([f.name for f in calls.functions], calls.times(), strict=True))
 
 
 def test_a_step_is_traced_once_for_each_form():
@@ -514,13 +484,13 @@ def test_a_step_is_traced_once_for_each_form():
     def function(x, y):
         for k in (2.0, 3.0, 4.0):
             x = call(scaled, x, k, "far")
-        x = call(scaled, x, y, "far")  # y is no constant
+        x = call(scaled, x, y, "far")  # a number or not: a clone may come later
         x = call(scaled, tuple(x), y, "far")
         return call(scaled, call(scaled, x, 5.0, "near"), 6.0, "near")
 
     calls = recorded(function, {"x": (2,), "y": ()})
-    assert traced == ["far", "far", "far", "near"]
-    assert names(calls) == {scaled.__qualname__: 7}
+    assert traced == ["far", "far", "near"]
+    assert calls.times() == [4, 1, 2]
     (found,) = meaning(calls, np.array([[1.0, -2.0]]), np.array([3.0]))
     assert_array_equal(found, [[24 * 9 * 30, -2 * 24 * 9 * 30]])
 
@@ -564,14 +534,14 @@ def test_nothing_is_recorded_when_nothing_is_computed():
         return [*call(exchanged, x), call(sheared, (1.0, 2.0), 3.0)[0]]
 
     calls = recorded(function, {"x": (2,)})
-    assert (calls.order, calls.size) == ([], 2)
-    assert calls.results == {"out": ((3,), [1, 0, 7.0])}
-    assert not prune(calls).pieces
+    assert calls.main.op == ["input", "input", "constant"]
+    assert calls.outputs == {"out": Output((3,), (1, 0, 2))}
+    assert not calls.functions
 
 
 @pytest.mark.parametrize("ask", [bool, float, int, lambda x: x == x, lambda x: [1, 2][x]])
 def test_values_are_not_known_while_recording(ask):
-    with pytest.raises(TypeError, match="not known while recording"):
+    with pytest.raises(TypeError, match="not known while tracing"):
         recorded(lambda x: ask(x) and x, {"x": ()})
 
 
@@ -595,8 +565,10 @@ def test_arithmetic_outside_of_steps_is_steps(function):
 
 
 def operations(calls):
-    """Of all pieces, by name."""
-    return sorted((p.name, p.graph.cost().operations, len(p.gives)) for p in prune(calls).pieces)
+    """Of all functions that are left, by name, with the number of their calls."""
+    left = lower(calls, "cpu steps", None)
+    each = zip(left.functions, left.times(), strict=True)
+    return sorted((f.name, f.graph.cost().operations, count) for f, count in each)
 
 
 def test_what_nobody_reads_is_not_computed():
@@ -610,36 +582,42 @@ def test_what_nobody_reads_is_not_computed():
 
 def test_calls_that_are_read_alike_are_one_piece():
     def function(x):
-        fives = [call(spread, x, float(k)) for k in range(40)]
+        fives = [call(spread, x[k], float(k)) for k in range(40)]
         return [*[five[0] for five in fives[:20]], *[five[2] for five in fives[20:]]]
 
-    assert operations(recorded(function, {"x": (2,)})) == [("spread", 1, 20), ("spread", 2, 20)]
+    assert operations(recorded(function, {"x": (40, 2)})) == [("spread", 1, 20), ("spread", 2, 20)]
+
+
+def test_calls_that_have_become_equal_are_one():
+    """What told them apart is read by nobody."""
+    program = recorded(lambda x: [call(spread, x, float(k))[0] for k in range(9)], {"x": (2,)})
+    assert operations(program) == [("spread", 1, 1)]
 
 
 def test_few_calls_do_not_have_a_piece_of_their_own():
     """They compute what others do besides."""
 
     def function(x):
-        fives = [call(spread, x, float(k)) for k in range(40)]
+        fives = [call(spread, x[k], float(k)) for k in range(40)]
         return [*[s for five in fives[1:] for s in five[:2]], fives[0][1]]
 
-    calls = recorded(function, {"x": (2,)})
+    calls = recorded(function, {"x": (40, 2)})
     assert operations(calls) == [("spread", 2, 40)]
-    alone = recorded(lambda x: [*function(x), call(spread, x, 41.0)[3]], {"x": (2,)})
+    alone = recorded(lambda x: [*function(x), call(spread, x[0], 41.0)[3]], {"x": (40, 2)})
     assert sorted(n for _, _, n in operations(alone)) == [1, 40]
-    x = np.array([[0.5, 0.25]])
-    assert_array_equal(meaning_of_pieces(alone, x)[0], [[0.75, 0.25] * 39 + [0.25, -0.25]])
+    x = np.tile([0.5, 0.25], (1, 40, 1))
+    assert_array_equal(meaning(as_compiled(alone), x)[0], [[0.75, 0.25] * 39 + [0.25, -0.25]])
 
 
 def test_constants_that_all_calls_share_are_folded():
     def function(k):
         return lambda x: [call(sheared, (y, 3.0 + i * k), 0.5)[0] for i, y in enumerate(x)]
 
-    (piece,) = prune(recorded(function(0.0), {"x": (8,)})).pieces
-    assert piece.constants.shape == (8, 0)
-    assert piece.graph.cost().operations == 1
-    (piece,) = prune(recorded(function(1.0), {"x": (8,)})).pieces
-    assert_array_equal(piece.constants, np.arange(3.0, 11.0)[:, None])
+    (own,) = call_list(lower(recorded(function(0.0), {"x": (8,)}), "cpu steps", None)).functions
+    assert own.constants.shape == (8, 0)
+    assert own.graph.cost().operations == 1
+    (own,) = call_list(lower(recorded(function(1.0), {"x": (8,)}), "cpu steps", None)).functions
+    assert_array_equal(own.constants, np.arange(3.0, 11.0)[:, None])
 
 
 # Forms

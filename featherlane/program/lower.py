@@ -1,0 +1,63 @@
+"""THE table of targets: for each, which calls stay calls when an algorithm is traced, which passes
+its programs go through, and who reads the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.program.op import OPS
+from featherlane.program.passes.calls_only import calls_only
+from featherlane.program.passes.dead_results import dead_results
+from featherlane.program.passes.fma import fuse
+from featherlane.program.passes.order import by_columns
+from featherlane.program.passes.propagate import propagate
+from featherlane.program.passes.recompute import recompute
+from featherlane.program.passes.sincos import expand
+from featherlane.program.passes.specialise import specialise
+from featherlane.program.program import Program
+from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy
+from featherlane.program.verify import verify_program
+
+Pass = Callable[[Program, Any], Program]  # (program, dtype)
+
+
+def _whole(change: Callable[[Program], Program]) -> Pass:
+    """A pass over the program."""
+    return lambda program, dtype: change(program)
+
+
+def _arithmetic(program: Program, dtype: Any) -> Program:
+    """As processors with fused multiply-adds, and without sines, compute it."""
+    return program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
+
+
+class Target(NamedTuple):
+    """policy: what large functions are traced with; small ones are traced flat."""
+
+    policy: Policy
+    passes: tuple[Pass, ...]
+    refused: frozenset[str]  # operations that its programs do not have
+    consumer: str  # the module below `featherlane`
+
+
+SINES = frozenset({"sin", "cos"})
+CALLS = tuple(map(_whole, (calls_only, specialise, propagate, dead_results)))
+TARGETS = {
+    "reference": Target(FLAT, (), frozenset(), "backends.reference"),
+    "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), SINES, "backends.cpu.graphs"),
+    # Each function of it goes through the passes of "cpu" on its own
+    "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
+}
+
+
+def lower(program: Program, target: str, dtype: Any) -> Program:
+    """The program as the target runs it in this dtype, checked before and after."""
+    verify_program(program)
+    for change in TARGETS[target].passes:
+        program = change(program, dtype)
+    verify_program(program, allowed=OPS.keys() - TARGETS[target].refused)
+    return program
