@@ -47,7 +47,7 @@ LANE, GAP = 1.0, 0.75  # heights on the page, where a flop is 1 wide
 def schedule() -> Schedule:
     arm = lathrop.general_arm(lathrop.linear, "R" * LINKS)
     units = {kind: Unit(flops, flops) for kind, flops in FLOPS.items()}
-    found = asap(grouped(fl.trace(*arm, lathrop.follow)), units)
+    found = asap(grouped(fl.trace(*arm)), units)
     found.verify()
     return found
 
