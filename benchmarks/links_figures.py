@@ -42,7 +42,7 @@ OVER_STATES = {  # the panels of the papers
     "links_forward_groups": ("forward_dynamics", (10, 200)),
 }
 MAP_NOTE = (
-    "Numbers: how many times longer the second fastest takes. "
+    "Numbers: time of the second fastest method / time of the fastest. "
     f'Outlined: method="auto" takes more than {WITHIN - 1:.0%} longer than the fastest.'
 )
 Cells = Mapping[Cell, Mapping[str, Row]]
@@ -116,7 +116,7 @@ def over_states(cells: Cells, function: str, links: Sequence[int]) -> Figure:
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
     for axes, n in zip(panels, links, strict=True):
         panel(axes, curves(cells, function, links=n), f"{NAMES[function]}, {n} links")
-        axes.set_xlabel("states in a call (groups)", color=INK)
+        axes.set_xlabel("states per call (groups)", color=INK)
     every = dict(zip(*panels[1].get_legend_handles_labels()[::-1], strict=True))
     every |= dict(zip(*panels[0].get_legend_handles_labels()[::-1], strict=True))
     place = {"frameon": False, "labelcolor": INK, "loc": "upper left", "handlelength": 2.4}
@@ -128,7 +128,7 @@ def over_states(cells: Cells, function: str, links: Sequence[int]) -> Figure:
 
 
 def fastest(rows: Mapping[str, Row]) -> tuple[str, float | None] | None:
-    """The fastest of our methods in a cell, and how many times longer the second takes."""
+    """The fastest of our methods in a cell, and the second fastest one's time over its time."""
     times = sorted((time, label) for label, time in ours(rows).items())
     if not times:
         return None
@@ -136,7 +136,7 @@ def fastest(rows: Mapping[str, Row]) -> tuple[str, float | None] | None:
 
 
 def off(rows: Mapping[str, Row]) -> bool:
-    """Whether "auto" takes too long."""
+    """Whether "auto" takes more than WITHIN times as long as the fastest method."""
     auto, times = rows.get("auto"), ours(rows)
     if auto is None or not auto.measured or not times:
         return False
@@ -174,7 +174,7 @@ def fastest_map(cells: Cells) -> Figure:
         axes.set_xlabel("links", color=INK)
         axes.tick_params(which="both", colors=INK, length=0)
         axes.spines[:].set_visible(False)
-    panels[0][0].set_ylabel("states in a call", color=INK)
+    panels[0][0].set_ylabel("states per call", color=INK)
     figure.text(0.01, 0.02, MAP_NOTE, fontsize=9)
     figure.tight_layout(w_pad=2, rect=(0, 0.05, 1, 1))
     return figure
@@ -184,7 +184,7 @@ def fastest_map(cells: Cells) -> Figure:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Figure]:
-    """By name of file; those for which nothing was measured are left out."""
+    """The figures by file name, without those for which nothing was measured."""
     style()
     cells = by_cell(rows)
     drawn = {}
@@ -198,7 +198,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Figure]:
 
 
 def draw_all(data: Path, folder: Path, png: Path | None = None) -> None:
-    """SVG files into a folder; png: pictures to look at, on white and on a dark page."""
+    """Writes SVG files into a folder; png: a folder for PNG files on white and dark backgrounds."""
     for name, figure in figures(read(data)[1]).items():
         figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
         if png is not None:
@@ -211,7 +211,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("data", type=Path, help="the CSV of links_and_groups.py")
     options.add_argument("--folder", type=Path, default=Path(__file__).parents[1] / "docs")
-    options.add_argument("--png", type=Path, metavar="FOLDER", help="also pictures to look at")
+    options.add_argument("--png", type=Path, metavar="FOLDER", help="also write PNG files")
     args = options.parse_args()
     draw_all(args.data, args.folder, args.png)
 

@@ -150,13 +150,13 @@ def table(rows: Iterable[tuple[Result, Report | None]]) -> Iterator[str]:
 
 
 def summary(results: Sequence[Result]) -> Iterator[str]:
-    """The largest error of each function over all robots, and what part of its limit is used."""
+    """The largest error of each function over all robots, and the largest error / limit."""
     yield "| largest over all robots | " + " | ".join(SHORT.values()) + " |"
     yield "|---|" + "---|" * len(SHORT)
     for dtype in FRAMES:
         reports = [r.reports[dtype] for r in results if dtype in r.reports]
         rows = [row for report in reports for row in report.rows]
-        for title, of in (("error", "error"), ("part of its limit", "share")):
+        for title, of in (("error", "error"), ("error / limit", "share")):
             worst = [
                 max((getattr(row, of) for row in rows if row.function == name), default=None)
                 for name in SHORT
@@ -176,7 +176,7 @@ def nested(x: Any, states: int) -> np.ndarray:
 
 
 def whose(states: int = 20) -> Iterator[str]:
-    """Errors of both in the derivatives of forward dynamics, against the same in 80 bits."""
+    """Errors of both libraries in the derivatives of forward dynamics, against 80 bits."""
     yield "| robot | root | cond(M) | block | featherlane | Pinocchio |"
     yield "|---|---|---|---|---|---|"
     if np.finfo(np.longdouble).eps > 1e-18:
@@ -222,11 +222,15 @@ def page(results: Sequence[Result], states: int) -> str:
     lines = [
         f"{len(compared)} robots and roots compared, {states} states each, on {machine()} with "
         f"Python {platform.python_version()}, {versions()}. "
-        + (f"Above the rule: {', '.join(failed)}." if failed else "None is above the rule."),
+        + (
+            f"Above the limits: {', '.join(failed)}."
+            if failed
+            else "All errors are within the limits."
+        ),
         "",
         *summary(results),
         "",
-        "### Whose error it is",
+        "### Error of each library",
         "",
         *whose(),
         "",

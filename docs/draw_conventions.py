@@ -1,6 +1,6 @@
-"""The figure of docs/conventions.md: the frames of a robot with a free root and one turning joint.
+"""The figure of docs/conventions.md: the frames of a robot with a free root and one revolute joint.
 
-Writes docs/conventions.svg, with --png a picture on white and one on a dark page as well.
+Writes docs/conventions.svg; --png also writes pictures on a white and on a dark background.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Drawing:
         self.axes.plot(*page(p), "o", color=INK, markersize=4, zorder=5)
 
     def box(self, centre: Any, R: np.ndarray, size: Any) -> None:
-        """The three visible faces of a block, faintly."""
+        """Draws the three visible faces of a block, faintly."""
         half = np.asarray(size) / 2
         corner = lambda *s: page(centre + R @ (half * s))
         toward = np.array([0.72, -0.80, 0.61])  # the viewer's side
@@ -83,7 +83,7 @@ class Drawing:
     def arc(
         self, p: Any, R: np.ndarray, radius: float, first: float, last: float, colour: str
     ) -> None:
-        """About the third axis of R, with a tip."""
+        """Draws an arc with an arrow tip about the third axis of R."""
         t = np.linspace(first, last, 40)
         ring = p + radius * (np.outer(np.cos(t), R[:, 0]) + np.outer(np.sin(t), R[:, 1]))
         self.axes.plot(*page(ring[:-2]).T, color=colour, linewidth=1.8, zorder=4)
@@ -154,7 +154,7 @@ def draw() -> Any:
     tip = page(hinge + Rq @ [2.1, 0, 0])
     d.text(
         tip + np.array([-0.45, 0.1]),
-        "body 1: its frame is that of\nthe link which its joint moves",
+        "body 1: its frame is the frame\nof the link that joint 1 moves",
         ha="right",
         va="bottom",
     )

@@ -1,6 +1,6 @@
-"""The figure of docs/frames.md: one turning link, and its frame's velocity in three references.
+"""The figure of docs/frames.md: one rotating link, and its frame's velocity in three references.
 
-Writes docs/frames.svg, with --png a picture on white and one on a dark page as well.
+Writes docs/frames.svg; --png also writes pictures on a white and on a dark background.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TURN = turn(UP, ANGLE)
 TOOL = HINGE + TURN @ [REACH, 0, 0] + HEIGHT * UP
 AXES_OF_TOOL = TURN @ turn(UP, -0.9) @ turn([0, 1, 0], 0.3) @ turn([1, 0, 0], 0.35)
 SPEED_OF_TURN = 0.7  # the length of an arrow, over its distance from the axis
-PANEL = 3.95  # from one to the next on the page
+PANEL = 3.95  # distance between panels on the page
 WORDS = {
     "body": "the frame's axes,\nat the frame's origin",
     "world": "the world's axes,\nat the frame's origin",
@@ -28,7 +28,7 @@ PINOCCHIO = {"body": "LOCAL", "world": "LOCAL_WORLD_ALIGNED", "spatial": "WORLD"
 
 
 def beside(panel: int) -> np.ndarray:
-    """A shift in space that leads to another panel, straight to the right on the page."""
+    """The shift in space to another panel, which lies straight to the right on the page."""
     x = panel * PANEL / 0.80
     return np.array([x, 0.0, 0.42 * x])
 
@@ -38,7 +38,7 @@ def shift(x: float, y: float) -> np.ndarray:
 
 
 def velocity(p: np.ndarray) -> np.ndarray:
-    """Of the point of the link's body that is at p."""
+    """The velocity of the point of the link's body that is at p."""
     return SPEED_OF_TURN * np.cross(UP, p - HINGE)
 
 
@@ -48,7 +48,7 @@ def faint_frame(d: Drawing, p: Any, R: np.ndarray, length: float) -> None:
 
 
 def circle(d: Drawing, o: np.ndarray, through: np.ndarray) -> None:
-    """The way of a point of the turning body, around the point where the arrow leaves it."""
+    """Draws the path of a point of the rotating body around the start of its velocity arrow."""
     arm = through - HINGE
     t = np.linspace(-0.3, 0.72, 60)
     flat = np.outer(np.cos(t), arm * [1, 1, 0]) + np.outer(np.sin(t), np.cross(UP, arm))

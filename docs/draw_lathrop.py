@@ -1,7 +1,7 @@
 """The figure of docs/lathrop.md: a schedule of the linear form for four links, after Lathrop's
 figure 4.
 
-Writes docs/lathrop.svg, with --png a picture on white and one on a dark page as well.
+Writes docs/lathrop.svg; --png also writes pictures on a white and on a dark background.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LINKS = 4
 FLOPS = {"MV": 3, "VC": 2, "VA": 1, "SV": 1}
 KINDS = {
     "MV": ("#2f81c7", "matrix times vector, 3"),
-    "VC": ("#d9722e", "vector product, 2"),
+    "VC": ("#d9722e", "cross product, 2"),
     "VA": ("#3a9a5c", "sum of vectors, 1"),
     "SV": ("#8a63d2", "number times vector, 1"),
 }
@@ -53,7 +53,7 @@ def schedule() -> Schedule:
 
 
 def lanes(found: Schedule) -> dict[int, tuple[str, int]]:
-    """For each operation its row, and the first lane of the row that is free."""
+    """For each operation its row, and the first lane of that row that is free."""
     place: dict[int, tuple[str, int]] = {}
     free: dict[str, list[int]] = {row: [] for row in ROWS}
     for k in sorted(found.tasks.work(), key=lambda k: (found.start[k], k)):
@@ -91,7 +91,7 @@ def box(axes: Any, found: Schedule, k: int, y: float, critical: bool) -> None:
 
 
 def arrivals(axes: Any, found: Schedule, row: str, y: float) -> list[int]:
-    """Marks where the row's variable is there, link by link; their times."""
+    """Marks when the row's variable is available, link by link, and returns these times."""
     tasks = found.tasks
     ends = [found.end(k) for k in tasks.work() if tasks.names[k].variable == row]
     for end in ends:

@@ -1,4 +1,4 @@
-"""What the scripts that draw the figures of docs/ share."""
+"""The main function of the scripts that draw the figures of docs/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 
 def main(draw: Callable[[], Figure], script: str, told: str | None) -> None:
-    """Writes NAME.svg beside draw_NAME.py; --png FILE: and how it looks on white and on dark."""
+    """Writes NAME.svg beside draw_NAME.py; --png FILE also writes it on white and dark."""
     options = argparse.ArgumentParser(description=told)
     options.add_argument("--png", type=Path)
     args = options.parse_args()

@@ -19,11 +19,11 @@ def test_there_is_an_example_of_about_ten_lines():
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "docs/tour.md", "docs/conventions.md", "docs/identification.md"]
-)
-def test_links_to_files_lead_somewhere(name):
-    path = ROOT / name
+PAGES = [README, *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("benchmarks/**/*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_files_lead_somewhere(path):
     for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         if "://" not in link:
             assert (path.parent / link).exists(), link

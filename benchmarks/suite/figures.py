@@ -1,4 +1,4 @@
-"""The figures of a run: the roofline, throughput over the batch, ratios to the best peer."""
+"""The figures of a run: roofline, throughput against batch size, ratios to the fastest peer."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TITLES = {
 }
 SHOWN = ("iiwa14", "hyq", "atlas")  # of throughput, where they were measured
 SUFFIX = {
-    "roofline": "Each cell of ours below the machine's measured limits",
-    "throughput": "States per second over the batch",
-    "ratio": "Ratios to the fastest peer",
+    "roofline": "Roofline: featherlane's functions and the measured limits of the machine",
+    "throughput": "States per second against batch size",
+    "ratio": "Time of the fastest peer as a multiple of featherlane's time",
 }
 
 
@@ -70,7 +70,7 @@ def roofline(results: Results, told: Mapping[str, str]) -> Figure | None:
         _ticks(axes)
     top = max(float(told[peak_fact(dtype, 1)]) for dtype in dtypes)
     panels[0][0].set_ylim(bottom, top * 1.5)
-    panels[0][0].set_ylabel("arithmetic per second (a multiply-add is one)", color=INK)
+    panels[0][0].set_ylabel("arithmetic instructions per second (multiply-add: 1)", color=INK)
     look = {"frameon": False, "labelcolor": INK, "fontsize": 9, "handletextpad": 0.2}
     panels[0][-1].legend(loc="lower right", ncols=2, **look)
     figure.tight_layout(w_pad=2)
@@ -105,7 +105,7 @@ def _roofs(
     axes.set_yscale("log")
     axes.set_xlim(low, high)
     axes.set_title(f"{dtype}, batch {rows[0].batch:,}, one thread", fontsize=11, loc="left", pad=10)
-    axes.set_xlabel("arithmetic per byte of inputs and results", color=INK)
+    axes.set_xlabel("arithmetic instructions per byte of inputs and results", color=INK)
 
 
 def _points(axes: Any, rows: Sequence[Row]) -> None:
@@ -124,7 +124,7 @@ def _ticks(axes: Any) -> None:
 
 
 def _rate(row: Row) -> float:
-    """Instructions per second."""
+    """Arithmetic instructions per second."""
     return float(row.slots) / float(row.ns_per_state) * 1e9
 
 
@@ -147,7 +147,7 @@ def throughput(results: Results, told: Mapping[str, str]) -> Figure | None:
             _throughput_panel(axes, results, robot, name)
         line[0].set_ylabel("states per second", color=INK)
     for axes in panels[-1]:
-        axes.set_xlabel("states in a call", color=INK)
+        axes.set_xlabel("states per call", color=INK)
     every: dict[str, Any] = {}
     for axes in panels.flat:
         every |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
@@ -195,7 +195,7 @@ def _states(rate: float, _: Any) -> str:
 
 
 def _fastest_peers(axes: Any, results: Results, robot: tuple[str, str], name: str) -> None:
-    """Of those on one thread, in each precision, that were tried at more than one batch."""
+    """Draws the fastest peer of each precision on one thread, among those with several batches."""
     named = set()
     for dtype, dashes in (("float64", (4, 2)), ("float32", (1, 1.5))):
         every = {who: _rates(results, robot, name, dtype, 1, who) for who in results.peers}
@@ -217,7 +217,7 @@ def _fastest_peers(axes: Any, results: Results, robot: tuple[str, str], name: st
 def _rates(
     results: Results, robot: tuple[str, str], name: str, dtype: str, threads: int, who: str
 ) -> list[tuple[int, float]]:
-    """Single states have one thread, however many there are."""
+    """(batch size, states per second); a single state always runs on one thread."""
     rows = [
         results.row(robot, name, batch, dtype, threads if batch > 1 else 1, who)
         for batch in results.batches
@@ -247,7 +247,10 @@ def ratio(results: Results, told: Mapping[str, str]) -> Figure | None:
             range(len(results.robots)), [", ".join(r) for r in reversed(results.robots)]
         )
         axes.set_title(
-            f"{dtype}: times longer that the fastest peer takes", fontsize=11, loc="left", pad=10
+            f"{dtype}: time of the fastest peer / featherlane's time",
+            fontsize=11,
+            loc="left",
+            pad=10,
         )
         _bare(axes)
         axes.spines["bottom"].set_visible(False)
@@ -277,8 +280,8 @@ DRAW = {"roofline": roofline, "throughput": throughput, "ratio": ratio}
 def draw_all(
     results: Results, told: Mapping[str, str], folder: Path, name: str, png: Path | None = None
 ) -> dict[str, str]:
-    """Writes NAME_FIGURE.svg into a folder: {file: what it shows}. png: pictures to look at, on
-    white and on a dark page.
+    """Writes NAME_FIGURE.svg into a folder and returns {file: title}. png: a folder for PNG files
+    on a white and on a dark background.
     """
     style()
     drawn = {}

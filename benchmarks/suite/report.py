@@ -13,19 +13,22 @@ from .tables import Results, batches, latencies, name_of, peers, shares, speeds,
 MACHINE = ("cpu", "cores", "vector_bits", "system")
 VERSIONS = ("python", "numpy", "llvmlite", "featherlane", "commit", "date")
 READ = """\
-Made by `python benchmarks/suite/run.py`, see [benchmarks](../benchmarks/README.md). Times are
-medians of some rounds in which all take turns, in ns per state. Answers of every cell were compared
-with Pinocchio's Python API before and after timing (with ours in float64 where the CSV says so). A
-cell is a number, `unsupported`, `failed` or `skipped`; why is told with each robot in
-[{robots}]({robots}), and in the [CSV]({csv}), which has all columns: spread, errors, settings.
+`python benchmarks/suite/run.py` measures these results, see [benchmarks](../benchmarks/README.md).
+Times are in ns per state, the medians of several rounds in which featherlane and the other
+libraries, its peers, take turns. The results of every cell were compared with Pinocchio's Python
+API before and after timing (where the CSV says so, with featherlane's results in float64). A cell
+holds a number, `unsupported`, `failed` or `skipped`. The reasons are listed with each robot in
+[{robots}]({robots}) and in the [CSV]({csv}), which also has the spread, errors and settings.
 """
 SHARES = """\
-Arithmetic instructions per second (a multiply-add is one), of the multiply-adds per second that
-were measured / the time that reading and writing arrays as large takes, of the function's.
+The first number is the arithmetic instructions per second (a multiply-add is one instruction) as a
+share of the measured multiply-adds per second. The second is the time in which arrays of this size
+can be read and written as a share of the function's time.
 """
 STARTS = """\
-With nothing compiled / from the cache on disk, in a process that has loaded the robot and nothing
-of a compiler; and the most memory that the first process had.
+The time to the first result with an empty cache / with compiled code in the cache on disk / the
+peak memory of the process with the empty cache. Both processes have loaded the robot beforehand,
+but no part of the compiler.
 """
 
 
@@ -51,8 +54,8 @@ def _summary(
     for threads in results.threads:
         yield f"## Batch {at}, {threads} thread{'s' * (threads > 1)}"
         yield (
-            "ns per state, `out=` given; in brackets how many times longer the fastest peer takes "
-            "that computes in the same precision."
+            "ns per state with `out=`; in brackets: the time of the fastest peer in the same "
+            "precision as a multiple of featherlane's."
         )
         yield speeds(results, threads)
         if threads == 1:
@@ -61,7 +64,7 @@ def _summary(
     yield SHARES.strip()
     yield shares(results)
     yield "## One state"
-    yield "us per call from Python, with `out=` / with fresh results."
+    yield "us per call from Python, with `out=` / without it."
     yield latencies(results)
     yield "## The first result"
     yield STARTS.strip()
@@ -84,14 +87,14 @@ def _count(results: Results) -> str:
             words[str(row.ns_per_state).split(":")[0]] += 1
     ours = sum(row.measured for row in results.rows if row.who == OURS)
     rest = ", ".join(f"{count:,} {word}" for word, count in words.items())
-    return f"{len(results.rows):,} cells: {measured:,} figures ({ours:,} of them ours), {rest}."
+    return f"{len(results.rows):,} cells: {measured:,} figures ({ours:,} from featherlane), {rest}."
 
 
 def _robots(results: Results, name: str) -> Iterator[str]:
     yield "# The benchmark suite, robot by robot"
     yield (
-        f"ns per state, batch {results.at:,} where nothing else is said; "
-        f"the summary is in [{name}.md]({name}.md)."
+        f"The tables show ns per state in batches of {results.at:,} states unless they say "
+        f"otherwise. The summary is in [{name}.md]({name}.md)."
     )
     for robot in results.robots:
         yield f"## {name_of(robot)} root"
