@@ -89,12 +89,12 @@ def evaluate(model: Any, name: str, frame: str | None, inputs: Sequence[np.ndarr
         return model.function(name, frame)(*inputs)
     variant, dtype = Variant(name, frame), inputs[0].dtype
     named = dict(zip(input_shapes(model, variant), inputs, strict=True))
-    return tuple(reference.evaluate(flat(model, variant, dtype), named, dtype).values())
+    return tuple(reference.evaluate(lowered(model, variant, dtype), named, dtype).values())
 
 
 @lru_cache(maxsize=8)
-def flat(model: Any, variant: Variant, dtype: np.dtype) -> Any:
-    return flat(lower(program(model, variant), "cpu", dtype))
+def lowered(model: Any, variant: Variant, dtype: np.dtype) -> Any:
+    return lower(program(model, variant), "cpu", dtype)
 
 
 program = lru_cache(maxsize=16)(dynamics_program)

@@ -38,6 +38,28 @@ class _Kept(NamedTuple):
     size: int  # entries of the graph's output
 
 
+class _Flat(NamedTuple):
+    """A value taken apart: the number of its form, its form, its scalars, and their nodes."""
+
+    number: int
+    form: Form
+    scalars: list[Any]
+    operands: list[int]
+    value: Any  # kept alive: it is known by its address
+
+
+class _Numbers(dict[float, int]):
+    """The nodes of constants, by their numbers."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def __missing__(self, x: float) -> int:
+        self[x] = k = self.graph.constant(x)
+        return k
+
+
 class Tracing:
     """The tracer: enters what an algorithm computes into a graph."""
 
@@ -48,7 +70,8 @@ class Tracing:
         self._kept: dict[Any, _Kept] = {}
         self._forms: dict[Form, int] = {}
         self._lasting: list[bool] = []  # of each form
-        self._flattened: dict[int, tuple[Any, int, Form, list[Any]]] = {}
+        self._flattened: dict[int, _Flat] = {}
+        self._numbers = _Numbers(self.graph)
         self._calls, self._inside = 0, False
 
     # What algorithms tell, see `scalar.Tracer`
@@ -74,32 +97,35 @@ class Tracing:
 
     # Calls that stay
 
-    def _flat(self, value: Any) -> tuple[int, Form, list[Any]]:
-        """The form by number, the form, and the scalars; remembered for what does not change."""
+    def _flat(self, value: Any) -> _Flat:
+        """A value taken apart; remembered for what does not change."""
         if (known := self._flattened.get(id(value))) is not None:
-            return known[1:]
+            return known
         scalars: list[Any] = []
         form = flatten(value, Node, scalars)
         number = self._forms.setdefault(form, len(self._forms))
+        numbers = self._numbers
+        operands = [x.k if type(x) is Node else numbers[x] for x in scalars]
+        flat = _Flat(number, form, scalars, operands, value)
         if number == len(self._lasting):
             self._lasting.append(form is not SCALAR and lasting(form))
         if self._lasting[number]:
-            self._flattened[id(value)] = value, number, form, scalars
-        return number, form, scalars
+            self._flattened[id(value)] = flat
+        return flat
 
     def _call_kept(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         flat = [self._flat(x) for x in arguments]
-        scalars = [x for _, _, own in flat for x in own]
-        if not any(type(x) is Node for x in scalars):
-            return function(*arguments)
-        key = function, *[number for number, _, _ in flat]
+        scalars = [x for each in flat for x in each.scalars]
+        key = function, *[each.number for each in flat]
         kept = self._kept.get(key)
         if kept is None:
-            kept = self._trace(function, [form for _, form, _ in flat], len(scalars))
+            if all(type(x) is not Node for x in scalars):
+                return function(*arguments)
+            kept = self._trace(function, [each.form for each in flat], len(scalars))
             self._kept[key] = kept
         graph, results = self.graph, list[Any]()
         if kept.number is not None:
-            operands = [x.k if type(x) is Node else graph.constant(x) for x in scalars]
+            operands = [k for each in flat for k in each.operands]
             first = graph.call(kept.number, operands, kept.size) + 1
             results = [Node(graph, k) for k in range(first, first + kept.size)]
         source = {Y: results, X: scalars}
@@ -172,11 +198,12 @@ def program_of(
     for name, shape in inputs.items():
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         arguments.append(nest([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
-    with no_garbage(), following(tracing):
-        result = function(*arguments)
-    graph.current_tag = None
-    for name, value in (result if isinstance(result, dict) else {"out": result}).items():
-        graph.outputs[name] = _output(graph, name, value)
+    with no_garbage():
+        with following(tracing):
+            result = function(*arguments)
+        graph.current_tag = None
+        for name, value in (result if isinstance(result, dict) else {"out": result}).items():
+            graph.outputs[name] = _output(graph, name, value)
     return Program(graph, tuple(tracing.functions), tracing.handed)
 
 

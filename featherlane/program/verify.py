@@ -38,6 +38,14 @@ def _result(graph: Graph, k: int) -> Iterator[str]:
         yield f"it is result {value!r} of node {call}, {graph.op[call]}: results follow their call"
 
 
+def _whole_call(graph: Graph, k: int) -> int:
+    """How many results of call k follow it as they should: these need no look of their own."""
+    count = len(graph.results(k))
+    rest = slice(k + 1, k + 1 + count)
+    alike = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]
+    return count if alike else 0
+
+
 def _operation(graph: Graph, k: int) -> Iterator[str]:
     if graph.value[k] is not None:
         yield f"it has the value {graph.value[k]!r}: operations have none"
@@ -86,9 +94,13 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
     lengths = {len(column) for column in (graph.op, graph.args, graph.value, graph.tag)}
     if len(lengths) > 1:
         raise CompileError(f"the columns of the graph differ in length: {sorted(lengths)}")
-    for k in range(len(graph)):
-        for wrong in _node(graph, k, allowed):
-            raise CompileError(f"node {k} ({graph.op[k]}): {wrong}")
+    k = 0
+    while k < len(graph):
+        op, value = graph.op[k], graph.value[k]
+        if op != "constant" or type(value) is not float or value != value:
+            for wrong in _node(graph, k, allowed):
+                raise CompileError(f"node {k} ({op}): {wrong}")
+        k += 1 + (_whole_call(graph, k) if op == "call" else 0)
     for wrong in _outputs(graph):
         raise CompileError(wrong)
 

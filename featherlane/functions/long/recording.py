@@ -11,7 +11,7 @@ from typing import Any
 from featherlane.backends.cpu.steps.run import Recorded, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Variant
-from featherlane.program.trace import STEPS, program_of
+from featherlane.program.trace import STEPS, no_garbage, program_of
 from featherlane.robot.model import Model
 from featherlane.robot.tree_of import tree_of
 
@@ -34,7 +34,10 @@ def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Rec
         options |= OPTIONS.get((variant.name, str(variant.method)), {})
     function = scalar_function(model, variant, **options)
     assert function is not None
-    return Recorded(program_of(function, input_shapes(model, variant), STEPS), dtype, wide, block)
+    with no_garbage():
+        return Recorded(
+            program_of(function, input_shapes(model, variant), STEPS), dtype, wide, block
+        )
 
 
 def _halving(block: int) -> int:

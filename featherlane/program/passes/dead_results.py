@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -33,12 +34,13 @@ class _Cutter:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._cuts: dict[tuple[int, Mask], _Cut] = {}
-        self._numbers: dict[int, set[int]] = {}
         main = program.main
-        for op, value, args in zip(main.op, main.value, main.args, strict=True):
-            if op == "call" and value not in self._numbers:
-                numbers = {i for i, a in enumerate(args) if main.op[a] == "constant"}
-                self._numbers[value] = numbers
+        self.calls = [k for k, op in enumerate(main.op) if op == "call"]
+        self._numbers: dict[int, set[int]] = {}
+        for k in self.calls:
+            if main.value[k] not in self._numbers:
+                numbers = {i for i, a in enumerate(main.args[k]) if main.op[a] == "constant"}
+                self._numbers[main.value[k]] = numbers
 
     def cut(self, f: int, mask: Mask) -> _Cut:
         if (f, mask) not in self._cuts:
@@ -71,7 +73,7 @@ def _masks(
     for _, nodes in main.outputs.values():
         for k in nodes:
             read[k] = 1
-    for k in reversed([k for k, op in enumerate(main.op) if op == "call"]):
+    for k in reversed(cutter.calls):
         f, args = main.value[k], main.args[k]
         mask = bytes(read[k + 1 : k + 1 + len(program.functions[f].results)])
         if any(mask):
@@ -111,18 +113,20 @@ def dead_results(program: Program) -> Program:
     found = [(main.value[k], mask) for k, mask in _masks(program, cutter).items()]
     masks = _masks(program, cutter, _worth(program, found))
     clones: dict[tuple[int, Mask], int] = {}
-    new, place = Graph(), dict[int, int]()
+    new, place = Graph(), [-1] * len(main)
     for name, shape in main.inputs.items():
         new.declare(name, shape)
-    for k, (op, value, args) in enumerate(zip(main.op, main.value, main.args, strict=True)):
+    for k, op in enumerate(main.op):
         if op in ("input", "constant"):
-            place[k] = new.node(op, value=value)
-        elif k in masks:
-            cut, mask = cutter.cut(value, masks[k]), masks[k]
-            number = clones.setdefault((value, mask), len(clones))
-            call = new.call(number, [place[args[i]] for i in cut.parameters], sum(mask))
-            kept = (k + 1 + i for i, read in enumerate(mask) if read)
-            place |= dict(zip(kept, range(call + 1, call + 1 + sum(mask)), strict=True))
+            place[k] = new.node(op, value=main.value[k])
+    for k in filter(masks.__contains__, cutter.calls):
+        key, args = (main.value[k], masks[k]), main.args[k]
+        operands = [place[args[i]] for i in cutter.cut(*key).parameters]
+        count = key[1].count(1)
+        first = new.call(clones.setdefault(key, len(clones)), operands, count) + 1
+        kept = compress(range(k + 1, k + 1 + len(key[1])), key[1])
+        for old, result in zip(kept, range(first, first + count), strict=True):
+            place[old] = result
     for name, (shape, nodes) in main.outputs.items():
         new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
     functions = [
