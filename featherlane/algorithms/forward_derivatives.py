@@ -121,7 +121,9 @@ def forward_dynamics_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
 ) -> tuple[Rows, Rows, Rows]:
-    """Returns (da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
+    """Returns (da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1), with
+    a = FD(q, qd, tau).
+    """
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
     M = square(model.nv, model.armature)
