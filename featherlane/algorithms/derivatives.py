@@ -4,9 +4,11 @@ The spatial-vector formulas of Singh, Russell and Wensing (2022). With, for a de
 body b and its parent p: psi' = v_p x S, psi'' = a_p x S + v_p x psi', S' = v_b x S, and I, B, f
 summed over the subtree of b, for i an ancestor of j:
 
-    dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j + S_j x* f)      dtau_j/dq_i = S_j . (2 B psi'_i + I
-    psi''_i) dtau_i/dv_j = S_i . (2 B S_j + I (psi'_j + S'_j))            dtau_j/dv_i = S_j . (2 B
-    S_i + I (psi'_i + S'_i)) M_ij = S_i . I S_j
+    dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j + S_j x* f)
+    dtau_j/dq_i = S_j . (2 B psi'_i + I psi''_i)
+    dtau_i/dv_j = S_i . (2 B S_j + I (psi'_j + S'_j))
+    dtau_j/dv_i = S_j . (2 B S_i + I (psi'_i + S'_i))
+    M_ij = S_i . I S_j
 
 and within one joint dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j). Sums over subtrees run in body
 frames, where S is a unit vector and zeros abound; the dot products between i and j in the frame of
@@ -15,7 +17,7 @@ the first body of their branch, where all that belongs to i and j meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -252,10 +254,12 @@ class Pair(NamedTuple, Generic[C]):
 
 
 def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
-    """All pairs of freedoms that meet. Within a joint each is there in both orders."""
+    """Yields all pairs of freedoms that meet, those of one joint in both orders."""
     body = [i for i, own in enumerate(model.freedoms) for _ in own]
     k = [freedom.k for own in model.freedoms for freedom in own]
-    common = [call(type(c).seen_by, c, m.C[body[n]]) for n, c in enumerate(local)]
+    common: list[C] = []
+    for b in outward(model, "D"):
+        common += [call(type(local[n]).seen_by, local[n], m.C[b]) for n, _ in model.numbered[b]]
     for b in inward(model, "D"):
         for j, _ in model.numbered[b]:
             for i in model.above[model.numbered[b][-1][0]]:
@@ -292,16 +296,30 @@ def assembled(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
 
 
 Entries = dict[tuple[int, int], Scalar]
-Assemble = Callable[[Tree, Motion, Loads], tuple[Rows, Rows]]
 
 
 def _put(M: Entries, at: tuple[int, int], x: Scalar) -> None:
-    """Bodies that share coordinates share entries."""
+    """Adds an entry: bodies that share coordinates share entries."""
     M[at] = call(add, M[at], x) if at in M else x
 
 
 def _rows(M: Entries, n: int) -> Rows:
     return [[M.get((i, j), 0.0) for j in range(n)] for i in range(n)]
+
+
+def motion_and_loads(
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
+) -> tuple[Motion, Loads]:
+    """Returns all that derivatives need of the bodies; the arguments are those of
+    `inverse_dynamics_derivatives`.
+    """
+    m = motion(model, q, qd)
+    return m, loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
 
 
 def inverse_dynamics_derivatives(
@@ -311,11 +329,8 @@ def inverse_dynamics_derivatives(
     qdd: Scalars,
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
-    assemble: Assemble = assembled,
 ) -> tuple[Rows, Rows]:
-    """(dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies but for
-    what `fixed` says of each body: the `world_fixed` of its wrenches that do not.
+    """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies
+    but for what `fixed` says of each body: the `world_fixed` of its wrenches that do not.
     """
-    m = motion(model, q, qd)
-    load = loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
-    return assemble(model, m, load)
+    return assembled(model, *motion_and_loads(model, q, qd, qdd, f_ext, fixed))

@@ -8,41 +8,73 @@ of freedom share.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import mul, sub
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
-from featherlane.algorithms.mminv import Rows, mass_matrix
+from featherlane.algorithms.mminv import Rows, mass_matrix, square
 from featherlane.algorithms.rnea import rnea
+from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, unless_lost
+from featherlane.robot.walk import entries_inward, entries_outward
+from featherlane.scalar import Scalar, call, unless_lost
+
+
+def _products(a: Scalars, b: Scalars) -> list[Scalar]:
+    return [x * y for x, y in zip(a, b, strict=True)]
+
+
+def _less_multiple(a: Scalars, b: Scalars, s: Scalar) -> list[Scalar]:
+    """Returns a - s b."""
+    return [x - y * s for x, y in zip(a, b, strict=True)]
+
+
+def _less_products(x: Scalar, a: Scalars, b: Scalars) -> Scalar:
+    """Returns x - a . b, subtracted one after the other."""
+    for s, t in zip(a, b, strict=True):
+        x = x - s * t
+    return x
+
+
+def _minus_sum(x: Scalar, a: Scalars, b: Scalars) -> Scalar:
+    """Returns -(x + a . b)."""
+    return -sum((s * t for s, t in zip(a, b, strict=True)), start=x)
 
 
 class Factor(NamedTuple):
-    """M = L^T diag(1 / Dinv) L; ancestors[i] lists i and all before it on the way to the root."""
+    """M = L^T diag(1 / Dinv) L of a model."""
 
     L: list[dict[int, Scalar]]  # rows, without the unit diagonal
     Dinv: list[Scalar]
-    ancestors: Sequence[Sequence[int]]
+    model: Tree
 
     def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
-        """M^-1 b, for one right-hand side."""
-        x = list(b)
-        for i in reversed(range(len(x))):
-            for k, entry in self.L[i].items():
-                x[k] = x[k] - entry * x[i]
-        x = [d * y for d, y in zip(self.Dinv, x, strict=True)]
-        for i in range(len(x)):
-            for k, entry in self.L[i].items():
-                x[i] = x[i] - entry * x[k]
+        """Returns M^-1 b, for one right-hand side."""
+        x, rows = list(b), [([*row], [*row.values()]) for row in self.L]
+        for i in entries_inward(self.model, "L"):
+            above, entries = rows[i]
+            left = call(_less_multiple, [x[k] for k in above], entries, x[i])
+            for k, entry in zip(above, left, strict=True):
+                x[k] = entry
+        for i in entries_outward(self.model, "L"):
+            x[i] = call(mul, self.Dinv[i], x[i])
+        for i in entries_outward(self.model, "L"):
+            above, entries = rows[i]
+            x[i] = call(_less_products, x[i], entries, [x[k] for k in above])
         return x
 
+    def acceleration(self, tau: Scalars, bias: Scalars) -> list[Scalar]:
+        """Returns qdd = M^-1 (tau - bias)."""
+        return self.solve([call(sub, tau[k], bias[k]) for k in entries_outward(self.model, "L")])
+
     def inverted(self) -> InvertedFactor:
-        W: list[dict[int, Scalar]] = []
-        for i, (_, *above) in enumerate(self.ancestors):
-            W.append({i: 1.0})
+        W: list[dict[int, Scalar]] = [{i: 1.0} for i in range(self.model.nv)]
+        for i in entries_outward(self.model, "W"):
+            above = self.model.ancestors[i][1:]
             for n, k in enumerate(above):
-                W[i][k] = -sum((self.L[i][j] * W[j][k] for j in above[:n]), start=self.L[i][k])
-        return InvertedFactor(W, self.Dinv, self.ancestors)
+                between = [self.L[i][j] for j in above[:n]], [W[j][k] for j in above[:n]]
+                W[i][k] = call(_minus_sum, self.L[i][k], *between)
+        return InvertedFactor(W, self.Dinv, self.model)
 
 
 class InvertedFactor(NamedTuple):
@@ -50,68 +82,83 @@ class InvertedFactor(NamedTuple):
 
     W: list[dict[int, Scalar]]
     Dinv: list[Scalar]
-    ancestors: Sequence[Sequence[int]]
+    model: Tree
 
     def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
-        """M^-1 b. What is zero in b costs nothing."""
+        """Returns M^-1 b, as one step (`scalar.call`). What is zero in b costs nothing."""
         y: list[Scalar] = [0.0] * len(b)
         for row, entry in zip(self.W, b, strict=True):
             for k, w in row.items():
                 y[k] = y[k] + w * entry
-        y = [d * x for d, x in zip(self.Dinv, y, strict=True)]
+        y = _products(self.Dinv, y)
         return [sum((w * y[k] for k, w in row.items()), start=0.0) for row in self.W]
 
     def pack(self) -> list[Scalar]:
-        """All its scalars in one list."""
+        """Returns all its scalars in one list."""
         return [w for i, row in enumerate(self.W) for k, w in row.items() if k != i] + self.Dinv
 
     def unpack(self, packed: Sequence[Scalar]) -> InvertedFactor:
-        """The factor with the same zeros whose scalars are in the list."""
+        """Returns the factor with the same zeros whose scalars are in the list."""
         entries = iter(packed)
         W = [{k: 1.0 if k == i else next(entries) for k in row} for i, row in enumerate(self.W)]
-        return InvertedFactor(W, list(entries), self.ancestors)
+        return InvertedFactor(W, list(entries), self.model)
 
     def inverse(self) -> Rows:
-        """M^-1 itself."""
-        n = len(self.W)
-        scaled = [{k: w * self.Dinv[k] for k, w in row.items()} for row in self.W]
-        inverse: Rows = [[0.0] * n for _ in range(n)]
-        for i in range(n):
+        """Returns M^-1 itself."""
+        scaled, inverse = list[dict[int, Scalar]](), square(self.model.nv)
+        for i in entries_outward(self.model, "W"):
+            row, Dinv = self.W[i], [self.Dinv[k] for k in self.W[i]]
+            scaled.append(dict(zip(row, call(_products, [*row.values()], Dinv), strict=True)))
+        for i in entries_outward(self.model, "W"):
             for j in range(i + 1):
-                shared = [k for k in self.ancestors[j] if k in self.W[i]]
-                inverse[i][j] = inverse[j][i] = sum(
-                    (scaled[i][k] * self.W[j][k] for k in shared), start=0.0
-                )
+                shared = [k for k in self.model.ancestors[j] if k in self.W[i]]
+                rows = [scaled[i][k] for k in shared], [self.W[j][k] for k in shared]
+                inverse[i][j] = inverse[j][i] = call(dot, *rows)
         return inverse
 
 
+def _pivot(D: Scalar, size: Scalar) -> tuple[Scalar, Scalar]:
+    """Returns 1 / D, and once more `unless_lost`: what cancels with 1 / D in a graph does not with
+    a number that may be NaN.
+    """
+    inverse = 1.0 / D
+    return inverse, unless_lost(inverse, D, size)
+
+
+def _eliminated(
+    inverse: Scalar, entry: Scalar, row: Scalars, pivot_row: Scalars
+) -> tuple[Scalar, list[Scalar]]:
+    """Returns L_ki = H_ki / D_k, and row i of H without what L_ki times row k takes from it."""
+    L = entry * inverse
+    return L, [x - L * y for x, y in zip(row, pivot_row, strict=True)]
+
+
 def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
-    """The factor of a mass matrix of this model (Featherstone, table 6.3); NaN if M is singular."""
+    """Returns the factor of a mass matrix of this model (Featherstone, table 6.3); NaN if M is
+    singular.
+    """
     H = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
     L: list[dict[int, Scalar]] = [{} for _ in H]
     Dinv: list[Scalar] = [0.0] * model.nv
-    for k in reversed(range(model.nv)):
-        inverse = 1.0 / H[k][k]  # what cancels with it in a graph does not if it may be NaN
-        Dinv[k] = unless_lost(inverse, H[k][k], M[k][k])
+    for k in entries_inward(model, "L"):
+        inverse, Dinv[k] = call(_pivot, H[k][k], M[k][k])
         for i in model.ancestors[k][1:]:
-            L[k][i] = H[k][i] * inverse
-            for j in model.ancestors[i]:
-                H[i][j] = H[i][j] - L[k][i] * H[k][j]
-    return Factor(L, Dinv, model.ancestors)
+            rows = [H[i][j] for j in H[i]], [H[k][j] for j in H[i]]
+            L[k][i], row = call(_eliminated, inverse, H[k][i], *rows)
+            H[i] = dict(zip(H[i], row, strict=True))
+    return Factor(L, Dinv, model)
 
 
 def factored_forward_dynamics(
     model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
-    """qdd = M^-1 (tau - bias): fewer operations than `aba` where the tree is shallow."""
+    """Returns qdd = M^-1 (tau - bias): fewer operations than `aba` where the tree is shallow."""
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    return factor(model, mass_matrix(model, q)).solve(
-        [t - b for t, b in zip(tau, bias, strict=True)]
-    )
+    return factor(model, mass_matrix(model, q)).acceleration(tau, bias)
 
 
 def factored_inverse(model: Tree, q: Scalars) -> Rows:
-    """M^-1 through the factor: fewer operations than `mass_matrix_inverse` where the tree has many
-    branches.
+    """Returns M^-1 through the factor: fewer operations than `mass_matrix_inverse` where the tree
+    has many branches.
     """
     return factor(model, mass_matrix(model, q)).inverted().inverse()

@@ -15,6 +15,7 @@ from featherlane.algorithms.derivatives import (
     columns,
     loads,
     motion,
+    motion_and_loads,
     pairs,
 )
 from featherlane.algorithms.factor import factor
@@ -22,13 +23,14 @@ from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import Vector, crm, dot, split
-from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, boundary, is_zero, repeat
+from featherlane.robot.tree import Link, Tree
+from featherlane.robot.walk import outward
+from featherlane.scalar import Scalar, Tag, boundary, call, is_zero, repeat
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
-    """The columns of a derivative that have their entries in the same rows: j, what is before it
-    and behind it.
+    """Returns the columns of a derivative by the rows of their entries: those of j, of its
+    ancestors and of its descendants.
     """
     supports: dict[tuple[int, ...], list[int]] = {}
     for j, line in enumerate(model.ancestors):
@@ -41,29 +43,37 @@ Columns = dict[int, list[Scalar]]
 
 
 def _by_free_roots(model: Tree, m: Motion, load: Loads, fixed: Fixed) -> tuple[Columns, Columns]:
-    """The columns of da/dq for the pose of a free root, and of da/dv for its linear velocity.
+    """Returns the columns of da/dq for the pose of a free root, and of da/dv for its linear
+    velocity.
 
     Both move the robot as a whole, of which it notices only how gravity, or a velocity that stays
     in space, turns in the axes of its first body: dtau/dx = M c, c = a_p x S or v x S, da/dx = -c.
     """
     by_pose: Columns = {}
     by_slide: Columns = {}
-    for i, own in enumerate(model.freedoms):
+    for i in outward(model, "D"):
+        own = model.freedoms[i]
         physics = [x for k, _ in own for x in (model.armature[k], m.slopes[k])]
         if model.parent[i] != WORLD or len(own) < 6 or not all(map(is_zero, physics)):
             continue
         for k, S in own:
             if fixed is None:
-                by_pose[k] = _column(model, i, crm(S, load.ap[i]))
+                by_pose[k] = _column(model, i, S, load.ap[i])
             if all(map(is_zero, split(S)[0])):
-                by_slide[k] = _column(model, i, crm(S, m.v[i]))
+                by_slide[k] = _column(model, i, S, m.v[i])
     return by_pose, by_slide
 
 
-def _column(model: Tree, i: int, motion: Vector) -> list[Scalar]:
-    """What moves a body so, by the freedoms of its free joint."""
+def _turned(link: Link, S: Vector, x: Vector) -> list[Scalar]:
+    """Returns S x x by the freedoms of a free joint."""
+    turned = crm(S, x)
+    return [dot(own, turned) for own in link.S]
+
+
+def _column(model: Tree, i: int, S: Vector, x: Vector) -> list[Scalar]:
+    """Returns the column whose only entries are the S x x of a free joint."""
     column: list[Scalar] = [0.0] * model.nv
-    put_entries(model, i, column, [dot(S, motion) for _, S in model.freedoms[i]])
+    put_entries(model, i, column, call(_turned, model.links[i], S, x))
     return column
 
 
@@ -74,8 +84,8 @@ def _through(
     derivatives: Sequence[Rows],
     known: Sequence[Columns],
 ) -> list[Rows]:
-    """-M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is M^-1 b. known:
-    the columns of which it need not be computed.
+    """Returns -M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is
+    M^-1 b. known: the columns of which it need not be computed.
     """
     products = [square(model.nv) for _ in derivatives]
     for rows, js in reversed(_supports(model).items()):
@@ -88,7 +98,8 @@ def _through(
 
         triples = list(zip(products, derivatives, known, strict=True))
         places = [(P, D, j) for j in reversed(js) for P, D, own in triples if j not in own]
-        solved = repeat(column, packed, [[D[i][j] for i in rows] for _, D, j in places])
+        tags = [Tag("P", "c", model.owners[j]) for *_, j in places]
+        solved = repeat(column, packed, [[D[i][j] for i in rows] for _, D, j in places], tags)
         for (P, _, j), x in zip(places, solved, strict=True):
             _put_column(P, j, x)
     for P, own in zip(products, known, strict=True):
@@ -110,16 +121,18 @@ def forward_dynamics_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
 ) -> tuple[Rows, Rows, Rows]:
-    """(da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1) at a = FD(q, qd, tau)."""
+    """Returns (da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1), with
+    a = FD(q, qd, tau).
+    """
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
     M = square(model.nv, model.armature)
     for i, j, ci, cj, joint, same in pairs(model, m, columns(model, m, None)):
         if not joint or same or i < j:
-            add_pair(M, i, j, dot(ci.S, cj.IS), same)
+            add_pair(M, i, j, ci.S, cj.IS, same)
     factored = factor(model, M)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    qdd = factored.solve([t - b for t, b in zip(tau, bias, strict=True)])
+    qdd = factored.acceleration(tau, bias)
     boundary(qdd)
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
@@ -138,13 +151,12 @@ def forward_dynamics_derivatives_from(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
 ) -> tuple[Rows, Rows]:
-    """(da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD of
-    Dadu-RBD, table I.
+    """Returns (da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD
+    of Dadu-RBD, table I.
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
-    m = motion(model, q, qd)
-    load = loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
+    m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
     n, root = model.nv, [line[-1] for line in model.ancestors]
 
     def product(packed: Scalars, b: Scalars) -> list[Scalar]:

@@ -2,88 +2,131 @@
 (2023).
 
 Without the elimination of each joint the sweep is the composite-rigid-body algorithm, with it the
-inertia half of the articulated-body algorithm; F[j] is the force that column j of the result asks
-of the body at hand.
+inertia half of the articulated-body algorithm; F[j] is the force on the body at hand that column j
+of the result needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from operator import matmul
 
 from featherlane.algorithms.aba import resisted
 from featherlane.algorithms.common import Scalars
 from featherlane.robot.model import WORLD
-from featherlane.robot.spatial import ZERO6, Articulated, Vector, dot
+from featherlane.robot.spatial import ZERO6, Articulated, Inertia, Transform, Vector, dot
 from featherlane.robot.tree import Tree
 from featherlane.robot.walk import inward, outward
-from featherlane.scalar import Scalar, unless_lost
+from featherlane.scalar import Scalar, call, unless_lost
 
 Rows = list[list]
-ByFreedom = Callable[[Tree, Scalars], Rows]
 Columns = dict[int, dict[int, Vector]]  # by body, then by freedom
 
 
 def square(n: int, diagonal: Scalars | None = None) -> Rows:
-    """A matrix of zeros but for its diagonal."""
+    """Returns an n x n matrix of zeros but for its diagonal."""
     return [[diagonal[i] if diagonal and i == j else 0.0 for j in range(n)] for i in range(n)]
 
 
-def add_pair(M: Rows, i: int, j: int, entry: Scalar, same: bool) -> None:
-    """Adds what two freedoms give to a symmetric matrix; `same`: one freedom with itself."""
-    M[i][j] = M[i][j] + entry
-    if not same:
-        M[j][i] = M[i][j] if i != j else M[i][j] + entry
+def plus_product(total: Scalar, a: Vector, b: Vector) -> Scalar:
+    return total + dot(a, b)
 
 
-def mass_matrix(model: Tree, q: Scalars, rows: ByFreedom | None = None) -> Rows:
-    """M(q), nv x nv, symmetric. rows: what is wanted of each freedom in place of entries."""
-    if rows is not None:
-        return rows(model, q)
+def add_pair(M: Rows, i: int, j: int, a: Vector, b: Vector, same: bool) -> None:
+    """Adds a . b of two freedoms at entries i and j of v to a symmetric matrix; `same`: of one
+    freedom with itself.
+    """
+    M[i][j] = M[j][i] = call(plus_product, M[i][j], a, b)
+    if i == j and not same:
+        M[i][i] = call(plus_product, M[i][i], a, b)
+
+
+def with_subtree(X: Transform, I: Inertia, parent: Inertia) -> Inertia:
+    """Returns the parent's inertia with that of a subtree on it."""
+    return parent + X.inertia_to_parent(I)
+
+
+def mass_matrix(model: Tree, q: Scalars) -> Rows:
+    """Returns M(q), nv x nv, symmetric."""
     M, IC = square(model.nv, model.armature), dict(enumerate(model.inertias))
     F: Columns = {i: {} for i in range(model.nbodies)}
-    owner = [freedom.k for own in model.freedoms for freedom in own]
+    entry = [freedom.k for own in model.freedoms for freedom in own]
     for i in inward(model, "M"):
         X, p = model.joint_transform(i, q), model.parent[i]
         for n, (k, S) in reversed(model.numbered[i]):
-            F[i][n] = IC[i] @ S
+            F[i][n] = call(matmul, IC[i], S)
             for j, force in F[i].items():
-                add_pair(M, k, owner[j], dot(S, force), same=n == j)
+                add_pair(M, k, entry[j], S, force, same=n == j)
         if p != WORLD:
-            IC[p] = IC[p] + X.inertia_to_parent(IC[i])
-            F[p].update({j: X.force_to_parent(force) for j, force in F[i].items()})
+            IC[p] = call(with_subtree, X, IC[i], IC[p])
+            F[p].update({j: call(Transform.force_to_parent, X, f) for j, f in F[i].items()})
     return M
 
 
-def mass_matrix_inverse(model: Tree, q: Scalars, rows: ByFreedom | None = None) -> Rows:
-    """M(q)^-1, nv x nv, symmetric. Not for bodies that share coordinates (`Tree.coupled`). rows: as
-    for `mass_matrix`.
+def _resisted(
+    IA: Articulated, S: Vector, armature: Scalar, load: Scalar
+) -> tuple[Vector, Scalar, Scalar]:
+    """Returns U, D^-1, and D^-1 again or, where no inertia resists the joint, NaN."""
+    U, D, size = resisted(IA, S, armature, load)
+    Dinv = 1.0 / D
+    return U, Dinv, unless_lost(Dinv, D, size)
+
+
+def _reaction(S: Vector, U: Vector, Dinv: Scalar, force: Vector) -> tuple[Scalar, Vector]:
+    """Returns a freedom's entry of a column, and the column's force on the body with it."""
+    entry = -(Dinv * dot(S, force))
+    return entry, force + U * entry
+
+
+def _freed(IA: Articulated, U: Vector, Dinv: Scalar) -> tuple[Vector, Articulated]:
+    """Returns U D^-1, the force of the freedom's own column, and the body without the freedom."""
+    V = U * Dinv
+    return V, IA.minus_outer(V, U)
+
+
+def _articulated_with_subtree(X: Transform, IA: Articulated, parent: Articulated) -> Articulated:
+    return parent + X.articulated_to_parent(IA)
+
+
+Freed = tuple[Vector, Vector, Scalar]  # S, U and D^-1 of a freedom
+
+
+def _column(
+    X: Transform, above: Vector, freed: list[Freed], entries: Scalars
+) -> tuple[list[Scalar], Vector]:
+    """Returns a link's entries of a column, and its acceleration P from its parent's."""
+    P, found = X.motion(above), []
+    for (S, U, Dinv), entry in zip(freed, entries, strict=True):
+        found.append(entry - Dinv * dot(U, P))
+        P = P + S * found[-1]
+    return found, P
+
+
+def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
+    """Returns M(q)^-1, nv x nv, symmetric. Not for bodies that share coordinates
+    (`Tree.coupled`).
     """
-    if rows is not None:
-        return rows(model, q)
     Minv, X, U, Dinv = {}, {}, {}, {}
-    IA = {i: Articulated.of(inertia) for i, inertia in enumerate(model.inertias)}
+    IA = {i: call(Articulated.of, model.inertias[i]) for i in outward(model, "M")}
     F: Columns = {i: {} for i in range(model.nbodies)}
     for i in inward(model, "M"):
         X[i], p = model.joint_transform(i, q), model.parent[i]
         for k, S in reversed(model.freedoms[i]):
-            U[k], D, size = resisted(IA[i], S, model.armature[k], model.loads[i])
-            Dinv[k] = 1.0 / D
-            Minv[k, k] = unless_lost(Dinv[k], D, size)
+            physics = model.armature[k], model.loads[i]
+            U[k], Dinv[k], Minv[k, k] = call(_resisted, IA[i], S, *physics)
             for j, force in F[i].items():
-                Minv[k, j] = -(Dinv[k] * dot(S, force))
-                F[i][j] = force + U[k] * Minv[k, j]
-            F[i][k] = U[k] * Dinv[k]
-            IA[i] = IA[i].minus_outer(F[i][k], U[k])
+                Minv[k, j], F[i][j] = call(_reaction, S, U[k], Dinv[k], force)
+            F[i][k], IA[i] = call(_freed, IA[i], U[k], Dinv[k])
         if p != WORLD:
-            IA[p] = IA[p] + X[i].articulated_to_parent(IA[i])
-            F[p].update({j: X[i].force_to_parent(force) for j, force in F[i].items()})
+            IA[p] = call(_articulated_with_subtree, X[i], IA[i], IA[p])
+            F[p].update({j: call(Transform.force_to_parent, X[i], f) for j, f in F[i].items()})
     P: dict[tuple[int, int], Vector] = {}
     for i in outward(model, "M"):
         for j in range(model.freedoms[i][0].k, model.nv):
-            P[i, j] = X[i].motion(P.get((model.parent[i], j), ZERO6))
-            for k, S in model.freedoms[i]:
-                if k <= j:
-                    Minv[k, j] = Minv.get((k, j), 0.0) - Dinv[k] * dot(U[k], P[i, j])
-                P[i, j] = P[i, j] + S * Minv[min(k, j), max(k, j)]
+            own = [(k, S) for k, S in model.freedoms[i] if k <= j]
+            freed = [(S, U[k], Dinv[k]) for k, S in own]
+            entries = [Minv.get((k, j), 0.0) for k, _ in own]
+            above = P.get((model.parent[i], j), ZERO6)
+            entries, P[i, j] = call(_column, X[i], above, freed, entries)
+            Minv.update({(k, j): entry for (k, _), entry in zip(own, entries, strict=True)})
     n = range(model.nv)
     return [[Minv.get((min(i, j), max(i, j)), 0.0) for j in n] for i in n]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from featherlane.algorithms.centroidal import composites
 from featherlane.algorithms.common import Scalars, Wrenches, joint_motion
 from featherlane.algorithms.derivatives import Motion, motion, pairs
-from featherlane.algorithms.mminv import Rows, square
+from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
@@ -81,27 +80,29 @@ def _columns(link: Link, v: Vector, I: Inertia, B2: Coriolis) -> list[Column]:
     return result
 
 
-def assembled(model: Tree, m: Motion, columns: list[Column]) -> Rows:
-    """C from what each freedom brings."""
-    C = square(model.nv)
-    for i, j, ci, cj, joint, _ in pairs(model, m, columns):
-        C[i][j] = C[i][j] + dot(ci.S, cj.force)
-        if not joint:
-            C[j][i] = C[j][i] + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
-    return C
+def _down(total: Scalar, ci: Column, cj: Column) -> Scalar:
+    """Adds C_ji of an ancestor i."""
+    return total + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
 
 
-Assemble = Callable[[Tree, Motion, list[Column]], Rows]
+def coriolis_columns(model: Tree, q: Scalars, qd: Scalars) -> tuple[Motion, list[Column]]:
+    """Returns the motion of the bodies, and what each freedom brings to the Coriolis matrix."""
+    m, columns = motion(model, q, qd), list[Column]()
+    for i in outward(model, "D"):
+        columns += call(_columns, model.links[i], m.v[i], m.I[i], m.B2[i])
+    return m, columns
 
 
-def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars, assemble: Assemble = assembled) -> Rows:
+def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars) -> Rows:
     """C(q, qd), nv x nv, the one of Christoffel's symbols: C qd is the Coriolis and centrifugal
     force, and dM/dt = C + C^T (Echeandia and Wensing 2021).
 
     For i an ancestor of j: C_ij = S_i . (B S_j + I dS_j) and C_ji = S_j . (B S_i + I dS_i), with B
     and I summed over the subtree of j.
     """
-    m, columns = motion(model, q, qd), list[Column]()
-    for i in outward(model, "D"):
-        columns += call(_columns, model.links[i], m.v[i], m.I[i], m.B2[i])
-    return assemble(model, m, columns)
+    C = square(model.nv)
+    for i, j, ci, cj, joint, _ in pairs(model, *coriolis_columns(model, q, qd)):
+        C[i][j] = call(plus_product, C[i][j], ci.S, cj.force)
+        if not joint:
+            C[j][i] = call(_down, C[j][i], ci, cj)
+    return C

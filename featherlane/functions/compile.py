@@ -94,13 +94,13 @@ def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
 
 
 def scalar_function(
-    model: Model, variant: Variant, **options: Any
+    model: Model, variant: Variant, algorithm: Algorithm | None = None, **options: Any
 ) -> Callable[..., dict[str, Any]] | None:
-    """A variant as a function of scalars, by the first of its algorithms: for robots that are too
-    long to try all. options: further arguments of the algorithm. None if no algorithm computes it.
+    """A variant as a function of scalars, by an algorithm, or the first of its own: for robots that
+    are too long to try all. options: further arguments of the algorithm. None if there is none.
     """
-    for algorithm, ride in _choices(model, variant):
-        return _traceable(model, variant, partial(algorithm, **options), ride)
+    for first, ride in _choices(model, variant):
+        return _traceable(model, variant, partial(algorithm or first, **options), ride)
     return None
 
 

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 from featherlane import algorithms
 from featherlane.algorithms import parallel
 from featherlane.algorithms.parallel import Method
+from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
+from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
+from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot.model import Model
 from featherlane.robot.parameters import PARAMETERS
@@ -169,6 +172,15 @@ METHODS: dict[str, dict[str, Method]] = {
     },
 }
 """Algorithms that may be asked for by name: serial ones, and those of `algorithms.parallel`."""
+
+ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
+    ("mass_matrix", None): _one(inertia_rows),
+    ("mass_matrix_inverse", None): _one(articulated_rows),
+    ("coriolis_matrix", None): _one(coriolis_rows),
+    ("inverse_dynamics_derivatives", "serial"): inverse_dynamics_derivative_rows,
+    ("inverse_dynamics_derivatives", "scan"): scanned_derivative_rows,
+}
+"""Algorithms that give a row of numbers for each freedom, of which products make the matrices."""
 
 
 DIRECTIONS = {"dq": V, "dv": V}

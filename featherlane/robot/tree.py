@@ -193,6 +193,13 @@ class Tree:
         return tuple(lines)
 
     @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """The body of each entry of v, the first one of those that share an entry."""
+        own = [(k, i) for i, freedoms in enumerate(self.freedoms) for k, _ in freedoms]
+        first = dict(reversed(own))
+        return tuple(first[k] for k in range(self.nv))
+
+    @cached_property
     def coupled(self) -> bool:
         """Whether bodies share coordinates, as mimic joints do."""
         return self.first_freedom[-1] != self.nv

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from featherlane.scalar import Tag, tracer
@@ -13,22 +13,42 @@ class Bodies(Protocol):
     def nbodies(self) -> int: ...
 
 
-def _tagged(joints: Iterable[int], algorithm: str, direction: str) -> Iterator[int]:
+class Entries(Protocol):
+    @property
+    def owners(self) -> Sequence[int]: ...
+
+
+def _tagged(places: Iterable[tuple[int, int]], algorithm: str, direction: str) -> Iterator[int]:
+    """Yields the first of each pair, at the joint that is the second."""
     following = tracer.get()
-    if following is None:
-        yield from joints
-        return
-    for i in joints:
-        following.enter(Tag(algorithm, direction, i))
-        yield i
-    following.enter(None)
+    for number, joint in places:
+        if following is not None:
+            following.enter(Tag(algorithm, direction, joint))
+        yield number
+    if following is not None:
+        following.enter(None)
+
+
+def along(bodies: Iterable[int], algorithm: str = "", direction: str = "f") -> Iterator[int]:
+    """Yields these bodies."""
+    return _tagged(((i, i) for i in bodies), algorithm, direction)
 
 
 def outward(model: Bodies, algorithm: str = "") -> Iterator[int]:
-    """The bodies from the root to the tips."""
-    return _tagged(range(model.nbodies), algorithm, "f")
+    """Yields the bodies from the root to the tips."""
+    return along(range(model.nbodies), algorithm)
 
 
 def inward(model: Bodies, algorithm: str = "") -> Iterator[int]:
-    """The bodies from the tips to the root."""
-    return _tagged(range(model.nbodies - 1, -1, -1), algorithm, "b")
+    """Yields the bodies from the tips to the root."""
+    return along(reversed(range(model.nbodies)), algorithm, "b")
+
+
+def entries_outward(model: Entries, algorithm: str = "") -> Iterator[int]:
+    """Yields the entries of v, the first one first, each at the joint that it belongs to."""
+    return _tagged(enumerate(model.owners), algorithm, "f")
+
+
+def entries_inward(model: Entries, algorithm: str = "") -> Iterator[int]:
+    """Yields the entries of v, the last one first, each at the joint that it belongs to."""
+    return _tagged(reversed([*enumerate(model.owners)]), algorithm, "b")

@@ -6,7 +6,7 @@ outwards and all sums over subtrees from one inwards. The rest is local to a pai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import (
     Scalars,
@@ -16,7 +16,7 @@ from featherlane.algorithms.common import (
     no_wrenches,
     put_entries,
 )
-from featherlane.algorithms.derivatives import Assemble, Fixed, Loads, Motion, assembled
+from featherlane.algorithms.derivatives import Fixed, Loads, Motion, assembled
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
@@ -26,6 +26,7 @@ from featherlane.algorithms.parallel.kinematics import (
     motions,
     product,
 )
+from featherlane.algorithms.rows.derivatives import derivative_rows
 from featherlane.algorithms.scan import subtree_sum
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
@@ -33,7 +34,21 @@ from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, call
 
 
-def scanned_derivatives(
+def scanned_derivatives(tree: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
+    """Returns (dtau/dq, dtau/dv) of `inverse_dynamics_derivatives`, each nv x nv, with the depth
+    of a scan. The arguments are those of `scanned_motion_and_loads`.
+    """
+    return assembled(tree, *scanned_motion_and_loads(tree, *state, **options))
+
+
+def scanned_derivative_rows(tree: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
+    """Returns the numbers of each freedom of which products make the derivatives, see
+    `rows.derivatives`. The arguments are those of `scanned_motion_and_loads`.
+    """
+    return derivative_rows(tree, *scanned_motion_and_loads(tree, *state, **options))
+
+
+def scanned_motion_and_loads(
     tree: Tree,
     q: Scalars,
     qd: Scalars,
@@ -41,13 +56,10 @@ def scanned_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
     method: str = METHOD,
-    assemble: Assemble = assembled,
     **options: int,
-) -> tuple[Rows, Rows]:
-    """(dtau/dq, dtau/dv) of `inverse_dynamics_derivatives`, each nv x nv, with the depth of a scan.
-
-    f_ext and fixed as there. method: one of `path_scan`, with its options; ValueError for any
-    other.
+) -> tuple[Motion, Loads]:
+    """Returns `motion_and_loads`, by scans. method: one of `path_scan`, with its options;
+    ValueError for any other.
     """
     ground = ZERO6, ground_of(tree)
     joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
@@ -69,8 +81,7 @@ def scanned_derivatives(
         B2=[b.B2 for b in below],
         slopes=slopes,
     )
-    load = Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
-    return assemble(tree, m, load)
+    return m, Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
 
 
 def _arriving(

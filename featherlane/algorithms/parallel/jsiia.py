@@ -22,7 +22,7 @@ from featherlane.algorithms.parallel.kinematics import (
 )
 from featherlane.algorithms.scan import path_scan, subtree_sum
 from featherlane.robot.model import WORLD
-from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector, dot
+from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
@@ -42,7 +42,7 @@ def jsiia(
     method: one of `path_scan`; ValueError for any other.
     """
     bias, M = bias_and_mass_matrix(tree, q, qd, f_ext, method)
-    return factor(tree, M).solve([t - b for t, b in zip(tau, bias, strict=True)])
+    return factor(tree, M).acceleration(tau, bias)
 
 
 BIAS = -1  # the column that is none of M's
@@ -93,7 +93,7 @@ def bias_and_mass_matrix(
             force = loads[i].I @ S
             for j, x in columns[i].items():
                 if BIAS < j <= n:
-                    add_pair(M, k, owner[j], dot(x, force), same=n == j)
+                    add_pair(M, k, owner[j], x, force, same=n == j)
     return bias, M
 
 

@@ -8,13 +8,15 @@ freedom and all that it meets are the entries of a product.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns, motion_and_loads
 from featherlane.algorithms.mminv import Rows
-from featherlane.algorithms.terms import Column
+from featherlane.algorithms.terms import Column, coriolis_columns
 from featherlane.robot.spatial import Transform
 from featherlane.robot.tree import Tree
+from featherlane.robot.walk import outward
 from featherlane.scalar import Scalar, call
 
 
@@ -64,20 +66,23 @@ class ByCoriolis(NamedTuple):
     above: int = 9
 
 
-def _owners(model: Tree) -> list[tuple[int, int]]:
-    """The body and the entry of v of each freedom."""
-    return [(i, k) for i, own in enumerate(model.freedoms) for k, _ in own]
-
-
-def factors(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
-    """The rows of `ByPosition` and `ByVelocity` of all freedoms, in place of `assembled`."""
-    slopes = dict(enumerate(m.slopes))
+def derivative_rows(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
+    """Returns the rows of `ByPosition` and `ByVelocity` of all freedoms."""
+    slopes, local = dict(enumerate(m.slopes)), columns(model, m, load)
     by_position, by_velocity = [], []
-    for (i, k), local in zip(_owners(model), columns(model, m, load), strict=True):
-        q, v = call(_derivative_rows, m.C[i], local, slopes.pop(k, 0.0))
-        by_position.append(q)
-        by_velocity.append(v)
+    for i in outward(model, "D"):
+        for n, (k, _) in model.numbered[i]:
+            q, v = call(_derivative_rows, m.C[i], local[n], slopes.pop(k, 0.0))
+            by_position.append(q)
+            by_velocity.append(v)
     return by_position, by_velocity
+
+
+def inverse_dynamics_derivative_rows(model: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
+    """Returns `derivative_rows` at a state: the arguments are those of
+    `inverse_dynamics_derivatives`.
+    """
+    return derivative_rows(model, *motion_and_loads(model, *state, **options))
 
 
 def _coriolis_row(C: Transform, local: Column) -> list:
@@ -85,7 +90,11 @@ def _coriolis_row(C: Transform, local: Column) -> list:
     return [*c.S, *c.force, *c.IS, *c.BtS[:3], *c.dS, *c.S[:3]]
 
 
-def coriolis_factors(model: Tree, m: Motion, columns: list[Column]) -> Rows:
-    """The rows of `ByCoriolis` of all freedoms, in place of `terms.assembled`."""
-    owned = zip(_owners(model), columns, strict=True)
-    return [call(_coriolis_row, m.C[i], column) for (i, _), column in owned]
+def coriolis_rows(model: Tree, q: Scalars, qd: Scalars) -> Rows:
+    """Returns the rows of `ByCoriolis` of all freedoms."""
+    m, local = coriolis_columns(model, q, qd)
+    return [
+        call(_coriolis_row, m.C[i], local[n])
+        for i in outward(model, "D")
+        for n, _ in model.numbered[i]
+    ]

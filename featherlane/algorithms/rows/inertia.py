@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from featherlane.algorithms.aba import resisted
 from featherlane.algorithms.common import Scalars, joint_coordinates
+from featherlane.algorithms.mminv import Rows, with_subtree
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import NO_TURN, ZERO3, Articulated, Inertia, Transform
 from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward
 from featherlane.scalar import Scalar, call, unless_lost
-
-Rows = list[list[Scalar]]
 
 
 class ByInertia(NamedTuple):
@@ -66,10 +65,6 @@ def _places(model: Tree, q: Scalars) -> tuple[list[Transform], list[Transform]]:
     return X, C
 
 
-def _with_subtree(X: Transform, I: Inertia, parent: Inertia) -> Inertia:
-    return parent + X.inertia_to_parent(I)
-
-
 def _inertia_rows(link: Link, C: Transform, I: Inertia, armature: Scalars) -> Rows:
     """Of the freedoms of a link."""
     seen = [(C.motion_to_parent(S), C.force_to_parent(I @ S)) for S in link.S]
@@ -83,7 +78,7 @@ def inertia_rows(model: Tree, q: Scalars) -> Rows:
     for i in inward(model, "M"):
         p = model.parent[i]
         if p != WORLD:
-            I[p] = call(_with_subtree, X[i], I[i], I[p])
+            I[p] = call(with_subtree, X[i], I[i], I[p])
     armature, rows = dict(enumerate(model.armature)), []
     for i, own in enumerate(model.freedoms):
         left = [armature.pop(k, 0.0) for k, _ in own]

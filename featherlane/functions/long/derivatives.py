@@ -11,13 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.algorithms.rows.derivatives import (
-    ByCoriolis,
-    ByPosition,
-    ByVelocity,
-    coriolis_factors,
-    factors,
-)
+from featherlane.algorithms.rows.derivatives import ByCoriolis, ByPosition, ByVelocity
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan, Stage
 from featherlane.functions.compile import input_shapes
@@ -30,7 +24,7 @@ from featherlane.functions.long.mass_matrix import (
     starts,
 )
 from featherlane.functions.long.recording import recording
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
 from featherlane.robot.tree_of import tree_of
 
@@ -56,7 +50,7 @@ def _meetings(model: Model) -> list[list[tables.Meeting]]:
 def inverse_derivatives(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     """dtau/dq and dtau/dv."""
     variant = variant._replace(method=variant.method or "serial")
-    return products(model, variant, dtype, _meetings(model), assemble=factors)
+    return products(model, variant, dtype, _meetings(model))
 
 
 def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
@@ -66,7 +60,7 @@ def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
         tables.Meeting(f.before | f.joint, S, onto, 6),
         tables.Meeting(f.before.T, below, above, 9),
     ]
-    return products(model, variant, dtype, [meetings], assemble=coriolis_factors)
+    return products(model, variant, dtype, [meetings])
 
 
 class DerivativesFrom:
@@ -134,7 +128,7 @@ def _swept(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
     first = variant._replace(name="inverse_dynamics_derivatives", method="serial")
     factor = articulated(model, inverse, dtype)
-    rows = recording(model, first, dtype, assemble=factors)
+    rows = recording(model, first, dtype, ROWS[first.name, first.method])
     inputs, size = input_shapes(model, variant), factor.size
     stages = [
         Stage(recording(model, forward, dtype), tuple(inputs), ("acceleration",)),

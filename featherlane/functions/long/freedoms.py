@@ -15,7 +15,7 @@ from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan, Stage
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.recording import recording
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
@@ -96,12 +96,12 @@ Meetings = Sequence[tables.Meeting]
 
 
 def products(
-    model: Model, variant: Variant, dtype: Any, of_matrices: Sequence[Meetings], **options: Any
+    model: Model, variant: Variant, dtype: Any, of_matrices: Sequence[Meetings]
 ) -> Pipeline:
     """Matrices whose entries are made of two freedoms each. of_matrices: for each output, which
     numbers these bring, of those that one output of the recording has, and for rows the first.
     """
-    run = recording(model, variant, dtype, **options)
+    run = recording(model, variant, dtype, ROWS[variant.name, variant.method])
     size, inputs = numbers_of(run), input_shapes(model, variant)
     rows = tuple(f"rows{k}" for k in range(len(of_matrices)))
     owners = freedoms(tree_of(model)).owners

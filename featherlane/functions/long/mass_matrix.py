@@ -7,19 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.rows.inertia import (
-    ByArticulation,
-    ByInertia,
-    articulated_rows,
-    inertia_rows,
-)
+from featherlane.algorithms.rows.inertia import ByArticulation, ByInertia
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan, Stage
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.freedoms import freedoms, numbers_of, products, states, sweep_order
 from featherlane.functions.long.recording import recording
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
 from featherlane.robot.parameters import BASE
 from featherlane.robot.tree_of import tree_of
@@ -42,7 +37,7 @@ def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
         tables.Meeting(above.T, F, S, 6),
         tables.Meeting(f.same, S, F, 7),
     ]
-    return products(model, variant, dtype, [meetings], rows=inertia_rows)
+    return products(model, variant, dtype, [meetings])
 
 
 class Articulated(NamedTuple):
@@ -81,7 +76,7 @@ class Articulated(NamedTuple):
 
 def articulated(model: Model, variant: Variant, dtype: Any) -> Articulated:
     """variant: of "mass_matrix_inverse"."""
-    run = recording(model, variant, dtype, rows=articulated_rows)
+    run = recording(model, variant, dtype, ROWS[variant.name, None])
     return Articulated(run, *sweep_order(tree_of(model)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from featherlane.backends.cpu.steps.run import Recorded, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
-from featherlane.functions.table import Variant
+from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.trace import STEPS, no_garbage, program_of
 from featherlane.robot.model import Model
 from featherlane.robot.tree_of import tree_of
@@ -23,8 +23,14 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded meth
 }
 
 
-def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Recorded:
-    """One algorithm of a robot. options: further arguments of it."""
+def recording(
+    model: Model,
+    variant: Variant,
+    dtype: Any,
+    algorithm: Algorithm | None = None,
+    **options: Any,
+) -> Recorded:
+    """One algorithm of a robot, see `scalar_function`. options: further arguments of it."""
     wide, block = variant.method in WIDE, None
     if wide and "method" not in options:
         block = block_length(tree_of(model).nbodies, dtype)
@@ -32,7 +38,7 @@ def recording(model: Model, variant: Variant, dtype: Any, **options: Any) -> Rec
             block = _halving(block)
         options |= {"method": "reduce_then_scan", "block": block}
         options |= OPTIONS.get((variant.name, str(variant.method)), {})
-    function = scalar_function(model, variant, **options)
+    function = scalar_function(model, variant, algorithm, **options)
     assert function is not None
     with no_garbage():
         return Recorded(

@@ -1,0 +1,185 @@
+"""The modules of an outlined program, and which of them one piece of hardware can serve.
+
+Two modules are of one class if they do the same operations on the same pattern of operands.
+Constants are not compared, nor are signs of operands and results: hardware that several modules
+share in turn is given both as data. Limbs that are alike, and mirrored ones, share their classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from featherlane.program.analysis.counts import of_graph
+from featherlane.program.graph import Graph
+from featherlane.program.passes.twins import Terms
+from featherlane.program.program import Program, Y
+
+
+class Module(NamedTuple):
+    """A call of an outlined program: its tag, the graph that it applies, and the nodes of main that
+    it reads and gives.
+    """
+
+    tag: Any
+    graph: Graph
+    reads: tuple[int, ...]
+    gives: tuple[int, ...]
+
+    @property
+    def multiplications(self) -> int:
+        kinds = of_graph(self.graph)
+        return kinds["mul"] + kinds["fma"]
+
+
+class ModuleClass(NamedTuple):
+    """Modules that are equal up to constants and signs. size: the operations of each, without
+    signs.
+    """
+
+    members: tuple[Module, ...]
+    size: int
+
+    @property
+    def multiplications(self) -> int:
+        """Those of one member: all have the same."""
+        return self.members[0].multiplications
+
+
+def modules_of(program: Program) -> list[Module]:
+    """Returns the calls of a program in their order."""
+    main = program.main
+    return [
+        Module(main.tag[k], program.functions[main.value[k]].graph, args, tuple(main.results(k)))
+        for k, (op, args) in enumerate(zip(main.op, main.args, strict=True))
+        if op == "call"
+    ]
+
+
+def classes(modules: Iterable[Module]) -> list[ModuleClass]:
+    """Returns the classes of modules, in the order of their first members."""
+    forms: dict[Form, Form] = {}  # the canonical form of each plain one
+    members: dict[Form, list[Module]] = {}
+    for module in modules:
+        pattern = Pattern.of(module.graph)
+        plain = pattern.form(range(len(pattern.labels)))
+        if plain not in forms:
+            forms[plain] = pattern.form(canonical_order(pattern))
+        members.setdefault(forms[plain], []).append(module)
+    return [
+        ModuleClass(tuple(own), sum(bool(operands) for _, operands in form))
+        for form, own in members.items()
+    ]
+
+
+CONSTANT = -1
+Label = tuple[str, int, int]
+Form = tuple[tuple[Label, tuple[int, ...]], ...]
+
+
+class Pattern(NamedTuple):
+    """The operations of a graph without constants and signs.
+
+    labels: of each node its operation, how often it is given, and how many of its operands, the
+    first ones, may change places; operands: nodes, or CONSTANT.
+    """
+
+    labels: list[Label]
+    operands: list[tuple[int, ...]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Pattern:
+        terms = Terms(graph)
+        inputs = [k for k, op in enumerate(graph.op) if op == "input"]
+        number = {k: n for n, k in enumerate([*inputs, *terms.of])}
+        given = [number[terms.plain[k][0]] for k in graph.outputs[Y].nodes]
+        labels: list[Label] = [("input", given.count(number[k]), 0) for k in inputs]
+        operands: list[tuple[int, ...]] = [() for _ in inputs]
+        for k, term in terms.of.items():
+            labels.append((term.op, given.count(number[k]), term.exchangeable))
+            operands.append(tuple(number.get(a, CONSTANT) for a, _ in term.operands))
+        return cls(labels, operands)
+
+    def form(self, order: Iterable[int]) -> Form:
+        """Returns the nodes in an order, with operands by their places in it. Graphs with equal
+        forms have equal patterns: the orders map one to the other.
+        """
+        order = list(order)
+        place = {k: n for n, k in enumerate(order)} | {CONSTANT: CONSTANT}
+        return tuple((self.labels[k], self._placed(k, place)) for k in order)
+
+    def _placed(self, k: int, place: dict[int, int]) -> tuple[int, ...]:
+        operands, n = [place[a] for a in self.operands[k]], self.labels[k][2]
+        return (*sorted(operands[:n]), *operands[n:])
+
+    def links(self) -> list[list[tuple[int, int]]]:
+        """Returns for each node its operands and users, as (role, node): roles from 0 are those of
+        operands, where exchangeable ones have one role, and from -1 downwards those of users.
+        """
+        links: list[list[tuple[int, int]]] = [[] for _ in self.labels]
+        for k, operands in enumerate(self.operands):
+            for position, a in enumerate(operands):
+                role = 0 if position < self.labels[k][2] else position
+                if a != CONSTANT:
+                    links[k].append((role, a))
+                    links[a].append((-1 - role, k))
+        return links
+
+
+def canonical_order(pattern: Pattern) -> list[int]:
+    """Returns the nodes in an order that does not depend on their numbers, but for nodes that
+    nothing tells apart.
+
+    By colour refinement (McKay, Practical graph isomorphism, 1981): nodes of one colour whose
+    neighbours differ in colour get different ones; where all neighbours agree, one node is set
+    apart. If two such nodes do not play the same part after all, equal patterns may get different
+    orders and count as two classes. Patterns that differ never count as one.
+    """
+    cells, colour = _Cells(pattern), 0
+    while colour < len(cells.nodes):
+        if len(cells.nodes[colour]) > 1:
+            cells.set_one_apart(colour)
+        else:
+            colour += 1
+    return [k for (k,) in cells.nodes]
+
+
+class _Cells:
+    """The nodes of each colour. What colour a node gets depends on the pattern only."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        labels = [(*label, ops.count(CONSTANT)) for label, ops in zip(*pattern, strict=True)]
+        self.links = pattern.links()
+        self.colour = [0] * len(labels)
+        self.nodes = [list(range(len(labels)))]
+        self._split(0, labels.__getitem__)
+        self._refine(range(len(labels)))
+
+    def set_one_apart(self, colour: int) -> None:
+        one = self.nodes[colour][0]
+        self._refine(self._split(colour, one.__eq__))
+
+    def _refine(self, changed: Iterable[int]) -> None:
+        """Splits colours until all nodes of one have neighbours of the same colours."""
+        while changed:
+            touched = sorted({self.colour[b] for k in changed for _, b in self.links[k]})
+            changed = [k for colour in touched for k in self._split(colour, self._around)]
+
+    def _around(self, k: int) -> tuple[tuple[int, int], ...]:
+        return tuple(sorted((role, self.colour[b]) for role, b in self.links[k]))
+
+    def _split(self, colour: int, key: Callable[[int], Any]) -> list[int]:
+        """Gives nodes with different keys different colours, and returns those with a new one: all
+        but the most of one key.
+        """
+        parts: dict[Any, list[int]] = {}
+        for k in self.nodes[colour]:
+            parts.setdefault(key(k), []).append(k)
+        ordered = [parts[x] for x in sorted(parts)]
+        ordered.remove(most := max(ordered, key=len))
+        self.nodes[colour] = most
+        for part in ordered:
+            for k in part:
+                self.colour[k] = len(self.nodes)
+            self.nodes.append(part)
+        return [k for part in ordered for k in part]
