@@ -21,6 +21,7 @@ from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
 from featherlane.tools.selfcheck import STATES, Check, self_check
 from featherlane.tools.timing import (
+    DTYPES,
     SHORT,
     Progress,
     Speed,
@@ -43,7 +44,6 @@ __all__ = [
     "method",
     "outputs",
 ]
-DTYPES = ("float64", "float32")
 
 
 def machine() -> dict[str, Any]:
@@ -133,14 +133,16 @@ class Report:
         lanes = self.machine["vector_bits"] // (8 * np.dtype(dtype).itemsize)
         threads = f"{self.threads} thread" + "s" * (self.threads != 1)
         yield f"{dtype}, {lanes} lanes, {self.batch} states"
-        yield f"{'':39}{'':>12}{'ready':>9}{'1 thread':>12}{threads:>13}{'one state':>11}"
-        yield f"{'':39}{'operations':>12}{'s':>9}{'ns/state':>12}{'M states/s':>13}{'us/call':>11}"
+        above = ("", "", "first", "1 thread,", f"{threads},", "one state,")
+        below = ("function", "operations", "call, s", "ns/state", "M states/s", "us")
+        for head in (above, below):
+            yield "  {:37}{:>12}{:>9}{:>12}{:>13}{:>11}".format(*head)
         for s in self.speeds:
             if s.dtype == dtype:
                 operations = "-" if s.operations is None else s.operations
                 yield (
-                    f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.ready:9.3f}"
-                    f"{s.one_thread:12.1f}{s.all_threads:13.2f}{s.latency:11.2f}"
+                    f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.first_call_s:9.3f}"
+                    f"{s.ns_per_state:12.1f}{s.states_per_us:13.2f}{s.one_state_us:11.2f}"
                 )
         for s in self.speeds:
             if s.dtype == dtype and s.batch < self.batch:
@@ -151,7 +153,7 @@ class Report:
         yield f"{m['cpu']}, {m['cores']} cores, {m['vector_bits']}-bit vectors, {m['system']}"
         versions = ("featherlane", "python", "numpy", "llvmlite")
         yield ", ".join(f"{name} {m[name]}" for name in versions)
-        yield "medians; ready: compiled now, or loaded from the cache"
+        yield "medians; first call: until a function is compiled, or loaded from the cache"
 
 
 def bench(

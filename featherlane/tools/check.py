@@ -18,7 +18,7 @@ false.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -131,24 +131,30 @@ def check(
     states: int = 100,
     seed: int = 0,
     dtype: Any = np.float64,
+    functions: Sequence[str] | None = None,
     f_ext: Sequence[str | None] = (None, *WRENCH_FRAMES),
     same_angles: bool = True,
     progress: Progress | None = None,
     evaluate: Evaluate | None = None,
 ) -> Report:
-    """All seven functions against a peer's answers.
+    """The seven functions, or some of them, against a peer's answers.
 
-    source, root: as `load` takes them; the peer reads the same text. f_ext: the frames in which
-    external forces are given, None for a comparison without any. same_angles: see above.
-    progress: called before each comparison. evaluate: computes a function in place of the
-    compiled one, from (model, name, frame of f_ext, inputs). Raises RuntimeError where the peer is
-    not installed or does not load the robot, ValueError for an unknown peer or dtype.
+    source, root: as `load` takes them; the peer reads the same text. functions: their names, all
+    by default. f_ext: the frames in which external forces are given, None for a comparison without
+    any. same_angles: see above. progress: called before each comparison. evaluate: computes a
+    function in place of the compiled one, from (model, name, frame of f_ext, inputs).
+
+    Raises RuntimeError where the peer is not installed or does not load the robot, ValueError for
+    an unknown peer, dtype or function.
     """
     if against not in PEERS:
         raise ValueError(f"against is {against!r}: wanted one of {', '.join(PEERS)}")
     dtype = np.dtype(dtype)
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
+    functions = functions or tuple(FUNCTIONS)
+    if unknown := set(functions) - set(FUNCTIONS):
+        raise ValueError(f"functions has {min(unknown)!r}: wanted some of {', '.join(FUNCTIONS)}")
     model, notes = comparable(load(source, root=root))
     peer = _peer(against, source, model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
@@ -164,8 +170,8 @@ def check(
         condition=float(compared.condition.max()),
         adjusted=peer.adjusted,
         singular=int(np.sum(_singular(compared.condition, dtype))),
-        rows=tuple(compared.rows([*_cases(peer, f_ext)], progress)),
-        unavailable=tuple(name for name in FUNCTIONS if name not in peer.functions),
+        rows=tuple(compared.rows([*_cases(peer, functions, f_ext)], progress)),
+        unavailable=tuple(x for x in functions if x not in peer.functions),
         notes=tuple(notes),
     )
 
@@ -251,10 +257,12 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
     return States(q, v, a, tau, f_ext, np.empty((count, 0, 0)))
 
 
-def _cases(peer: Any, frames: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
-    for name, function in FUNCTIONS.items():
+def _cases(
+    peer: Any, functions: Iterable[str], frames: Sequence[str | None]
+) -> Iterator[tuple[str, str | None]]:
+    for name in functions:
         for frame in frames:
-            if name in peer.functions and (frame is None or "f_ext" in function.takes):
+            if name in peer.functions and (frame is None or "f_ext" in FUNCTIONS[name].takes):
                 yield name, frame
 
 

@@ -82,7 +82,7 @@ def _lines(choices: Iterable[Choice]) -> Iterator[str]:
 
 
 def explain(model: Model, speeds: Iterable[Speed], threads: int, progress: Progress) -> Explanation:
-    """The choices behind measured speeds. threads: those of `Speed.all_threads`."""
+    """The choices behind measured speeds. threads: those of `Speed.states_per_us`."""
     choices: list[Choice] = []
     batch = 0
     for s in speeds:
@@ -111,7 +111,7 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
 def _threads(s: Speed, load: Load, threads: int) -> Choice:
     counts = sorted({1, threads, load.threads(s.batch, physical_cores())})
     expected = {str(n): load.seconds(s.batch, n) * 1e6 for n in counts}
-    measured = {str(threads): s.batch / s.all_threads, "1": s.one_thread * s.batch * 1e-3}
+    measured = {str(threads): s.batch / s.states_per_us, "1": s.ns_per_state * s.batch * 1e-3}
     taken = str(load.threads(s.batch, physical_cores()))
     return Choice(s.function, s.dtype, "threads", taken, "us", expected, measured)
 

@@ -128,9 +128,9 @@ def roofline(model: Model, speeds: Iterable[Speed], threads: int, progress: Prog
     for s in speeds:
         progress(f"counting {SHORT[s.function]} in {s.dtype}")
         given = model, s.function, s.dtype, s.batch
-        points.append(point(*given, 1, s.one_thread * 1e-9))
+        points.append(point(*given, 1, s.ns_per_state * 1e-9))
         if threads > 1:
-            points.append(point(*given, threads, 1e-6 / s.all_threads))
+            points.append(point(*given, threads, 1e-6 / s.states_per_us))
     return Roofline(tuple(points))
 
 

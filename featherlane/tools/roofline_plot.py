@@ -19,12 +19,14 @@ MARGIN = 2.5  # times beyond the points and roofs that the axes go
 
 
 def writable(file: str) -> Path:
-    """The path of a figure. Raises ValueError or RuntimeError where it cannot be drawn."""
+    """The path of a figure. Raises ValueError or RuntimeError where it cannot be drawn; the caller
+    names the argument.
+    """
     path = Path(file)
     if path.suffix.lower() not in KINDS:
-        raise ValueError(f"the plot is {file!r}: wanted a name that ends in {', '.join(KINDS)}")
+        raise ValueError(f"is {file!r}; wanted a name that ends in {', '.join(KINDS)}")
     if not path.parent.is_dir():
-        raise ValueError(f"the plot is {file!r}: there is no folder {str(path.parent)!r}")
+        raise ValueError(f"is {file!r}; there is no folder {str(path.parent)!r}")
     _pyplot()
     return path
 

@@ -31,6 +31,7 @@ SHORT = {
     "forward_dynamics_derivatives": "dFD",
     "forward_dynamics_derivatives_from": "diFD",
 }
+DTYPES = ("float64", "float32")
 SECONDS = 0.1  # that one figure is measured for
 SHORTEST = 1e-4  # s: of shorter calls, several are timed at once
 TRIED = 10  # of them, to know how many
@@ -118,10 +119,10 @@ class Speed(NamedTuple):
     function: str
     dtype: str
     operations: int | None  # additions and multiplications of one state, where they can be counted
-    ready: float  # seconds until the function could be called: compiled, or loaded from the cache
-    one_thread: float  # ns per state
-    all_threads: float  # million states per second
-    latency: float  # us, of a call with one state
+    first_call_s: float  # until the function could be called: compiled, or loaded from the cache
+    ns_per_state: float  # on one thread
+    states_per_us: float  # on all threads that were asked for: million states per second
+    one_state_us: float  # a call with one state
     batch: int  # the states in a call: fewer than wanted where memory is short
 
 
