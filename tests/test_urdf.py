@@ -58,7 +58,8 @@ def refused(text, *words, **options):
 
 
 def test_bundled_robots_load():
-    assert {"iiwa14", "panda", "hyq", "atlas", "quadruped_arm", "mobile_arm"} <= set(bundled())
+    known = {"iiwa14", "panda", "hyq", "atlas", "g1", "quadruped_arm", "mobile_arm"}
+    assert known <= set(bundled())
     for name in bundled():
         for root in ("fixed", "free", "planar"):
             assert load(name, root=root).name == name
