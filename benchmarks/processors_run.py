@@ -132,9 +132,13 @@ class Machine(NamedTuple):
     compiler: str
     emulator: tuple[str, ...]
 
+    @property
+    def programs(self) -> tuple[str, str]:
+        return self.compiler, self.emulator[0]
+
     def missing(self) -> str | None:
         """Why nothing can be run, or None."""
-        absent = [name for name in (self.compiler, self.emulator[0]) if not shutil.which(name)]
+        absent = [name for name in self.programs if not shutil.which(name)]
         return f"{' and '.join(absent)} not installed" if absent else None
 
 
