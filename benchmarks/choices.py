@@ -36,8 +36,8 @@ from featherlane.functions.function import Function, physical_cores
 from featherlane.functions.table import Variant
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
-from featherlane.tools.bench import inputs
 from featherlane.tools.explain import layout_of
+from featherlane.tools.timing import inputs
 
 BATCHES = (1, 16, 256, 4096, 32768)
 BYTES = 1 << 28  # of a call's arrays at most

@@ -13,7 +13,8 @@ from suite.tables import table
 
 import featherlane as fl
 from featherlane.api.model import Model
-from featherlane.tools.bench import SHORT, machine, outputs
+from featherlane.tools.bench import machine
+from featherlane.tools.timing import SHORT, outputs
 
 FUNCTIONS = tuple(name for name in SHORT if SHORT[name] != "diFD")  # those that Pinocchio has too
 DTYPES = ("float64", "float32")

@@ -30,7 +30,7 @@ from robots import (
 from suite.peers.loop import Loop, build
 from suite.peers.loop import Robot as Peer
 
-from featherlane.tools.bench import method
+from featherlane.tools.timing import method
 
 STATES = 256  # of the C++ loop
 OVERHEAD, SHARE = 1.2, 0.4  # the target: us, and of the time in C++

@@ -33,7 +33,7 @@ from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.loaders import xml_text
-from featherlane.tools.check import Report, check, comparable, random_states
+from featherlane.tools.check import CheckReport, check, comparable, random_states
 from featherlane.tools.peers import Pinocchio
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
@@ -65,8 +65,8 @@ class Job(NamedTuple):
 class Result(NamedTuple):
     job: Job
     nv: int
-    reports: dict[str, Report]  # by dtype
-    as_printed: Report | None  # float64, where the file's rounding of right angles tells
+    reports: dict[str, CheckReport]  # by dtype
+    as_printed: CheckReport | None  # float64, where the file's rounding of right angles tells
     refusal: str  # why there are none
     seconds: float
 
@@ -134,7 +134,7 @@ def number(x: float | None) -> str:
     return "–" if x is None else f"{x:.1e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def table(rows: Iterable[tuple[Result, Report | None]]) -> Iterator[str]:
+def table(rows: Iterable[tuple[Result, CheckReport | None]]) -> Iterator[str]:
     yield f"| robot | root | nv | cond(M) | {' | '.join(SHORT.values())} |"
     yield "|---|---|---|---|" + "---|" * len(SHORT)
     for result, report in rows:

@@ -130,8 +130,8 @@ def test_not_a_number_is_an_error():
 
 def test_reports_tell_which_state():
     seen = []
-    report = check("double_pendulum", states=4, seed=7, progress=lambda *args: seen.append(args))
-    assert seen[0] == (0, 17, "inverse_dynamics")
+    report = check("double_pendulum", states=4, seed=7, progress=seen.append)
+    assert seen[:2] == ["inverse_dynamics (1 of 17)", "inverse_dynamics, f_ext body (2 of 17)"]
     assert len(seen) == 17
     told = report.to_dict()
     assert (told["states"], told["seed"], told["passed"]) == (4, 7, True)

@@ -14,7 +14,7 @@ from documents import ROOT
 import featherlane
 from featherlane.robot.loaders import bundled
 from featherlane.tools import bench, cli, commands, selfcheck, timing
-from featherlane.tools.progress import Progress
+from featherlane.tools.progress import ProgressLine
 from featherlane.tools.selfcheck import Check, self_check
 
 QUICK = ["--batch", "32", "--threads", "2"]
@@ -341,13 +341,13 @@ def test_python_m_featherlane():
     assert "iiwa14" in done.stdout
 
 
-# Progress
+# ProgressLine
 
 
 def test_progress_speaks_after_a_second_and_cleans_up(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with Progress(stream) as progress:
+    with ProgressLine(stream) as progress:
         progress("compiling")
         progress._since -= 2  # as if two seconds had passed
         while not stream.getvalue():
@@ -359,7 +359,7 @@ def test_progress_speaks_after_a_second_and_cleans_up(monkeypatch):
 @pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])
 def test_progress_is_silent_elsewhere(stream, term, monkeypatch):
     monkeypatch.setenv("TERM", term)
-    with Progress(stream()) as progress:
+    with ProgressLine(stream()) as progress:
         assert not progress._thread.is_alive()
 
 

@@ -27,7 +27,7 @@ from featherlane.tools.options import (
     flag,
     written_file,
 )
-from featherlane.tools.progress import Progress
+from featherlane.tools.progress import ProgressLine
 from featherlane.tools.timing import DTYPES
 
 PEERS = ("pinocchio", "mujoco")
@@ -112,7 +112,7 @@ def check(args: argparse.Namespace) -> Answer:
     """
     from featherlane.tools.check import check as compare
 
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         report = compare(
             _source(args.robot),
             args.root,
@@ -120,7 +120,7 @@ def check(args: argparse.Namespace) -> Answer:
             functions=args.function,
             states=args.states,
             dtype=args.dtype,
-            progress=lambda done, total, what: progress(f"{what} ({done + 1} of {total})"),
+            progress=progress,
         )
     return Answer(report.to_dict(), report, report.passed)
 
@@ -151,9 +151,9 @@ def bench(args: argparse.Namespace) -> Answer:
     if not args.json:
         print(model, end="\n\n", flush=True)  # the rest takes a while
     dtypes = DTYPES if args.dtype == "both" else (args.dtype,)
-    near = args.roofline or args.plot is not None
-    with Progress(sys.stderr) as progress:
-        report = measure(model, args.batch, dtypes, args.threads, progress, near, args.explain)
+    roofline = args.roofline or args.plot is not None
+    with ProgressLine(sys.stderr) as progress:
+        report = measure(model, args.batch, dtypes, args.threads, progress, roofline, args.explain)
     if args.plot is not None and report.roofline is not None:
         from featherlane.tools.roofline_plot import plot
 

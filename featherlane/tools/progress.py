@@ -1,4 +1,4 @@
-"""What a long command is doing, on one line of the terminal."""
+"""A line on the terminal that says what a long command is doing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 import time
 from typing import TextIO
 
-CLEARED = "\r\x1b[K"  # the line is empty again
+CLEAR = "\r\x1b[K"  # empties the line of the terminal
 
 
-class Progress:
-    """Shows the step at work once it takes longer than a second; silent where the stream is no
-    terminal that can clear a line.
+class ProgressLine:
+    """Shows the current step when it has taken more than a second. It writes nothing if the stream
+    is not a terminal, or one that cannot clear a line.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -26,7 +26,7 @@ class Progress:
             self._step, self._since = step, time.monotonic()
             self._clear()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
             self._thread.start()
         return self
@@ -38,7 +38,7 @@ class Progress:
 
     def _clear(self) -> None:
         if self._shown:
-            self._write(CLEARED)
+            self._write(CLEAR)
             self._shown = False
 
     def _write(self, text: str) -> None:
@@ -50,5 +50,5 @@ class Progress:
             with self._lock:
                 passed = time.monotonic() - self._since
                 if self._step and passed > 1 and not self._end.is_set():
-                    self._write(f"{CLEARED}{self._step} ... {passed:.0f} s")
+                    self._write(f"{CLEAR}{self._step} ... {passed:.0f} s")
                     self._shown = True
