@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
+from options import parser, write_json
 from robots import (
+    DEFAULT,
     DTYPES,
     FUNCTIONS,
     SHORT,
@@ -31,7 +32,6 @@ from robots import (
     machine,
     machine_lines,
     outputs,
-    parser,
     say,
     table,
 )
@@ -184,14 +184,10 @@ def compact(results: list[Result], kind: str) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--batch", type=int, default=4096)
-    options.add_argument("--rounds", type=int, default=9)
-    options.add_argument("--passes", type=int, default=3, help="over the batch, in each round")
+    figures = {"batch": 4096, "rounds": 9, "passes": 3, "json": None, "csv": None}
+    options = parser(__doc__, robots=DEFAULT, **figures)
     options.add_argument("--python", action="store_true", help="time Pinocchio's Python API")
     options.add_argument("--compact", action="store_true", help="one small table, as in the README")
-    options.add_argument("--json", type=Path, metavar="FILE")
-    options.add_argument("--csv", type=Path, metavar="FILE")
     args = options.parse_args()
     program, why = None, "as asked"
     if not args.python:
@@ -216,11 +212,9 @@ def main() -> None:
         f"\nns per state, one thread, batch {args.batch}, medians of {args.rounds} rounds; {date}."
     )
     print(f"Pinocchio {pin.__version__} ({kind}). " + "\n".join(machine_lines()))
-    if args.json:
-        facts = {"date": date, "batch": args.batch, "rounds": args.rounds, "machine": machine()}
-        facts |= {"pinocchio": pin.__version__, "peer": kind}
-        rows = [{**r._asdict(), "verdict": r.verdict} for r in results]
-        args.json.write_text(json.dumps({**facts, "results": rows}, indent=2) + "\n")
+    rows = [{**r._asdict(), "verdict": r.verdict} for r in results]
+    facts = {"batch": args.batch, "rounds": args.rounds, "pinocchio": pin.__version__}
+    write_json(args.json, rows, **facts, peer=kind)
     if args.csv:
         with args.csv.open("w", newline="") as file:
             writer = csv.writer(file)

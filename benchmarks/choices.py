@@ -24,7 +24,8 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from robots import DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, parser, say, table
+from options import parser
+from robots import DEFAULT, DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, say, table
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.compile import Kernel, compile_program
@@ -35,8 +36,8 @@ from featherlane.functions.function import Function, physical_cores
 from featherlane.functions.table import Variant
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
-from featherlane.tools.bench import inputs
 from featherlane.tools.explain import layout_of
+from featherlane.tools.timing import inputs
 
 BATCHES = (1, 16, 256, 4096, 32768)
 BYTES = 1 << 28  # of a call's arrays at most
@@ -266,8 +267,7 @@ def calibrate(cases: Iterable[Case]) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--csv", help="all cells")
+    arguments = parser(__doc__, robots=DEFAULT, csv=None)
     arguments.add_argument("--what", nargs="+", choices=WHATS, default=WHATS)
     arguments.add_argument("--calibrate", action="store_true")
     args = arguments.parse_args()
@@ -288,7 +288,7 @@ def main() -> None:
     found = [cell for case in cases() for cell in cells(case, args.what)]
     print("\n".join(machine_lines()), "", summary(found), "", misses(found), sep="\n")
     if args.csv:
-        with open(args.csv, "w", newline="") as file:
+        with args.csv.open("w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow([*Cell._fields[:-1], "ns_per_state", "loss"])
             for c in found:

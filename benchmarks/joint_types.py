@@ -8,7 +8,6 @@ are not timed.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pinocchio as pin
 from against_pinocchio import Result, measure, verify
+from options import parser, write_json
 from robots import FUNCTIONS, SHORT, Robot, States, machine_lines, say, table
 from suite.peers.loop import Loop, build
 from suite.peers.loop import Robot as Peer
@@ -55,15 +55,14 @@ def run(kind: str, program: Path, batch: int, rounds: int, passes: int) -> list[
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = parser(__doc__, batch=4096, rounds=7, passes=3, json=None)
     options.add_argument("--types", nargs="+", choices=JOINT_TYPES, default=list(JOINT_TYPES))
-    options.add_argument("--batch", type=int, default=4096)
-    options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--passes", type=int, default=3, help="over the batch, in each round")
     args = options.parse_args()
     program, rows = build(), []
+    every: list[Result] = []
     for kind in args.types:
         results = run(kind, program, args.batch, args.rounds, args.passes)
+        every += results
         cells = []
         for name in FUNCTIONS:
             both = [f"{r.ratio:.1f}" for r in results if r.function == name]
@@ -72,6 +71,8 @@ def main() -> None:
     print(table([f"chains of {LINKS}: times faster, f64 / f32", *map(SHORT.get, FUNCTIONS)], rows))
     print(f"\nBatch {args.batch}, one thread, medians of {args.rounds} rounds, `out=` given.")
     print(f"Pinocchio {pin.__version__} (C++). " + "\n".join(machine_lines()))
+    facts = {"links": LINKS, "batch": args.batch, "rounds": args.rounds}
+    write_json(args.json, (r._asdict() for r in every), **facts, pinocchio=pin.__version__)
 
 
 if __name__ == "__main__":

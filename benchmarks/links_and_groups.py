@@ -37,6 +37,7 @@ from links_results import (
     Writer,
     verdict,
 )
+from options import parser
 from suite.cells import facts
 
 import featherlane as fl
@@ -255,18 +256,14 @@ def _figure(row: Row) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--links", type=int, nargs="+", help=f"default: {LINKS}")
-    options.add_argument("--states", type=int, nargs="+", help=f"default: {STATES}")
-    options.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=FUNCTIONS)
+    sizes = {"links": (), "batch": (), "functions": FUNCTIONS, "dtype": "float64"}
+    rest = {"rounds": None, "minutes": None, "quick": False, "csv": Path("links_and_groups.csv")}
+    options = parser(__doc__, **sizes, **rest)
+    options.epilog = f"Without options: {LINKS} links, {STATES} states, {FULL}."
     options.add_argument("--columns", nargs="+", default=["featherlane", "pinocchio"])
-    options.add_argument("--dtype", choices=TOLERANCE, default="float64")
-    options.add_argument("--csv", type=Path, default=Path("links_and_groups.csv"))
     options.add_argument("--figures", type=Path, metavar="FOLDER", help="draw them there, too")
-    options.add_argument("--quick", action="store_true", help="few small cells, to try it out")
-    for name, told in (("total", "of the run"), ("call", "of one call"), ("first", "of a first")):
-        options.add_argument(f"--{name}", type=float, help=f"budget {told}, seconds")
-    options.add_argument("--rounds", type=int)
+    options.add_argument("--call", type=float, metavar="S", help="budget of one call, seconds")
+    options.add_argument("--first", type=float, metavar="S", help="of a first call, seconds")
     told = "GB of addresses that a process may have (default: 8); more is `failed: MemoryError`"
     options.add_argument("--memory", type=float, default=8.0, help=told)
     return options
@@ -274,10 +271,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(given: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(given)
-    changed = {k: v for k in ("total", "call", "first", "rounds") if (v := getattr(args, k))}
+    changed = {k: v for k in ("call", "first", "rounds") if (v := getattr(args, k))}
+    if args.minutes:
+        changed["total"] = 60 * args.minutes
     budget = (QUICK if args.quick else FULL)._replace(**changed)
     links = args.links or (QUICK_LINKS if args.quick else LINKS)
-    states = args.states or (QUICK_STATES if args.quick else STATES)
+    states = args.batch or (QUICK_STATES if args.quick else STATES)
     resource.setrlimit(resource.RLIMIT_AS, (int(args.memory * 1e9),) * 2)
     with tempfile.TemporaryDirectory() as folder:
         who = columns(args.columns, Path(folder))

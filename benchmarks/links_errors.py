@@ -7,12 +7,12 @@ In the last rows masses spread over six orders of magnitude.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
+from options import parser, write_json
 from robots import table
 
 import featherlane as fl
@@ -72,13 +72,14 @@ def row(n: int, seeds: int, orders: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--links", type=int, nargs="+", default=[10, 100, 200, 400])
-    parser.add_argument("--seeds", type=int, default=2)
-    options = parser.parse_args()
-    rows = [row(n, options.seeds, 0) for n in options.links]
-    rows += [row(n, options.seeds, 6) for n in options.links if n in (10, 200)]
-    print(table(["links", *INVERSE, *FORWARD], rows))
+    options = parser(__doc__, links=(10, 100, 200, 400), json=None)
+    options.add_argument("--seeds", type=int, default=2, help="random chains of each length")
+    args = options.parse_args()
+    rows = [row(n, args.seeds, 0) for n in args.links]
+    rows += [row(n, args.seeds, 6) for n in args.links if n in (10, 200)]
+    names = ["links", *INVERSE, *FORWARD]
+    print(table(names, rows))
+    write_json(args.json, (dict(zip(names, cells, strict=True)) for cells in rows))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Pinocchio too.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from links_columns import Pinocchio, random_states
+from options import parser
 from suite.peers.loop import Loop, Robot, largest_error
 
 import featherlane as fl
@@ -98,19 +98,15 @@ def row(model: Model, states: int, name: str, peer: tuple[Robot, Loop], rounds: 
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--links", type=int, nargs="+", default=LINKS)
-    options.add_argument("--states", type=int, nargs="+", default=STATES)
-    options.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=tuple(FUNCTIONS))
-    options.add_argument("--rounds", type=int, default=ROUNDS)
-    args = options.parse_args()
+    sizes = {"links": LINKS, "batch": STATES, "functions": tuple(FUNCTIONS)}
+    args = parser(__doc__, **sizes, rounds=ROUNDS).parse_args()
     print("| | links | states | Pinocchio, us | float64, us | float32, us | first call, s |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         theirs = Theirs(Path(folder))
         for links in args.links:
             model = fl.chain(links, SEED)
-            for states in args.states:
+            for states in args.batch:
                 peer = theirs.robot(model, random_states(model, states, "float64"))
                 for name in args.functions:
                     print(row(model, states, name, peer, args.rounds), flush=True)

@@ -10,7 +10,8 @@ from statistics import median
 
 import numpy as np
 from against_pinocchio import ns_per_state
-from robots import FUNCTIONS, SHORT, States, chosen, machine_lines, outputs, parser, table
+from options import parser, write_json
+from robots import FUNCTIONS, SHORT, States, chosen, machine_lines, outputs, table
 
 SETS = {
     "gravity": ("gravity",),
@@ -40,12 +41,8 @@ SETS = {
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--batch", type=int, default=4096)
-    options.add_argument("--rounds", type=int, default=9)
-    options.add_argument("--dtype", choices=("float64", "float32"), default="float64")
-    options.set_defaults(robots=["iiwa14"])
-    args = options.parse_args()
+    figures = {"batch": 4096, "dtype": "float64", "rounds": 9, "json": None}
+    args, results = parser(__doc__, robots=("iiwa14",), **figures).parse_args(), []
     for robot in chosen(args.robots):
         model = robot.model()
         states, rows = States.random(model, args.batch), []
@@ -68,6 +65,8 @@ def main() -> None:
                     for taken, call in zip(times, calls, strict=True):
                         taken.append(ns_per_state(call, args.batch, 3))
                 baked, together, each = map(median, times)
+                told = {"baked_ns": baked, "shared_ns": together, "each_ns": each}
+                results.append({"robot": robot.title, "set": title, "function": name, **told})
                 cell = f"{together / baked:.2f} / {each / baked:.2f}"
                 row.append(cell if names else f"{baked:.1f} ns")
             rows.append(row)
@@ -75,6 +74,7 @@ def main() -> None:
         print(table(["", *map(SHORT.get, FUNCTIONS)], rows))
     print(f"\nBatch {args.batch}, one thread, medians of {args.rounds} rounds.")
     print("\n".join(machine_lines()))
+    write_json(args.json, results, batch=args.batch, dtype=args.dtype, rounds=args.rounds)
 
 
 def _value(model, name: str, batch: int, shared: bool, dtype: str) -> np.ndarray:

@@ -141,7 +141,7 @@ def times() -> str:
 
 def versions() -> list[str]:
     found = []
-    for program in ("gcc", "aarch64-linux-gnu-gcc", "qemu-aarch64-static", "qemu-x86_64-static"):
+    for program in ("gcc", *dict.fromkeys(x for m in EMULATED.values() for x in m.programs)):
         if shutil.which(program):
             told = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
             found.append(told.splitlines()[0])
@@ -150,7 +150,10 @@ def versions() -> list[str]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--robots", nargs="*", choices=ROBOTS, default=list(ROBOTS)[:4])
+    told = f"of {', '.join(ROBOTS)}; none: no comparison of them"
+    arguments.add_argument(
+        "--robots", nargs="*", choices=ROBOTS, default=list(ROBOTS)[:4], help=told
+    )
     arguments.add_argument("--no-long", action="store_true", help="leave recorded calls out")
     asked = arguments.parse_args()
     parts = ["\n".join(versions())]

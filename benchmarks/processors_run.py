@@ -132,17 +132,27 @@ class Machine(NamedTuple):
     compiler: str
     emulator: tuple[str, ...]
 
+    @property
+    def programs(self) -> tuple[str, str]:
+        return self.compiler, self.emulator[0]
+
     def missing(self) -> str | None:
         """Why nothing can be run, or None."""
-        absent = [name for name in (self.compiler, self.emulator[0]) if not shutil.which(name)]
+        absent = [name for name in self.programs if not shutil.which(name)]
         return f"{' and '.join(absent)} not installed" if absent else None
 
 
-X86, ARM = ("qemu-x86_64-static", "-cpu"), ("qemu-aarch64-static", "-cpu")
+def _qemu(processor: str, model: str) -> tuple[str, ...]:
+    """The command of qemu's user mode, from either of its two packages."""
+    name = f"qemu-{processor}"
+    static = f"{name}-static"
+    return (static if shutil.which(static) else name, "-cpu", model)
+
+
 EMULATED = {
-    "neon": Machine(TARGETS["neon"], "aarch64-linux-gnu-gcc", (*ARM, "cortex-a53")),
-    "sse2": Machine(TARGETS["sse2"], "gcc", (*X86, "Opteron_G1")),  # nothing later than SSE3
-    "avx2": Machine(TARGETS["avx2"], "gcc", (*X86, "Haswell")),
+    "neon": Machine(TARGETS["neon"], "aarch64-linux-gnu-gcc", _qemu("aarch64", "cortex-a53")),
+    "sse2": Machine(TARGETS["sse2"], "gcc", _qemu("x86_64", "Opteron_G1")),  # at most SSE3
+    "avx2": Machine(TARGETS["avx2"], "gcc", _qemu("x86_64", "Haswell")),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,29 +13,22 @@ from suite.tables import table
 
 import featherlane as fl
 from featherlane.api.model import Model
-from featherlane.tools.bench import SHORT, machine, outputs
+from featherlane.tools.bench import machine
+from featherlane.tools.timing import SHORT, outputs
 
 FUNCTIONS = tuple(name for name in SHORT if SHORT[name] != "diFD")  # those that Pinocchio has too
 DTYPES = ("float64", "float32")
 KNOWN = {robot.name: robot for robot in FILES}
-DEFAULT = tuple(KNOWN[name] for name in ("iiwa14", "hyq", "atlas", "g1"))
+DEFAULT = ("iiwa14", "hyq", "atlas:free", "g1:free")
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(description=description)
-    told = "NAME or PATH, with :free for a free root (default: iiwa14 hyq atlas:free g1:free)"
-    result.add_argument("--robots", nargs="+", metavar="ROBOT[:ROOT]", help=told)
-    return result
-
-
 def chosen(given: list[str] | None) -> Iterator[Robot]:
     """The robots that were asked for; one whose file is not there is left out, saying so."""
-    robots = DEFAULT if given is None else [_parse(text) for text in given]
-    for robot in robots:
+    for robot in map(_parse, given or DEFAULT):
         if robot.missing:
             say(f"{robot.title}: skipped, {robot.missing}")
         else:
@@ -87,6 +79,7 @@ def machine_lines() -> list[str]:
 
 
 __all__ = [
+    "DEFAULT",
     "DTYPES",
     "FUNCTIONS",
     "SHORT",
@@ -97,7 +90,6 @@ __all__ = [
     "machine",
     "machine_lines",
     "outputs",
-    "parser",
     "say",
     "table",
 ]

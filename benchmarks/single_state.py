@@ -9,29 +9,28 @@ others do on the machine only adds to them.
 from __future__ import annotations
 
 import datetime
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pinocchio as pin
+from options import parser, write_json
 from robots import (
+    DEFAULT,
     FUNCTIONS,
     SHORT,
     Robot,
     States,
     chosen,
-    machine,
     machine_lines,
-    parser,
     say,
     table,
 )
 from suite.peers.loop import Loop, build
 from suite.peers.loop import Robot as Peer
 
-from featherlane.tools.bench import method
+from featherlane.tools.timing import method
 
 STATES = 256  # of the C++ loop
 OVERHEAD, SHARE = 1.2, 0.4  # the target: us, and of the time in C++
@@ -111,10 +110,8 @@ def row(r: Result) -> list[str]:
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--rounds", type=int, default=101)
+    options = parser(__doc__, robots=DEFAULT, rounds=101, json=None)
     options.add_argument("--seconds", type=float, default=0.002, help="of each in a round")
-    options.add_argument("--json", type=Path, metavar="FILE")
     args = options.parse_args()
     try:
         program = build()
@@ -129,12 +126,8 @@ def main() -> None:
     print(f"\nus per call, one state, float64, the best of {args.rounds} rounds; {date}.")
     print(f"Target: {OVERHEAD} us + {SHARE} times C++.")
     print(f"Pinocchio {pin.__version__}. " + "\n".join(machine_lines()))
-    if args.json:
-        facts = {"date": date, "pinocchio": pin.__version__, "machine": machine()}
-        facts["results"] = [
-            {**r._asdict(), "target": r.target, "verdict": r.verdict} for r in results
-        ]
-        args.json.write_text(json.dumps(facts, indent=2) + "\n")
+    rows = [{**r._asdict(), "target": r.target, "verdict": r.verdict} for r in results]
+    write_json(args.json, rows, rounds=args.rounds, pinocchio=pin.__version__)
 
 
 if __name__ == "__main__":

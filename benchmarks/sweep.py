@@ -1,7 +1,7 @@
 """Every robot of example-robot-data and every bundled one against Pinocchio, into docs/accuracy.md.
 
     python benchmarks/sweep.py                     all of it: about half an hour on two cores
-    python benchmarks/sweep.py --only ur5 --states 10 --no-write
+    python benchmarks/sweep.py --robots ur5 --states 10 --no-write
 
 Each URDF with a fixed and a free root, all seven functions: in float64 without and with external
 forces (in world axes; tests/test_against_pinocchio.py takes both frames) up to MANY degrees of
@@ -33,7 +33,7 @@ from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.loaders import xml_text
-from featherlane.tools.check import Report, check, comparable, random_states
+from featherlane.tools.check import CheckReport, check, comparable, random_states
 from featherlane.tools.peers import Pinocchio
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
@@ -65,8 +65,8 @@ class Job(NamedTuple):
 class Result(NamedTuple):
     job: Job
     nv: int
-    reports: dict[str, Report]  # by dtype
-    as_printed: Report | None  # float64, where the file's rounding of right angles tells
+    reports: dict[str, CheckReport]  # by dtype
+    as_printed: CheckReport | None  # float64, where the file's rounding of right angles tells
     refusal: str  # why there are none
     seconds: float
 
@@ -134,7 +134,7 @@ def number(x: float | None) -> str:
     return "–" if x is None else f"{x:.1e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def table(rows: Iterable[tuple[Result, Report | None]]) -> Iterator[str]:
+def table(rows: Iterable[tuple[Result, CheckReport | None]]) -> Iterator[str]:
     yield f"| robot | root | nv | cond(M) | {' | '.join(SHORT.values())} |"
     yield "|---|---|---|---|" + "---|" * len(SHORT)
     for result, report in rows:
@@ -262,11 +262,11 @@ def write(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--states", type=int, default=100)
-    parser.add_argument("--only", default="", help="robots whose name contains this")
+    parser.add_argument("--robots", nargs="+", default=[""], help="those whose name contains one")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-write", action="store_true", help="leave docs/accuracy.md as it is")
     args = parser.parse_args()
-    robots = [(name, source) for name, source in urdfs() if args.only in name]
+    robots = [(name, s) for name, s in urdfs() if any(part in name for part in args.robots)]
     jobs = [Job(name, source, root, args.states) for name, source in robots for root in ROOTS]
     results = []
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:

@@ -7,11 +7,11 @@ that URDF does not know are in test_joint_types.py.
 
 import json
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_files import robot_file
 
 import featherlane as fl
 from featherlane import convert
@@ -25,7 +25,6 @@ from featherlane.tools.peers import Pinocchio, module
 
 pytest.importorskip("pinocchio")
 
-FOLDER = "cmeel.prefix/share/example-robot-data/robots"
 BOTH = ("body", "world")  # axes of f_ext; of larger robots one, by turns
 ROBOTS = [
     ("iiwa14", "fixed", BOTH),
@@ -44,7 +43,6 @@ ROBOTS = [
     ("xarm_description/urdf/xarm7", "fixed", BOTH),
 ]
 STATES = 40
-SHARED = Path(__file__).parents[2] / "shared" / "robots"
 COMPILED = 500  # operations: what is larger is interpreted, to the same bits
 SINGLE = 1e-5  # float32: measured at most 2e-6 over all robots (docs/accuracy.md)
 
@@ -52,10 +50,7 @@ SINGLE = 1e-5  # float32: measured at most 2e-6 over all robots (docs/accuracy.m
 def source(name):
     if "/" not in name:
         return name
-    try:
-        return str(distribution("example-robot-data").locate_file(f"{FOLDER}/{name}.urdf"))
-    except PackageNotFoundError:
-        pytest.skip("example-robot-data is not installed")
+    return str(robot_file(name.split("/")[-1] + ".urdf", f"{name}.urdf"))
 
 
 @lru_cache(maxsize=24)  # those of one robot: they do not depend on the dtype
@@ -135,8 +130,8 @@ def test_not_a_number_is_an_error():
 
 def test_reports_tell_which_state():
     seen = []
-    report = check("double_pendulum", states=4, seed=7, progress=lambda *args: seen.append(args))
-    assert seen[0] == (0, 17, "inverse_dynamics")
+    report = check("double_pendulum", states=4, seed=7, progress=seen.append)
+    assert seen[:2] == ["inverse_dynamics (1 of 17)", "inverse_dynamics, f_ext body (2 of 17)"]
     assert len(seen) == 17
     told = report.to_dict()
     assert (told["states"], told["seed"], told["passed"]) == (4, 7, True)
@@ -186,9 +181,7 @@ def test_an_mjcf_file_against_mujoco(tmp_path):
 @pytest.mark.parametrize("name", ["franka_panda", "shadow_hand_right", "unitree_go2", "ur5e"])
 def test_mjcf_files_against_mujoco(name):
     pytest.importorskip("mujoco")
-    path = SHARED / f"{name}.xml"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
+    path = robot_file(f"{name}.xml")
     report = check(path, against="mujoco", evaluate=evaluate, states=5, f_ext=(None, "world"))
     assert report.passed, str(report)
 

@@ -2,16 +2,19 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from documents import ROOT
 
 import featherlane
 from featherlane.robot.loaders import bundled
-from featherlane.tools import bench, cli, selfcheck, timing
+from featherlane.tools import bench, cli, commands, selfcheck, timing
+from featherlane.tools.progress import ProgressLine
 from featherlane.tools.selfcheck import Check, self_check
 
 QUICK = ["--batch", "32", "--threads", "2"]
@@ -89,7 +92,8 @@ def test_list(run):
     status, out, _ = run("list")
     assert status == 0
     assert [line.split()[0] for line in out.splitlines()[1:]] == list(bundled())
-    assert [robot["name"] for robot in strict(run("list", "--json")[1])] == list(bundled())
+    robots = strict(run("list", "--json")[1])["robots"]
+    assert [robot["name"] for robot in robots] == list(bundled())
 
 
 # bench
@@ -103,6 +107,7 @@ def test_bench_prints_card_checks_and_speeds(run):
     assert "FAIL" not in out
     for name in featherlane.FUNCTIONS:
         assert out.count(f" {name} ") == 2
+    assert "call, s" in out
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -113,7 +118,7 @@ def test_bench_json(run):
     assert (report["batch"], report["threads"]) == (32, 2)
     assert [s["function"] for s in report["speeds"]] == list(featherlane.FUNCTIONS)
     assert {s["dtype"] for s in report["speeds"]} == {"float32"}
-    assert all(s["one_thread"] > 0 and s["latency"] > 0 for s in report["speeds"])
+    assert all(s["ns_per_state"] > 0 and s["one_state_us"] > 0 for s in report["speeds"])
     assert report["machine"]["featherlane"] == featherlane.__version__
     assert all(check["error"] <= check["bound"] for check in report["checks"])
 
@@ -176,6 +181,91 @@ def test_a_missing_peer_is_one_sentence(run, monkeypatch):
     assert "featherlane[check]" in err
 
 
+def test_check_of_one_function(run):
+    pytest.importorskip("pinocchio")
+    asked = ("--states", "3", "--function", "ID", "--function", "mass_matrix", "--dtype", "f32")
+    report = strict(run("check", "double_pendulum", *asked, "--json")[1])
+    assert {row["function"] for row in report["rows"]} == {"inverse_dynamics", "mass_matrix"}
+    assert report["dtype"] == "float32"
+
+
+# JSON: docs/command_line.md
+
+
+def leaves(value, path=""):
+    """`joints[].name` and the like: where the numbers and texts of a JSON value stand."""
+    if isinstance(value, dict):
+        for key, inside in value.items():
+            yield from leaves(inside, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and value:
+        for inside in value:
+            yield from leaves(inside, f"{path}[]")
+    else:
+        yield path + "[]" * isinstance(value, list)
+
+
+def documented(command):
+    """Patterns of the keys that the page lists for a command, and for all."""
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    json_part = page.partition("## JSON")[2]
+    common, *parts = re.split(r"^### ", json_part, flags=re.MULTILINE)
+    (part,) = [part for part in parts if part.split()[0] == command]
+    rows = re.findall(r"^\| (`.*?) \|", common + part, flags=re.MULTILINE)
+    keys = [key for row in rows for key in re.findall(r"`([^`]+)`", row)]
+    one = "|".join(featherlane.FUNCTIONS)
+    return [re.escape(k).replace("FUNCTION", f"(?:{one})").replace(r"\*", "[^.]+") for k in keys]
+
+
+EVERYTHING = {
+    "info": ("quadruped_arm", "--root", "free", "--cost"),
+    "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
+    "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
+    "list": (),
+    "completion": ("bash",),
+}
+
+
+@pytest.mark.parametrize("command", commands.COMMANDS)
+def test_json_has_the_keys_of_the_document_and_no_others(command, run):
+    if command == "check":
+        pytest.importorskip("pinocchio")
+    status, out, err = run(command, *EVERYTHING[command], "--json")
+    answer = strict(out)
+    assert (status, err) == (0, "")
+    assert (answer["command"], answer["featherlane"]) == (command, featherlane.__version__)
+    whole = [re.compile(rf"{key}(?![^.\[])") for key in documented(command)]  # or what is inside
+    found = set(leaves(answer))
+    for key in whole:
+        assert any(map(key.match, found)), f"{key.pattern} is documented and not there"
+    for path in found:
+        assert any(key.match(path) for key in whole), f"{path} is not documented"
+
+
+# Terminals
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("settings", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colours_are_for_terminals_that_want_them(settings, coloured, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    text = "a PASS\nb FAIL\nPASSED"
+    for stream in (Terminal(), io.StringIO()):
+        painted = cli._painted(text, stream)
+        assert ("\x1b[31mFAIL\x1b[0m" in painted) == (coloured and stream.isatty())
+        assert re.sub(r"\x1b\[\d+m", "", painted) == text
+        assert painted.endswith("PASSED")
+
+
 # Errors
 
 
@@ -183,10 +273,8 @@ def test_a_missing_peer_is_one_sentence(run, monkeypatch):
     ("args", "told"),
     [
         (["info", "no_such_robot"], "no_such_robot"),
-        (["bench", "iiwa14", "--batch", "0"], "batch is 0"),
-        (["bench", "iiwa14", "--threads", "-1"], "threads is -1"),
-        (["check", "iiwa14", "--states", "0"], "states is 0"),
         (["bench", "<robot name='x'><link name='a'/></robot>"], "no moving joint"),
+        (["bench", "<robot name='x'><link name='a'/></robot>", "--json"], "no moving joint"),
     ],
 )
 def test_an_error_is_one_line(run, args, told):
@@ -201,12 +289,43 @@ def test_stdin_must_be_xml(run, monkeypatch):
     assert run("info", "-")[0] == 2
 
 
-@pytest.mark.parametrize("args", [[], ["info"], ["fly", "iiwa14"], ["info", "hyq", "--root", "x"]])
-def test_wrong_usage(args, capsys):
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("bench iiwa14 --batch 0", "--batch is 0; wanted a whole number, 1 or more"),
+        ("bench iiwa14 --threads -1", "--threads is -1; wanted"),
+        ("check iiwa14 --states ten", "--states is ten; wanted"),
+        ("info hyq --root fre", "(near it: 'free'"),
+        ("check hyq --dtype f16", "--dtype is 'f16'; wanted one of float64, float32"),
+        ("check hyq --against pinochio", "(near it: 'pinocchio')"),
+        ("check hyq --function mass_matrx", "(near it: 'mass_matrix'"),
+        ("check hyq --function diF", "(near it: 'diFD'"),
+        ("bench hyq --bacth 8", "there is no option --bacth (near it: '--batch'"),
+        ("bench hyq --plt=x.svg", "there is no option --plt (near it: '--plot'"),
+        ("info hyq atlas", "'atlas' is one argument too many"),
+        ("completion tcsh", "SHELL is 'tcsh'; wanted one of bash, zsh, fish"),
+        ("bnech hyq", "COMMAND is 'bnech'; wanted one of info, "),
+    ],
+)
+def test_a_wrong_argument_is_one_line_before_any_work(line, told, capsys, monkeypatch):
+    monkeypatch.setattr(commands, "load", pytest.fail)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(line.split())
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out, err.count("\n")) == (2, "", 1)
+    command = line.split()[0]
+    assert err.startswith(f"featherlane {command}: " if command != "bnech" else "featherlane: ")
+    assert told in err
+
+
+@pytest.mark.parametrize("args", [[], ["info"], ["bench", "--json"]])
+def test_a_missing_argument_shows_the_usage(args, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(args)
     assert stop.value.code == 2
-    assert "usage: featherlane" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert (out, "arguments are required" in err) == ("", True)
+    assert err.startswith("usage: featherlane")
 
 
 def test_version(capsys):
@@ -222,17 +341,13 @@ def test_python_m_featherlane():
     assert "iiwa14" in done.stdout
 
 
-# Progress
+# ProgressLine
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_speaks_after_a_second_and_cleans_up():
+def test_progress_speaks_after_a_second_and_cleans_up(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with cli.Progress(stream) as progress:
+    with ProgressLine(stream) as progress:
         progress("compiling")
         progress._since -= 2  # as if two seconds had passed
         while not stream.getvalue():
@@ -241,12 +356,11 @@ def test_progress_speaks_after_a_second_and_cleans_up():
     assert stream.getvalue().endswith("\r\x1b[K")
 
 
-def test_progress_is_silent_elsewhere():
-    stream = io.StringIO()
-    with cli.Progress(stream) as progress:
-        progress("compiling")
-        progress._since -= 2
-    assert stream.getvalue() == ""
+@pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])
+def test_progress_is_silent_elsewhere(stream, term, monkeypatch):
+    monkeypatch.setenv("TERM", term)
+    with ProgressLine(stream()) as progress:
+        assert not progress._thread.is_alive()
 
 
 def test_json_has_no_numpy_and_no_nan():

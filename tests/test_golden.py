@@ -10,7 +10,8 @@ import featherlane as fl
 
 FILE = Path(__file__).with_name("golden.json")
 GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
-ROBOTS = [(name, "fixed") for name in fl.bundled()] + [("iiwa14", "free"), ("hyq", "free")]
+FREE = ("iiwa14", "hyq", "g1")
+ROBOTS = [(name, "fixed") for name in fl.bundled()] + [(name, "free") for name in FREE]
 LIMITS = {  # what issue 2 allows: inverse dynamics, its derivatives, those of forward dynamics
     "iiwa14": (800, 6100, 8550),
     "hyq": (1360, 8900, 11000),

@@ -16,7 +16,7 @@ from links_results import OVER, UNSUPPORTED, Cell, Row, Writer, by_cell, read  #
 
 def test_quick_run(tmp_path):
     data = tmp_path / "quick.csv"
-    sizes = ["--links", "3", "--states", "1", "4", "--columns", "featherlane"]
+    sizes = ["--links", "3", "--batch", "1", "4", "--columns", "featherlane"]
     script = [sys.executable, str(BENCHMARKS / "links_and_groups.py"), "--quick"]
     done = subprocess.run([*script, *sizes, "--csv", str(data)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -37,7 +37,7 @@ def test_quick_run(tmp_path):
 def test_budget_is_told(tmp_path):
     data = tmp_path / "none.csv"
     script = [sys.executable, str(BENCHMARKS / "links_and_groups.py"), "--quick", "--first", "1e-6"]
-    sizes = ["--links", "3", "--states", "1", "--columns", "featherlane"]
+    sizes = ["--links", "3", "--batch", "1", "--columns", "featherlane"]
     subprocess.run([*script, *sizes, "--csv", str(data)], check=True, capture_output=True)
     assert {row.ns_per_state for row in read(data)[1]} == {OVER}
 

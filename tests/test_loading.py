@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from robot_files import robot_file
 
 import featherlane as fl
 from featherlane import algorithms
@@ -18,7 +19,6 @@ from featherlane.robot.loaders import ROOTS, load
 from featherlane.robot.model import WORLD, Joint, Mimic, Placement
 from featherlane.robot.tree_of import tree_of
 
-ROBOTS = Path(__file__).parents[2] / "shared/robots"
 INERTIAL = (
     '<inertial><origin xyz="0.1 0.2 0.3"/><mass value="{m}"/>'
     '<inertia ixx="1" ixy="0.1" ixz="0" iyy="1.5" iyz="0.2" izz="2"/></inertial>'
@@ -161,15 +161,18 @@ def test_mimic_is_pinocchios():
 
 
 @pytest.mark.parametrize(
-    ("name", "understood"),
-    [("panda", True), ("baxter", True), ("talos", False), ("robotiq_2f_85", False)],
+    ("name", "example", "understood"),
+    [
+        ("panda", "panda_description/urdf/panda.urdf", True),
+        ("baxter", "baxter_description/urdf/baxter.urdf", True),
+        ("talos", "talos_data/robots/talos_full_v2.urdf", False),
+        ("robotiq_2f_85", None, False),
+    ],
 )
-def test_mimic_robots_are_pinocchios(name, understood):
+def test_mimic_robots_are_pinocchios(name, example, understood):
     """Pinocchio takes no leader that comes after its follower."""
     pin = pytest.importorskip("pinocchio")
-    file = ROBOTS / f"{name}.urdf"
-    if not file.exists():
-        pytest.skip("no shared robots here")
+    file = robot_file(f"{name}.urdf", example)
     against_pinocchio(pin.buildModelFromUrdf, file, understood)
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import textbook
+from robot_files import robot_file
 
 import featherlane as fl
 from featherlane import algorithms
@@ -14,7 +15,6 @@ from featherlane.robot.model import WORLD, Joint, Mimic
 
 mujoco = pytest.importorskip("mujoco")
 
-ROBOTS = Path(__file__).resolve().parents[2] / "shared" / "robots"
 GEOM = '<geom type="box" size=".1 .2 .3" pos=".05 .02 -.1" euler="10 20 30" density="300"/>'
 
 
@@ -205,9 +205,7 @@ def test_dynamics_are_mujocos(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_dynamics_of_robots_are_mujocos(name):
-    path = ROBOTS / f"{name}.xml"
-    if not path.exists():
-        pytest.skip("the robot files are not here")
+    path = robot_file(f"{name}.xml")
     check_dynamics(fl.load(path, mimic="keep"), peer_of(path))
 
 

@@ -35,7 +35,7 @@ ID = "inverse_dynamics"
 def test_quick_run(tmp_path):
     pytest.importorskip("pinocchio")
     data = tmp_path / "quick.csv"
-    given = ["--robots", "chain3", "/nowhere.urdf", "--functions", "ID", "--batches", "1", "40"]
+    given = ["--robots", "chain3", "/nowhere.urdf", "--functions", "ID", "--batch", "1", "40"]
     given += ["--threads", "1", "--peers", "pinocchio-python", "--csv", str(data)]
     script = [sys.executable, str(BENCHMARKS / "suite" / "run.py"), "--quick", *given]
     environment = {**os.environ, "FEATHERLANE_CACHE": "off"}

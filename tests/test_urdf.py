@@ -2,12 +2,12 @@
 
 import math
 import os
-import site
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_files import examples
 
 from featherlane.errors import ModelError
 from featherlane.robot.loaders import bundled, load
@@ -58,7 +58,8 @@ def refused(text, *words, **options):
 
 
 def test_bundled_robots_load():
-    assert {"iiwa14", "panda", "hyq", "atlas", "quadruped_arm", "mobile_arm"} <= set(bundled())
+    known = {"iiwa14", "panda", "hyq", "atlas", "g1", "quadruped_arm", "mobile_arm"}
+    assert known <= set(bundled())
     for name in bundled():
         for root in ("fixed", "free", "planar"):
             assert load(name, root=root).name == name
@@ -487,9 +488,8 @@ def test_two_thousand_links(parent):
 
 
 def example_files():
-    below = "cmeel.prefix/share/example-robot-data/robots"
-    found = [f for p in site.getsitepackages() for f in Path(p, below).rglob("*.urdf")]
-    return sorted(found) + [
+    folder = examples()
+    return sorted(folder.rglob("*.urdf") if folder else ()) + [
         Path(__file__).parent.parent / f"featherlane/robot/bundled/{n}.urdf" for n in bundled()
     ]
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featherlane.tools.bench import SHORT, machine
+from featherlane.tools.bench import machine
+from featherlane.tools.timing import SHORT
 
 OURS = "featherlane"
 NOTHING = "-"  # where a column has no meaning

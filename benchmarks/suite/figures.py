@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from featherlane.tools.bench import SHORT
+from featherlane.tools.timing import SHORT
 
 from .cells import DTYPES, OURS, Row
 from .limits import bytes_fact, peak_fact

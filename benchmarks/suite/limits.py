@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from featherlane.backends.cpu.peaks import beyond_caches
-from featherlane.tools.roofline import Bandwidth, Peaks, Point, Work, bandwidth, peaks
+from featherlane.backends.cpu.peaks import Bandwidth, Peaks, bandwidth, beyond_caches, peaks
+from featherlane.tools.roofline import RooflinePoint
+from featherlane.tools.work import StateWork
 
 from .cells import DTYPES, NOTHING, Figure, Row
 
@@ -17,7 +18,7 @@ class Counts(NamedTuple):
     """What a state of one function and dtype takes; None where it cannot be counted."""
 
     operations: int | None
-    work: Work
+    work: StateWork
 
 
 class Limits(NamedTuple):
@@ -36,11 +37,11 @@ class Limits(NamedTuple):
             {(power, n): bandwidth(size, n) for power, size in sizes.items() for n in counts},
         )
 
-    def point(self, row: Row, counts: Counts) -> Point:
+    def point(self, row: Row, counts: Counts) -> RooflinePoint:
         moved = counts.work.moved * row.batch
         power = min(max(moved.bit_length(), SMALLEST), LARGEST)
         seconds = float(row.ns_per_state) * 1e-9
-        return Point(
+        return RooflinePoint(
             row.function,
             row.batch,
             row.threads,

@@ -59,7 +59,7 @@ FILES = (
     Robot("go2", example("go2_description/urdf/go2.urdf"), "free"),
     Robot("quadruped_arm", bundled("quadruped_arm"), "free"),
     Robot("atlas", bundled("atlas"), "free"),
-    Robot("g1", example("g1_description/urdf/g1_29dof_rev_1_0.urdf"), "free"),
+    Robot("g1", bundled("g1"), "free"),
     Robot("talos", example("talos_data/robots/talos_full_v2.urdf"), "free"),
     Robot("tiago_hey5", DATA / "tiago_hey5.urdf"),
 )

@@ -23,6 +23,8 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread means one, also for LAPACK's
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from options import parser
+
 from featherlane.api.model import Model
 from featherlane.backends import cache
 from featherlane.functions.function import physical_cores
@@ -50,12 +52,12 @@ from suite.worker import SEED, SILENT, Budget, Task
 
 HEAVY = ("iiwa14", "hyq", "atlas")  # where peers are tried that take long to compile
 FULL = {
-    "batches": list(BATCHES),
+    "batch": list(BATCHES),
     "robots": list(DEFAULT),
     "heavy": list(HEAVY),
     "minutes": 23.0,
 }
-QUICK = {"batches": [1, 256], "robots": ["iiwa14", "hyq"], "heavy": [], "minutes": 1.0}
+QUICK = {"batch": [1, 256], "robots": ["iiwa14", "hyq"], "heavy": [], "minutes": 1.0}
 QUICK_BUDGET = Budget(peer=5.0, cell=0.2, least=0.0005, rounds=3)
 STARTS_SHARE = 0.4  # of a robot's time at most
 FIRST_SHARE = 0.6  # of a part of it, for the first number of threads; the others take the rest
@@ -80,7 +82,7 @@ class Run:
         self.robots = [robot(text, folder) for text in args.robots]
         self.threads = list(dict.fromkeys(physical_cores() if n == 0 else n for n in args.threads))
         self.light, self.heavy = (_named(args.peers, heavy) for heavy in (False, True))
-        self.at = in_summary(args.batches)
+        self.at = in_summary(args.batch)
         self.hung: dict[tuple[str, str], str] = {}  # by robot and who: no answer
         self.known = _not_built(args.peers) if args.quick else _set_up(args.peers)
         say("measuring what the machine does at most")
@@ -109,7 +111,7 @@ class Run:
         """until: when its time is over, but for what has begun, and for ours."""
         end = float("inf") if self.args.quick else until
         names = [FUNCTIONS[short] for short in self.args.functions]
-        begun = starts(model, names, self.args.dtypes, self.folder, part(end, STARTS_SHARE))
+        begun = starts(model, names, self.args.dtype, self.folder, part(end, STARTS_SHARE))
         for row in self._light_rows(which, end):
             yield self._completed(row, begun)
         yield from self._heavy_rows(which, end)
@@ -142,7 +144,7 @@ class Run:
     def _cells(self, which: Robot, threads: int) -> list[Cell]:
         functions = [FUNCTIONS[short] for short in self.args.functions]
         named = which.name, which.root
-        return cells(*named, functions, self.args.batches, self.args.dtypes, threads)
+        return cells(*named, functions, self.args.batch, self.args.dtype, threads)
 
     def _rows(
         self, which: Robot, asked: list[Cell], peers: list[str], end: float, share: float
@@ -235,23 +237,15 @@ def kernels(folder: Path) -> dict[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(description=__doc__)
-    told = f"of {' '.join(DEFAULT)} (default: all), chainN, or PATH; with :free or :fixed"
-    options.add_argument("--robots", nargs="+", metavar="ROBOT[:ROOT]", help=told)
-    options.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=list(FUNCTIONS))
-    options.add_argument("--batches", type=int, nargs="+", help=f"default: {BATCHES}")
-    options.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
-    told = "0: all cores (default: 1 0)"
-    options.add_argument("--threads", type=int, nargs="+", default=[1, 0], help=told)
+    which = {"robots": (), "functions": tuple(FUNCTIONS), "batch": (), "dtype": DTYPES}
+    rest = {"threads": (1, 0), "minutes": None, "quick": False, "csv": Path("suite.csv")}
+    options = parser(__doc__, **which, **rest)
+    options.epilog = f"Without options: {FULL}. With --quick: {QUICK}."
     names = [peer.name for peer in PEERS]
     told = f"of {', '.join(names)} (default: all; none: `--peers none`)"
     options.add_argument("--peers", nargs="+", choices=[*names, "none"], default=names, help=told)
-    options.add_argument("--quick", action="store_true", help="few cells, to try it out")
     told = f"where peers are tried that compile for long (default: {' '.join(HEAVY)}; quick: none)"
     options.add_argument("--heavy", nargs="*", metavar="ROBOT", help=told)
-    told = "of a run: robots get shares of it, what these do not reach is skipped (default: 23)"
-    options.add_argument("--minutes", type=float, help=told)
-    options.add_argument("--csv", type=Path, default=Path("suite.csv"))
     told = "where Markdown and figures go; without it there are none"
     options.add_argument("--out", type=Path, metavar="FOLDER", help=told)
     return options

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from featherlane.api.model import Model
 from featherlane.functions.function import physical_cores
-from featherlane.tools.bench import inputs
+from featherlane.tools.timing import inputs
 from featherlane.tools.work import operations, work
 
 from .cells import FAILED, SKIPPED, Figure

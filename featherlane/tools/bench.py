@@ -1,4 +1,4 @@
-"""`featherlane bench`: whether one robot's functions are right, and how fast they are here."""
+"""`featherlane bench`: checks the seven functions of a robot and times them on this machine."""
 
 from __future__ import annotations
 
@@ -21,33 +21,17 @@ from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
 from featherlane.tools.selfcheck import STATES, Check, self_check
 from featherlane.tools.timing import (
+    DTYPES,
     SHORT,
     Progress,
     Speed,
     compile_all,
-    inputs,
-    median_seconds,
-    method,
-    outputs,
     speed,
 )
 
-__all__ = [
-    "DTYPES",
-    "SHORT",
-    "Report",
-    "bench",
-    "inputs",
-    "machine",
-    "median_seconds",
-    "method",
-    "outputs",
-]
-DTYPES = ("float64", "float32")
-
 
 def machine() -> dict[str, Any]:
-    """What a figure of speed belongs to."""
+    """The processor, the system and the versions that a measured time belongs to."""
     return {
         "cpu": _cpu_name(),
         "cores": physical_cores(),
@@ -70,7 +54,11 @@ def _cpu_name() -> str:
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
+    """The self-check and the speeds of one robot. batch: states in a call; threads: of the column
+    with several threads.
+    """
+
     model: Model
     machine: Mapping[str, Any]
     batch: int
@@ -90,7 +78,7 @@ class Report:
         return f"{self.model.name}, {root} root, {self.batch:,} states, {self.machine['cpu']}"
 
     def to_dict(self) -> dict[str, Any]:
-        found = {
+        report = {
             "machine": dict(self.machine),
             "batch": self.batch,
             "threads": self.threads,
@@ -99,16 +87,16 @@ class Report:
             "speeds": [s._asdict() for s in self.speeds],
         }
         if self.roofline is not None:
-            found["roofline"] = self.roofline.to_dict()
+            report["roofline"] = self.roofline.to_dict()
         if self.choices is not None:
-            found["choices"] = self.choices.to_dict()
-        return found
+            report["choices"] = self.choices.to_dict()
+        return report
 
     def __str__(self) -> str:
         return "\n\n".join("\n".join(lines) for lines in self.sections())
 
     def sections(self) -> Iterator[Iterable[str]]:
-        """The text, in parts."""
+        """The lines of each part of the text."""
         yield self._check_lines()
         yield from map(self._speed_lines, self._dtypes())
         if self.roofline is not None:
@@ -125,22 +113,24 @@ class Report:
         yield f"self-check   {STATES} random states, largest error relative to the largest entry"
         yield " " * 30 + "".join(f"{dtype:>15}" for dtype in dtypes)
         for name in dict.fromkeys(check.name for check in self.checks):
-            found = [check for check in self.checks if check.name == name]
-            cells = [f"{c.error:.1e} {'PASS' if c.passed else 'FAIL'}" for c in found]
+            checks = [check for check in self.checks if check.name == name]
+            cells = [f"{c.error:.1e} {'PASS' if c.passed else 'FAIL'}" for c in checks]
             yield f"  {name:28}" + "".join(f"{cell:>15}" for cell in cells)
 
     def _speed_lines(self, dtype: str) -> Iterator[str]:
         lanes = self.machine["vector_bits"] // (8 * np.dtype(dtype).itemsize)
         threads = f"{self.threads} thread" + "s" * (self.threads != 1)
         yield f"{dtype}, {lanes} lanes, {self.batch} states"
-        yield f"{'':39}{'':>12}{'ready':>9}{'1 thread':>12}{threads:>13}{'one state':>11}"
-        yield f"{'':39}{'operations':>12}{'s':>9}{'ns/state':>12}{'M states/s':>13}{'us/call':>11}"
+        above = ("", "", "first", "1 thread,", f"{threads},", "one state,")
+        below = ("function", "operations", "call, s", "ns/state", "M states/s", "us")
+        for head in (above, below):
+            yield "  {:37}{:>12}{:>9}{:>12}{:>13}{:>11}".format(*head)
         for s in self.speeds:
             if s.dtype == dtype:
                 operations = "-" if s.operations is None else s.operations
                 yield (
-                    f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.ready:9.3f}"
-                    f"{s.one_thread:12.1f}{s.all_threads:13.2f}{s.latency:11.2f}"
+                    f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.first_call_s:9.3f}"
+                    f"{s.ns_per_state:12.1f}{s.states_per_us:13.2f}{s.one_state_us:11.2f}"
                 )
         for s in self.speeds:
             if s.dtype == dtype and s.batch < self.batch:
@@ -151,7 +141,7 @@ class Report:
         yield f"{m['cpu']}, {m['cores']} cores, {m['vector_bits']}-bit vectors, {m['system']}"
         versions = ("featherlane", "python", "numpy", "llvmlite")
         yield ", ".join(f"{name} {m[name]}" for name in versions)
-        yield "medians; ready: compiled now, or loaded from the cache"
+        yield "medians; first call: until a function is compiled, or loaded from the cache"
 
 
 def bench(
@@ -162,9 +152,13 @@ def bench(
     progress: Progress = lambda step: None,
     roofline: bool = False,
     explain: bool = False,
-) -> Report:
-    """Compile, check and time the seven functions of a model. roofline: how near to this machine's
-    limits they run, too. explain: what was chosen for each, and why.
+) -> BenchReport:
+    """Compiles, checks and times the seven functions of a model.
+
+    batch: states in a call. threads: all physical cores by default. roofline: also measures the
+    limits of this machine and how close to them each function runs. explain: also reports what was
+    chosen for each function and at which expected cost. Raises ValueError for a batch or a number
+    of threads below 1.
     """
     if batch < 1:
         raise ValueError(f"batch is {batch}: wanted 1 or more")
@@ -177,9 +171,9 @@ def bench(
     for (name, dtype), seconds in ready.items():
         progress(f"timing {SHORT[name]} in {dtype}")
         speeds.append(speed(model, name, dtype, batch, count, seconds))
-    near = None
+    limits = None
     if roofline:
         progress("measuring this machine's limits")
-        near = roofline_of(model, speeds, count, progress)
-    why = explained(model, speeds, count, progress) if explain else None
-    return Report(model, machine(), batch, count, checks, tuple(speeds), near, why)
+        limits = roofline_of(model, speeds, count, progress)
+    choices = explained(model, speeds, count, progress) if explain else None
+    return BenchReport(model, machine(), batch, count, checks, tuple(speeds), limits, choices)

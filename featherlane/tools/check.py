@@ -1,24 +1,24 @@
-"""Comparison with other libraries, function by function, on random states of the same robot file.
+"""Compares functions with those of other libraries, the peers, at random states of a robot file.
 
-The rule. The error of a block (a result, or one of a function's derivatives) in a state is its
-largest difference from the peer's, relative to the block's largest entry in that state; a block
-that is zero but for rounding (below NOISE of the function's largest entry in any state, and of what
-goes with a unit of acceleration) is measured against that instead. It may be up to BASE: 1e-10 in
-float64, 1e-5 in float32. Functions that divide by the mass matrix lose cond(M) digits whoever
-computes them, the peer included: theirs may be up to SLACK eps cond(M) where that is more, with
-cond(M) of the state at hand and eps of the dtype. Where eps cond(M) is above 1 no digit is left:
-such states are counted and left out of those functions.
+A block is a result of a function, or one of its derivatives. The error of a block in a state is the
+largest difference from the peer's block, relative to the largest entry of the block in that state.
+A block that is zero but for rounding (below NOISE times the function's largest entry in any state,
+and NOISE times the force of a unit acceleration) is divided by that bound instead. The error may be
+BASE: 1e-10 in float64, 1e-5 in float32. Functions that divide by the mass matrix M lose cond(M)
+digits in any library, so their error may be SLACK eps cond(M) if that is larger, with cond(M) of
+that state and eps of the dtype. If eps cond(M) exceeds 1, no digit is left: such states are counted
+and excluded from these functions.
 
-In float32, inputs are rounded first and the peer computes in float64 from the rounded ones: the
-error is that of the computation alone. For the same end a right angle that the file gives with
-eleven digits, which `load` takes for exact, is made exact in Pinocchio too, unless same_angles is
-false.
+In float32 the inputs are rounded first, and the peer computes in float64 from the rounded inputs,
+so that the error is that of the computation alone. For the same reason a right angle that the file
+gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, too, unless
+same_angles is false.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -29,14 +29,14 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.peers import PEERS, Blocks, Projected, States, independent
+from featherlane.tools.timing import Progress
 
-Progress = Callable[[int, int, str], None]  # done, of how many, what is next
 Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
 
 BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 SLACK = 10.0
-NOISE = 1e-4  # of a function's largest entry: what is smaller is zero but for rounding
-DIVIDES = {
+NOISE = 1e-4  # relative to a function's largest entry: a smaller block is zero but for rounding
+DIVIDES = {  # the functions that divide by the mass matrix
     "forward_dynamics",
     "mass_matrix_inverse",
     "forward_dynamics_derivatives",
@@ -45,8 +45,8 @@ DIVIDES = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """One block of one function: its largest error, and where."""
+class ComparedBlock:
+    """The largest error of one block of a function, and the state in which it occurs."""
 
     function: str
     block: str
@@ -54,7 +54,7 @@ class Row:
     error: float
     state: int  # which of the random states has that error
     limit: float  # what the rule allows there
-    share: float  # the largest error of all states as a part of its limit
+    share: float  # the largest ratio of error and limit in any state
 
     @property
     def passed(self) -> bool:
@@ -62,8 +62,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What `check` found. `states`, `seed` and `robot` tell how to find a state again."""
+class CheckReport:
+    """The result of `check`. `robot`, `states` and `seed` reproduce the random states."""
 
     robot: str
     root: str
@@ -73,11 +73,11 @@ class Report:
     states: int
     seed: int
     condition: float  # the largest cond(M) of the states
-    singular: int  # states whose M is singular in this dtype
-    adjusted: int  # joints of the peer placed without the rounding of the file
-    rows: tuple[Row, ...]
-    unavailable: tuple[str, ...]  # functions that the peer lacks
-    notes: tuple[str, ...] = ()  # in what the robot compared differs from the one that is loaded
+    singular: int  # states in which M is singular in this dtype
+    adjusted: int  # joints of the peer whose rounded right angles were made exact
+    rows: tuple[ComparedBlock, ...]
+    unavailable: tuple[str, ...]  # functions that the peer does not have
+    notes: tuple[str, ...] = ()  # differences of the compared robot from the file
 
     @property
     def passed(self) -> bool:
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def worst(self) -> dict[str, float]:
-        """The largest error by function, over its blocks and f_ext."""
+        """The largest error of each function, over its blocks and the frames of f_ext."""
         worst: dict[str, float] = {}
         for row in self.rows:
             worst[row.function] = float(np.fmax(worst.get(row.function, 0.0), row.error))
@@ -131,29 +131,35 @@ def check(
     states: int = 100,
     seed: int = 0,
     dtype: Any = np.float64,
+    functions: Sequence[str] | None = None,
     f_ext: Sequence[str | None] = (None, *WRENCH_FRAMES),
     same_angles: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = lambda step: None,
     evaluate: Evaluate | None = None,
-) -> Report:
-    """All seven functions against a peer's answers.
+) -> CheckReport:
+    """Compares the seven functions, or some of them, with the results of a peer.
 
-    source, root: as `load` takes them; the peer reads the same text. f_ext: the frames in which
-    external forces are given, None for a comparison without any. same_angles: see above.
-    progress: called before each comparison. evaluate: computes a function in place of the
-    compiled one, from (model, name, frame of f_ext, inputs). Raises RuntimeError where the peer is
-    not installed or does not load the robot, ValueError for an unknown peer or dtype.
+    source, root: as in `load`; the peer reads the same text. functions: names, all by default.
+    f_ext: the frames in which external forces are given; None compares without forces.
+    same_angles: see above. progress: is told what is compared next. evaluate: computes a function
+    from (model, name, frame of f_ext, inputs) in place of the compiled code.
+
+    Raises RuntimeError where the peer is not installed or does not load the robot, ValueError for
+    an unknown peer, dtype or function.
     """
     if against not in PEERS:
         raise ValueError(f"against is {against!r}: wanted one of {', '.join(PEERS)}")
     dtype = np.dtype(dtype)
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
+    functions = functions or tuple(FUNCTIONS)
+    if unknown := set(functions) - set(FUNCTIONS):
+        raise ValueError(f"functions has {min(unknown)!r}: wanted some of {', '.join(FUNCTIONS)}")
     model, notes = comparable(load(source, root=root))
     peer = _peer(against, source, model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
-    compared = _Compared(model, peer, given, dtype, evaluate or _compiled)
-    return Report(
+    compared = _Comparison(model, peer, given, dtype, evaluate or _compiled)
+    return CheckReport(
         robot=model.name,
         root=str(model.root),
         against=against,
@@ -164,8 +170,8 @@ def check(
         condition=float(compared.condition.max()),
         adjusted=peer.adjusted,
         singular=int(np.sum(_singular(compared.condition, dtype))),
-        rows=tuple(compared.rows([*_cases(peer, f_ext)], progress)),
-        unavailable=tuple(name for name in FUNCTIONS if name not in peer.functions),
+        rows=tuple(compared.rows([*_cases(peer, functions, f_ext)], progress)),
+        unavailable=tuple(x for x in functions if x not in peer.functions),
         notes=tuple(notes),
     )
 
@@ -177,7 +183,7 @@ def _peer(
     same_angles: bool,
     notes: list[str],
 ) -> Any:
-    """The robot in another library, whose answers are in our coordinates."""
+    """The robot in another library, with results in the coordinates of the model."""
     every, (text, path) = independent(model), xml_text(source)
     peer = PEERS[against](text, every, same_angles, path)
     if every == model:
@@ -187,7 +193,7 @@ def _peer(
 
 
 def _without_unloaded(given: States, peer: Any, model: Model, notes: list[str]) -> States:
-    """The states without forces on bodies that the peer cannot load."""
+    """The states, without forces on bodies to which the peer cannot apply any."""
     given.f_ext[:, list(peer.unloaded)] = 0.0
     if peer.unloaded:
         names = ", ".join(model.body_names[i] for i in peer.unloaded)
@@ -195,38 +201,41 @@ def _without_unloaded(given: States, peer: Any, model: Model, notes: list[str]) 
     return given
 
 
-class _Compared:
-    """A robot and a peer at the same states. condition: cond(M) of each."""
+class _Comparison:
+    """A robot and a peer at the same states. condition: cond(M) in each state."""
 
     def __init__(
         self, model: Model, peer: Any, given: States, dtype: np.dtype, evaluate: Evaluate
     ) -> None:
         self.model, self.peer, self.dtype, self.evaluate = model, peer, dtype, evaluate
         M = peer.mass_matrix(given, None)["M"]
-        self.force = float(np.abs(M).max())  # that a unit of acceleration takes
+        self.force = float(np.abs(M).max())  # the largest force of a unit acceleration
         self.condition = np.linalg.cond(M)
         with np.errstate(all="ignore"):
             minv = peer.mass_matrix_inverse(given, None)["Minv"]
         self.given = given._replace(minv=_rounded(minv, dtype))
 
-    def rows(self, cases: Sequence[tuple[str, str | None]], progress: Progress | None) -> list[Row]:
-        rows: list[Row] = []
-        for done, (name, frame) in enumerate(cases):
-            if progress:
-                progress(done, len(cases), f"{name}, f_ext {frame}" if frame else name)
-            with np.errstate(all="ignore"):  # states with a singular M, which are left out
+    def rows(
+        self, cases: Sequence[tuple[str, str | None]], progress: Progress
+    ) -> list[ComparedBlock]:
+        rows: list[ComparedBlock] = []
+        for n, (name, frame) in enumerate(cases, 1):
+            progress(f"{name}{f', f_ext {frame}' if frame else ''} ({n} of {len(cases)})")
+            with np.errstate(all="ignore"):  # states with a singular M, which are excluded
                 rows += self._rows_of(name, frame)
         return rows
 
-    def _rows_of(self, name: str, frame: str | None) -> Iterator[Row]:
+    def _rows_of(self, name: str, frame: str | None) -> Iterator[ComparedBlock]:
         expected = getattr(self.peer, name)(self.given, frame)
-        found = _compute(self.model, name, frame, self.given, self.dtype, self.evaluate)
+        blocks = _compute(self.model, name, frame, self.given, self.dtype, self.evaluate)
         unit = 1.0 if name in DIVIDES else self.force
-        return _compare(name, frame, found, expected, unit, self.condition, self.dtype)
+        return _compare(name, frame, blocks, expected, unit, self.condition, self.dtype)
 
 
 def comparable(model: Model) -> tuple[Model, list[str]]:
-    """The robot without what peers' functions do not know, and what that is."""
+    """The robot without damping and friction, which the peers' functions ignore; and notes on what
+    was changed.
+    """
     notes = []
     if model.damping.any() or model.friction.any():
         joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
@@ -242,7 +251,7 @@ def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> States:
-    """Configurations as `random_configuration` draws them, all else normal."""
+    """Random states: q by `random_configuration`, the other inputs normally distributed."""
     rng = np.random.default_rng(seed)
     q = model.random_configuration(count, seed=rng)
     v, a, tau = rng.normal(size=(3, count, model.nv))
@@ -251,10 +260,12 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
     return States(q, v, a, tau, f_ext, np.empty((count, 0, 0)))
 
 
-def _cases(peer: Any, frames: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
-    for name, function in FUNCTIONS.items():
+def _cases(
+    peer: Any, functions: Iterable[str], frames: Sequence[str | None]
+) -> Iterator[tuple[str, str | None]]:
+    for name in functions:
         for frame in frames:
-            if name in peer.functions and (frame is None or "f_ext" in function.takes):
+            if name in peer.functions and (frame is None or "f_ext" in FUNCTIONS[name].takes):
                 yield name, frame
 
 
@@ -274,12 +285,12 @@ def _compute(
 def _compare(
     name: str,
     frame: str | None,
-    found: Blocks,
+    blocks: Blocks,
     expected: Blocks,
     unit: float,
     condition: np.ndarray,
     dtype: np.dtype,
-) -> Iterator[Row]:
+) -> Iterator[ComparedBlock]:
     limits = np.full(len(condition), BASE[dtype])
     used = np.full(len(condition), True)
     if name in DIVIDES:
@@ -289,20 +300,20 @@ def _compare(
         return
     largest = {block: _largest(x) for block, x in expected.items()}
     floor = NOISE * max(unit, *(float(x[used].max()) for x in largest.values()))
-    for block, x in found.items():
+    for block, x in blocks.items():
         difference = _largest(x.astype(np.float64) - expected[block])
         error = difference / np.maximum(largest[block], floor)
         error = np.where(np.isnan(error), np.inf, error)
         error[~used] = 0.0
         at, share = int(np.argmax(error)), float(np.max(error / limits))
-        yield Row(name, block, frame, float(error[at]), at, float(limits[at]), share)
+        yield ComparedBlock(name, block, frame, float(error[at]), at, float(limits[at]), share)
 
 
 def _singular(condition: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """In which states no digit of what divides by M is left; NaN counts as singular."""
+    """The states in which M leaves no digit to a quotient; a NaN counts as singular."""
     return ~(np.finfo(dtype).eps * condition <= 1)
 
 
 def _largest(x: np.ndarray) -> np.ndarray:
-    """The largest entry of each state's block."""
+    """The largest absolute entry of the block in each state."""
     return np.abs(x.reshape(len(x), -1)).max(axis=1)

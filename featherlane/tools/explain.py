@@ -1,4 +1,4 @@
-"""What is chosen for a robot's functions, what that was expected to cost, and what was measured."""
+"""The automatic choices for a robot's functions: their expected costs beside measured ones."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ from featherlane.program.program import Program
 from featherlane.tools.timing import SHORT, Progress, Speed
 
 LEGEND = [
-    "choices: what was taken of which alternatives, with the cost that is expected of each; in",
-    "brackets what this run measured. threads: of a call of all states if the rest sleep; they",
-    "are woken where that costs a tenth at most. lanes: of the vectors for a single state, if such",
-    "calls come first: those of limbs that are alike, one, or as many as columns of a matrix fill.",
-    "tiles: vectors that go through the code together, in up to "
-    f"{WARM >> 10} KB of memory, or for more",
-    f"code than the caches keep 2 in {SHARED >> 10} KB. algorithm: the one with fewest operations.",
-    "code: recorded steps for robots of 100 links, chains of 50, and matrices with 1,250 pairs of",
-    "joints on one path; else one graph.",
-    "The constants behind the costs are those of one machine: only their ratios choose.",
+    "choices: the alternative that was taken, and the expected cost of each alternative; the cost",
+    "that this run measured is in brackets.",
+    "threads: for a call with all states while the other threads sleep. Sleeping threads are woken",
+    "if that costs at most a tenth. lanes: of a vector in the kernel for a single state; they hold",
+    "limbs of equal structure, or columns of a matrix. tiles: vectors that pass through the code",
+    f"together, in up to {WARM >> 10} KB of memory; 2 in up to {SHARED >> 10} KB for code that",
+    "exceeds the caches. algorithm: the one with the fewest operations. code: recorded steps for",
+    "robots of 100 links, chains of 50, and matrices with 1,250 pairs of joints on one path;",
+    "one graph for all others.",
+    "The cost model was fitted on one machine. Only ratios of costs decide.",
 ]
 
 
 class Choice(NamedTuple):
-    """expected: of each alternative, by its name, in `unit`; measured: of some of them."""
+    """One decision for a function. expected: the cost of each alternative in `unit`; measured: the
+    cost of those that this run has timed.
+    """
 
     function: str
     dtype: str
@@ -51,8 +53,8 @@ class Choice(NamedTuple):
         return f"{self.what:10}{self.taken:12} {told} {self.unit}".rstrip()
 
     def _told(self, name: str) -> str:
-        found = f" ({_short(self.measured[name])})" if name in self.measured else ""
-        return f"{name}: {_short(self.expected[name])}{found}"
+        cost = f" ({_short(self.measured[name])})" if name in self.measured else ""
+        return f"{name}: {_short(self.expected[name])}{cost}"
 
 
 def _short(x: float) -> str:
@@ -61,6 +63,8 @@ def _short(x: float) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
+    """The choices of a run. batch: the largest number of states in a call."""
+
     batch: int
     choices: tuple[Choice, ...]
 
@@ -68,7 +72,7 @@ class Explanation:
         return {"batch": self.batch, "choices": [c._asdict() for c in self.choices]}
 
     def sections(self) -> Iterator[list[str]]:
-        """The text, in parts."""
+        """The lines of each part of the text."""
         yield LEGEND
         for dtype in dict.fromkeys(c.dtype for c in self.choices):
             yield [dtype, *_lines(c for c in self.choices if c.dtype == dtype)]
@@ -82,7 +86,7 @@ def _lines(choices: Iterable[Choice]) -> Iterator[str]:
 
 
 def explain(model: Model, speeds: Iterable[Speed], threads: int, progress: Progress) -> Explanation:
-    """The choices behind measured speeds. threads: those of `Speed.all_threads`."""
+    """The choices for functions that were timed. threads: those that `Speed.states_per_us` used."""
     choices: list[Choice] = []
     batch = 0
     for s in speeds:
@@ -111,23 +115,23 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
 def _threads(s: Speed, load: Load, threads: int) -> Choice:
     counts = sorted({1, threads, load.threads(s.batch, physical_cores())})
     expected = {str(n): load.seconds(s.batch, n) * 1e6 for n in counts}
-    measured = {str(threads): s.batch / s.all_threads, "1": s.one_thread * s.batch * 1e-3}
+    measured = {str(threads): s.batch / s.states_per_us, "1": s.ns_per_state * s.batch * 1e-3}
     taken = str(load.threads(s.batch, physical_cores()))
     return Choice(s.function, s.dtype, "threads", taken, "us", expected, measured)
 
 
 def _lanes(model: Model, s: Speed, program: Program) -> Choice:
-    """Of a single state."""
+    """The lanes of the kernel for a single state."""
     where, dtype = (s.function, s.dtype, "lanes"), np.dtype(s.dtype)
     if program.functions:
         return Choice(*where, "columns", "", {}, {})
     packed = in_lanes(model, Variant(s.function), program.main, dtype)
-    counts = {str(lanes): float(found.operations) for lanes, found in packed.items()}
+    counts = {str(lanes): float(code.operations) for lanes, code in packed.items()}
     return Choice(*where, str(cheapest(packed)), "operations", counts, {})
 
 
 def layout_of(program: Program, kernel: Kernel) -> Layout:
-    """What the kernel of a lowered program goes by."""
+    """The layout of the kernel of a lowered program."""
     lanes = Lanes(kernel.dtype, kernel.width)
     return Layout(program, lanes, lanes)
 

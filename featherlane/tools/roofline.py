@@ -1,14 +1,15 @@
-"""How near to the machine's measured limits functions run: the roofline of a robot.
+"""The roofline of a robot: how close to the measured limits of the machine its functions run.
 
-A function that runs for t seconds per state uses (slots / t) / peak of the processor's arithmetic,
-and (bytes read / bandwidth of reads + bytes written / bandwidth of stores) / t of what the caches
-or the memory deliver, see `work.Work` and `peaks`. The nearer of the two roofs is its bound
-(Williams, Waterman and Patterson 2009, "Roofline: An Insightful Visual Performance Model").
+A function that takes t seconds per state uses the share (slots / t) / peak of the processor's
+arithmetic, and the share (bytes read / read bandwidth + bytes written / store bandwidth) / t of the
+bandwidth of the caches or the memory; see `work.StateWork` and `backends.cpu.peaks`. The limit with
+the larger share bounds the function (Williams, Waterman and Patterson 2009, "Roofline: An
+Insightful Visual Performance Model").
 
-A slot is one multiply-add of the peak, which is a convention: some processors add in units of their
-own besides (AMD's since Zen), divisions and square roots take several slots, and loads, stores,
-shuffles, signs and selections are not counted. Bytes are a convention too: reads and writes are
-taken one after the other, so that a machine that overlaps them may pass 100 %.
+A slot is counted as one multiply-add of the peak. This is a convention: some processors have
+separate adders (AMD since Zen), divisions and square roots take several slots, and loads, stores,
+shuffles, signs and selections are not counted. Bytes follow a convention, too: reads and writes are
+taken to be sequential, so that a machine that overlaps them can exceed 100 %.
 """
 
 from __future__ import annotations
@@ -27,33 +28,19 @@ from featherlane.backends.cpu.peaks import (
     peaks,
 )
 from featherlane.tools.timing import SHORT, Progress, Speed
-from featherlane.tools.work import Work, bytes_moved, work
-
-__all__ = [
-    "Bandwidth",
-    "Peaks",
-    "Point",
-    "Roofline",
-    "Work",
-    "bandwidth",
-    "bytes_moved",
-    "peaks",
-    "point",
-    "roofline",
-    "work",
-]
+from featherlane.tools.work import StateWork, work
 
 
-class Point(NamedTuple):
-    """One function in one dtype on so many threads. seconds: per state; bandwidth: of arrays as
-    large as those of the call.
+class RooflinePoint(NamedTuple):
+    """One function in one dtype on a number of threads. seconds: per state; bandwidth: measured
+    with arrays of the size of the call's arrays.
     """
 
     function: str
     states: int
     threads: int
     seconds: float
-    work: Work
+    work: StateWork
     peaks: Peaks
     bandwidth: Bandwidth
 
@@ -77,7 +64,7 @@ class Point(NamedTuple):
 
     @property
     def moving(self) -> float:
-        """Seconds per state that reading and writing take at least."""
+        """The least seconds per state for reading and writing."""
         return self.work.read / self.bandwidth.read + self.work.written / self.bandwidth.store
 
     @property
@@ -86,14 +73,14 @@ class Point(NamedTuple):
 
     @property
     def roof(self) -> float | None:
-        """Slots per second at most."""
+        """The slots per second that the machine allows."""
         if self.work.slots is None:
             return None
         return min(self.peaks.fma_per_second, self.work.slots / self.moving)
 
     @property
     def bound(self) -> str:
-        """The nearer roof: "compute", or the bytes of the "caches" or the "memory"."""
+        """The limit with the larger share: "compute", or the bandwidth of "caches" or "memory"."""
         if self.of_peak is not None and self.of_peak >= self.of_bandwidth:
             return "compute"
         return "caches" if self.bandwidth.size < last_cache() else "memory"
@@ -113,39 +100,40 @@ class Point(NamedTuple):
         }
 
 
-def point(model: Model, name: str, dtype: Any, states: int, threads: int, seconds: float) -> Point:
-    """Where a measurement stands: `seconds` per state, of calls with so many states."""
-    asks = work(model, name, dtype)
-    size = min(states * asks.moved, beyond_caches())
-    return Point(
-        name, states, threads, seconds, asks, peaks(dtype, threads), bandwidth(size, threads)
-    )
+def point(
+    model: Model, name: str, dtype: Any, states: int, threads: int, seconds: float
+) -> RooflinePoint:
+    """The point of a measurement: `seconds` per state, in calls with `states` states."""
+    load, limits = work(model, name, dtype), peaks(dtype, threads)
+    reached = bandwidth(min(states * load.moved, beyond_caches()), threads)
+    return RooflinePoint(name, states, threads, seconds, load, limits, reached)
 
 
 def roofline(model: Model, speeds: Iterable[Speed], threads: int, progress: Progress) -> Roofline:
-    """The roofline of measured speeds, on one thread and on `threads`."""
+    """The points of measured speeds, on one thread and on `threads`."""
     points = []
     for s in speeds:
         progress(f"counting {SHORT[s.function]} in {s.dtype}")
         given = model, s.function, s.dtype, s.batch
-        points.append(point(*given, 1, s.one_thread * 1e-9))
+        points.append(point(*given, 1, s.ns_per_state * 1e-9))
         if threads > 1:
-            points.append(point(*given, threads, 1e-6 / s.all_threads))
+            points.append(point(*given, threads, 1e-6 / s.states_per_us))
     return Roofline(tuple(points))
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """The points of all functions."""
+    """The points of all functions in all dtypes, on one thread and on several."""
 
-    points: tuple[Point, ...]
+    points: tuple[RooflinePoint, ...]
 
     @property
     def peaks(self) -> list[Peaks]:
-        """By dtype and threads."""
+        """The measured limits for each dtype and number of threads."""
         return list(dict.fromkeys(p.peaks for p in self.points))
 
-    def of(self, dtype: str, threads: int | None = None) -> list[Point]:
+    def of(self, dtype: str, threads: int | None = None) -> list[RooflinePoint]:
+        """The points in one dtype, on all numbers of threads by default."""
         return [p for p in self.points if p.dtype == dtype and threads in (None, p.threads)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,14 +143,14 @@ class Roofline:
         }
 
     def sections(self) -> Iterator[list[str]]:
-        """The text, in parts."""
+        """The lines of each part of the text."""
         yield [*self._machine()]
         for dtype in dict.fromkeys(p.dtype for p in self.points):
             yield [*_table(self.of(dtype))]
         yield LEGEND
 
     def _machine(self) -> Iterator[str]:
-        yield "roofline: what this machine does at most, the best of some rounds"
+        yield "roofline: the limits of this machine, the best of several rounds"
         for p in self.peaks:
             yield f"  {_threads(p.threads):10} {p.dtype}: {_giga(p.fma_per_second)} multiply-adds/s"
         for n in dict.fromkeys(p.threads for p in self.peaks):
@@ -176,17 +164,17 @@ def _nested(p: Peaks) -> dict[str, Any]:
 
 
 LEGEND = [
-    "slots: additions, multiplications, multiply-adds, divisions and roots of a state, each as 1.",
-    "fused: those that are multiply-adds. bytes: of inputs and outputs of a state.",
-    "of peak: slots per second, of the multiply-adds per second. bandwidth: the time that it takes",
-    "to read and write arrays of this size, of the function's. bound: the nearer of both roofs.",
-    "Far from both, something else takes the time: chains of operations that wait for each other,",
-    "registers that spill, code beyond the instruction cache, divisions, transposing.",
+    "slots: additions, multiplications, multiply-adds, divisions and roots of a state, one each.",
+    "fused: the multiply-adds among them. bytes: of the inputs and outputs of a state.",
+    "of peak: slots per second over the peak of multiply-adds per second. bandwidth: the time for",
+    "reading and writing arrays of this size over the time of the function. bound: the limit with",
+    "the larger share. A function far from both limits is slowed by something else: dependent",
+    "operations, register spills, instruction cache misses, divisions or transposition.",
 ]
 
 
-def _table(points: Sequence[Point]) -> Iterator[str]:
-    """A row for each function of one dtype: one thread, then all of them."""
+def _table(points: Sequence[RooflinePoint]) -> Iterator[str]:
+    """A row for each function in one dtype: on one thread, then on several."""
     counts = list(dict.fromkeys(p.threads for p in points))
     yield f"{points[0].dtype:28}" + "".join(f"{_threads(n):>36}" for n in counts)
     each = f"{'ns/state':>10}{'of peak':>8}{'bandwidth':>10}{'bound':>8}"
@@ -196,13 +184,13 @@ def _table(points: Sequence[Point]) -> Iterator[str]:
         yield f"  {SHORT[name]:4}" + _counts(row[0].work) + "".join(map(_shares, row))
 
 
-def _counts(asks: Work) -> str:
-    slots = "-" if asks.slots is None else f"{asks.slots:,}"
-    fused = f"{asks.fused / asks.slots:.0%}" if asks.slots and asks.fused is not None else "-"
-    return f"{slots:>8}{fused:>6}{asks.moved:8,}"
+def _counts(load: StateWork) -> str:
+    slots = "-" if load.slots is None else f"{load.slots:,}"
+    fused = f"{load.fused / load.slots:.0%}" if load.slots and load.fused is not None else "-"
+    return f"{slots:>8}{fused:>6}{load.moved:8,}"
 
 
-def _shares(p: Point) -> str:
+def _shares(p: RooflinePoint) -> str:
     of_peak = "-" if p.of_peak is None else f"{p.of_peak:.0%}"
     return f"{p.seconds * 1e9:10.1f}{of_peak:>8}{p.of_bandwidth:10.0%}{p.bound:>8}"
 

@@ -1,4 +1,4 @@
-"""The roofline of a robot as a figure, by matplotlib."""
+"""Draws the roofline of a robot with matplotlib."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from math import atan2, degrees
 from pathlib import Path
 from typing import Any
 
-from featherlane.tools.roofline import Peaks, Point, Roofline
+from featherlane.tools.roofline import Peaks, Roofline, RooflinePoint
 from featherlane.tools.timing import SHORT
 
 KINDS = (".svg", ".png", ".pdf")
-# Grey and hues of middle lightness: they read on white and on a dark page alike
+# Grey and colours of medium lightness, readable on a white and on a dark page
 INK, FAINT, COMPUTE, BYTES = "#75808a", "#8b949e", "#2f81c7", "#d9722e"
-APART = 0.125  # of the width of a panel: the labels of neighbours
-CLEAR = 1.3  # times the first roof: one that can be told from it
-MARGIN = 2.5  # times beyond the points and roofs that the axes go
+APART = 0.125  # the least distance of neighbouring labels, as a part of a panel's width
+CLEAR = 1.3  # a second compute roof is drawn if it is this many times the first
+MARGIN = 2.5  # the factor by which the axes extend beyond the points and roofs
 
 
 def writable(file: str) -> Path:
-    """The path of a figure. Raises ValueError or RuntimeError where it cannot be drawn."""
+    """The path of a figure. Raises ValueError or RuntimeError, in words that follow the name of the
+    argument, if the figure cannot be drawn.
+    """
     path = Path(file)
     if path.suffix.lower() not in KINDS:
-        raise ValueError(f"the plot is {file!r}: wanted a name that ends in {', '.join(KINDS)}")
+        raise ValueError(f"is {file!r}; wanted a name that ends in {', '.join(KINDS)}")
     if not path.parent.is_dir():
-        raise ValueError(f"the plot is {file!r}: there is no folder {str(path.parent)!r}")
+        raise ValueError(f"is {file!r}; there is no folder {str(path.parent)!r}")
     _pyplot()
     return path
 
@@ -44,7 +46,7 @@ def _pyplot() -> Any:
 
 
 def plot(roofline: Roofline, title: str, path: Path) -> None:
-    """Writes the figure: a panel for each dtype. title: the robot and the machine."""
+    """Writes the figure, with a panel for each dtype. title: the robot and the machine."""
     plt = _pyplot()
     style = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "featherlane"}
     style |= {"text.color": INK, "axes.edgecolor": FAINT, "axes.facecolor": "none"}
@@ -60,6 +62,7 @@ def plot(roofline: Roofline, title: str, path: Path) -> None:
 
 
 def draw(roofline: Roofline, title: str) -> Any:
+    """The figure of a roofline, as matplotlib has it."""
     plt = _pyplot()
     dtypes = list(dict.fromkeys(p.dtype for p in roofline.points))
     width, height = 5.6 * len(dtypes) + 0.6, 5.4
@@ -90,8 +93,10 @@ def _caption(roofline: Roofline) -> str:
     )
 
 
-def _limits(points: Sequence[Point], peaks: Sequence[Peaks]) -> tuple[list[float], list[float]]:
-    """Of both axes: round the points and the place where the roofs of the memory meet."""
+def _limits(
+    points: Sequence[RooflinePoint], peaks: Sequence[Peaks]
+) -> tuple[list[float], list[float]]:
+    """The limits of both axes: around the points and the ridges of the memory roofs."""
     xs = [p.intensity for p in points if p.intensity] or [1.0]
     xs += [p.fma_per_second / p.memory.store for p in peaks]
     ys = [p.rate / 1e9 for p in points if p.rate] or [p.fma_per_second / 1e9 for p in peaks]
@@ -99,7 +104,7 @@ def _limits(points: Sequence[Point], peaks: Sequence[Peaks]) -> tuple[list[float
     return [min(xs) / MARGIN, max(xs) * MARGIN], [min(ys) / MARGIN**2, top * 1.7]
 
 
-def _panel(axes: Any, points: Sequence[Point], peaks: Sequence[Peaks]) -> None:
+def _panel(axes: Any, points: Sequence[RooflinePoint], peaks: Sequence[Peaks]) -> None:
     axes.set_title(peaks[0].dtype, fontsize=11, loc="left", pad=8)
     axes.set_xlabel("slots per byte of inputs and outputs", color=INK)
     for axis in (axes.xaxis, axes.yaxis):
@@ -127,7 +132,7 @@ def _compute_roof(axes: Any, p: Peaks, first: bool) -> None:
 
 
 def _memory_roof(axes: Any, name: str, p: Peaks, slow: float, fast: float) -> None:
-    """A band: of the slower and the faster of reading and writing."""
+    """Draws a band between the slower and the faster of reading and writing."""
     left, ridge = axes.get_xlim()[0], p.fma_per_second / 1e9
     low, high = slow / 1e9, fast / 1e9
     xs = [left, ridge / high, ridge / low]
@@ -150,12 +155,12 @@ def _memory_roof(axes: Any, name: str, p: Peaks, slow: float, fast: float) -> No
     )
 
 
-def _place(p: Point) -> tuple[float, float]:
+def _place(p: RooflinePoint) -> tuple[float, float]:
     return p.intensity or 0.0, (p.rate or 0.0) / 1e9
 
 
-def _marks(axes: Any, points: Sequence[Point]) -> None:
-    """Full on one thread, hollow on several; a line goes up to the point's own roof."""
+def _marks(axes: Any, points: Sequence[RooflinePoint]) -> None:
+    """Draws the points, full on one thread and hollow on several, with a line up to their roof."""
     for p in points:
         full, (x, y) = p.threads == 1, _place(p)
         if full:
@@ -164,8 +169,8 @@ def _marks(axes: Any, points: Sequence[Point]) -> None:
         axes.plot([x], [y], "o", **look)
 
 
-def _labels(axes: Any, points: Sequence[Point]) -> None:
-    """Names and shares of the nearer roof in a row below the points, each with a line to it."""
+def _labels(axes: Any, points: Sequence[RooflinePoint]) -> None:
+    """Writes names and larger shares in a row below the points, with a line to each point."""
     if not points:
         return
     points = sorted(points, key=_place)
@@ -180,7 +185,7 @@ def _labels(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _spread(xs: Sequence[float]) -> list[float]:
-    """Rising numbers of 0 to 1, moved so that neighbours are APART."""
+    """Rising numbers between 0 and 1, moved so that neighbours are at least APART."""
     places = list(xs)
     for k in range(1, len(places)):
         places[k] = max(places[k], places[k - 1] + APART)

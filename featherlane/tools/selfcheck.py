@@ -1,4 +1,4 @@
-"""Whether the functions of a robot are right: the identities that tie them together."""
+"""Checks the functions of a robot by the identities between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATES = 32
 
 
 class Check(NamedTuple):
-    """An identity that holds up to rounding: its worst state's error, and what is allowed there."""
+    """The error of an identity in the worst state, relative to the largest entry, and its bound."""
 
     name: str
     dtype: str
@@ -26,49 +26,26 @@ class Check(NamedTuple):
         return self.error <= self.bound
 
 
-class _Answers(NamedTuple):
-    """All functions at the same states; `a` goes in and out."""
+class _Results:
+    """The results of all functions at the same random states. tau belongs to a, tau0 to a = 0."""
 
-    model: Model
-    q: np.ndarray
-    v: np.ndarray
-    a: np.ndarray
-    tau: np.ndarray
-    tau0: np.ndarray  # at a = 0
-    fd: np.ndarray
-    M: np.ndarray
-    Minv: np.ndarray
-    dID: tuple[np.ndarray, ...]
-    dFD: tuple[np.ndarray, ...]
-    diFD: tuple[np.ndarray, ...]
-    condition: np.ndarray  # of M
-
-    @staticmethod
-    def of(model: Model, dtype: Any) -> _Answers:
+    def __init__(self, model: Model, dtype: Any) -> None:
         given = inputs(model, STATES, dtype)
         q, v, a = given["q"], given["v"], given["a"]
-        tau = model.inverse_dynamics(q, v, a, threads=1)
-        M = model.mass_matrix(q, threads=1)
-        Minv = model.mass_matrix_inverse(q, threads=1)
-        return _Answers(
-            model,
-            q,
-            v,
-            a,
-            tau,
-            model.inverse_dynamics(q, v, 0 * a, threads=1),
-            model.forward_dynamics(q, v, tau, threads=1),
-            M,
-            Minv,
-            model.inverse_dynamics_derivatives(q, v, a, threads=1),
-            model.forward_dynamics_derivatives(q, v, tau, threads=1),
-            model.forward_dynamics_derivatives(q, v, a=a, minv=Minv, threads=1)[:2],
-            np.linalg.cond(M.astype(float)),
-        )
+        self.model, self.q, self.v, self.a = model, q, v, a
+        self.tau = model.inverse_dynamics(q, v, a, threads=1)
+        self.tau0 = model.inverse_dynamics(q, v, 0 * a, threads=1)
+        self.fd = model.forward_dynamics(q, v, self.tau, threads=1)
+        self.M = model.mass_matrix(q, threads=1)
+        self.Minv = model.mass_matrix_inverse(q, threads=1)
+        self.dID = model.inverse_dynamics_derivatives(q, v, a, threads=1)
+        self.dFD = model.forward_dynamics_derivatives(q, v, self.tau, threads=1)
+        self.diFD = model.forward_dynamics_derivatives(q, v, a=a, minv=self.Minv, threads=1)[:2]
+        self.condition = np.linalg.cond(self.M.astype(float))
 
 
 def _size(x: np.ndarray) -> np.ndarray:
-    """The largest entry of each state."""
+    """The largest absolute entry in each state."""
     return np.abs(x.astype(float)).reshape(len(x), -1).max(axis=1)
 
 
@@ -80,26 +57,26 @@ def _product(A: np.ndarray, x: np.ndarray) -> np.ndarray:
     return A.astype(float) @ x.astype(float)
 
 
-def _inverse_error(s: _Answers) -> np.ndarray:
+def _inverse_error(s: _Results) -> np.ndarray:
     return _size(_product(s.M, s.Minv) - np.eye(s.model.nv))
 
 
-def _round_trip(s: _Answers) -> np.ndarray:
+def _round_trip(s: _Results) -> np.ndarray:
     scale = np.maximum(_size(s.a), _size(s.tau) / _size(s.M))
     return _size(s.fd.astype(float) - s.a) / scale
 
 
-def _linear(s: _Answers) -> np.ndarray:
+def _linear(s: _Results) -> np.ndarray:
     change = s.tau.astype(float) - s.tau0
     return _size(change - _product(s.M, s.a[..., None])[..., 0]) / _size(s.tau)
 
 
-def _through_inverse(s: _Answers, parts: Sequence[np.ndarray]) -> np.ndarray:
+def _through_inverse(s: _Results, parts: Sequence[np.ndarray]) -> np.ndarray:
     errors = [got + _product(s.Minv, d) for got, d in zip(parts, s.dID, strict=False)]
     return _largest(errors) / _largest(parts)
 
 
-def _inverses(s: _Answers) -> np.ndarray:
+def _inverses(s: _Results) -> np.ndarray:
     return np.maximum(
         _through_inverse(s, s.dFD), _size(s.dFD[2].astype(float) - s.Minv) / _size(s.Minv)
     )
@@ -125,7 +102,7 @@ def _by_differences(
     return results
 
 
-def _differences(s: _Answers, which: str) -> np.ndarray:
+def _differences(s: _Results, which: str) -> np.ndarray:
     known, function, u = (
         (s.dID, s.model.inverse_dynamics, s.a)
         if which == "dID"
@@ -138,10 +115,10 @@ def _differences(s: _Answers, which: str) -> np.ndarray:
 
 class _Identity(NamedTuple):
     name: str
-    error: Callable[[_Answers], np.ndarray]
-    allowed: float  # in units of the rounding, to the power of `order`
+    error: Callable[[_Results], np.ndarray]
+    allowed: float  # the bound is allowed * eps**order, with eps of the dtype
     order: float = 1.0
-    inverse: bool = False  # whether the condition of M comes in
+    inverse: bool = False  # the bound is also multiplied by cond(M)
 
 
 IDENTITIES = (
@@ -156,20 +133,18 @@ IDENTITIES = (
 
 
 def self_check(model: Model, dtypes: Sequence[str], progress: Progress) -> Iterator[Check]:
-    """The identities that tie the seven functions together, at random states, in each dtype.
-
-    Errors are relative to the largest entry of a state. What an inverse of M passes through may be
-    wrong by the condition of M times the rounding.
+    """Yields the check of each identity between the seven functions, in each dtype, at random
+    states. The bound of an identity that contains an inverse of M grows with cond(M).
     """
     for dtype in dtypes:
         progress(f"self-check in {dtype}")
-        with np.errstate(all="ignore"):  # what is not finite fails
-            answers = _Answers.of(model, np.dtype(dtype))
-            errors = [identity.error(answers) for identity in IDENTITIES]
+        with np.errstate(all="ignore"):  # NaN and infinities fail the check
+            results = _Results(model, np.dtype(dtype))
+            errors = [identity.error(results) for identity in IDENTITIES]
         eps = float(np.finfo(dtype).eps)
         for identity, error in zip(IDENTITIES, errors, strict=True):
             error = np.nan_to_num(error, nan=np.inf)
             bound = identity.allowed * eps**identity.order
-            bounds = bound * (answers.condition if identity.inverse else np.ones(STATES))
+            bounds = bound * (results.condition if identity.inverse else np.ones(STATES))
             worst = int(np.argmax(error / bounds))
             yield Check(identity.name, dtype, float(error[worst]), float(bounds[worst]))

@@ -1,4 +1,4 @@
-"""How fast a robot's functions are here: states and arrays to time them with, and their times."""
+"""Times the functions of a robot on this machine, at random states."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ SHORT = {
     "forward_dynamics_derivatives": "dFD",
     "forward_dynamics_derivatives_from": "diFD",
 }
-SECONDS = 0.1  # that one figure is measured for
-SHORTEST = 1e-4  # s: of shorter calls, several are timed at once
-TRIED = 10  # of them, to know how many
-REPEATS = 5, 200  # of a measurement, at least and at most
-LONGEST = 2.0  # s: what takes longer is not repeated any more
-DISTINCT = 4096  # states; larger batches repeat them
-PART = 4  # of the machine's memory may be taken by one call's arrays, one in so many parts
-MEMORY = 8 << 30  # bytes, where the system does not tell
+DTYPES = ("float64", "float32")
+SECONDS = 0.1  # total time of the calls for one median
+SHORTEST = 1e-4  # s: shorter calls are timed several at once
+TRIED = 10  # short calls that are timed first, to choose how many are timed at once
+REPEATS = 5, 200  # the least and the most measurements for one median
+LONGEST = 2.0  # s: longer calls are not repeated
+DISTINCT = 4096  # random states; larger batches repeat them
+PART = 4  # the arrays of a call take at most 1 / PART of the machine's memory
+MEMORY = 8 << 30  # bytes: the machine's memory if the system does not report it
 
 
 def median_seconds(call: Call, seconds: float | None = None) -> float:
-    """The median time of a call, without the first one; `seconds` for all calls, SECONDS if not
-    given. A call of more than LONGEST is made once, one of less than SHORTEST several times for
-    each time that is taken: by itself it would find its code and data out of the caches.
+    """The median time of a call, without the first one. seconds: the total time of all calls,
+    SECONDS by default. A call that takes more than LONGEST is made once. Calls shorter than
+    SHORTEST are timed several at once: alone, a call would find its code and data evicted from the
+    caches.
     """
     seconds = SECONDS if seconds is None else seconds
     least, most = REPEATS
@@ -58,13 +60,13 @@ def median_seconds(call: Call, seconds: float | None = None) -> float:
 
 
 def _at_once(call: Call) -> int:
-    """The calls that take SHORTEST together."""
+    """The number of calls that together take SHORTEST."""
     once = _timed(call)
     return 1 if once > SHORTEST else math.ceil(SHORTEST / (_timed(call, TRIED) / TRIED))
 
 
 def _timed(call: Call, count: int = 1) -> float:
-    """Seconds of so many calls."""
+    """The seconds that `count` calls take."""
     start = time.perf_counter()
     for _ in repeat(None, count):
         call()
@@ -78,7 +80,7 @@ def inputs(
     names: Sequence[str] = ("q", "v", "a", "tau", "minv"),
     seed: int = 0,
 ) -> Arrays:
-    """Random states and what functions take besides: a, tau, and a matrix in place of minv."""
+    """Random inputs by name: q, v, a, tau, and a random matrix for minv."""
     rng = np.random.default_rng(seed)
     rows = min(batch, DISTINCT)
     arrays = {"q": model.random_configuration(rows, seed=rng)}
@@ -91,7 +93,7 @@ def inputs(
 
 
 def outputs(model: Model, name: str, batch: int, dtype: Any) -> Any:
-    """Arrays for `out=`, as functions make them: one, or a tuple of several."""
+    """Arrays for `out=`, aligned as functions align their results: one, or a tuple of several."""
     shapes = model.function(name).outputs.values()
     arrays = tuple(aligned((batch, *shape), np.dtype(dtype)) for shape in shapes)
     for array in arrays:
@@ -100,7 +102,7 @@ def outputs(model: Model, name: str, batch: int, dtype: Any) -> Any:
 
 
 def fitting(model: Model, name: str, dtype: Any, batch: int) -> int:
-    """The batch, halved until its arrays take no more than a part of this machine's memory."""
+    """The batch, halved until its arrays take at most 1 / PART of this machine's memory."""
     moved = bytes_moved(model, name, dtype)
     while batch > 1 and batch * moved > _memory() // PART:
         batch //= 2
@@ -115,18 +117,20 @@ def _memory() -> int:
 
 
 class Speed(NamedTuple):
+    """The measured times of one function in one dtype."""
+
     function: str
     dtype: str
     operations: int | None  # additions and multiplications of one state, where they can be counted
-    ready: float  # seconds until the function could be called: compiled, or loaded from the cache
-    one_thread: float  # ns per state
-    all_threads: float  # million states per second
-    latency: float  # us, of a call with one state
+    first_call_s: float  # until the function could be called: compiled, or loaded from the cache
+    ns_per_state: float  # on one thread
+    states_per_us: float  # on all threads that were asked for: million states per second
+    one_state_us: float  # a call with one state
     batch: int  # the states in a call: fewer than wanted where memory is short
 
 
 def method(model: Model, name: str) -> Callable[..., Any]:
-    """The user's method of a function, on its inputs in order."""
+    """The method of the model that a user calls for a function; it takes the inputs in order."""
     if name != "forward_dynamics_derivatives_from":
         return getattr(model, name)
     return lambda q, v, a, minv, **options: model.forward_dynamics_derivatives(
@@ -137,7 +141,7 @@ def method(model: Model, name: str) -> Callable[..., Any]:
 def compile_all(
     model: Model, dtypes: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], float]:
-    """Seconds that each function took, in each dtype."""
+    """Compiles or loads each function in each dtype; the seconds that each took."""
     seconds = {}
     for dtype in dtypes:
         for name in FUNCTIONS:
@@ -149,7 +153,7 @@ def compile_all(
 
 
 def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: float) -> Speed:
-    """Times of one function: of `batch` states in one call, or of as many as fit in memory."""
+    """Times one function with `batch` states in a call, or as many as fit in memory."""
     function = model.function(name)
     batch = fitting(model, name, dtype, batch)
     given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
@@ -167,6 +171,6 @@ def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: 
 
 
 def _latency(model: Model, name: str, state: Sequence[np.ndarray]) -> float:
-    """us of a call with one state."""
-    method(model, name)(*state)  # from its second call on it is machine code
+    """The microseconds of a call with one state."""
+    method(model, name)(*state)  # after the first call, the method is machine code
     return median_seconds(partial(method(model, name), *state), SECONDS / 4) * 1e6

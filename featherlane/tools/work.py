@@ -1,4 +1,4 @@
-"""What one state asks of the machine: arithmetic, and bytes of the user's arrays."""
+"""The work of one state: arithmetic instructions, and bytes of the user's arrays."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from featherlane.program.graph import Graph
 from featherlane.program.lower import lower
 
 
-class Work(NamedTuple):
-    """Of one function of one robot in one dtype, for one state.
+class StateWork(NamedTuple):
+    """The work of one function of one robot in one dtype, for one state.
 
-    slots: arithmetic instructions of a lane as the processor runs it: each addition,
-    multiplication, fused multiply-add, division and square root is one. fused: those that are
-    multiply-adds. Both are None where several programs and products of matrices compute it, as for
-    the derivatives of long robots. read, written: bytes of the inputs and outputs.
+    slots: arithmetic instructions of one lane: each addition, multiplication, fused multiply-add,
+    division and square root is one. fused: the fused multiply-adds among them. Both are None for
+    functions that consist of several programs and matrix products, such as the derivatives of long
+    robots. read, written: bytes of the inputs and outputs.
     """
 
     slots: int | None
@@ -40,7 +40,9 @@ class Work(NamedTuple):
 
 
 def operations(model: Model, name: str) -> int | None:
-    """Additions + multiplications of one state, before they are fused; None as for `Work`."""
+    """Additions and multiplications of one state, before they are fused. None for functions whose
+    `StateWork.slots` are None.
+    """
     compiled = model.function(name).compiled or (np.dtype(np.float64),)
     evaluator = _evaluator(model, name, compiled[0])
     if isinstance(evaluator, np.ufunc):
@@ -51,13 +53,13 @@ def operations(model: Model, name: str) -> int | None:
     return None
 
 
-def work(model: Model, name: str, dtype: Any) -> Work:
-    """Counted once. dtype: float32 or float64."""
+def work(model: Model, name: str, dtype: Any) -> StateWork:
+    """The work of a function, counted once for each dtype: float32 or float64."""
     return _counted(model, name, np.dtype(dtype))
 
 
 @lru_cache(maxsize=64)
-def _counted(model: Model, name: str, dtype: np.dtype) -> Work:
+def _counted(model: Model, name: str, dtype: np.dtype) -> StateWork:
     evaluator = _evaluator(model, name, dtype)
     moved = read_and_written(model, name, dtype)
     if isinstance(evaluator, np.ufunc):
@@ -65,12 +67,12 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> Work:
     elif isinstance(evaluator, Recorded):
         kinds = _of_calls(evaluator, evaluator.graphs)
     else:
-        return Work(None, None, *moved)
-    return Work(slots(kinds), kinds["fma"], *moved)
+        return StateWork(None, None, *moved)
+    return StateWork(slots(kinds), kinds["fma"], *moved)
 
 
 def _evaluator(model: Model, name: str, dtype: np.dtype) -> Any:
-    """What computes a batch that fills vectors."""
+    """The object that computes batches large enough to fill vectors."""
     evaluator = model.function(name).ufunc(dtype)
     if isinstance(evaluator, Chosen):
         return model.function(name, method="serial").ufunc(dtype)
@@ -86,8 +88,8 @@ def read_and_written(model: Model, name: str, dtype: Any) -> tuple[int, int]:
 
 
 def bytes_moved(model: Model, name: str, dtype: Any) -> int:
-    """Bytes of the inputs and outputs of one state. Ordinary stores to memory move outputs twice: a
-    line is read before it is written.
+    """Bytes of the inputs and outputs of one state. Ordinary stores move outputs twice, because a
+    cache line is read before it is written.
     """
     return sum(read_and_written(model, name, dtype))
 

@@ -1,0 +1,186 @@
+"""The commands of `featherlane`, one function each.
+
+A command is decorated with its options and returns an `Answer`; `--json` and the exit status are
+`cli.main`'s. Modules that only one command needs are imported inside of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from featherlane.api.model import Model, load
+from featherlane.robot.loaders import bundled
+from featherlane.tools.options import (
+    DTYPE,
+    FUNCTION,
+    JSON,
+    ROBOT,
+    ROOT,
+    Option,
+    choice,
+    count,
+    dtype,
+    flag,
+    written_file,
+)
+from featherlane.tools.progress import ProgressLine
+from featherlane.tools.timing import DTYPES
+
+PEERS = ("pinocchio", "mujoco")
+
+
+class Answer(NamedTuple):
+    """What a command found. data: as JSON; text: what `str` makes of it is printed."""
+
+    data: dict[str, Any]
+    text: object
+    passed: bool = True
+
+
+class Command(NamedTuple):
+    """A command of the command line. description: its docstring, of which the first paragraph is
+    the summary.
+    """
+
+    name: str
+    run: Callable[[argparse.Namespace], Answer]
+    options: tuple[Option, ...]
+    description: str
+
+    @property
+    def summary(self) -> str:
+        return " ".join(self.description.split("\n\n")[0].split()).removesuffix(".")
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def command(name: str, *options: Option) -> Callable[..., Any]:
+    """Makes a command of a function. Every command takes --json besides."""
+
+    def register(run: Callable[[argparse.Namespace], Answer]) -> Callable[..., Answer]:
+        COMMANDS[name] = Command(name, run, (*options, JSON), run.__doc__ or "")
+        return run
+
+    return register
+
+
+def _source(robot: str) -> str:
+    """What `load` takes for ROBOT: for - the XML on stdin, and nothing else."""
+    if robot != "-":
+        return robot
+    text = sys.stdin.read()
+    if not text.lstrip("\ufeff \t\r\n").startswith("<"):
+        raise ValueError("stdin holds no XML: it starts with something else than '<'")
+    return text
+
+
+def _model(args: argparse.Namespace) -> Model:
+    """The robot that ROBOT and --root ask for."""
+    return load(_source(args.robot), root=args.root)
+
+
+@command("info", ROBOT, ROOT, flag("--cost", "the operations of each function, too"))
+def info(args: argparse.Namespace) -> Answer:
+    """The model card: joints, sizes, masses, frames and notes."""
+    from featherlane.tools import facts
+
+    model = _model(args)
+    if not args.cost:
+        return Answer(facts.of_model(model), model)
+    costs = facts.costs(model)
+    return Answer({**facts.of_model(model), "cost": costs}, f"{model}\n\n{facts.cost_table(costs)}")
+
+
+@command(
+    "check",
+    ROBOT,
+    ROOT,
+    choice("--against", "pinocchio or mujoco (%(default)s)", PEERS, default="pinocchio"),
+    FUNCTION,
+    count("--states", "random states (%(default)s)", 100),
+    DTYPE,
+)
+def check(args: argparse.Namespace) -> Answer:
+    """The functions against another library; the exit status is 1 if one differs.
+
+    Needs that library: pip install 'featherlane[check]'.
+    """
+    from featherlane.tools.check import check as compare
+
+    with ProgressLine(sys.stderr) as progress:
+        report = compare(
+            _source(args.robot),
+            args.root,
+            against=args.against,
+            functions=args.function,
+            states=args.states,
+            dtype=args.dtype,
+            progress=progress,
+        )
+    return Answer(report.to_dict(), report, report.passed)
+
+
+def _figure(file: str) -> Path:
+    from featherlane.tools.roofline_plot import writable
+
+    return writable(file)
+
+
+@command(
+    "bench",
+    ROBOT,
+    ROOT,
+    count("--batch", "states in a call (%(default)s)", 4096),
+    dtype("both", "both"),
+    count("--threads", "of the column with several threads (all physical cores)"),
+    flag("--roofline", "how near to this machine's measured limits each function runs, too"),
+    flag("--explain", "what was chosen for each function, and what that was expected to cost, too"),
+    written_file("--plot", "draw the roofline: .svg, .png or .pdf", _figure),
+)
+def bench(args: argparse.Namespace) -> Answer:
+    """A self-check and a table of speeds on this machine; the exit status is 1 if a check fails."""
+    from featherlane.tools import facts
+    from featherlane.tools.bench import bench as measure
+
+    model = _model(args)
+    if not args.json:
+        print(model, end="\n\n", flush=True)  # the rest takes a while
+    dtypes = DTYPES if args.dtype == "both" else (args.dtype,)
+    roofline = args.roofline or args.plot is not None
+    with ProgressLine(sys.stderr) as progress:
+        report = measure(model, args.batch, dtypes, args.threads, progress, roofline, args.explain)
+    if args.plot is not None and report.roofline is not None:
+        from featherlane.tools.roofline_plot import plot
+
+        plot(report.roofline, report.title, args.plot)
+    return Answer({"model": facts.of_model(model), **report.to_dict()}, report, report.passed)
+
+
+@command("list")
+def list_robots(args: argparse.Namespace) -> Answer:
+    """The robots that come with the package."""
+    from featherlane.tools import facts
+
+    robots = [facts.of_bundled(name) for name in bundled()]
+    return Answer({"robots": robots}, facts.robot_table(robots))
+
+
+@command("completion", choice("shell", "bash, zsh or fish", ("bash", "zsh", "fish")))
+def completion(args: argparse.Namespace) -> Answer:
+    """The script with which a shell completes this command line.
+
+    bash: featherlane completion bash > ~/.local/share/bash-completion/completions/featherlane;
+    zsh: featherlane completion zsh > a file _featherlane in a folder of $fpath;
+    fish: featherlane completion fish > ~/.config/fish/completions/featherlane.fish.
+    For one session: source <(featherlane completion bash), or zsh, or
+    featherlane completion fish | source.
+    """
+    from featherlane.tools.completion import SCRIPTS
+
+    script = SCRIPTS[args.shell](COMMANDS.values())
+    return Answer({"shell": args.shell, "script": script}, script)

@@ -1,0 +1,104 @@
+"""Options of the command line: each is said once, and checked before a command begins to work."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from featherlane.functions.table import FUNCTIONS
+from featherlane.robot.loaders import ROOTS, bundled
+from featherlane.robot.loaders.words import near
+from featherlane.tools.timing import DTYPES, SHORT
+
+IN_FULL = {short: name for name, short in SHORT.items()}
+
+
+class Option(NamedTuple):
+    """An argument of a command.
+
+    name: "--root", or "robot" for a positional argument. words: values that completion offers;
+    files: whether it offers files, too. settings: what `ArgumentParser.add_argument` takes besides.
+    """
+
+    name: str
+    help: str
+    words: Sequence[str] = ()
+    files: bool = False
+    settings: dict[str, Any] = {}  # noqa: RUF012 - read only
+
+    @property
+    def takes_value(self) -> bool:
+        return self.settings.get("action") != "store_true"
+
+    @property
+    def metavar(self) -> str:
+        """The name of the value in help texts."""
+        return self.settings.get("metavar", self.name.removeprefix("--").upper())
+
+
+def flag(name: str, help: str) -> Option:
+    """An option without a value."""
+    return Option(name, help, settings={"action": "store_true"})
+
+
+def choice(name: str, help: str, words: Sequence[str], **settings: Any) -> Option:
+    """An option whose value is one of a few words."""
+    metavar = name.removeprefix("--").upper()
+    return Option(name, help, words, settings={"choices": words, "metavar": metavar, **settings})
+
+
+def count(name: str, help: str, default: int | None = None) -> Option:
+    """An option whose value is a whole number, 1 or more."""
+    return Option(name, help, settings={"type": _count, "metavar": "N", "default": default})
+
+
+def _count(text: str) -> int:
+    if text.strip().isdecimal() and int(text) >= 1:
+        return int(text)
+    raise ArgumentTypeError(f"is {text}; wanted a whole number, 1 or more")
+
+
+def written_file(name: str, help: str, check: Callable[[str], Path]) -> Option:
+    """An option whose value is a file to write. check: from the text to the path; raises ValueError
+    or RuntimeError where the file could not be written.
+    """
+
+    def checked(text: str) -> Path:
+        try:
+            return check(text)
+        except (ValueError, RuntimeError) as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return Option(name, help, files=True, settings={"type": checked, "metavar": "FILE"})
+
+
+def dtype(default: str, *more: str) -> Option:
+    """--dtype: float64 or float32, f64 or f32 for short, or one of what a command takes besides."""
+    words = (*more, *DTYPES)
+    in_full = {"f64": "float64", "f32": "float32"}
+    settings = {"type": lambda text: in_full.get(text, text), "default": default}
+    return choice("--dtype", f"{', '.join(words)} (%(default)s)", words, **settings)
+
+
+def _function(text: str) -> str:
+    name = IN_FULL.get(text, text)
+    if name in FUNCTIONS:
+        return name
+    known = ", ".join(f"{name} ({SHORT[name]})" for name in FUNCTIONS)
+    raise ArgumentTypeError(
+        f"is {text!r}; wanted one of {known}{near(text, [*FUNCTIONS, *IN_FULL])}"
+    )
+
+
+ROBOT = Option("robot", "name, file, or - for stdin", bundled(), True, {"metavar": "ROBOT"})
+ROOT = choice("--root", f"how the root link moves: {', '.join(ROOTS)} (as the file says)", ROOTS)
+DTYPE = dtype("float64")
+JSON = flag("--json", "one JSON object in place of text")
+FUNCTION = Option(
+    "--function",
+    f"of the seven functions this one: {', '.join(IN_FULL)}, or a name in full; may be repeated",
+    (*FUNCTIONS, *IN_FULL),
+    settings={"type": _function, "action": "append", "metavar": "NAME"},
+)
