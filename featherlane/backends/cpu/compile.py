@@ -45,7 +45,7 @@ def lowered(program: Program, dtype: Any) -> Program:
 class Kernel:
     """Machine code of one program in one dtype, and the arithmetic instructions of one state."""
 
-    code: jit.Code
+    code: jit.MachineCode
     dtype: np.dtype
     width: int
 
