@@ -12,8 +12,8 @@ import numpy as np
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.linked import loaded
 
-# The global @work of such code: the addresses of its program and of the program's data, the bytes of
-# a workspace, and the address of a workspace's first contents
+# The global @work of such code: the addresses of its program and of the program's data, the bytes
+# of a workspace, and the address of what a new workspace contains
 LoopWords = namedtuple(
     "LoopWords", "constants program end given results bytes start", defaults=(0,) * 7
 )

@@ -38,7 +38,8 @@ OperandRecord = namedtuple("OperandRecord", "array offset step cores to core0 co
 # that has
 JobRecord = namedtuple(
     "JobRecord",
-    "kernel a_array a_offset a_step b_array b_offset b_step c_array c_offset c_step program records",
+    "kernel a_array a_offset a_step b_array b_offset b_step c_array c_offset c_step "
+    "program records",
 )
 # A result: the number of its array, and of its first stride; the rows of the user's matrix, and of
 # the matrix as jobs fill it; the address of `count` numbers, the user's row of each row that jobs

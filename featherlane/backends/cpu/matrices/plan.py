@@ -41,7 +41,7 @@ class RecordedStage(NamedTuple):
 
 
 class MatrixJob(NamedTuple):
-    """A program for a kernel, and the names of its arrays; b is None where the kernel reads none."""
+    """A kernel's program, and the names of its arrays; b is None where the kernel has none."""
 
     program: KernelProgram
     a: str

@@ -189,8 +189,8 @@ def solving(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram
 
 
 def inverting(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram:
-    """c = M^-1 on and above the diagonal. Each column is a unit torque, whose force goes inward on one
-    path to the root alone, so that one slot serves all branches.
+    """c = M^-1 on and above the diagonal. Each column is a unit torque, whose force goes inward on
+    one path to the root alone, so that one slot serves all branches.
     """
     sweep = _SweepWriter(n, dtype)
     sweep.add("clear", vectors=(0, sweep.vectors))

@@ -90,7 +90,7 @@ class ThreadPool:
         self.reset()
 
     def reset(self) -> None:
-        """Has no workers: a new pool, or that of a process which was forked, without its threads."""
+        """Starts without workers, as a new pool or in a forked process, which has no threads."""
         self._workers: list[threading.Thread] = []
         self._growing = threading.Lock()
         self._words[:] = 0
