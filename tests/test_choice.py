@@ -8,7 +8,7 @@ import pytest
 import featherlane as fl
 from featherlane.api.random_robots import chain
 from featherlane.backends.cpu.call import cpython
-from featherlane.backends.cpu.cost_model import MOST, PART, SLOT, WAKE, Load
+from featherlane.backends.cpu.cost_model import PART, SLOT, WAKE, WORTH_WAKING, CallCost
 from featherlane.functions import function
 from featherlane.functions.compile import candidates, dynamics_graph
 from featherlane.functions.table import TABLE, Variant
@@ -17,7 +17,7 @@ from featherlane.tools.explain import explain
 from featherlane.tools.work import work
 
 LOADS = [
-    Load(slots, moved, width)
+    CallCost(slots, moved, width)
     for slots, moved, width in ((40, 64, 4), (40, 32, 8), (715, 224, 4), (56_000, 32_000, 4))
 ]
 BATCHES = (1, 2, 7, 64, 1000, 4096, 100_000, 3_000_000)
@@ -37,8 +37,8 @@ def test_no_other_number_of_threads_is_expected_to_be_faster(load, cores):
 def test_alone_is_where_threads_begin_to_pay(load):
     most = load.alone()
     assert load.threads(most, 64) == 1
-    assert most == load.width or load.work(most) < MOST * WAKE
-    assert load.work(most + 1) >= MOST * WAKE
+    assert most == load.width or load.work(most) < WORTH_WAKING * WAKE
+    assert load.work(most + 1) >= WORTH_WAKING * WAKE
     assert load.threads(most + load.width, 64) > 1
 
 
@@ -51,7 +51,7 @@ def test_parts_are_short_and_whole(load):
 
 
 def test_a_vector_is_not_shared_among_threads():
-    long = Load(int(1 / SLOT), 8, 4)  # a second for each vector
+    long = CallCost(int(1 / SLOT), 8, 4)  # a second for each vector
     assert [long.threads(states, 64) for states in (1, 4, 5, 8, 9)] == [1, 1, 2, 2, 3]
 
 

@@ -111,7 +111,7 @@ def test_areas_needed_at_once_lie_apart(areas):
     for (a, x), (b, y) in combinations(zip(areas, start, strict=True), 2):
         assert x + a.size <= size
         overlap = x < y + b.size and y < x + a.size
-        assert not (a.meets(b) and a.size and b.size and overlap)
+        assert not (a.overlaps(b) and a.size and b.size and overlap)
     busiest = max(sum(a.size for a in areas if a.first <= t <= a.last) for t in range(10))
     assert busiest <= size <= sum(a.size for a in areas)
 

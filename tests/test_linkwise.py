@@ -15,7 +15,7 @@ import featherlane as fl
 from featherlane.api import compiled
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.steps.run import Recorded
-from featherlane.functions.long.choose import Chosen
+from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import KINEMATICS, METHODS
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.tree_of import build_tree
@@ -330,7 +330,7 @@ def test_robots_are_long_from_some_links_on(monkeypatch):
         function.ufunc(float)
         ((run, kernel, _),) = function._compiled.values()
         assert isinstance(kernel or run, kind)
-    assert isinstance(fl.chain(6, 1).function("inverse_dynamics").ufunc(float), Chosen)
+    assert isinstance(fl.chain(6, 1).function("inverse_dynamics").ufunc(float), FastestMethod)
 
 
 # Robots that are long

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import featherlane as fl
 from featherlane.api import compiled
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan
+from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline
 from featherlane.functions.long.freedoms import sweep_order
 
 DTYPES = [np.float64, np.float32]
@@ -82,7 +82,9 @@ def run(program, dtype, n, size, arrays, room=None):
     """c of a program applied to arrays a and b of three states."""
     inputs = {name: x.shape[1:] for name, x in arrays.items()}
     other = "b" if "b" in arrays else "room" if room else None
-    plan = Plan(inputs, {"c": None}, n, size, [], [Job(program, "a", other, "c")], room or {})
+    plan = MatrixPlan(
+        inputs, {"c": None}, n, size, [], [MatrixJob(program, "a", other, "c")], room or {}
+    )
     out = np.full((3, n, n), np.nan, dtype)
     Pipeline(plan, np.dtype(dtype))(*arrays.values(), out=[out])
     return out
@@ -92,12 +94,12 @@ def run(program, dtype, n, size, arrays, room=None):
 @pytest.mark.parametrize("n", [1, 7, 16, 37])
 def test_tiles_are_products_where_freedoms_meet(n, dtype):
     rng = np.random.default_rng(n)
-    size = tables.size(n, np.dtype(dtype))
+    size = tables.padded_size(n, np.dtype(dtype))
     kind = rng.integers(0, 3, (n, n))
     kind[n // 2 :, : n // 3] = 2  # tiles of zeros, and of one kind
     kind[: n // 2, n // 2 :] = 1
     rows = rng.normal(size=(3, 11, size)).astype(dtype)
-    meetings = [tables.Meeting(kind == 0, 0, 4, 3), tables.Meeting(kind == 1, 2, 5, 6)]
+    meetings = [tables.MaskedProduct(kind == 0, 0, 4, 3), tables.MaskedProduct(kind == 1, 2, 5, 6)]
     program = tables.products(meetings, size, np.dtype(dtype))
     found = run(program, dtype, n, size, {"a": rows, "b": rows})
     x = rows[..., :n].swapaxes(1, 2).astype(float)
@@ -111,26 +113,29 @@ def test_tiles_are_products_where_freedoms_meet(n, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 16, 45])
 def test_tiles_are_products_of_matrices(n, dtype):
-    size = tables.size(n, np.dtype(dtype))
+    size = tables.padded_size(n, np.dtype(dtype))
     a, b = np.random.default_rng(n).normal(size=(2, 3, size, size)).astype(dtype)
-    found = run(tables.product(size, n, np.dtype(dtype)), dtype, n, size, {"a": a, "b": b})
+    found = run(tables.dense_product(size, n, np.dtype(dtype)), dtype, n, size, {"a": a, "b": b})
     wanted = a[:, :n, :n].astype(float) @ b[:, :n, :n]
     close(found, wanted, n * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("n", [16, 19])
 def test_a_mirror(n):
-    size = tables.size(n, np.dtype(float))
+    size = tables.padded_size(n, np.dtype(float))
     a = np.random.default_rng(n).normal(size=(3, size, size))
-    inverse = tables.product(size, n, np.dtype(float))
+    inverse = tables.dense_product(size, n, np.dtype(float))
     unit = np.broadcast_to(np.eye(size), a.shape).copy()
-    plan = Plan(
+    plan = MatrixPlan(
         {"a": (size, size), "b": (size, size)},
         {"c": None},
         n,
         size,
         [],
-        [Job(inverse, "a", "b", "c"), Job(tables.mirroring(size, np.dtype(float)), "a", None, "c")],
+        [
+            MatrixJob(inverse, "a", "b", "c"),
+            MatrixJob(tables.mirroring(size, np.dtype(float)), "a", None, "c"),
+        ],
     )
     out = np.empty((3, n, n))
     Pipeline(plan, np.dtype(float))(a, unit, out=[out])

@@ -16,16 +16,18 @@ from numpy.testing import assert_array_equal
 
 import featherlane as fl
 from featherlane.backends.cpu.call import cpython
-from featherlane.backends.cpu.strides import overlaps_itself, step
-from featherlane.backends.cpu.threads import pool as teams
-from featherlane.backends.cpu.threads.pool import Team, the_team
+from featherlane.backends.cpu.strides import overlaps_itself, state_stride
+from featherlane.backends.cpu.threads import pool as pools
+from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
+from featherlane.backends.cpu.threads.pool_ir import LINE_WORDS, WORKERS, WorkerWords, pool_word
+from featherlane.backends.llvm.records import field
 
 on_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 
 
 @pytest.fixture
 def team():
-    made = Team()
+    made = ThreadPool()
     yield made
     made.stop()
 
@@ -68,7 +70,7 @@ def test_parts_become_smaller(team):
 def test_nobody_is_late(team):
     """A worker that never comes is not waited for."""
     team.grow(2)
-    asleep = team._words[teams.Word.WORKERS :]
+    asleep = team._words[WORKERS:]
     deadline = time.monotonic() + 10
     while not asleep[0]:
         assert time.monotonic() < deadline
@@ -162,13 +164,13 @@ def test_a_team_that_has_stopped(team):
 
 @on_linux
 def test_one_core_is_not_watched_on(monkeypatch):
-    monkeypatch.setattr(teams, "physical_cores", lambda: 1)
-    made = Team()
+    monkeypatch.setattr(pools, "physical_cores", lambda: 1)
+    made = ThreadPool()
     assert (covered(made, 100, 1, 3)[0] == 1).all()
-    watch = made._words[teams.Word.WORKERS + teams.Worker.WATCH :: 8][: len(made)]
+    watch = made._words[WORKERS + field(WorkerWords, "watch") :: LINE_WORDS][: len(made)]
     assert len(made) == 2
     assert not watch.any()
-    assert made._words[teams.Word.SPINS] == 0
+    assert made.get("spins") == 0
     made.stop()
 
 
@@ -179,11 +181,11 @@ def test_one_core_is_not_watched_on(monkeypatch):
 def test_the_time_of_a_container(tmp_path, monkeypatch, text, cores):
     quota = tmp_path / "cpu.max"
     quota.write_text(text)
-    assert teams._granted(quota) == (sys.maxsize if cores is None else cores)
-    monkeypatch.setattr(teams, "QUOTA", quota)
-    counted = teams.physical_cores.__wrapped__()
+    assert pools._granted(quota) == (sys.maxsize if cores is None else cores)
+    monkeypatch.setattr(pools, "QUOTA", quota)
+    counted = pools.physical_cores.__wrapped__()
     assert counted == 1 if cores == 0 else counted >= 1
-    assert teams._granted(tmp_path / "nothing") == sys.maxsize
+    assert pools._granted(tmp_path / "nothing") == sys.maxsize
 
 
 # Functions
@@ -254,8 +256,8 @@ def test_shared_calls_go_straight_to_the_code(arm):
     model, given = arm
     function = fl.Model(**model._fields()).function("inverse_dynamics")
     wanted = function(*given)  # starts them
-    the_team().grow(3)
-    assert len(the_team()) >= 2
+    thread_pool().grow(3)
+    assert len(thread_pool()) >= 2
 
     def refuse(*arrays, **options):
         raise AssertionError("handed on to Python")
@@ -264,8 +266,8 @@ def test_shared_calls_go_straight_to_the_code(arm):
     for threads in (None, 1, 2, 3):
         assert_array_equal(straight(*given, threads=threads), wanted)
     with pytest.raises(AssertionError, match="handed on"):
-        straight(*given, threads=len(the_team()) + 2)
-    every = the_team()._words[teams.Word.SIZE : teams.Word.SIZE + 1]
+        straight(*given, threads=len(thread_pool()) + 2)
+    every = thread_pool()._words[pool_word("size") :]
     before = every[0]
     try:
         every[0] = 0  # as in a new process
@@ -338,13 +340,13 @@ def test_a_fork_has_a_team_of_its_own():
         START
         + """
 import os, threading
-from featherlane.backends.cpu.threads.pool import the_team
-assert len(the_team()) == 2
+from featherlane.backends.cpu.threads.pool import thread_pool
+assert len(thread_pool()) == 2
 child = os.fork()
 if not child:
-    assert len(the_team()) == 0
+    assert len(thread_pool()) == 0
     good = all(np.array_equal(model.mass_matrix(q, threads=n), wanted) for n in (None, 3, 2, 1))
-    os._exit(0 if good and len(the_team()) == 2 else 1)
+    os._exit(0 if good and len(thread_pool()) == 2 else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 assert np.array_equal(model.mass_matrix(q, threads=3), wanted)
 """
@@ -434,12 +436,12 @@ def test_overlaps(shape, strides, wanted):
 
 def test_the_step_between_states():
     x = np.zeros((4, 6, 5))
-    assert step(x, 1, (4, 6)) == 40
-    assert step(x[:, ::2], 1, (4, 3)) == 80
-    assert step(x[::-1, ::-1], 1, (4, 6)) == -40
-    assert step(x[:, :3], 1, (4, 3)) is None
-    assert step(x[0], 1, (4, 6)) is None
-    assert step(x[0], 1, (1, 6)) == 40
-    assert step(x[:, :1], 1, (4, 1)) == 240
-    assert step(x[0, 0], 1, (4, 6)) == 0
-    assert step(x, 3, ()) == 0
+    assert state_stride(x, 1, (4, 6)) == 40
+    assert state_stride(x[:, ::2], 1, (4, 3)) == 80
+    assert state_stride(x[::-1, ::-1], 1, (4, 6)) == -40
+    assert state_stride(x[:, :3], 1, (4, 3)) is None
+    assert state_stride(x[0], 1, (4, 6)) is None
+    assert state_stride(x[0], 1, (1, 6)) == 40
+    assert state_stride(x[:, :1], 1, (4, 1)) == 240
+    assert state_stride(x[0, 0], 1, (4, 6)) == 0
+    assert state_stride(x, 3, ()) == 0

@@ -9,19 +9,40 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from drawing import main  # noqa: E402
+from drawing import main
 
 INK, ROBOT, COMPILER, JOIN, GROUND = "#57606a", "#2f81f7", "#d2691e", "#8250df", "#6e7781"
 # x, y, width, colour, name, what is in it
 ROOMS = [
     (0.0, 5.0, 10.0, JOIN, "tools", "command line: info, check, bench, generate; peers"),
-    (0.0, 4.0, 10.0, JOIN, "api", "Model and its methods, builder, card, compile, convert, editing"),
-    (0.0, 3.0, 10.0, JOIN, "functions", "the halves meet: robot + algorithm → program → kernel → arrays"),
+    (
+        0.0,
+        4.0,
+        10.0,
+        JOIN,
+        "api",
+        "Model with its methods, builder, card, compile, convert",
+    ),
+    (
+        0.0,
+        3.0,
+        10.0,
+        JOIN,
+        "functions",
+        "the halves meet: robot, algorithm → program → arrays",
+    ),
     (0.0, 2.0, 4.8, ROBOT, "algorithms", "dynamics in the book's letters"),
     (0.0, 1.0, 4.8, ROBOT, "robot", "joints, model, tree, loaders"),
     (5.2, 2.0, 4.8, COMPILER, "backends", "cpu, llvm, c, reference, cache"),
     (5.2, 1.0, 4.8, COMPILER, "program", "graphs that call graphs; passes"),
-    (0.0, 0.0, 10.0, GROUND, "scalar, errors", "sin, cos, select, call, tags: what both halves may know"),
+    (
+        0.0,
+        0.0,
+        10.0,
+        GROUND,
+        "scalar, errors",
+        "sin, select, call, tags: what both halves know",
+    ),
 ]
 HEIGHT = 0.74
 
@@ -34,14 +55,23 @@ def draw() -> Figure:
     axes.set_ylim(-0.5, 6.3)
     for x, y, width, colour, name, words in ROOMS:
         box = FancyBboxPatch(
-            (x, y), width, HEIGHT, boxstyle="round,pad=0.02,rounding_size=0.08", fc="none", ec=colour
+            (x, y),
+            width,
+            HEIGHT,
+            boxstyle="round,pad=0.02,rounding_size=0.08",
+            fc="none",
+            ec=colour,
         )
         box.set_linewidth(1.6)
         axes.add_patch(box)
         axes.text(x + 0.15, y + 0.5, name, color=colour, weight="bold", size=11, va="center")
         axes.text(x + 0.15, y + 0.19, words, color=INK, size=9, va="center")
-    axes.text(2.4, 5.97, "each folder imports only what lies below it", color=INK, size=9.5, ha="left")
-    down = FancyArrowPatch((10.6, 5.6), (10.6, 0.15), arrowstyle="-|>", mutation_scale=16, color=INK)
+    axes.text(
+        2.4, 5.97, "each folder imports only what lies below it", color=INK, size=9.5, ha="left"
+    )
+    down = FancyArrowPatch(
+        (10.6, 5.6), (10.6, 0.15), arrowstyle="-|>", mutation_scale=16, color=INK
+    )
     axes.add_patch(down)
     axes.text(10.85, 2.9, "may import", color=INK, size=9.5, rotation=90, va="center")
     axes.text(5.0, 2.37, "✕", color=INK, size=13, ha="center", va="center")

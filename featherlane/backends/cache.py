@@ -1,9 +1,9 @@
-"""Compiled code on disk. An entry that is damaged, truncated or not ours is compiled again, never
-executed.
+"""The cache of compiled code on disk. An entry that is damaged, truncated or may come from another
+user is compiled again, never executed.
 
-The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder; without one that can
-be written, code is compiled anew in each process and nothing else changes. FEATHERLANE_CACHE=off
-does the same on purpose.
+The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder. Without a folder that
+can be written, code is compiled anew in each process and nothing else changes;
+FEATHERLANE_CACHE=off does the same on purpose.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 
 MAGIC = b"featherlane code 2"
 OFF = ("off", "none", "0", "")
-MOST_BYTES = 1 << 30  # of all entries; the least recently used go first
+MOST_BYTES = 1 << 30  # of all entries; beyond them the least recently used are deleted
 
 
 def folder() -> Path | None:
-    """Where compiled code is kept, or None."""
+    """The folder of the cache, None if there is none."""
     chosen = os.environ.get("FEATHERLANE_CACHE")
     if chosen:
         return None if chosen.strip().lower() in OFF else Path(chosen).expanduser()
@@ -36,15 +36,15 @@ def folder() -> Path | None:
             base = Path.home() / "Library" / "Caches"
         else:
             base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # no home
+    except RuntimeError:  # the user has no home folder
         return None
     return base / "featherlane"
 
 
 @cache
 def _build() -> str:
-    """What the code depends on besides its own key: the text of this package and the versions of
-    its compiler.
+    """The hash of what all code depends on besides its key: the text of this package and the
+    versions of the compiler and of NumPy.
     """
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
@@ -55,8 +55,8 @@ def _build() -> str:
     return digest.hexdigest()
 
 
-def _ours(path: Path) -> bool:
-    """Whether only this user can have written it."""
+def _only_ours(path: Path) -> bool:
+    """Whether nobody but this user can have written a file or folder."""
     if os.name != "posix":
         return True
     status = path.stat()
@@ -64,13 +64,16 @@ def _ours(path: Path) -> bool:
 
 
 def _digest(path: Path, code: bytes) -> bytes:
-    """An entry answers for its name, the hash of its key: code of another key is not taken."""
+    """The checksum of an entry covers its name, the hash of its key: an entry that was renamed is
+    not taken for the code of another key.
+    """
     return hashlib.sha256(path.stem.encode() + b"\n" + code).hexdigest().encode()
 
 
 def _read(path: Path) -> bytes | None:
+    """The code of an entry, None if there is none that can be trusted."""
     try:
-        if not (_ours(path) and _ours(path.parent)):
+        if not (_only_ours(path) and _only_ours(path.parent)):
             return None
         magic, digest, code = path.read_bytes().split(b"\n", 2)
     except (OSError, ValueError):
@@ -79,13 +82,16 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, code: bytes) -> None:
-    """All or nothing: written beside and renamed. A folder that cannot be written is no error."""
+    """Writes an entry atomically, by renaming a finished file. A folder that cannot be written is
+    no error.
+    """
     temporary = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _ours(path.parent):
+        if not _only_ours(path.parent):
             warnings.warn(
-                f"{path.parent} can be written by others: no code is kept there", stacklevel=2
+                f"{path.parent} can be written by other users: no compiled code is cached there",
+                stacklevel=2,
             )
             return
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
@@ -100,6 +106,7 @@ def _write(path: Path, code: bytes) -> None:
 
 
 def _prune(directory: Path) -> None:
+    """Deletes the least recently used entries beyond MOST_BYTES."""
     entries = sorted(
         ((f.stat().st_mtime, f.stat().st_size, f) for f in directory.glob("*.code")), reverse=True
     )
@@ -111,7 +118,7 @@ def _prune(directory: Path) -> None:
 
 
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:
-    """The code of this key: from disk, or made and put there."""
+    """The code of a key: read from disk, or compiled by `make` and written there."""
     directory = folder()
     if directory is None:
         return make()

@@ -12,16 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends import cache as disk
 from featherlane.backends.cpu import strides
 from featherlane.backends.cpu.call import cpython as direct
 from featherlane.backends.cpu.call import vectorcall
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
-from featherlane.backends.cpu.cost_model import Load
-from featherlane.backends.cpu.linked import linked
-from featherlane.backends.cpu.threads.pool import physical_cores, the_team
-from featherlane.backends.cpu.threads.share import Batch, Evaluator, spread, spread_slices, task_of
+from featherlane.backends.cpu.cost_model import CallCost
+from featherlane.backends.cpu.linked import loaded
+from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
+from featherlane.backends.cpu.threads.share import (
+    CallArrays,
+    Evaluator,
+    spread,
+    spread_slices,
+    task_of,
+)
 from featherlane.backends.llvm import jit
 from featherlane.functions import arguments
 from featherlane.functions.arguments import Explain, Shapes, as_array, common_dtype
@@ -43,9 +48,8 @@ def _type_of(collect: Callable[..., Any] | None) -> type[tuple] | None:
 
 
 @cache
-def _front() -> jit.Code:
-    make = lambda: jit.machine_code(vectorcall.source())
-    return linked(disk.fetch(f"front {jit.target()}", make), ("call",))
+def _front() -> jit.MachineCode:
+    return loaded("vectorcall", vectorcall.source, ("call",))
 
 
 class Form(NamedTuple):
@@ -154,9 +158,9 @@ class Function:
             return pass_on
         for kernel in self.singles:
             most, task = self._bound(kernel)
-            share = the_team().code.place("share") if task else 0
+            share = thread_pool().code.place("share") if task else 0
             pass_on = direct.callable_of(
-                direct.Call(
+                direct.CallSpec(
                     kernel.code.address, kernel.dtype, *shapes, most, self._unlocked(), share, task
                 ),
                 _front().place("call"),
@@ -185,9 +189,9 @@ class Function:
         """The states of the smallest call that gives the lock of the interpreter away."""
         return -(-WORTH_UNLOCKING // self._numbers)
 
-    def load(self, kernel: Kernel) -> Load:
+    def load(self, kernel: Kernel) -> CallCost:
         """What its calls ask of the machine."""
-        return Load(kernel.slots, self._numbers * kernel.dtype.itemsize, kernel.width)
+        return CallCost(kernel.slots, self._numbers * kernel.dtype.itemsize, kernel.width)
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         return self._call(*arrays, out=out, threads=threads)
@@ -211,7 +215,7 @@ class Function:
         made = results or tuple(strides.fresh(lead + core, dtype) for core in self.outputs.values())
         if count == 1:
             if form.kernel is None:  # a ufunc sees to it by itself
-                given = strides.apart(given, made)
+                given = strides.unaliased(given, made)
             with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
                 form.run(*given, out=made)
         else:
@@ -257,7 +261,7 @@ class Function:
         automatic: bool,
     ) -> None:
         cores = [len(core) for core in chain(self.inputs.values(), self.outputs.values())]
-        batch = Batch(given, made, cores, lead)
+        batch = CallArrays(given, made, cores, lead)
         if form.kernel is None:
             return spread_slices(batch, form.run, count)
         load, dtype = self.load(form.kernel), form.kernel.dtype

@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.compile import Kernel
-from featherlane.backends.cpu.cost_model import Load
+from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.graphs.layout import MOST, SHARED, WARM, Layout
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.functions.compile import candidates, cheapest, dynamics_program, in_lanes
@@ -112,7 +112,7 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
         yield _algorithm(s, candidates(model, Variant(s.function)))
 
 
-def _threads(s: Speed, load: Load, threads: int) -> Choice:
+def _threads(s: Speed, load: CallCost, threads: int) -> Choice:
     counts = sorted({1, threads, load.threads(s.batch, physical_cores())})
     expected = {str(n): load.seconds(s.batch, n) * 1e6 for n in counts}
     measured = {str(threads): s.batch / s.states_per_us, "1": s.ns_per_state * s.batch * 1e-3}

@@ -13,7 +13,7 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import dynamics_program
-from featherlane.functions.long.choose import Chosen
+from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.counts import Kinds, of_graph, of_program, slots, times
 from featherlane.program.graph import Graph
@@ -74,7 +74,7 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> StateWork:
 def _evaluator(model: Model, name: str, dtype: np.dtype) -> Any:
     """The object that computes batches large enough to fill vectors."""
     evaluator = model.function(name).ufunc(dtype)
-    if isinstance(evaluator, Chosen):
+    if isinstance(evaluator, FastestMethod):
         return model.function(name, method="serial").ufunc(dtype)
     return evaluator
 

@@ -26,7 +26,7 @@ SLOTS = "slots"  # a name in machine code
 class Kernel:
     """Machine code of one program in one dtype, and the arithmetic instructions of one state."""
 
-    code: jit.Code
+    code: jit.MachineCode
     dtype: np.dtype
     width: int
 

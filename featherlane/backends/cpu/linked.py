@@ -1,64 +1,75 @@
-"""Machine code linked with what it calls: functions and objects of CPython and NumPy, by address.
+"""Machine code linked with the functions and objects of CPython and NumPy that it refers to.
 
-NumPy's C API is a table of pointers in a capsule, CPython's functions are in the process: so the
-package needs no extension module of its own.
+NumPy's C API is a table of pointers in a capsule, and CPython's functions are in the process: so
+the package needs no extension module of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from featherlane.backends.llvm.jit import Code
+from featherlane.backends import cache
+from featherlane.backends.llvm import jit
 
 try:
     from numpy._core import _multiarray_umath as numpy_c  # type: ignore[attr-defined]
 except ImportError:  # NumPy 1
     from numpy.core import _multiarray_umath as numpy_c  # type: ignore[no-redef]
 
-ARRAY_NEW, SET_BASE = 93, 282  # indices in NumPy's array table, fixed by NumPy's ABI
+# PyArray_New and PyArray_SetBaseObject in NumPy's table of its array API, fixed by its ABI
+ARRAY_NEW, SET_BASE = 93, 282
 
 
 def c_table(capsule: object) -> ctypes.Array:
-    """The table of function pointers in a capsule of NumPy's."""
+    """The table of function pointers in one of NumPy's capsules."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_void_p))  # type: ignore[return-value]
 
 
+def function_address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 def symbols() -> dict[str, int]:
-    """The addresses of what emitted code may call or compare with, by the names used in it."""
+    """The addresses of what emitted code may call or compare with, by the names that it uses."""
     python, numpy = ctypes.pythonapi, c_table(numpy_c._ARRAY_API)
-
-    def address(function: Any) -> int:
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
-
+    functions = {
+        "object_new": python.PyType_GenericAlloc,
+        "vectorcall": python.PyObject_Vectorcall,
+        "incref": python.Py_IncRef,
+        "decref": python.Py_DecRef,
+        "int_value": python.PyLong_AsSsize_t,
+        "error_clear": python.PyErr_Clear,
+        "gil_release": python.PyEval_SaveThread,
+        "gil_take": python.PyEval_RestoreThread,
+        "scratch_new": python.PyMem_RawMalloc,
+        "scratch_free": python.PyMem_RawFree,
+    }
     return {
         "array_type": id(np.ndarray),
         "tuple_type": id(tuple),
-        "float64_type": id(np.dtype(np.float64)),
-        "float32_type": id(np.dtype(np.float32)),
         "int_type": id(int),
         "py_none": id(None),
         "py_one": id(1),
         "array_new": numpy[ARRAY_NEW],
         "array_set_base": numpy[SET_BASE],
-        "object_new": address(python.PyType_GenericAlloc),
-        "vectorcall": address(python.PyObject_Vectorcall),
-        "incref": address(python.Py_IncRef),
-        "decref": address(python.Py_DecRef),
-        "int_value": address(python.PyLong_AsSsize_t),
-        "error_clear": address(python.PyErr_Clear),
-        "gil_release": address(python.PyEval_SaveThread),
-        "gil_take": address(python.PyEval_RestoreThread),
-        "scratch_new": address(python.PyMem_RawMalloc),
-        "scratch_free": address(python.PyMem_RawFree),
+        **{name: function_address(function) for name, function in functions.items()},
     }
 
 
-def linked(image: bytes, names: Sequence[str] = ("loop",)) -> Code:
-    """An object file in memory, with the addresses of `names`."""
-    return Code(image, names, symbols())
+def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
+    """Loads an object file into memory; names: the symbols whose addresses are wanted."""
+    return jit.MachineCode(image, names, symbols())
+
+
+def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.MachineCode:
+    """The code of a key, in memory: its object file comes from the cache of compiled code, or else
+    from LLVM, to which `source` gives the IR.
+    """
+    image = cache.fetch(f"{key} {jit.target()}", lambda: jit.machine_code(source()))
+    return linked(image, names)

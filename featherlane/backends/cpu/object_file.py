@@ -1,4 +1,4 @@
-"""Kernels as object files and assembly, for this processor or another."""
+"""Kernels as object files and as assembly, for this processor or another one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.llvm.targets import Target, module_for, target_machine
 from featherlane.program.program import Program
 
-# Code for other programs
-
-FROM_C = """
+# What a kernel gets from CPython, made of the C library instead
+C_ALLOCATOR = """
 declare ptr @malloc(i64)
 declare void @free(ptr)
 define ptr @scratch_new(i64 %size) {
@@ -23,39 +22,40 @@ define void @scratch_free(ptr %place) {
   ret void
 }
 """
-GIVEN = ("loop", "work", "forget")  # what others may call; the last two of recorded calls alone
+EXPORTED = ("loop", "work", "forget")  # only code of recorded steps has the last two
 
 
 def _standalone(ir: str, target: Target, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
-    """The module with nothing that is not used, and with memory from the C library."""
+    """The module of a kernel with the C library's allocator, without unused functions."""
     module = module_for(ir, target, machine)
-    module.link_in(llvm.parse_assembly(FROM_C))
+    module.link_in(llvm.parse_assembly(C_ALLOCATOR))
     for function in module.functions:
-        if not function.is_declaration and function.name not in GIVEN:
+        if not function.is_declaration and function.name not in EXPORTED:
             function.linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
     for value in (*module.functions, *module.global_variables):
-        if value.name in GIVEN:
+        if value.name in EXPORTED:
             value.name = name if value.name == "loop" else f"{name}_{value.name}"
     return module
 
 
 def standalone(ir: str, target: Target, name: str = "loop") -> bytes:
-    """The text of a kernel as a relocatable object file that needs the C library alone.
+    """Compiles the LLVM IR of a kernel to a relocatable object file that needs the C library alone.
 
     It defines the function `name`, of C type void(char **arrays, const int64_t *states, const
-    int64_t *steps, void *unused), the inner loop of a generalised ufunc: arrays are the inputs and
-    then the outputs, steps the bytes from state to state of each, and then those between entries
-    along each axis of each. Text of recorded calls gives `name`_work and `name`_forget too.
+    int64_t *steps, void *unused), the inner loop of a generalised ufunc. `arrays` are the inputs
+    and then the outputs; `steps` are the bytes from state to state of each array, and then the
+    bytes between entries along each axis of each array. The IR of recorded steps gives `name`_work
+    and `name`_forget too.
     """
     machine = target_machine(target)
     return machine.emit_object(_standalone(ir, target, machine, name))
 
 
 def assembly(ir: str, target: Target) -> str:
-    """The same as the assembler's text."""
+    """Compiles the LLVM IR of a kernel to assembly, with `standalone`'s functions."""
     machine = target_machine(target)
     return machine.emit_assembly(_standalone(ir, target, machine, "loop"))
 
@@ -67,8 +67,8 @@ def object_code(
     width: int | None = None,
     name: str = "loop",
 ) -> bytes:
-    """The loop of a lowered program as an object file, see `standalone`. width: lanes of its
-    vectors, by default the widest of the target.
+    """Compiles the loop of a lowered program to an object file, see `standalone`. width: lanes of
+    its vectors, by default the widest of the target.
     """
     width = target.widest(dtype) if width is None else width
     return standalone(kernel.source(program, dtype, width), target, name)

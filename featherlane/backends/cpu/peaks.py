@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: multiply-adds, and bytes to and from memory."""
+"""The peaks of this machine, measured: multiply-adds, and bytes to and from memory."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu import probes
-from featherlane.backends.cpu.strides import aligned
+from featherlane.backends.cpu.strides import LINE, aligned
 from featherlane.backends.llvm import jit
 
-SECONDS = 0.001  # that one measurement takes at least: short, between what else the machine does
-REPEATS = 2  # in a round at least, of which the fastest counts
-IN_ALL = 0.004  # seconds that they take at least
+SECONDS = 0.001  # the least length of one measurement: short enough to fit between other programs
+REPEATS = 2  # measurements of a round at least, of which the fastest counts
+ROUND_SECONDS = 0.004  # the least length of a round
 ROUNDS = 6  # of which the fastest counts
-PAUSE = 0.1  # seconds between rounds of what others on the machine take their share of
-CHUNK = 512  # bytes: the probes go in such steps
-BEYOND = 4  # times the last cache is far beyond it
-WITHIN = 8  # one in so many parts of the last cache is well within it
-SIZES = 64 << 20, 512 << 20  # bytes that are far beyond the caches, at least and at most
-TURNS = 1000  # of the loop over multiply-adds that are measured as one
+PAUSE = 0.1  # s between rounds on memory that other programs use too
+CHUNK = 512  # bytes that a probe moves in one turn of its loop
+BEYOND_CACHE = 4  # an array so many times as large as the last cache is far beyond it
+WITHIN_CACHE = 8  # one of so many parts of the last cache is well within it
+BEYOND_BYTES = 64 << 20, 512 << 20  # the least and the most bytes of an array beyond the caches
+TURNS = 1000  # of the loop over multiply-adds, measured as one
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-Work = Callable[[int], Any]  # (times)
+Repeated = Callable[[int], Any]  # does its work so many times
 
 
 class Bandwidth(NamedTuple):
-    """Bytes per second to and from arrays of `size` bytes in all, of all threads together."""
+    """Bytes per second that all threads together move to and from arrays of `size` bytes in all."""
 
     size: int
     threads: int
     read: float
     write: float  # by ordinary stores
-    stream: float  # by stores that bypass the caches
-    spread: float  # of the rounds: how much less than the fastest the slowest gave, as a part of it
+    stream: float  # by non-temporal stores, which bypass the caches
+    spread: float  # of the rounds: 1 - slowest / fastest
 
     @property
     def store(self) -> float:
-        """By the faster kind of store."""
+        """Bytes per second by the faster kind of store."""
         return max(self.write, self.stream)
 
 
 class Peaks(NamedTuple):
-    """Of so many threads together. fma_per_second: multiply-adds on numbers, not on vectors;
-    memory: the bandwidths of arrays far beyond the caches; caches: of arrays that the last of them
-    holds.
+    """The peaks of so many threads together. fma_per_second: multiply-adds on numbers, not on
+    vectors; memory: the bandwidths of arrays far beyond the caches; caches: those of arrays that
+    the last cache holds.
     """
 
     dtype: str
@@ -59,13 +59,13 @@ class Peaks(NamedTuple):
     caches: Bandwidth
 
 
-def _fastest(works: Sequence[Work]) -> float:
-    """Seconds in which each of the functions does its work once, all of them at the same time in
-    threads of their own: the fastest of some repetitions, after a first that is not counted.
+def _fastest(works: Sequence[Repeated]) -> float:
+    """Seconds in which all of the functions do their work once, at the same time in threads of
+    their own: the fastest of a round, after a first time that is not counted.
     """
     barrier = Barrier(len(works))
 
-    def timed(work: Work, times: int) -> tuple[float, float]:
+    def timed(work: Repeated, times: int) -> tuple[float, float]:
         barrier.wait()
         start = time.perf_counter()
         work(times)
@@ -79,10 +79,10 @@ def _fastest(works: Sequence[Work]) -> float:
 
         together(1)
         times, fastest, count, spent = 1, float("inf"), 0, 0.0
-        while count < REPEATS or spent < IN_ALL:
-            each = together(times)
-            count, spent = count + 1, spent + times * each
-            fastest = min(fastest, each)
+        while count < REPEATS or spent < ROUND_SECONDS:
+            seconds = together(times)
+            count, spent = count + 1, spent + times * seconds
+            fastest = min(fastest, seconds)
             times = int(SECONDS / fastest) + 1
     return fastest
 
@@ -90,54 +90,56 @@ def _fastest(works: Sequence[Work]) -> float:
 @cache
 def multiply_adds(dtype: np.dtype, threads: int) -> float:
     """Fused multiply-adds per second on vectors as wide as the kernels', counted for each lane: the
-    best of some rounds.
+    fastest of some rounds.
     """
-    small = aligned((threads, 2, jit.widest(dtype)), dtype)
-    small[:, 0], small[:, 1] = 1.0, 1e-9
+    operands = aligned((threads, 2, jit.widest(dtype)), dtype)
+    operands[:, 0], operands[:, 1] = 1.0, 1e-9
     once = threads * TURNS * probes.UNROLLED * jit.widest(dtype)
+
+    def repeated(call: Callable[[int, int], None], place: int, times: int) -> None:
+        call(place, times * TURNS)
+
     rates = []
     for _ in range(ROUNDS):
         for chains, call in probes.arithmetic(dtype).items():
-            works = [partial(_turned, call, part.ctypes.data) for part in small]
+            works = [partial(repeated, call, own.ctypes.data) for own in operands]
             rates.append(chains * once / _fastest(works))
     return max(rates)
 
 
-def _turned(call: Callable[[int, int], None], place: int, times: int) -> None:
-    call(place, times * TURNS)
-
-
 @cache
 def bandwidth(size: int, threads: int = 1) -> Bandwidth:
-    """Measured with an array of so many bytes, which is read or written again and again: those of
-    the cache that it fits, or of the memory. Each thread has a part of it. The best of some rounds,
-    which are spread in time where others on the machine may take a share of the same.
+    """The bandwidth of an array of so many bytes, read or written again and again: that of the
+    cache which holds it, or of the memory.
+
+    Each thread has a part of the array. The fastest of some rounds counts; between rounds on memory
+    that other programs use too lies a pause.
     """
     part = max(-(-size // (threads * CHUNK)), 1) * CHUNK
     array = aligned((threads, part), np.dtype(np.uint8))
     array[:] = 1
-    vectors = aligned((threads, 64), np.dtype(np.uint8))
+    vectors = aligned((threads, LINE), np.dtype(np.uint8))
     vectors[:] = 1
     places = [(array[k].ctypes.data, vectors[k].ctypes.data) for k in range(threads)]
+
+    def repeated(call: Callable[..., None], array: int, vector: int, times: int) -> None:
+        call(array, part, times, vector)
+
     rates: dict[str, list[float]] = {name: [] for name in probes.memory()}
     for n in range(ROUNDS):
-        if n and array.nbytes > last_cache() // WITHIN:
+        if n and array.nbytes > last_cache() // WITHIN_CACHE:
             time.sleep(PAUSE)
         for name, call in probes.memory().items():
-            works = [partial(_passed, call, part, *place) for place in places]
+            works = [partial(repeated, call, *place) for place in places]
             rates[name].append(array.nbytes / _fastest(works))
-    spread = max(1 - min(found) / max(found) for found in rates.values())
-    best = {name: max(found) for name, found in rates.items()}
+    spread = max(1 - min(each) / max(each) for each in rates.values())
+    best = {name: max(each) for name, each in rates.items()}
     return Bandwidth(array.nbytes, threads, **best, spread=spread)
-
-
-def _passed(call: Callable[..., None], size: int, array: int, vector: int, times: int) -> None:
-    call(array, size, times, vector)
 
 
 @cache
 def last_cache() -> int:
-    """The bytes of the last cache, or 32 MiB where that is not known."""
+    """The bytes of the last-level cache, or 32 MiB where that is not known."""
     sizes = [32 << 20]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = path.read_text().strip()
@@ -147,9 +149,9 @@ def last_cache() -> int:
 
 
 def beyond_caches() -> int:
-    """The bytes of an array that caches hold nothing of when it is gone through again."""
-    least, most = SIZES
-    return min(max(BEYOND * last_cache(), least), most)
+    """The bytes of an array so large that a second pass over it finds nothing in the caches."""
+    least, most = BEYOND_BYTES
+    return min(max(BEYOND_CACHE * last_cache(), least), most)
 
 
 def peaks(dtype: Any, threads: int = 1) -> Peaks:
@@ -158,5 +160,5 @@ def peaks(dtype: Any, threads: int = 1) -> Peaks:
     """
     dtype = np.dtype(dtype)
     memory = bandwidth(beyond_caches(), threads)
-    caches = bandwidth(last_cache() // WITHIN, threads)
+    caches = bandwidth(last_cache() // WITHIN_CACHE, threads)
     return Peaks(dtype.name, threads, multiply_adds(dtype, threads), memory, caches)

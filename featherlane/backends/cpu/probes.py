@@ -1,28 +1,30 @@
-"""Kernels that do one thing as fast as the processor can: what other kernels are measured by."""
+"""Kernels that do one thing as fast as the processor can: the limits that others are compared with
+(docs/performance.md, "The ruler").
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.cpu.linked import linked
 from featherlane.backends.llvm import jit
-from featherlane.backends.llvm.lower import Lanes, declarations, vector_at
+from featherlane.backends.llvm.lower import Lanes, declarations, fma, vector_at
 
-CHAINS = (12, 24)  # independent sums: as many as 16 registers hold, or 32
-UNROLLED = 4  # steps of every chain in one turn of the loop
-VECTORS = 8  # that one turn of a loop over memory moves
+CHAINS = (12, 24)  # independent sums: as many as 16 vector registers hold, or 32
+UNROLLED = 4  # multiply-adds of every sum in one turn of the loop
+VECTORS = 8  # loaded or stored in one turn of a loop over memory
 
 
 def multiply_adds(t: Lanes, chains: int) -> list[str]:
-    """@multiply_add_N(ptr to two vectors, turns): x += a b in registers, which nobody waits for but
-    the next of its chain.
+    """@multiply_add_N(ptr to vectors a and b, turns): N independent sums x += a b in registers, so
+    that the latency of one is hidden behind the others.
     """
-    each = range(chains)
+    sums = range(chains)
     lines = [
         f"define void @multiply_add_{chains}(ptr %at, i64 %turns) {{",
         "entry:",
@@ -33,46 +35,53 @@ def multiply_adds(t: Lanes, chains: int) -> list[str]:
         "turn:",
         "%n = phi i64 [ 0, %entry ], [ %n1, %turn ]",
     ]
-    lines += [f"%x{c}.0 = phi {t.vector} [ %a, %entry ], [ %x{c}.{UNROLLED}, %turn ]" for c in each]
+    lines += [f"%x{c}.0 = phi {t.vector} [ %a, %entry ], [ %x{c}.{UNROLLED}, %turn ]" for c in sums]
     for step in range(UNROLLED):
-        for c in each:
-            given = f"{t.vector} %a, {t.vector} %b, {t.vector} %x{c}.{step}"
-            call = f"call {t.vector} @llvm.fma.{t.suffix}({given})"
-            lines.append(f"%x{c}.{step + 1} = {call}")
+        for c in sums:
+            lines += fma(t, f"%x{c}.{step + 1}", "%a", "%b", f"%x{c}.{step}")
     lines += ["%n1 = add i64 %n, 1", "%more = icmp slt i64 %n1, %turns"]
     lines += ["br i1 %more, label %turn, label %done", "done:", f"%s0 = fadd {t.vector} %a, %b"]
-    for c in each:
+    for c in sums:
         lines.append(f"%s{c + 1} = fadd {t.vector} %s{c}, %x{c}.{UNROLLED}")
     return [*lines, f"store {t.vector} %s{chains}, ptr %at, align {t.bytes}", "ret void", "}"]
 
 
-def _reads(t: Lanes) -> tuple[list[str], list[str], list[str]]:
-    """What a turn begins with, does, and what comes after the last: the exclusive or of all."""
-    v, each = t.integers, range(VECTORS)
-    first = [f"%s{c} = phi {v} [ %x, %time ], [ %t{c}, %turn ]" for c in each]
+class MemoryLoop(NamedTuple):
+    """What a loop over memory does before a pass, in each turn, and after a pass."""
+
+    before: list[str]
+    turn: list[str]
+    after: list[str]
+
+
+def _reads(t: Lanes) -> MemoryLoop:
+    """Loads every vector, and stores the exclusive or of all so that no load is dead."""
+    v, vectors = t.integers, range(VECTORS)
+    before = [f"%s{c} = phi {v} [ %x, %time ], [ %t{c}, %turn ]" for c in vectors]
     turn, after = [], [f"%u0 = xor {v} %x, %t0"]
-    for c in each:
+    for c in vectors:
         turn.append(f"%v{c} = load {v}, ptr %p{c}, align {t.bytes}")
         turn.append(f"%t{c} = xor {v} %s{c}, %v{c}")
-    after += [f"%u{c} = xor {v} %u{c - 1}, %t{c}" for c in each[1:]]
-    return first, turn, [*after, f"store {v} %u{VECTORS - 1}, ptr %at, align {t.bytes}"]
+    after += [f"%u{c} = xor {v} %u{c - 1}, %t{c}" for c in vectors[1:]]
+    after.append(f"store {v} %u{VECTORS - 1}, ptr %at, align {t.bytes}")
+    return MemoryLoop(before, turn, after)
 
 
-def _writes(t: Lanes, past: str = "") -> tuple[list[str], list[str], list[str]]:
+def _writes(t: Lanes, hint: str = "") -> MemoryLoop:
     store = f"store {t.integers} %x, ptr"
-    return [], [f"{store} %p{c}, align {t.bytes}{past}" for c in range(VECTORS)], []
+    return MemoryLoop([], [f"{store} %p{c}, align {t.bytes}{hint}" for c in range(VECTORS)], [])
 
 
-MEMORY: dict[str, Callable[[Lanes], tuple[list[str], list[str], list[str]]]] = {
+MEMORY: dict[str, Callable[[Lanes], MemoryLoop]] = {
     "read": _reads,
     "write": _writes,
-    "stream": lambda t: _writes(t, ", !nontemporal !0"),  # past the caches
+    "stream": lambda t: _writes(t, ", !nontemporal !0"),
 }
 
 
 def over_memory(t: Lanes, name: str) -> list[str]:
     """@name(array, bytes, times, ptr to a vector): one of MEMORY over an array, so many times."""
-    first, turn, after = MEMORY[name](t)
+    loop = MEMORY[name](t)
     return [
         f"define void @{name}(ptr %array, i64 %bytes, i64 %times, ptr %at) {{",
         "entry:",
@@ -83,15 +92,15 @@ def over_memory(t: Lanes, name: str) -> list[str]:
         "br label %turn",
         "turn:",
         "%o = phi i64 [ 0, %time ], [ %o1, %turn ]",
-        *first,
+        *loop.before,
         "%to = getelementptr inbounds i8, ptr %array, i64 %o",
         *[vector_at(t, f"%p{c}", "%to", c) for c in range(VECTORS)],
-        *turn,
+        *loop.turn,
         f"%o1 = add i64 %o, {VECTORS * t.bytes}",
         "%more = icmp slt i64 %o1, %bytes",
         "br i1 %more, label %turn, label %passed",
         "passed:",
-        *after,
+        *loop.after,
         "%k1 = add i64 %k, 1",
         "%again = icmp slt i64 %k1, %times",
         "br i1 %again, label %time, label %done",
@@ -103,7 +112,7 @@ def over_memory(t: Lanes, name: str) -> list[str]:
 
 
 def _functions(lines: list[str], signatures: dict[str, Any]) -> dict[str, Callable[..., None]]:
-    """Machine code of this processor, which lives as long as the functions."""
+    """Compiles the lines into functions of ctypes, each of which keeps the code alive."""
     code = linked(jit.machine_code("\n".join(lines)), tuple(signatures))
 
     def function(name: str) -> Callable[..., None]:
@@ -115,19 +124,19 @@ def _functions(lines: list[str], signatures: dict[str, Any]) -> dict[str, Callab
 
 @cache
 def arithmetic(dtype: np.dtype) -> dict[int, Callable[[int, int], None]]:
-    """By the number of chains: a function of (address of two vectors, turns) that makes
-    chains UNROLLED multiply-adds of a widest vector in each turn.
+    """For each number of CHAINS a function of (address of two vectors, turns), which does
+    chains UNROLLED multiply-adds of the widest vectors in each turn.
     """
     t = Lanes(dtype, jit.widest(dtype))
     lines = declarations(t) + [line for chains in CHAINS for line in multiply_adds(t, chains)]
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-    made = _functions(lines, {f"multiply_add_{chains}": kind for chains in CHAINS})
-    return dict(zip(CHAINS, made.values(), strict=True))
+    functions = _functions(lines, {f"multiply_add_{chains}": kind for chains in CHAINS})
+    return dict(zip(CHAINS, functions.values(), strict=True))
 
 
 @cache
 def memory() -> dict[str, Callable[[int, int, int, int], None]]:
-    """By the names of MEMORY: functions of (address of an array, bytes, times, address of a
+    """For each name of MEMORY a function of (address of an array, bytes, times, address of a
     vector). Arrays begin on a cache line; their bytes are a multiple of 512.
     """
     t = Lanes(np.dtype(np.float64), jit.widest(np.dtype(np.float64)))

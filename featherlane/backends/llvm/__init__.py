@@ -1,1 +1,1 @@
-"""LLVM: graphs as IR, and IR as machine code for this processor or another."""
+"""LLVM: graphs lowered to LLVM IR, and LLVM IR compiled for this processor or another one."""

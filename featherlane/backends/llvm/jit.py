@@ -1,4 +1,4 @@
-"""This processor: what its vectors hold, and LLVM IR as machine code in memory."""
+"""The host processor: the width of its vectors, and LLVM IR compiled into memory."""
 
 from __future__ import annotations
 
@@ -18,43 +18,46 @@ def widest(dtype: np.dtype) -> int:
 
 
 def target() -> str:
-    """The processor that code is made for."""
+    """The host in LLVM's names, for the keys of the cache."""
     host = targets.host()
     return f"{host.triple} {host.cpu} {host.features}"
 
 
 def machine_code(ir: str) -> bytes:
-    """An object file for this machine."""
+    """Compiles LLVM IR to an object file for the host."""
     return targets.machine_code(ir, targets.host())
 
 
-class Code:
-    """Machine code in memory, for as long as this object lives.
+class MachineCode:
+    """An object file loaded into memory, where it stays as long as this object lives.
 
-    image: an object file; names: the symbols whose addresses are wanted; symbols: the addresses of
-    what the code itself refers to.
+    names: the symbols whose addresses are wanted; symbols: the addresses of the external symbols
+    that the code refers to.
     """
 
     _jit: llvm.LLJIT | None = None
     _names = count()
 
     def __init__(self, image: bytes, names: Sequence[str], symbols: Mapping[str, int]) -> None:
-        if Code._jit is None:
+        if MachineCode._jit is None:
             targets.target_machine(targets.host())  # initialises LLVM
-            together = os.name != "nt"  # the other linker may place parts too far from each other
-            Code._jit = llvm.create_lljit_compiler(use_jit_link=together)
+            # JITLink keeps sections close together, so that constants are addressed relative to
+            # the code: 1 to 6 % faster, and large code loads 2.5 times faster (docs/performance.md,
+            # "What else was tried"). On Windows RuntimeDyld links, which may place them far apart.
+            MachineCode._jit = llvm.create_lljit_compiler(use_jit_link=os.name != "nt")
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name, place in symbols.items():
             builder = builder.import_symbol(name, place)
         for name in names:
             builder = builder.export_symbol(name)
-        self._library = builder.link(Code._jit, f"featherlane{next(Code._names)}")
+        self._library = builder.link(MachineCode._jit, f"featherlane{next(MachineCode._names)}")
         self._places = {name: int(self._library[name]) for name in names}
 
     def place(self, name: str) -> int:
-        """The address of one of the names."""
+        """The address of one of the wanted symbols."""
         return self._places[name]
 
     @property
     def address(self) -> int:
+        """The address of the inner loop."""
         return self._places["loop"]

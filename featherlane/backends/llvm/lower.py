@@ -1,7 +1,7 @@
-"""Graph to LLVM IR: one vector value holds the same scalar of `width` states. Shared by every LLVM
-target.
+"""Graphs lowered to LLVM IR, shared by every LLVM target: each value is a vector that holds the
+same scalar of `width` states.
 
-Text is made once, here, from a checked graph. No fast-math flag is ever set: each operation is
+The text is made once, here, from a checked graph. No fast-math flag is ever set: every operation is
 rounded as the reference rounds it, so that results have the same bits for every width, lane and
 machine.
 """
@@ -21,7 +21,7 @@ from featherlane.program.graph import Graph
 
 @dataclass(frozen=True)
 class Lanes:
-    """The type of one vector value: `width` numbers of a dtype."""
+    """The type of a vector value: `width` lanes of a floating-point dtype."""
 
     dtype: np.dtype[Any]
     width: int
@@ -39,11 +39,18 @@ class Lanes:
         return self.of(self.width)
 
     def of(self, count: int) -> str:
+        """The vector type of `count` scalars."""
         return f"<{count} x {self.scalar}>"
 
     @property
     def integers(self) -> str:
+        """The vector type of as many integers of the same size."""
         return f"<{self.width} x i{self.bits}>"
+
+    @property
+    def booleans(self) -> str:
+        """The vector type of a comparison."""
+        return f"<{self.width} x i1>"
 
     @property
     def bytes(self) -> int:
@@ -51,11 +58,11 @@ class Lanes:
 
     @property
     def suffix(self) -> str:
-        """How intrinsics on this type are named."""
+        """The ending of the names of LLVM's intrinsics on this type."""
         return f"v{self.width}f{self.bits}"
 
     def number(self, x: float) -> str:
-        """A constant in LLVM's hexadecimal form, which is that of a double for both dtypes."""
+        """A constant in LLVM's hexadecimal form, which is a double's for both dtypes."""
         value = float(self.dtype.type(x))
         return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
 
@@ -63,18 +70,23 @@ class Lanes:
         return "<" + ", ".join([f"{self.scalar} {self.number(x)}"] * self.width) + ">"
 
     def constant(self, x: Any) -> str:
-        """A number in all lanes, or one for each."""
+        """A vector constant: one number in all lanes, or a tuple of one for each lane."""
         if not isinstance(x, tuple):
             return self.splat(float(x))
         return "<" + ", ".join(f"{self.scalar} {self.number(float(y))}" for y in x) + ">"
 
-    def kept(self, x: Any) -> str:
-        """The name of a constant that is kept in memory as a whole vector."""
-        each = x if isinstance(x, tuple) else (x,)
-        return f"@k{'.'.join(self.number(float(y)) for y in each)}.{self.suffix}"
+    def constant_name(self, x: Any) -> str:
+        """The global that holds a constant as a whole vector."""
+        numbers = x if isinstance(x, tuple) else (x,)
+        return f"@k{'.'.join(self.number(float(y)) for y in numbers)}.{self.suffix}"
 
     def splat_integer(self, x: int) -> str:
         return "<" + ", ".join([f"i{self.bits} {x}"] * self.width) + ">"
+
+    def lane_mask(self, lanes: Iterable[int]) -> str:
+        """The third operand of a shufflevector."""
+        indices = [f"i32 {lane}" for lane in lanes]
+        return f"<{len(indices)} x i32> <{', '.join(indices)}>"
 
 
 def _binary(instruction: str) -> Callable[..., list[str]]:
@@ -90,8 +102,8 @@ def _intrinsic(name: str) -> Callable[..., list[str]]:
 
 
 def _quarter(t: Lanes, to: str, k: str, s: str, c: str) -> list[str]:
-    """Adding 1.5 2^m puts the integer k into the low bits of the number: odd swaps, the second bit
-    negates.
+    """The sine of an angle that is k quarter turns beyond one with sine s and cosine c: an odd k
+    takes c, bit 1 of k negates. Adding 1.5 2^m puts the integer k into the low bits of the number.
     """
     v, i, one, two = t.vector, t.integers, t.splat_integer(1), t.splat_integer(2)
     return [
@@ -99,7 +111,7 @@ def _quarter(t: Lanes, to: str, k: str, s: str, c: str) -> list[str]:
         f"{to}.k = bitcast {v} {to}.m to {i}",
         f"{to}.o = and {i} {to}.k, {one}",
         f"{to}.odd = icmp ne {i} {to}.o, zeroinitializer",
-        f"{to}.x = select <{t.width} x i1> {to}.odd, {v} {c}, {v} {s}",
+        f"{to}.x = select {t.booleans} {to}.odd, {v} {c}, {v} {s}",
         f"{to}.h = and {i} {to}.k, {two}",
         f"{to}.sign = shl {i} {to}.h, {t.splat_integer(t.bits - 2)}",
         f"{to}.b = bitcast {v} {to}.x to {i}",
@@ -120,16 +132,15 @@ LOWER: dict[str, Callable[..., list[str]]] = {
     "round": _intrinsic("rint"),
     "less": _binary("fcmp olt"),
     "select": lambda t, to, c, a, b: [
-        f"{to} = select <{t.width} x i1> {c}, {t.vector} {a}, {t.vector} {b}"
+        f"{to} = select {t.booleans} {c}, {t.vector} {a}, {t.vector} {b}"
     ],
     "quarter": _quarter,
 }
+fma = LOWER["fma"]  # (lanes, to, a, b, c) -> the line that makes `to` a b + c, rounded once
 
 
 def _shuffle(t: Lanes, to: str, a: str, b: str, lanes: tuple[int, ...]) -> list[str]:
-    mask = ", ".join(f"i32 {lane}" for lane in lanes)
-    pair = f"{t.vector} {a}, {t.vector} {b}"
-    return [f"{to} = shufflevector {pair}, <{t.width} x i32> <{mask}>"]
+    return [f"{to} = shufflevector {t.vector} {a}, {t.vector} {b}, {t.lane_mask(lanes)}"]
 
 
 def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
@@ -141,14 +152,10 @@ def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
     ]
 
 
+# Moves between lanes, of packed graphs alone (`program/passes/pack`): they take the value of their
+# node too
 MOVES: dict[str, Callable[..., list[str]]] = {"shuffle": _shuffle, "flip": _flip}
-"""Of packed graphs alone, see `graph.pack`; they take the value of their node too."""
-INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1}
-
-
-def vector_at(t: Lanes, name: str, base: str, slot: int) -> str:
-    """The line that makes `name` point to a vector of the scratch."""
-    return f"{name} = getelementptr inbounds {t.vector}, ptr {base}, i64 {slot}"
+INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1}  # and how many operands they take
 
 
 def declarations(t: Lanes) -> list[str]:
@@ -158,21 +165,49 @@ def declarations(t: Lanes) -> list[str]:
     ]
 
 
-IN_MEMORY = 32  # bytes of vectors whose constants are loaded whole, as part of what uses them
-"""x86 spends an instruction on spreading a number over 256 bits; over 512 it does so on the way,
-and for 128 LLVM itself keeps them so.
-"""
-BLOCK = 128  # operations of a basic block
+def vector_at(t: Lanes, name: str, base: str, slot: int) -> str:
+    """The line that makes `name` point to a vector of the workspace."""
+    return f"{name} = getelementptr inbounds {t.vector}, ptr {base}, i64 {slot}"
+
+
+def scalar_at(t: Lanes, name: str, base: str, index: str | int) -> str:
+    """The line that makes `name` point to a scalar of an array."""
+    return f"{name} = getelementptr inbounds {t.scalar}, ptr {base}, i64 {index}"
+
+
+def load_vector(t: Lanes, name: str, base: str, slot: int, align: int | None = None) -> list[str]:
+    """Loads a vector of the workspace."""
+    where = vector_at(t, f"{name}.at", base, slot)
+    return [where, f"{name} = load {t.vector}, ptr {name}.at, align {align or t.bytes}"]
+
+
+def broadcast(t: Lanes, name: str, at: str) -> list[str]:
+    """Loads the scalar at an address into all lanes of `name`."""
+    return [
+        f"{name}.s = load {t.scalar}, ptr {at}, align {t.dtype.itemsize}",
+        f"{name}.v = insertelement {t.vector} poison, {t.scalar} {name}.s, i32 0",
+        f"{name} = shufflevector {t.vector} {name}.v, {t.vector} poison, "
+        f"<{t.width} x i32> zeroinitializer",
+    ]
+
+
+# Bytes of the vectors whose constants are loaded whole from memory, as an operand of the
+# instruction that uses them: 6 to 8 % fewer instructions (docs/performance.md, "What else was
+# tried"). x86 spends an instruction on spreading a number over 256 bits; over 512 bits the
+# instruction that uses it does so, and for 128 LLVM itself keeps whole vectors.
+WHOLE_CONSTANTS = 32
+# Operations of a basic block; 32 to 1,000 are within 5 % or slower (docs/performance.md)
+BASIC_BLOCK = 128
 
 
 def constants(graphs: Iterable[Graph], t: Lanes) -> list[str]:
-    """The numbers of some graphs in memory, for code that loads them."""
-    if t.bytes != IN_MEMORY:
+    """The constants of some graphs as globals, where the code loads them from memory."""
+    if t.bytes != WHOLE_CONSTANTS:
         return []
     leaves = [(g.op[k], g.value[k]) for g in graphs for k in range(len(g))]
-    known = {t.kept(x): t.constant(x) for op, x in leaves if op == "constant"}
-    given = f"private unnamed_addr constant {t.vector}"
-    return [f"{name} = {given} {splat}, align {t.bytes}" for name, splat in known.items()]
+    globals_ = {t.constant_name(x): t.constant(x) for op, x in leaves if op == "constant"}
+    kind = f"private unnamed_addr constant {t.vector}"
+    return [f"{name} = {kind} {value}, align {t.bytes}" for name, value in globals_.items()]
 
 
 def straight_line(
@@ -182,57 +217,78 @@ def straight_line(
     store: Callable[[int, str], list[str]],
     nodes: range | None = None,
 ) -> list[str]:
-    """The instructions of a graph, or of its `nodes`. load(node, name) fetches an input entry, or
-    a node before them, into a name, and gives None for what has to be computed again;
-    store(node, name) is asked for once for each node, as soon as its value is there.
+    """The instructions of a graph, or of its `nodes`, in order.
 
-    The code is cut into basic blocks, for two reasons seen in the assembly: inputs are fetched
-    again in each block that needs them instead of being spilled and reloaded, and LLVM's time per
-    block grows with the square of its length. Blocks that just follow each other LLVM would join
-    again: between them stands a branch on %stop, which never holds, to the label %leave.
+    load(node, name) gives the lines that bring an input entry, or a node before `nodes`, into
+    `name`; None stands for a node that is computed again. store(node, name) is asked once for each
+    node, as soon as its value is there.
+
+    The code is cut into basic blocks, for two reasons that show in the assembly: inputs are loaded
+    again in each block that needs them instead of being spilled and reloaded, and LLVM's time for a
+    block grows with the square of its length. LLVM would merge blocks that merely follow each
+    other, so each ends with a branch on %stop, which never holds, to the label %leave.
     """
     nodes = range(len(graph)) if nodes is None else nodes
-    wanted = {k for out in graph.outputs.values() for k in out.nodes}
-    name: dict[int, str] = {}
-    lines: list[str] = []
-    fetched: set[int] = set()
-    count = block = 0
-    uses = itertools.count()
-
-    def fetch(a: int) -> None:
-        """Brings a value that is not of these nodes into this basic block."""
-        if graph.op[a] == "constant":
-            name[a] = t.constant(graph.value[a])
-            if t.bytes == IN_MEMORY:
-                at, name[a] = t.kept(graph.value[a]), f"%c{next(uses)}"
-                lines.append(f"{name[a]} = load {t.vector}, ptr {at}, align {t.bytes}")
-        elif (graph.op[a] == "input" or a < nodes.start) and a not in fetched:
-            fetched.add(a)
-            name[a] = f"%x{a}.{block}"
-            found = load(a, name[a])
-            if found is None:
-                for b in graph.args[a]:
-                    fetch(b)
-                found = LOWER[graph.op[a]](t, name[a], *[name[b] for b in graph.args[a]])
-            lines.extend(found)
-
+    outputs = {k for out in graph.outputs.values() for k in out.nodes}
+    code = _StraightLine(graph, t, load, nodes.start)
     for k in nodes:
-        op, args = graph.op[k], graph.args[k]
-        if args:
-            for a in args:
-                fetch(a)
-            name[k] = f"%x{k}"
-            operands = [name[a] for a in args]
-            if op in MOVES:
-                lines += MOVES[op](t, name[k], *operands, graph.value[k])
-            else:
-                lines += LOWER[op](t, name[k], *operands)
-            count += 1
-        elif k in wanted:
-            fetch(k)
-        if args or k in wanted:
-            lines += store(k, name[k])
-        if count == BLOCK:
-            count, block, fetched = 0, block + 1, set()
-            lines += [f"br i1 %stop, label %leave, label %block{block}", f"block{block}:"]
-    return lines
+        if graph.args[k]:
+            code.compute(k)
+        elif k in outputs:
+            code.bring(k)
+        if graph.args[k] or k in outputs:
+            code.lines += store(k, code.name[k])
+        if code.count == BASIC_BLOCK:
+            code.end_block()
+    return code.lines
+
+
+class _StraightLine:
+    """Straight-line code as it is written: the names of values, and what the current basic block
+    has loaded.
+    """
+
+    def __init__(
+        self, graph: Graph, t: Lanes, load: Callable[[int, str], list[str] | None], first: int
+    ) -> None:
+        self.graph, self.t, self.load, self.first = graph, t, load, first
+        self.name: dict[int, str] = {}
+        self.lines: list[str] = []
+        self.count = self._block = 0
+        self._loaded: set[int] = set()
+        self._constants = itertools.count()
+
+    def bring(self, a: int) -> None:
+        """Makes a value that these nodes do not compute available in the current basic block."""
+        graph, t = self.graph, self.t
+        if graph.op[a] == "constant":
+            self.name[a] = t.constant(graph.value[a])
+            if t.bytes == WHOLE_CONSTANTS:
+                at, self.name[a] = t.constant_name(graph.value[a]), f"%c{next(self._constants)}"
+                self.lines.append(f"{self.name[a]} = load {t.vector}, ptr {at}, align {t.bytes}")
+        elif (graph.op[a] == "input" or a < self.first) and a not in self._loaded:
+            self._loaded.add(a)
+            name = self.name[a] = f"%x{a}.{self._block}"
+            lines = self.load(a, name)
+            if lines is None:
+                for b in graph.args[a]:
+                    self.bring(b)
+                lines = LOWER[graph.op[a]](t, name, *[self.name[b] for b in graph.args[a]])
+            self.lines += lines
+
+    def compute(self, k: int) -> None:
+        op, args = self.graph.op[k], self.graph.args[k]
+        for a in args:
+            self.bring(a)
+        operands = [self.name[a] for a in args]
+        self.name[k] = f"%x{k}"
+        if op in MOVES:
+            self.lines += MOVES[op](self.t, self.name[k], *operands, self.graph.value[k])
+        else:
+            self.lines += LOWER[op](self.t, self.name[k], *operands)
+        self.count += 1
+
+    def end_block(self) -> None:
+        self.count, self._block, self._loaded = 0, self._block + 1, set()
+        block = f"block{self._block}"
+        self.lines += [f"br i1 %stop, label %leave, label %{block}", f"{block}:"]

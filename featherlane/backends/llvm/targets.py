@@ -1,8 +1,8 @@
-"""The processors that code can be made for, as a table, and code that runs without Python.
+"""The processors that code can be made for, as a table, and LLVM IR compiled for one of them.
 
 A kernel is text for vectors of some width; which instructions it becomes is decided here alone. The
-host is one more row. The others are for code that is linked into another program, and to show that
-results have the same bits everywhere.
+host is one more row. The other rows serve object files for other programs, and show that results
+have the same bits everywhere.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
-from featherlane.backends.llvm import software_fma as fused
+from featherlane.backends.llvm import software_fma
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 WHOLE_VECTORS = "-prefer-256-bit"  # LLVM halves vectors of 512 bits where it expects a lower clock
 
 
 class Target(NamedTuple):
-    """A kind of processor in LLVM's names, and the bits of its widest vectors."""
+    """A processor in LLVM's names, and the bits of its widest vectors."""
 
     name: str
     triple: str
@@ -31,7 +31,7 @@ class Target(NamedTuple):
     features: str
     bits: int
     fused: bool = True  # whether it has an instruction for a b + c rounded once
-    needs: tuple[str, ...] = ()  # what an x86 processor must have to run its code
+    needs: tuple[str, ...] = ()  # the features that an x86 processor must have to run its code
 
     @property
     def x86(self) -> bool:
@@ -54,27 +54,24 @@ TARGETS = {
         Target("neon", ARM_LINUX, "generic", "+neon", 128),
     )
 }
-NEVER = re.compile(r"%stop = icmp eq ptr (%\w+), null")  # see llvm.straight_line
-APART = re.compile(r"br i1 %stop, label %leave, label %block(\d+)")
-FUSED = re.compile(r"llvm\.fma\.v(\d+)f(\d+)")
 
 
 def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Target:
-    """A processor from what LLVM found out about it."""
-    found = Target("host", triple, cpu_name, "", 128)  # as NEON and SSE2 have
+    """The row of the host, from the names and features that LLVM detects."""
+    target = Target("host", triple, cpu_name, "", 128)  # the vectors of NEON and SSE2
     features = [",".join(f"{'+' if has[k] else '-'}{k}" for k in sorted(has))] if has else []
-    if found.x86 and has.get("avx"):
-        found = found._replace(bits=256)
+    if target.x86 and has.get("avx"):
+        target = target._replace(bits=256)
         if has.get("avx512f") and has.get("avx512vl"):
-            found = found._replace(bits=512)
+            target = target._replace(bits=512)
             features.append(WHOLE_VECTORS)
-    fused = not found.x86 or bool(has.get("fma") or has.get("fma4"))
-    return found._replace(features=",".join(features), fused=fused)
+    fused = not target.x86 or bool(has.get("fma") or has.get("fma4"))
+    return target._replace(features=",".join(features), fused=fused)
 
 
 @cache
 def host() -> Target:
-    """The processor that this runs on."""
+    """The processor that this process runs on."""
     has = llvm.get_host_cpu_features()
     return host_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), has)
 
@@ -82,13 +79,15 @@ def host() -> Target:
 def runs_here(target: Target) -> bool:
     """Whether the host can run code for this target."""
     mine, has = host(), llvm.get_host_cpu_features()
-    alike = target.x86 == mine.x86 and ("linux" in target.triple) == ("linux" in mine.triple)
-    return target == mine or (alike and all(has.get(need) for need in target.needs))
+    same_system = target.x86 == mine.x86 and ("linux" in target.triple) == ("linux" in mine.triple)
+    return target == mine or (same_system and all(has.get(need) for need in target.needs))
 
 
 def target_machine(target: Target) -> llvm.TargetMachine:
-    """LLVM's compiler for a target. Code stays together in memory, where constants are reached in
-    one instruction; on Windows LLVM's linker wants to be free to place them.
+    """LLVM's code generator for a target.
+
+    The code model is small: sections lie close together and constants are reached in one
+    instruction. On Windows LLVM's linker must be free to place sections anywhere.
     """
     if target == host():
         llvm.initialize_native_target()
@@ -103,42 +102,52 @@ def target_machine(target: Target) -> llvm.TargetMachine:
 
 
 def module_for(ir: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    """LLVM IR as a checked module."""
-    module = llvm.parse_assembly(ir if target.x86 else _kept_apart(ir))
+    """Parses LLVM IR into a verified module for a target."""
+    module = llvm.parse_assembly(ir if target.x86 else _unmergeable(ir))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     if not target.fused:
-        _emulate(module)
+        _emulate_fma(module)
     module.verify()
     return module
 
 
-def _kept_apart(ir: str) -> str:
-    """The text with another condition at each branch that keeps blocks of straight-line code apart.
-    For Arm, LLVM drops branches on what it has asked before: the one block that is left takes seven
-    times as long to compile and a fifth more instructions. On x86 it does not.
+# The lines of `lower.straight_line` that keep LLVM from merging basic blocks
+_STOP = re.compile(r"%stop = icmp eq ptr (%\w+), null")
+_NEXT_BLOCK = re.compile(r"br i1 %stop, label %leave, label %block(\d+)")
+
+
+def _unmergeable(ir: str) -> str:
+    """Gives each branch between the basic blocks of straight-line code a condition of its own.
+
+    LLVM's code generator for Arm drops a branch on a condition that was tested before, and merges
+    the blocks: the one block that is left takes seven times as long to compile and a fifth more
+    instructions. On x86 it keeps them apart.
     """
     lines: list[str] = []
     for line in ir.split("\n"):
-        if found := NEVER.fullmatch(line):
-            lines.append(f"%stop.at = ptrtoint ptr {found[1]} to i64")
-        elif found := APART.match(line):
-            lines.append(f"%stop.{found[1]} = icmp eq i64 %stop.at, {found[1]}")
-            line = line.replace("%stop", f"%stop.{found[1]}", 1)
+        if match := _STOP.fullmatch(line):
+            lines.append(f"%stop.at = ptrtoint ptr {match[1]} to i64")
+        elif match := _NEXT_BLOCK.match(line):
+            lines.append(f"%stop.{match[1]} = icmp eq i64 %stop.at, {match[1]}")
+            line = line.replace("%stop", f"%stop.{match[1]}", 1)
         lines.append(line)
     return "\n".join(lines)
 
 
-def _emulate(module: llvm.ModuleRef) -> None:
-    """Fused multiply-adds of vectors as calls of a function of our own."""
-    for match in [FUSED.fullmatch(function.name) for function in module.functions]:
+_VECTOR_FMA = re.compile(r"llvm\.fma\.v(\d+)f(\d+)")
+
+
+def _emulate_fma(module: llvm.ModuleRef) -> None:
+    """Replaces LLVM's fused multiply-add of vectors by calls of `software_fma`."""
+    for match in [_VECTOR_FMA.fullmatch(function.name) for function in module.functions]:
         if match:
             width, bits, name = int(match[1]), int(match[2]), f"fused_{match[1]}_{match[2]}"
             module.get_function(match[0]).name = name
-            module.link_in(llvm.parse_assembly(fused.text(bits, width, name)))
+            module.link_in(llvm.parse_assembly(software_fma.source(bits, width, name)))
             module.get_function(name).linkage = "internal"
 
 
 def machine_code(ir: str, target: Target) -> bytes:
-    """LLVM IR as an object file."""
+    """Compiles LLVM IR to an object file for a target."""
     machine = target_machine(target)
     return machine.emit_object(module_for(ir, target, machine))

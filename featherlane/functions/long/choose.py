@@ -1,8 +1,9 @@
-"""Robots of many links: what runs each of their functions.
+"""Robots of many links: which evaluator computes each of their functions.
 
-An algorithm is recorded as calls (`callwise`) instead of being one piece of code. Serial algorithms
-have a state in each lane; those that are parallel in the links fill the lanes that states leave
-with blocks of links. Matrices over the joints are made by tiles and sweeps (`pipeline`).
+An algorithm is recorded as calls of steps (`backends/cpu/steps`) instead of becoming one piece of
+code. Serial algorithms have a state in each lane; algorithms that are parallel in the links fill
+the lanes that states leave free with blocks of links. Matrices over the joints are made by tiled
+products and sweeps (`backends/cpu/matrices`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.strides import power_of_two
 from featherlane.backends.llvm import jit
 from featherlane.functions.compile import scalar_function
 from featherlane.functions.long.derivatives import (
-    DerivativesFrom,
+    DerivativesFromInverse,
     coriolis_matrix,
     forward_derivatives,
     inverse_derivatives,
@@ -30,7 +32,7 @@ from featherlane.functions.long.directional import (
 )
 from featherlane.functions.long.mass_matrix import (
     Evaluator,
-    JointSpace,
+    JointSpaceDynamics,
     forward_dynamics,
     mass_matrix,
     mass_matrix_inverse,
@@ -43,27 +45,30 @@ from featherlane.robot.tree_of import tree_of
 
 
 def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
-    """What makes the evaluator of a variant for a dtype; None where it is derived from graphs."""
-    if variant.method is None and variant.name in BY_COLUMNS:
-        make = BY_COLUMNS[variant.name]
-        return lambda dtype: make(model, variant, dtype)
-    if variant.method == "jsiia":
-        return lambda dtype: JointSpace(model, variant, dtype)
-    if variant.name == "inverse_dynamics_derivatives":
-        return lambda dtype: inverse_derivatives(model, variant, dtype)
-    if variant.method is None and variant.name == "inverse_dynamics":
-        return lambda dtype: Chosen(model, variant, dtype)
-    if scalar_function(model, variant) is None:
+    """The function that makes a variant's evaluator for a dtype; None for variants that are derived
+    from graphs.
+    """
+    if variant.method is None and variant.name in BY_MATRICES:
+        make = BY_MATRICES[variant.name]
+    elif variant.method == "jsiia":
+        make = JointSpaceDynamics
+    elif variant.name == "inverse_dynamics_derivatives":
+        make = inverse_derivatives
+    elif variant.method is None and variant.name == "inverse_dynamics":
+        make = FastestMethod
+    elif scalar_function(model, variant) is None:
         return None
-    return lambda dtype: recording(model, variant, dtype)
+    else:
+        make = recording
+    return lambda dtype: make(model, variant, dtype)
 
 
-BY_COLUMNS: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
+BY_MATRICES: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
     "mass_matrix": mass_matrix,
     "mass_matrix_inverse": mass_matrix_inverse,
     "forward_dynamics": forward_dynamics,
     "forward_dynamics_derivatives": forward_derivatives,
-    "forward_dynamics_derivatives_from": DerivativesFrom,
+    "forward_dynamics_derivatives_from": DerivativesFromInverse,
     "coriolis_matrix": coriolis_matrix,
     "inverse_dynamics_parameter_derivatives": ParameterDerivatives,
     "inverse_dynamics_second_derivatives": SecondDerivatives,
@@ -72,37 +77,38 @@ BY_COLUMNS: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
 }
 
 
-class Chosen:
-    """The method that is expected to be the fastest for so many states. What a state's result is
-    rounded to may so depend on how many there are; a named method has the same bits always.
+class FastestMethod:
+    """The evaluator of `method="auto"`, which takes the method that is expected to be the fastest
+    for so many states. The last bits of a state's result may so depend on the number of states; a
+    named method always gives the same bits.
     """
 
     def __init__(self, model: Model, variant: Variant, dtype: np.dtype) -> None:
         self.model, self.variant, self.dtype = model, variant, dtype
         self._width = jit.widest(dtype)
         self._links = tree_of(model).nbodies if is_chain(tree_of(model)) else None
-        self._made: dict[str, Recorded] = {}
+        self._recorded: dict[str, Recorded] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         name = self._fastest(math.prod(out[0].shape[:-1]))
-        if name not in self._made:
-            made = recording(self.model, self.variant._replace(method=name), self.dtype)
-            self._made.setdefault(name, made)
-        self._made[name](*arrays, out=out)
+        if name not in self._recorded:
+            recorded = recording(self.model, self.variant._replace(method=name), self.dtype)
+            self._recorded.setdefault(name, recorded)
+        self._recorded[name](*arrays, out=out)
 
     @property
     def single(self) -> Any:
-        """What has code for single states, if one was asked for."""
+        """The code for single states, if one was asked for."""
         name = self._fastest(1)
-        return self._made[name].single if name in self._made else None
+        return self._recorded[name].single if name in self._recorded else None
 
     def _fastest(self, batch: int) -> str:
-        """On trees always the serial one."""
+        """The method for so many states; on trees always the serial one."""
         return "serial" if self._links is None else fastest(self._links, batch, self._width)
 
 
-class Cost(NamedTuple):
-    """ns of a call: `call`, and for each link and vector of states a + b f^c, where f is the share
+class MethodCost(NamedTuple):
+    """The ns of a call: `call`, and for each link and vector of states a + b f^c, with the share f
     of the lanes that states take.
     """
 
@@ -115,16 +121,19 @@ class Cost(NamedTuple):
         return self.call + links * vectors * (self.a + self.b * share**self.c)
 
 
-COSTS = {  # fitted to random chains on a Zen 5 with AVX-512, see docs/links.md: only ratios count
-    "serial": Cost(0.0, 29.0, 17.0, 1.0),
-    "scan": Cost(1000.0, 0.0, 72.0, 0.8),
+# Fitted to random chains on a Zen 5 with AVX-512 by `benchmarks/fit_methods.py`; only their ratios
+# choose. "auto" is within 15 % of the best method in 110 of 112 cells (docs/links.md, "Which method
+# is fast").
+COSTS = {
+    "serial": MethodCost(0.0, 29.0, 17.0, 1.0),
+    "scan": MethodCost(1000.0, 0.0, 72.0, 0.8),
 }
 
 
 def fastest(links: int, batch: int, width: int) -> str:
-    """The method from which the least time is expected for inverse dynamics of a chain. width:
-    lanes of a vector.
+    """The method that is expected to be the fastest for inverse dynamics of a chain. width: lanes
+    of a vector.
     """
-    states = min(1 << max(batch - 1, 0).bit_length(), width)
+    states = min(power_of_two(batch), width)
     size = links, -(-batch // width), states / width
     return min(COSTS, key=lambda method: COSTS[method].of(*size))

@@ -1,17 +1,18 @@
-"""Matrices over the joints of robots of many links, whose entries are made of numbers that belong
-to one freedom each: what is recorded, where two freedoms meet, and where results go.
+"""Matrices over the freedoms of long robots: how freedoms lie in the tree, and plans that make
+matrices of numbers that belong to one freedom each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.algorithms.rows.inertia import depth_first
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan, Stage
+from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, RecordedStage
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.recording import recording
@@ -20,15 +21,15 @@ from featherlane.robot.model import Model
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
-Dimensions = tuple[int, ...]
-Place = tuple[int | slice, ...]
+Index = tuple[int | slice, ...]
 
 
 def states(
-    arrays: Sequence[np.ndarray], cores: Sequence[int], lead: Dimensions, together: int = 0
-) -> Iterator[tuple[Place, list[np.ndarray]]]:
-    """One state after another, or up to so many of the last dimension: where they are in the
-    leading dimensions, and their arrays. cores: how many dimensions of each are no leading ones.
+    arrays: Sequence[np.ndarray], cores: Sequence[int], lead: tuple[int, ...], together: int = 0
+) -> Iterator[tuple[Index, list[np.ndarray]]]:
+    """The index of one state after another, or of up to `together` states along the last leading
+    dimension, and their arrays. cores: for each array the dimensions of one state; lead: the
+    leading dimensions, to which arrays broadcast.
     """
     whole = [
         np.broadcast_to(x, lead + x.shape[x.ndim - core :])
@@ -36,30 +37,27 @@ def states(
     ]
     slices = range(0, lead[-1], together) if lead and together else None
     for at in np.ndindex(lead if slices is None else lead[:-1]):
-        places = [at] if slices is None else [(*at, slice(n, n + together)) for n in slices]
-        for place in places:
-            yield place, [x[place] for x in whole]
+        parts = [at] if slices is None else [(*at, slice(n, n + together)) for n in slices]
+        for part in parts:
+            yield part, [x[part] for x in whole]
 
 
-def numbers_of(run: Recorded) -> int:
-    """The size of matrices made of what is recorded of each freedom."""
-    return tables.size(run.outputs[0][0], run.dtype)
+def offsets(widths: Sequence[int]) -> list[int]:
+    """Where each part of a row begins, from the widths of the parts."""
+    return [0, *accumulate(widths)][:-1]
 
 
 class Freedoms(NamedTuple):
-    """Those of a tree, body by body, and how they meet, as (n, n) masks.
+    """How the freedoms of a tree, counted body by body, lie to each other, as (n, n) masks.
 
-    before[i, j]: i's body is an ancestor of j's; joint: they are in one joint; owners: the entry of
-    v of each, None if they are in order.
+    before[i, j]: i's body is an ancestor of j's; joint: they belong to one joint; same: i = j.
+    owners: the entry of v that each belongs to, None if they are in order.
     """
 
     before: np.ndarray
     joint: np.ndarray
+    same: np.ndarray
     owners: np.ndarray | None
-
-    @property
-    def same(self) -> np.ndarray:
-        return np.eye(len(self.joint), dtype=bool)
 
 
 def _unless_in_order(owners: np.ndarray) -> np.ndarray | None:
@@ -72,44 +70,61 @@ def freedoms(tree: Tree) -> Freedoms:
     before = np.zeros((len(body), len(body)), bool)
     for i, line in enumerate(tree.above):
         before[list(line), i] = True
-    joint = body[:, None] == body
-    return Freedoms(before & ~joint, joint, _unless_in_order(owners))
+    joint, same = body[:, None] == body, np.eye(len(body), dtype=bool)
+    return Freedoms(before & ~joint, joint, same, _unless_in_order(owners))
 
 
-def sweep_order(tree: Tree) -> tuple[tables.Order, np.ndarray | None]:
-    """The freedoms of the bodies of `depth_first`, and the entry of v of each, None if they are in
-    order.
-    """
-    each = [n for i in depth_first(tree) for n, _ in tree.numbered[i]]
-    where = {n: k for k, n in enumerate(each)}
-    lines = [tree.above[n] for n in each]
-    parent = [where[line[1]] if len(line) > 1 else -1 for line in lines]
-    end = list(range(1, len(each) + 1))
-    for k in reversed(range(len(each))):
+def sweep_order(tree: Tree) -> tuple[tables.SweepOrder, np.ndarray | None]:
+    """The freedoms in depth-first order, and the entry of v of each, None if they are in order."""
+    order = [n for i in depth_first(tree) for n, _ in tree.numbered[i]]
+    place = {n: k for k, n in enumerate(order)}
+    lines = [tree.above[n] for n in order]
+    parent = [place[line[1]] if len(line) > 1 else -1 for line in lines]
+    end = list(range(1, len(order) + 1))
+    for k in reversed(range(len(order))):
         if parent[k] >= 0:
             end[parent[k]] = max(end[parent[k]], end[k])
     owners = [k for own in tree.freedoms for k, _ in own]
-    return tables.Order(parent, end), _unless_in_order(np.array([owners[n] for n in each]))
+    return tables.SweepOrder(parent, end), _unless_in_order(np.array([owners[n] for n in order]))
 
 
-Meetings = Sequence[tables.Meeting]
+def matrix_size(run: Recorded) -> int:
+    """The rows of matrices that jobs make of the numbers of freedoms which a recording gives."""
+    return tables.padded_size(run.outputs[0][0], run.dtype)
+
+
+def pipeline(
+    model: Model,
+    variant: Variant,
+    stages: Sequence[RecordedStage],
+    jobs: Sequence[MatrixJob],
+    size: int,
+    owners: np.ndarray | None = None,
+    room: Mapping[str, int] = {},
+) -> Pipeline:
+    """The evaluator of a variant whose outputs are matrices over the freedoms. owners: as in
+    Freedoms, for the rows as jobs fill them; size and room: as in MatrixPlan.
+    """
+    outputs = dict.fromkeys(TABLE[variant.name].outputs, owners)
+    plan = MatrixPlan(input_shapes(model, variant), outputs, model.nv, size, stages, jobs, room)
+    return Pipeline(plan, stages[0].run.dtype)
 
 
 def products(
-    model: Model, variant: Variant, dtype: Any, of_matrices: Sequence[Meetings]
+    model: Model,
+    variant: Variant,
+    dtype: Any,
+    parts: Sequence[Sequence[tables.MaskedProduct]],
 ) -> Pipeline:
-    """Matrices whose entries are made of two freedoms each. of_matrices: for each output, which
-    numbers these bring, of those that one output of the recording has, and for rows the first.
+    """The evaluator of matrices that are products of numbers of freedoms. parts: for each output,
+    which numbers of the rows, from the first output of the recording, meet which numbers of the
+    columns, from its own output of the recording.
     """
     run = recording(model, variant, dtype, ROWS[variant.name, variant.method])
-    size, inputs = numbers_of(run), input_shapes(model, variant)
-    rows = tuple(f"rows{k}" for k in range(len(of_matrices)))
-    owners = freedoms(tree_of(model)).owners
-    outputs = TABLE[variant.name].outputs
-    made = [
-        Job(tables.products(meetings, size, run.dtype), rows[0], own, name)
-        for meetings, own, name in zip(of_matrices, rows, outputs, strict=True)
+    size, rows = matrix_size(run), tuple(f"rows{k}" for k in range(len(parts)))
+    jobs = [
+        MatrixJob(tables.products(part, size, run.dtype), rows[0], own, name)
+        for part, own, name in zip(parts, rows, TABLE[variant.name].outputs, strict=True)
     ]
-    stages = [Stage(run, tuple(inputs), rows)]
-    plan = Plan(inputs, dict.fromkeys(outputs, owners), model.nv, size, stages, made)
-    return Pipeline(plan, run.dtype)
+    stage = RecordedStage(run, tuple(input_shapes(model, variant)), rows)
+    return pipeline(model, variant, [stage], jobs, size, freedoms(tree_of(model)).owners)

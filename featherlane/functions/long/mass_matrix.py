@@ -1,140 +1,100 @@
-"""The mass matrix and its inverse of robots of many links, and forward dynamics through them."""
+"""The mass matrix and its inverse of long robots, and forward dynamics through them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.algorithms.rows.inertia import ByArticulation, ByInertia
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import Job, Pipeline, Plan, Stage
+from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, RecordedStage
 from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
-from featherlane.functions.long.freedoms import freedoms, numbers_of, products, states, sweep_order
+from featherlane.functions.long.freedoms import (
+    freedoms,
+    matrix_size,
+    offsets,
+    pipeline,
+    products,
+    states,
+    sweep_order,
+)
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
 from featherlane.robot.parameters import BASE
 from featherlane.robot.tree_of import tree_of
 
-Evaluator = Callable[..., None]  # (*arrays, out=) with the broadcasting of a generalised ufunc
-
-
-def starts(widths: Sequence[int]) -> list[int]:
-    """Where each of some numbers that lie one behind the other begins."""
-    return [sum(widths[:k]) for k in range(len(widths))]
-
 
 def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
-    """S_i . F_j for i before j or in its joint, F_i . S_j for the others: the same sum."""
+    """M_ij = S_i . F_j for i before j or in its joint, F_i . S_j for the others, as the same sum of
+    products.
+    """
     f = freedoms(tree_of(model))
-    S, _, F, _ = starts(ByInertia())
+    S, _, F, _ = offsets(ByInertia())
     above = np.triu(f.before | f.joint, 1)
-    meetings = [
-        tables.Meeting(above, S, F, 6),
-        tables.Meeting(above.T, F, S, 6),
-        tables.Meeting(f.same, S, F, 7),
+    parts = [
+        tables.MaskedProduct(above, S, F, 6),
+        tables.MaskedProduct(above.T, F, S, 6),
+        tables.MaskedProduct(f.same, S, F, 7),
     ]
-    return products(model, variant, dtype, [meetings])
+    return products(model, variant, dtype, [parts])
 
 
-class Articulated(NamedTuple):
-    """The mass matrix as sweeps meet it. owners: the entry of v of each freedom in their order,
-    None if it is the same.
+class SweptMassMatrix(NamedTuple):
+    """The mass matrix as sweeps use it: the recording of `articulated_rows`, the depth-first order
+    of the freedoms, and the entry of v of each in that order, None if they are in order.
     """
 
     run: Recorded
-    order: tables.Order
+    order: tables.SweepOrder
     owners: np.ndarray | None
 
     @property
     def size(self) -> int:
-        return numbers_of(self.run)
+        return matrix_size(self.run)
 
     @property
     def room(self) -> dict[str, int]:
-        return {"slots": tables.room(self.order, self.size, self.run.dtype)}
+        return {"slots": tables.slot_numbers(self.order, self.size, self.run.dtype)}
 
-    def stage(self, reads: Iterable[str]) -> Stage:
-        """Gives "factor"."""
-        return Stage(self.run, tuple(reads), ("factor",))
+    def stage(self, reads: Iterable[str]) -> RecordedStage:
+        """Writes "factor", the numbers of all freedoms."""
+        return RecordedStage(self.run, tuple(reads), ("factor",))
 
-    def inverted(self, name: str) -> list[Job]:
+    def invert(self, name: str) -> list[MatrixJob]:
         """The jobs that make a matrix the inverse."""
-        given = self.size, starts(ByArticulation())[2], self.run.dtype
-        invert = tables.inverting(self.order, *given), tables.mirroring(given[0], given[2])
-        return [Job(program, "factor", "slots", name) for program in invert]
+        size, d, dtype = self.size, offsets(ByArticulation())[2], self.run.dtype
+        inverting = tables.inverting(self.order, size, d, dtype)
+        programs = inverting, tables.mirroring(size, dtype)
+        return [MatrixJob(program, "factor", "slots", name) for program in programs]
 
-    def negatively_solved(self, name: str) -> Job:
-        """That which multiplies a matrix by the inverse and -1."""
-        minus = starts(ByArticulation())[3]
-        solve = tables.solving(self.order, self.size, minus, self.run.dtype)
-        return Job(solve, "factor", "slots", name)
+    def solve_negative(self, name: str) -> MatrixJob:
+        """The job that multiplies a matrix by minus the inverse."""
+        minus = offsets(ByArticulation())[3]
+        program = tables.solving(self.order, self.size, minus, self.run.dtype)
+        return MatrixJob(program, "factor", "slots", name)
 
 
-def articulated(model: Model, variant: Variant, dtype: Any) -> Articulated:
+def swept_mass_matrix(model: Model, variant: Variant, dtype: Any) -> SweptMassMatrix:
     """variant: of "mass_matrix_inverse"."""
     run = recording(model, variant, dtype, ROWS[variant.name, None])
-    return Articulated(run, *sweep_order(tree_of(model)))
+    return SweptMassMatrix(run, *sweep_order(tree_of(model)))
 
 
 def _inverse_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
-    """A unit torque at each freedom, solved for."""
-    factor, inputs = articulated(model, variant, dtype), input_shapes(model, variant)
+    """Solves for a unit torque at each freedom."""
+    M = swept_mass_matrix(model, variant, dtype)
     (name,) = TABLE[variant.name].outputs
-    stages, made = [factor.stage(inputs)], factor.inverted(name)
-    outputs = {name: factor.owners}
-    plan = Plan(inputs, outputs, model.nv, factor.size, stages, made, factor.room)
-    return Pipeline(plan, factor.run.dtype)
+    stages = [M.stage(input_shapes(model, variant))]
+    return pipeline(model, variant, stages, M.invert(name), M.size, M.owners, M.room)
 
 
-def weightless(variant: Variant) -> Variant:
-    """With gravity as an input, if it is not one already."""
-    names = variant.parameters
-    return variant if "gravity" in names else variant._replace(parameters=(*names, "gravity"))
-
-
-BIAS = ("v", "f_ext", "gravity", *BASE)  # what the mass matrix does not depend on
-
-
-class JointSpace:
-    """Forward dynamics through the mass matrix (JSIIA): the bias and all columns of M are a batch
-    of scanned inverse dynamics, M is factored as L L^T. A state whose M is not positive definite
-    gives NaN.
-    """
-
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
-        inverse = weightless(variant)._replace(name="inverse_dynamics", method="scan")
-        self.names = tuple(input_shapes(model, inverse))
-        self.run = recording(model, inverse, dtype, method="serial")
-        self.gravity = np.array(model.gravity, dtype)
-        self.unit = np.eye(model.nv + 1, model.nv, -1, dtype=dtype)
-
-    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        cores = [len(core) for core in self.run.inputs[: len(arrays)]]
-        for at, own in states(arrays, cores, out[0].shape[:-1]):
-            out[0][at] = self._solved(*own)
-
-    def _solved(self, *arrays: np.ndarray) -> np.ndarray:
-        """Of one state."""
-        given = dict(zip(self.names, (*arrays, self.gravity), strict=False))
-        tau, given["a"] = given["a"], self.unit
-        rows = np.empty_like(self.unit)
-        inputs = [self._first(x) if name in BIAS else x for name, x in given.items()]
-        self.run(*inputs, out=[rows])
-        return solve(rows[1:], tau - rows[0])
-
-    def _first(self, x: np.ndarray) -> np.ndarray:
-        """x for the bias, and zeros for the columns."""
-        rows = np.zeros((len(self.unit), *x.shape), x.dtype)
-        rows[0] = x
-        return rows
-
-
-class Inverse:
-    """The inverse of the mass matrix where joints share coordinates."""
+class CoupledInverse:
+    """The inverse of the mass matrix where joints share coordinates, state by state."""
 
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         self.matrix = mass_matrix(model, variant._replace(name="mass_matrix"), dtype)
@@ -148,22 +108,60 @@ class Inverse:
 
 
 def mass_matrix_inverse(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    return (Inverse if tree_of(model).coupled else _inverse_by_sweeps)(model, variant, dtype)
+    return (CoupledInverse if tree_of(model).coupled else _inverse_by_sweeps)(model, variant, dtype)
+
+
+BIAS = ("v", "f_ext", "gravity", *BASE)  # the inputs that only the bias depends on
+
+
+class JointSpaceDynamics:
+    """Forward dynamics through the mass matrix (JSIIA; Yang, Wu and Pan 2016): the bias and all
+    columns of M are one batch of inverse dynamics by scans, M is factored as L L^T. A state whose M
+    is not positive definite gives NaN.
+    """
+
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+        parameters = tuple(dict.fromkeys((*variant.parameters, "gravity")))
+        inverse = variant._replace(name="inverse_dynamics", method="scan", parameters=parameters)
+        self.names = tuple(input_shapes(model, inverse))
+        self.run = recording(model, inverse, dtype, method="serial")
+        self.gravity = np.array(model.gravity, dtype)
+        self.unit = np.eye(model.nv + 1, model.nv, -1, dtype=dtype)
+
+    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        cores = [len(core) for core in self.run.inputs[: len(arrays)]]
+        for at, state in states(arrays, cores, out[0].shape[:-1]):
+            out[0][at] = self._accelerations(*state)
+
+    def _accelerations(self, *arrays: np.ndarray) -> np.ndarray:
+        """The result of one state."""
+        inputs = dict(zip(self.names, (*arrays, self.gravity), strict=False))
+        tau, inputs["a"] = inputs["a"], self.unit
+        rows = np.empty_like(self.unit)
+        batch = [self._bias_alone(x) if name in BIAS else x for name, x in inputs.items()]
+        self.run(*batch, out=[rows])
+        return solve(rows[1:], tau - rows[0])
+
+    def _bias_alone(self, x: np.ndarray) -> np.ndarray:
+        """An input of the batch: x for the bias, zeros for the columns of M."""
+        rows = np.zeros((len(self.unit), *x.shape), x.dtype)
+        rows[0] = x
+        return rows
 
 
 def forward_dynamics(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    """By the articulated bodies, where these do not share coordinates."""
+    """By articulated bodies, or through the mass matrix where joints share coordinates."""
     if tree_of(model).coupled:
-        return JointSpace(model, variant, dtype)
+        return JointSpaceDynamics(model, variant, dtype)
     return recording(model, variant._replace(method="aba"), dtype)
 
 
 BLOCK = 64  # rows that are solved for at once
-LOST = 8  # rounding errors of an entry of M that a pivot is not if it is no larger
+LOST = 8  # a pivot of at most so many rounding errors of its entry of M is not positive
 
 
 def solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """M^-1 right of one symmetric M; NaN if it is not positive definite, or only for rounding."""
+    """M^-1 right for one symmetric M; NaN if it is not positive definite, or only by rounding."""
     try:
         L = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:

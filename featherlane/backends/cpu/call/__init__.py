@@ -1,1 +1,1 @@
-"""How Python calls machine code: generalised ufuncs, and a vectorcall entry of our own."""
+"""How Python calls machine code: generalised ufuncs, and a vectorcall entry point of our own."""

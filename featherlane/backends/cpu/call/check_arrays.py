@@ -1,120 +1,96 @@
-"""The arrays of a call as the front looks at them: are they what the table of the function says, do
-results lie apart, and new arrays for results.
+"""The arrays of a call as the entry point sees them: whether they are what the function's table
+says, whether results overlap other arrays, and new arrays for results.
 """
 
 from __future__ import annotations
 
-from featherlane.backends.cpu.call.cpython import RANK, Array, Flag, Head, Record, Tuple
+from featherlane.backends.cpu.call.cpython import (
+    DENSE,
+    NPY_ARRAY_CARRAY,
+    NPY_UINT8,
+    RANK,
+    RECORD_WORDS,
+    SHAPE,
+    ArrayRecord,
+    CallTable,
+    PyArrayObject,
+    PyTupleObject,
+)
+from featherlane.backends.cpu.strides import LINE, SMALL
+from featherlane.backends.llvm.records import field
 
-SMALL = 4096  # bytes; larger results begin on a cache line, so that stores do not straddle two
-LINE = 64
-UINT8 = 2  # NumPy's number of this type
-
-LEAD = f"""
+BATCH_SIZE = f"""
+; The record of array k.
 define internal ptr @record(ptr %table, i64 %k) {{
-  %first = item i64 %table {Head.RECORDS}
-  %start = getelementptr inbounds i64, ptr %table, i64 %first
-  %at = mul i64 %k, {Record.SIZE}
-  %record = getelementptr inbounds i64, ptr %start, i64 %at
+  %start = word %table $(item i64 %table {field(CallTable, "records")})
+  %record = record %start %k {RECORD_WORDS}
   ret ptr %record
 }}
 
-; The states of the first input, 0 if it has no leading dimension, -1 if this is nothing for us.
-define internal i64 @lead(ptr %table, ptr %objects, i64 %most) {{
+; The number of states: the leading dimension of the first input, 0 if it has none. -1 if the call
+; is handed on: the input is no array, has several leading dimensions, or more states than %most.
+define internal i64 @batch_size(ptr %table, ptr %objects, i64 %most) {{
 entry:
-  %inputs = item i64 %table {Head.INPUTS}
-  %without = icmp eq i64 %inputs, 0
-  br i1 %without, label %alone, label %first
+  when eq i64 $(item i64 %table {field(CallTable, "inputs")}), 0: single, first
 first:
   %array = item ptr %objects 0
-  %type = field ptr %array {Array.TYPE}
-  %is = icmp eq ptr %type, @array_type
-  need %is
+  need eq ptr $(field ptr %array {PyArrayObject.OB_TYPE}), @array_type
   %record = call ptr @record(ptr %table, i64 0)
-  %core = item i64 %record {Record.NDIM}
-  %rank = field i32 %array {Array.NDIM}
-  %ndim = zext i32 %rank to i64
-  %extra = sub i64 %ndim, %core
-  %single = icmp eq i64 %extra, 0
-  br i1 %single, label %alone, label %batch
+  %core = item i64 %record {field(ArrayRecord, "ndim")}
+  %leading = sub i64 $(zext i32 $(field i32 %array {PyArrayObject.ND}) to i64), %core
+  when eq i64 %leading, 0: single, batch
 batch:
-  %rows = icmp eq i64 %extra, 1
-  need %rows
-  %dims = field ptr %array {Array.DIMS}
-  %states = item i64 %dims 0
-  %above = sub i64 %states, 1
-  %few = icmp ult i64 %above, %most
-  need %few
+  need eq i64 %leading, 1
+  %states = item i64 $(field ptr %array {PyArrayObject.DIMENSIONS}) 0
+  need ult i64 $(sub i64 %states, 1), %most
   ret i64 %states
-alone:
+single:
   ret i64 0
 no:
   ret i64 -1
 }}
 """
 
-STEP = f"""
-; The bytes from one state to the next in an array that is what its record says, else -1. Inputs may
-; lack the leading dimension, or stand still in it; results must not.
-define internal i64 @step(ptr %table, i64 %number, ptr %array, i64 %lead) {{
+STATE_STRIDE = f"""
+; The bytes from one state of an array to the next, -1 if the array is not what its record says. An
+; input may lack the leading dimension, or have the stride 0 there; a result may not.
+define internal i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch) {{
 entry:
-  %type = field ptr %array {Array.TYPE}
-  %is = icmp eq ptr %type, @array_type
-  need %is
-  %dtype = field ptr %array {Array.DTYPE}
-  %wanted = item ptr %table {Head.DTYPE}
-  %exact = icmp eq ptr %dtype, %wanted
-  need %exact
+  need eq ptr $(field ptr %array {PyArrayObject.OB_TYPE}), @array_type
+  %dtype = field ptr %array {PyArrayObject.DESCR}
+  need eq ptr %dtype, $(item ptr %table {field(CallTable, "dtype")})
   %record = call ptr @record(ptr %table, i64 %number)
-  %flags = field i32 %array {Array.FLAGS}
-  %word = zext i32 %flags to i64
-  %mask = item i64 %record {Record.MASK}
-  %has = and i64 %word, %mask
-  %must = item i64 %record {Record.FLAGS}
-  %usable = icmp eq i64 %has, %must
-  need %usable
-  %rank = field i32 %array {Array.NDIM}
-  %ndim = zext i32 %rank to i64
-  %core = item i64 %record {Record.NDIM}
-  %extra = sub i64 %ndim, %core
-  %dims = field ptr %array {Array.DIMS}
-  %strides = field ptr %array {Array.STRIDES}
-  %least = item i64 %record {Record.LEAST}
-  %plain = icmp eq i64 %extra, 0
-  br i1 %plain, label %still, label %rows
-still:
-  %alone = icmp eq i64 %lead, 0
-  %input = icmp eq i64 %least, 0
-  %stands = or i1 %alone, %input
-  need %stands
+  %flags = zext i32 $(field i32 %array {PyArrayObject.FLAGS}) to i64
+  %set = and i64 %flags, $(item i64 %record {field(ArrayRecord, "mask")})
+  need eq i64 %set, $(item i64 %record {field(ArrayRecord, "flags")})
+  %ndim = zext i32 $(field i32 %array {PyArrayObject.ND}) to i64
+  %core = item i64 %record {field(ArrayRecord, "ndim")}
+  %leading = sub i64 %ndim, %core
+  %dims = field ptr %array {PyArrayObject.DIMENSIONS}
+  %strides = field ptr %array {PyArrayObject.STRIDES}
+  %least = item i64 %record {field(ArrayRecord, "least")}
+  when eq i64 %leading, 0: one, rows
+one:
+  %repeated = or i1 $(icmp eq i64 %batch, 0), $(icmp eq i64 %least, 0)
+  need %repeated
   br label %core_shape
 rows:
-  %batch = icmp ne i64 %lead, 0
-  need %batch
-  %leads = icmp eq i64 %extra, 1
-  need %leads
-  %states = item i64 %dims 0
-  %alike = icmp eq i64 %states, %lead
-  need %alike
+  need ne i64 %batch, 0
+  need eq i64 %leading, 1
+  need eq i64 $(item i64 %dims 0), %batch
   %stride = item i64 %strides 0
   %far = icmp sge i64 %stride, %least
   need %far
   br label %core_shape
 core_shape:
-  %step = phi i64 [ 0, %stands.yes ], [ %stride, %far.yes ]
-  %core_dims = getelementptr inbounds i64, ptr %dims, i64 %extra
-  %core_strides = getelementptr inbounds i64, ptr %strides, i64 %extra
-  %shape = getelementptr inbounds i64, ptr %record, i64 {Record.SHAPE}
-  %dense = getelementptr inbounds i64, ptr %record, i64 {Record.DENSE}
+  %step = phi i64 [ 0, %repeated.yes ], [ %stride, %far.yes ]
+  %core_dims = word %dims %leading
+  %core_strides = word %strides %leading
+  %shape = word %record {SHAPE}
+  %dense = word %record {DENSE}
   each %k 0 %core
-  %dim = item i64 %core_dims %k
-  %size = item i64 %shape %k
-  %right = icmp eq i64 %dim, %size
-  need %right
-  %jump = item i64 %core_strides %k
-  %near = item i64 %dense %k
-  %close = icmp eq i64 %jump, %near
-  need %close
+  need eq i64 $(item i64 %core_dims %k), $(item i64 %shape %k)
+  need eq i64 $(item i64 %core_strides %k), $(item i64 %dense %k)
   again %k
   ret i64 %step
 no:
@@ -122,62 +98,48 @@ no:
 }}
 """
 
-TAKE = f"""{LEAD}{STEP}
-; The places of `count` arrays, from that with number `first` on, if all are what the table says.
-define internal i1 @take(ptr %table, i64 %first, i64 %count, ptr %objects, i64 %lead,
-                         ptr %pointers, ptr %ends, ptr %steps) {{
+READ_ARRAYS = f"""
+; Writes where `count` arrays, from number `first` on, begin and end and their strides; false if one
+; of them is not what the table says.
+define internal i1 @read_arrays(ptr %table, i64 %first, i64 %count, ptr %objects, i64 %batch,
+                                ptr %pointers, ptr %ends, ptr %steps) {{
 entry:
-  %single = icmp eq i64 %lead, 0
-  %above = sub i64 %lead, 1
-  %rows = select i1 %single, i64 0, i64 %above
+  %single = icmp eq i64 %batch, 0
+  %rows = select i1 %single, i64 0, i64 $(sub i64 %batch, 1)
   each %k 0 %count
   %array = item ptr %objects %k
   %number = add i64 %first, %k
-  %step = call i64 @step(ptr %table, i64 %number, ptr %array, i64 %lead)
-  %fits = icmp sge i64 %step, 0
-  need %fits
-  %data = field ptr %array {Array.DATA}
+  %step = call i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch)
+  need sge i64 %step, 0
+  %data = field ptr %array {PyArrayObject.DATA}
   put ptr %data %pointers %number
   put i64 %step %steps %number
   %record = call ptr @record(ptr %table, i64 %number)
-  %size = item i64 %record {Record.BYTES}
-  %others = mul i64 %rows, %step
-  %length = add i64 %others, %size
-  %end = getelementptr inbounds i8, ptr %data, i64 %length
-  put ptr %end %ends %number
+  %size = item i64 %record {field(ArrayRecord, "bytes")}
+  put ptr $(at %data $(add i64 $(mul i64 %rows, %step), %size)) %ends %number
   again %k
   ret i1 true
 no:
   ret i1 false
 }}
 
-; The arrays of `out`: itself, or those in a tuple of the right length.
-define internal ptr @inside(ptr %slot, ptr %packed, i64 %outputs) {{
+; The list of the arrays of `out`: the array itself, or the items of a tuple of the right length.
+define internal ptr @out_arrays(ptr %slot, ptr %packed, i64 %outputs) {{
 entry:
   %out = item ptr %slot 0
-  %type = field ptr %out {Array.TYPE}
+  %type = field ptr %out {PyArrayObject.OB_TYPE}
   %array = icmp eq ptr %type, @array_type
-  %single = icmp eq i64 %outputs, 1
-  %itself = and i1 %array, %single
-  br i1 %itself, label %one, label %several
-one:
-  ret ptr %slot
-several:
-  %plain = icmp eq ptr %type, @tuple_type
-  %ours = icmp eq ptr %type, %packed
-  %holds = or i1 %plain, %ours
-  need %holds
-  %size = field i64 %out {Tuple.SIZE}
-  %all = icmp eq i64 %size, %outputs
-  need %all
-  %items = getelementptr inbounds i8, ptr %out, i64 {Tuple.ITEMS}
-  ret ptr %items
+  %itself = and i1 %array, $(icmp eq i64 %outputs, 1)
+  return ptr %slot when %itself
+  need $(or i1 $(icmp eq ptr %type, @tuple_type), $(icmp eq ptr %type, %packed))
+  need eq i64 $(field i64 %out {PyTupleObject.OB_SIZE}), %outputs
+  ret ptr $(at %out {PyTupleObject.OB_ITEM})
 no:
   ret ptr null
 }}
 
 ; Whether no result shares memory with an input or another result.
-define internal i1 @apart(i64 %inputs, i64 %arrays, ptr %pointers, ptr %ends) {{
+define internal i1 @disjoint(i64 %inputs, i64 %arrays, ptr %pointers, ptr %ends) {{
 entry:
   each %k %inputs %arrays
   %start = item ptr %pointers %k
@@ -185,10 +147,7 @@ entry:
   each %n 0 %k
   %other_start = item ptr %pointers %n
   %other_end = item ptr %ends %n
-  %behind = icmp uge ptr %other_start, %end
-  %before = icmp uge ptr %start, %other_end
-  %free = or i1 %behind, %before
-  need %free
+  need $(or i1 $(icmp uge ptr %other_start, %end), $(icmp uge ptr %start, %other_end))
   again %n
   again %k
   ret i1 true
@@ -197,96 +156,79 @@ no:
 }}
 """
 
-MAKE = f"""
-; New arrays for the results. False if there is no memory, with the error set and nothing kept.
-define internal i1 @make(ptr %table, i64 %lead, ptr %made, ptr %pointers, ptr %steps) {{
+NEW_ARRAYS = f"""
+; Makes new arrays for the results. Without memory: false, with the error set and no array left.
+define internal i1 @new_arrays(ptr %table, i64 %batch, ptr %arrays, ptr %pointers, ptr %steps) {{
 entry:
-  %inputs = item i64 %table {Head.INPUTS}
-  %outputs = item i64 %table {Head.OUTPUTS}
+  %inputs = item i64 %table {field(CallTable, "inputs")}
+  %outputs = item i64 %table {field(CallTable, "outputs")}
   each %k 0 %outputs
   %number = add i64 %inputs, %k
   %record = call ptr @record(ptr %table, i64 %number)
-  %array = call ptr @fresh(ptr %table, ptr %record, i64 %lead)
-  %some = icmp ne ptr %array, null
-  need %some
-  put ptr %array %made %k
-  %data = field ptr %array {Array.DATA}
-  put ptr %data %pointers %number
-  %size = item i64 %record {Record.BYTES}
-  put i64 %size %steps %number
+  %array = call ptr @new_array(ptr %table, ptr %record, i64 %batch)
+  need ne ptr %array, null
+  put ptr %array %arrays %k
+  put ptr $(field ptr %array {PyArrayObject.DATA}) %pointers %number
+  put i64 $(item i64 %record {field(ArrayRecord, "bytes")}) %steps %number
   again %k
   ret i1 true
 no:
-  call void @drop(ptr %made, i64 %k)
+  call void @release(ptr %arrays, i64 %k)
   ret i1 false
 }}
-define internal void @drop(ptr %objects, i64 %count) {{
+define internal void @release(ptr %objects, i64 %count) {{
 entry:
   each %k 0 %count
-  %object = item ptr %objects %k
-  call void @decref(ptr %object)
+  call void @decref(ptr $(item ptr %objects %k))
   again %k
   ret void
 }}
 
-define internal ptr @fresh(ptr %table, ptr %record, i64 %lead) {{
+; A new array of so many states; a large one begins on a cache line.
+define internal ptr @new_array(ptr %table, ptr %record, i64 %batch) {{
 entry:
   %dims = alloca [{RANK + 1} x i64]
-  %core = item i64 %record {Record.NDIM}
-  %batch = icmp sgt i64 %lead, 0
-  %extra = zext i1 %batch to i64
-  put i64 %lead %dims 0
-  %behind = getelementptr inbounds i64, ptr %dims, i64 %extra
-  call void @copy(ptr %behind, ptr %record, i64 {Record.SHAPE}, i64 %core)
-  %ndim = add i64 %core, %extra
-  %rank = trunc i64 %ndim to i32
-  %number = item i64 %table {Head.NUMBER}
-  %type = trunc i64 %number to i32
-  %size = item i64 %record {Record.BYTES}
-  %rows = select i1 %batch, i64 %lead, i64 1
-  %bytes = mul i64 %rows, %size
-  %small = icmp ult i64 %bytes, {SMALL}
-  br i1 %small, label %plain, label %large
-plain:
-  %array = call ptr @array_new(ptr @array_type, i32 %rank, ptr %dims, i32 %type, ptr null, ptr null,
+  %core = item i64 %record {field(ArrayRecord, "ndim")}
+  %several = icmp sgt i64 %batch, 0
+  %leading = zext i1 %several to i64
+  put i64 %batch %dims 0
+  call void @copy(ptr $(word %dims %leading), ptr %record, i64 {SHAPE}, i64 %core)
+  %nd = trunc i64 $(add i64 %core, %leading) to i32
+  %type = trunc i64 $(item i64 %table {field(CallTable, "number")}) to i32
+  %size = item i64 %record {field(ArrayRecord, "bytes")}
+  %bytes = mul i64 $(select i1 %several, i64 %batch, i64 1), %size
+  when ult i64 %bytes, {SMALL}: small, large
+small:
+  %array = call ptr @array_new(ptr @array_type, i32 %nd, ptr %dims, i32 %type, ptr null, ptr null,
                                i32 0, i32 0, ptr null)
   ret ptr %array
 large:
-  %aligned = call ptr @aligned(i32 %rank, ptr %dims, i32 %type, i64 %bytes)
-  ret ptr %aligned
+  ret ptr $(call ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes))
 }}
 
-; An array that begins on a cache line, in the memory of a longer one.
-define internal ptr @aligned(i32 %rank, ptr %dims, i32 %type, i64 %bytes) {{
+; An array that begins on a cache line: a view of a longer one.
+define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) {{
 entry:
   %length = alloca i64
-  %longer = add i64 %bytes, {LINE}
-  put i64 %longer %length 0
-  %raw = call ptr @array_new(ptr @array_type, i32 1, ptr %length, i32 {UINT8}, ptr null, ptr null,
-                             i32 0, i32 0, ptr null)
-  %some = icmp ne ptr %raw, null
-  need %some
-  %data = field ptr %raw {Array.DATA}
-  %address = ptrtoint ptr %data to i64
-  %up = add i64 %address, {LINE - 1}
-  %line = and i64 %up, -{LINE}
-  %start = inttoptr i64 %line to ptr
-  %array = call ptr @array_new(ptr @array_type, i32 %rank, ptr %dims, i32 %type, ptr null,
-                               ptr %start, i32 0, i32 {Flag.CARRAY}, ptr null)
-  %made = icmp ne ptr %array, null
-  br i1 %made, label %tie, label %unmade
-tie:
-  %failed = call i32 @array_set_base(ptr %array, ptr %raw)
-  %tied = icmp eq i32 %failed, 0
-  br i1 %tied, label %done, label %untied
-untied:
-  call void @decref(ptr %array)
+  put i64 $(add i64 %bytes, {LINE}) %length 0
+  %base = call ptr @array_new(ptr @array_type, i32 1, ptr %length, i32 {NPY_UINT8}, ptr null,
+                              ptr null, i32 0, i32 0, ptr null)
+  need ne ptr %base, null
+  %address = ptrtoint ptr $(field ptr %base {PyArrayObject.DATA}) to i64
+  %start = inttoptr i64 $(and i64 $(add i64 %address, {LINE - 1}), -{LINE}) to ptr
+  %view = call ptr @array_new(ptr @array_type, i32 %nd, ptr %dims, i32 %type, ptr null,
+                              ptr %start, i32 0, i32 {NPY_ARRAY_CARRAY}, ptr null)
+  when ne ptr %view, null: set_base, no_view
+set_base:
+  when eq i32 $(call i32 @array_set_base(ptr %view, ptr %base)), 0: done, no_base
+no_base:
+  call void @decref(ptr %view)
   ret ptr null
-unmade:
-  call void @decref(ptr %raw)
+no_view:
+  call void @decref(ptr %base)
   ret ptr null
 done:
-  ret ptr %array
+  ret ptr %view
 no:
   ret ptr null
 }}

@@ -1,7 +1,8 @@
 """How CPython's and NumPy's objects lie in memory, and callables whose body is machine code.
 
-The layout of NumPy's arrays and of tuples is fixed by their ABI. It is tested once, and without it
-(or on a Python without the lock that protects these objects) all calls go through Python.
+The layouts of NumPy's arrays and of tuples are fixed by their ABIs. They are tested once; where
+they differ (or on a Python without the lock that protects these objects), all calls go through
+Python.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import struct
 import sys
 import sysconfig
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,112 +20,104 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu.linked import ARRAY_NEW, SET_BASE, c_table, numpy_c
+from featherlane.backends.llvm.records import words
 
-RANK = 4  # dimensions of one state's array at most
-
-
-class Array:
-    """Offsets in an array object, from the definition of PyArrayObject_fields."""
-
-    TYPE, DATA, NDIM, DIMS, STRIDES, BASE, DTYPE, FLAGS = 8, 16, 24, 32, 40, 48, 56, 64
+RANK = 4  # the most dimensions of one state's array
 
 
-class Flag:
-    """Bits of the flags of an array."""
+class PyArrayObject:
+    """Bytes from the beginning of an array object to its fields, by NumPy's definition."""
 
-    ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x0100, 0x0400, 1 << 31
-    CARRAY = 0x0001 | ALIGNED | WRITEABLE
-
-
-class Tuple:
-    """Offsets in a tuple; where there is room before the items, the hash is kept there."""
-
-    SIZE, HASH, ITEMS = 16, 24, tuple.__basicsize__
+    OB_TYPE, DATA, ND, DIMENSIONS, STRIDES, BASE, DESCR, FLAGS = 8, 16, 24, 32, 40, 48, 56, 64
 
 
-class Self:
-    """Items of the tuple that a callable is bound to, and where the bytes of one of them begin."""
+# Bits of an array's flags, by NumPy's definition
+NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE, NPY_ARRAY_WARN_ON_WRITE = 0x0100, 0x0400, 1 << 31
+NPY_ARRAY_CARRAY = 0x0001 | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE
+NPY_UINT8 = 2
 
-    PASS_ON, PACKED, NAMES, TABLE = range(4)
-    BYTES = bytes.__basicsize__ - 1
 
-
-class Head:
-    """Words of a function's table; behind them are `STRIDES` words for the loop's strides, which
-    are known up to those of the leading dimension, and a record for each array. `TASK` is null, or
-    what `SHARE` takes as the data of a loop.
+class PyTupleObject:
+    """Bytes to the fields of a tuple, by CPython's definition. From 3.14 on the hash lies before
+    the items; in earlier versions there is no room for it.
     """
 
-    INPUTS, OUTPUTS, DTYPE, NUMBER, LOOP, MOST, UNLOCKED, STRIDES, RECORDS = range(9)
-    SHARE, TASK, SIZE = range(9, 12)
+    OB_SIZE, OB_HASH, OB_ITEM = 16, 24, tuple.__basicsize__
 
 
-class Record:
-    """Words that describe one array: `FLAGS` are wanted among those in `MASK`, `LEAST` bytes lie
-    between states.
-    """
-
-    NDIM, BYTES, LEAST, MASK, FLAGS, SHAPE = range(6)
-    DENSE = SHAPE + RANK
-    SIZE = DENSE + RANK
+OB_SVAL = bytes.__basicsize__ - 1  # bytes to the contents of a bytes object
 
 
+# What the entry point compares the arguments of a function with: the arrays, the address and the
+# number of their dtype, the loop, the states of the largest call for one thread and of the smallest
+# call that releases the interpreter's lock, how many strides the loop has, where the records of the
+# arrays begin, and the addresses of `pool_ir`'s @share and of what it shares (0: larger calls go
+# through Python). Behind these words lie the strides, known but for the leading dimension, and an
+# ArrayRecord for each array.
+CallTable = namedtuple(
+    "CallTable", "inputs outputs dtype number loop most unlocked strides records share task"
+)
+# An array of one state: its dimensions and bytes, the least bytes between states (0 for inputs,
+# which may be the same for all), the flags that are checked, and those of them that must be set.
+# Behind these words lie its core shape and the strides of a contiguous array of that shape, RANK
+# words each.
+ArrayRecord = namedtuple("ArrayRecord", "ndim bytes least mask flags")
+SHAPE, DENSE = words(ArrayRecord), words(ArrayRecord) + RANK
+RECORD_WORDS = DENSE + RANK
 _FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
-
-
-def _array_new() -> int:
-    return c_table(numpy_c._ARRAY_API)[ARRAY_NEW]
 
 
 @cache
 def available() -> bool:
-    """Whether objects lie in memory as this file believes."""
+    """Whether objects lie in memory as this file says."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     return sys.implementation.name == "cpython" and _arrays_are_known() and _tuples_are_known()
 
 
-def _word(base: int, offset: int, kind: Any = ctypes.c_ssize_t) -> int:
+def _read(base: int, offset: int, kind: Any = ctypes.c_ssize_t) -> int:
     return kind.from_address(base + offset).value
 
 
 def _arrays_are_known() -> bool:
     sample = np.arange(6.0).reshape(2, 3)
     at = id(sample)
-    words = {
-        Array.TYPE: id(np.ndarray),
-        Array.DATA: sample.ctypes.data,
-        Array.BASE: id(sample.base),
-        Array.DTYPE: id(np.dtype(np.float64)),
+    expected = {
+        PyArrayObject.OB_TYPE: id(np.ndarray),
+        PyArrayObject.DATA: sample.ctypes.data,
+        PyArrayObject.BASE: id(sample.base),
+        PyArrayObject.DESCR: id(np.dtype(np.float64)),
     }
+    flags = _read(at, PyArrayObject.FLAGS, ctypes.c_int)
     return (
-        all(_word(at, offset) == wanted for offset, wanted in words.items())
-        and _word(at, Array.NDIM, ctypes.c_int) == 2
-        and [_word(_word(at, Array.DIMS), 8 * k) for k in range(2)] == [2, 3]
-        and [_word(_word(at, Array.STRIDES), 8 * k) for k in range(2)] == [24, 8]
-        and _word(at, Array.FLAGS, ctypes.c_int) & Flag.CARRAY == Flag.CARRAY
-        and _arrays_are_made(sample)
+        all(_read(at, offset) == word for offset, word in expected.items())
+        and _read(at, PyArrayObject.ND, ctypes.c_int) == 2
+        and [_read(_read(at, PyArrayObject.DIMENSIONS), 8 * k) for k in range(2)] == [2, 3]
+        and [_read(_read(at, PyArrayObject.STRIDES), 8 * k) for k in range(2)] == [24, 8]
+        and flags & NPY_ARRAY_CARRAY == NPY_ARRAY_CARRAY
+        and _new_arrays_are_known(sample)
     )
 
 
-def _arrays_are_made(memory: np.ndarray) -> bool:
+def _new_arrays_are_known(memory: np.ndarray) -> bool:
+    """Whether the functions of NumPy's table make a new array and a view of memory as expected."""
     table = c_table(numpy_c._ARRAY_API)
     pointer, number, thing = ctypes.c_void_p, ctypes.c_int, ctypes.py_object
-    make = ctypes.PYFUNCTYPE(
+    new = ctypes.PYFUNCTYPE(
         thing, thing, number, pointer, number, pointer, pointer, number, number, pointer
     )(table[ARRAY_NEW])
+    set_base = ctypes.PYFUNCTYPE(number, thing, thing)(table[SET_BASE])
     sizes = (ctypes.c_ssize_t * 2)(2, 3)
     shape = ctypes.addressof(sizes)
     kind, data = np.dtype(np.float64).num, memory.ctypes.data
-    fresh = make(np.ndarray, 2, shape, kind, None, None, 0, 0, None)
-    view = make(np.ndarray, 2, shape, kind, None, data, 0, Flag.CARRAY, None)
-    keep = ctypes.PYFUNCTYPE(number, thing, thing)(table[SET_BASE])
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # which the view takes
+    fresh = new(np.ndarray, 2, shape, kind, None, None, 0, 0, None)
+    view = new(np.ndarray, 2, shape, kind, None, data, 0, NPY_ARRAY_CARRAY, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # the view takes this reference
     return (
         fresh.shape == (2, 3)
         and fresh.dtype == np.float64
         and fresh.flags.c_contiguous
-        and keep(view, memory) == 0
+        and set_base(view, memory) == 0
         and view.flags.writeable
         and view.base is not None
         and np.array_equal(view, memory)
@@ -137,78 +131,83 @@ class _Pair(NamedTuple):
 
 def _tuples_are_known() -> bool:
     pair, text = _Pair(object(), object()), b"16 bytes of text"
-    make = ctypes.pythonapi.PyType_GenericAlloc
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_ssize_t]
-    none = make(_Pair, 0)
+    new = ctypes.pythonapi.PyType_GenericAlloc
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_ssize_t]
+    empty = new(_Pair, 0)
     return (
-        _word(id(pair), Tuple.SIZE) == 2
-        and _word(id(pair), Tuple.ITEMS) == id(pair.first)
-        and _word(id(pair), Tuple.ITEMS + 8) == id(pair.second)
-        and type(none) is _Pair
-        and len(none) == 0
-        and ctypes.string_at(id(text) + Self.BYTES, len(text)) == text
+        _read(id(pair), PyTupleObject.OB_SIZE) == 2
+        and _read(id(pair), PyTupleObject.OB_ITEM) == id(pair.first)
+        and _read(id(pair), PyTupleObject.OB_ITEM + 8) == id(pair.second)
+        and type(empty) is _Pair
+        and len(empty) == 0
+        and ctypes.string_at(id(text) + OB_SVAL, len(text)) == text
     )
 
 
-class Call(NamedTuple):
-    """What a callable compares its arguments with, and the loop that it runs."""
+class CallSpec(NamedTuple):
+    """The arguments that a callable takes, and the loop that it runs."""
 
     loop: int  # an address
     dtype: np.dtype
     inputs: Sequence[tuple[int, ...]]
     outputs: Sequence[tuple[int, ...]]
-    most: int  # states of a call for one thread; those with more are shared or handed on
-    unlocked: int  # states from which on the interpreter's lock is given to others meanwhile
-    share: int = 0  # the address of `team.source`'s @share
-    task: bytes = b""  # what it shares; none if calls with more states are handed on
+    most: int  # states of the largest call for one thread; larger ones are shared or handed on
+    unlocked: int  # states of the smallest call that releases the interpreter's lock
+    share: int = 0  # the address of `pool_ir`'s @share
+    task: bytes = b""  # a SharedTask; none if larger calls are handed on
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
     return [itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def _record(shape: tuple[int, ...], itemsize: int, output: bool) -> list[int]:
-    size, spare = itemsize * math.prod(shape), [0] * (RANK - len(shape))
-    flags = Flag.ALIGNED | (Flag.WRITEABLE if output else 0)
-    mask = flags | (Flag.WARN_ON_WRITE if output else 0)
-    start = [len(shape), size, size if output else 0, mask, flags]
-    return [*start, *shape, *spare, *_dense(shape, itemsize), *spare]
+def _array_words(shape: tuple[int, ...], itemsize: int, output: bool) -> list[int]:
+    size, unused = itemsize * math.prod(shape), [0] * (RANK - len(shape))
+    flags = NPY_ARRAY_ALIGNED | (NPY_ARRAY_WRITEABLE if output else 0)
+    mask = flags | (NPY_ARRAY_WARN_ON_WRITE if output else 0)
+    record = ArrayRecord(len(shape), size, size if output else 0, mask, flags)
+    return [*record, *shape, *unused, *_dense(shape, itemsize), *unused]
 
 
-def table(call: Call) -> bytes:
-    """A call as the front reads it, see `Head`."""
+def table(call: CallSpec) -> bytes:
+    """The table of a call: a CallTable, the loop's strides, the records of the arrays."""
     shapes, size = [*call.inputs, *call.outputs], call.dtype.itemsize
     strides = [0] * len(shapes) + [s for shape in shapes for s in _dense(shape, size)]
-    words = [0] * Head.SIZE
-    words[Head.INPUTS], words[Head.OUTPUTS] = len(call.inputs), len(call.outputs)
-    words[Head.DTYPE], words[Head.NUMBER] = id(call.dtype), call.dtype.num
-    words[Head.LOOP], words[Head.MOST], words[Head.UNLOCKED] = call.loop, call.most, call.unlocked
-    if call.task:
-        words[Head.SHARE], words[Head.TASK] = call.share, id(call.task) + Self.BYTES
-    words[Head.STRIDES], words[Head.RECORDS] = len(strides), Head.SIZE + len(strides)
-    words += strides
+    counts = len(call.inputs), len(call.outputs)
+    loop = id(call.dtype), call.dtype.num, call.loop, call.most, call.unlocked
+    shared = (call.share, id(call.task) + OB_SVAL) if call.task else (0, 0)
+    records = words(CallTable) + len(strides)
+    head = CallTable(*counts, *loop, len(strides), records, *shared)
+    numbers = [*head, *strides]
     for k, shape in enumerate(shapes):
-        words += _record(shape, size, k >= len(call.inputs))
-    return struct.pack(f"{len(words)}q", *words)
+        numbers += _array_words(shape, size, k >= len(call.inputs))
+    return struct.pack(f"{len(numbers)}q", *numbers)
 
 
-class _Self(tuple):
-    """What the front finds as its self; a pickle of the callable becomes the method of the same
-    name of the object that its Python twin belongs to.
+class BoundSelf(NamedTuple):
+    """The `self` of a callable: the Python callable for all other calls, the type in which several
+    results are returned, the names of the options and inputs, the table, and what must stay alive.
     """
 
-    __slots__ = ()
+    pass_on: Callable[..., Any]
+    packed: type[tuple]
+    names: tuple[str, ...]
+    table: bytes
+    alive: object
 
     def __reduce__(self) -> Any:
-        owner = self[Self.PASS_ON].__self__
-        return owner.__reduce__() if isinstance(owner, _Self) else (_itself, (owner,))
+        """Pickles the callable as the method of the same name of its Python twin's object."""
+        owner = self.pass_on.__self__  # type: ignore[attr-defined]
+        return owner.__reduce__() if isinstance(owner, BoundSelf) else (_identity, (owner,))
 
 
-def _itself(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
 class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -218,8 +217,8 @@ class _MethodDef(ctypes.Structure):
 
 
 def callable_of(
-    call: Call,
-    front: int,
+    call: CallSpec,
+    entry: int,
     pass_on: Callable[..., Any],
     packed: type[tuple],
     *,
@@ -230,16 +229,15 @@ def callable_of(
 ) -> Callable[..., Any]:
     """The Python callable of a compiled loop.
 
-    front: the address of `front.source`'s @call. pass_on: gets all calls that are nothing for it.
-    packed: what several results are returned in. keywords: the inputs by name, if they may be given
-    so. alive: is kept alive.
+    entry: the address of `vectorcall.source`'s @call; pass_on: is called with the arguments of
+    every call that the entry point does not take; packed: the type in which several results are
+    returned; keywords: the names of the inputs, if they may be given by name; alive: an object that
+    is kept alive.
     """
-    definition = _MethodDef(name.encode(), front, _FASTCALL_WITH_KEYWORDS, doc.encode())
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = (
-        ctypes.py_object,
-        [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p],
-    )
+    definition = _MethodDef(name.encode(), entry, _FASTCALL_WITH_KEYWORDS, doc.encode())
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    pointer, thing = ctypes.c_void_p, ctypes.py_object
+    new.restype, new.argtypes = thing, [pointer, thing, pointer]
     names = tuple(map(sys.intern, ("out", "threads", *keywords)))
-    self = _Self((pass_on, packed, names, table(call), (alive, call.dtype, definition)))
-    return make(ctypes.addressof(definition), self, None)
+    bound = BoundSelf(pass_on, packed, names, table(call), (alive, call.dtype, definition))
+    return new(ctypes.addressof(definition), bound, None)

@@ -1,5 +1,5 @@
-"""Places in memory for what is needed at different times: areas that are not needed at once may
-overlap.
+"""Memory for values that live at different times: areas whose lifetimes do not overlap may share
+memory.
 """
 
 from __future__ import annotations
@@ -8,24 +8,27 @@ from typing import NamedTuple
 
 
 class Area(NamedTuple):
-    """So many vectors, from the step that writes them first to the one that reads them last."""
+    """`size` vectors, alive from the step that writes them first to the last step that reads
+    them.
+    """
 
     size: int
     first: int
     last: int
 
-    def meets(self, other: Area) -> bool:
+    def overlaps(self, other: Area) -> bool:
+        """Whether both are alive in some step."""
         return self.first <= other.last and other.first <= self.last
 
 
 def placed(areas: list[Area]) -> tuple[list[int], int]:
-    """Where each area begins, and how much they take in all: the largest first, each as low as it
-    can be.
+    """Where each area begins, and the size of all together: the largest area first, each at the
+    lowest place that is free during its lifetime.
     """
     start = [0] * len(areas)
     done: list[int] = []
     for k in sorted(range(len(areas)), key=lambda k: -areas[k].size):
-        taken = sorted((start[n], areas[n].size) for n in done if areas[n].meets(areas[k]))
+        taken = sorted((start[n], areas[n].size) for n in done if areas[n].overlaps(areas[k]))
         for begin, size in taken:
             if start[k] + areas[k].size <= begin:
                 break

@@ -1,10 +1,10 @@
-"""A long graph in blocks of code, each of which runs over several vectors of states in turn.
+"""A long graph cut into blocks of code, each of which runs over several vectors of states in turn.
 
-Long straight-line code waits for its own text: past what the processor keeps of decoded
-instructions it arrives at 16 bytes a cycle, past the second-level cache at half of that and less.
-And LLVM spills what it cannot hold in registers without regard to who needs it when. So values that
-later blocks read wait in slots of memory, which are used again, and a block is fetched once for a
-few vectors.
+Long straight-line code waits for its own instructions: beyond the processor's cache of decoded
+instructions they arrive at 16 bytes a cycle, beyond the second-level cache at half of that. And
+LLVM spills values without regard to who reads them next. So the values that later blocks read live
+in slots of memory, which are used again after their last read, and a block is fetched once for a
+few vectors (docs/performance.md, "Prediction: long code waits for its own text").
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from featherlane.program.graph import Graph
 
-SIZE = 512  # operations of a block
-CHEAP = {"neg", "less"}  # computed again by each block that reads them: part of what uses them
+SIZE = 512  # operations of a block; 1,024 to 100,000 are within 5 % or slower (docs/performance.md)
+REMATERIALISED = {"neg", "less"}  # computed again in each block that reads them, which costs little
 
 
 class Block(NamedTuple):
-    """Nodes first <= k < last of a graph, and the slots of those that later blocks read."""
+    """Nodes first <= k < last of a graph, and the slots of its values that later blocks read."""
 
     first: int
     last: int
@@ -28,20 +28,22 @@ class Block(NamedTuple):
 
 
 def read(graph: Graph, first: int, last: int, stored: Container[int]) -> set[int]:
-    """The nodes before `first` whose values those from there to `last` read from memory."""
-    found: set[int] = set()
+    """The nodes before `first` whose values the nodes from `first` to `last` read from memory.
+    stored: the nodes that have a place in memory of their own.
+    """
+    nodes: set[int] = set()
     todo = [a for k in range(first, last) for a in graph.args[k] if a < first]
     while todo:
         a = todo.pop()
-        if graph.op[a] in CHEAP and a not in stored:
+        if graph.op[a] in REMATERIALISED and a not in stored:
             todo += graph.args[a]
         elif graph.op[a] not in ("input", "constant"):
-            found.add(a)
-    return found
+            nodes.add(a)
+    return nodes
 
 
 def _edges(graph: Graph, size: int) -> Iterator[int]:
-    """Where blocks of `size` operations begin, and where the last ends."""
+    """Where blocks of `size` operations begin, and where the last one ends."""
     count = 0
     yield 0
     for k, args in enumerate(graph.args):
@@ -53,9 +55,7 @@ def _edges(graph: Graph, size: int) -> Iterator[int]:
 
 
 def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Block], int]:
-    """The blocks of a graph, and how many slots they need. stored: the nodes that have a place in
-    memory of their own.
-    """
+    """The blocks of a graph, and the slots that they need. stored: as in `read`."""
     spans = list(pairwise(_edges(graph, size)))
     last_read: dict[int, int] = {}
     for number, span in enumerate(spans):

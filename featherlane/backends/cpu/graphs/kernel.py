@@ -16,7 +16,7 @@ from featherlane.backends.cpu.graphs.blocks import Block
 from featherlane.backends.cpu.graphs.gather import helpers
 from featherlane.backends.cpu.graphs.layout import Columns, Layout, Step
 from featherlane.backends.cpu.graphs.loop import loop, moves_of, tables
-from featherlane.backends.cpu.graphs.transpose import tail, tile
+from featherlane.backends.cpu.graphs.transpose import masked_declarations, tail, tile
 from featherlane.backends.llvm.lower import Lanes, constants, declarations, straight_line, vector_at
 from featherlane.program.graph import Graph
 from featherlane.program.program import Program, Y
@@ -193,9 +193,7 @@ def source(program: Program, dtype: np.dtype, width: int, columns: int = 1) -> s
     for way, count, used in sorted(tiles):
         lines += tile(t, way, count, used)
     for count in sorted({count for _, count, used in tiles if used < count}):
-        v, mask = t.of(count), f"<{count} x i1>"
-        lines.append(f"declare {v} @llvm.masked.load.v{count}f{t.bits}.p0(ptr, i32, {mask}, {v})")
-        lines.append(f"declare void @llvm.masked.store.v{count}f{t.bits}.p0({v}, ptr, i32, {mask})")
+        lines += masked_declarations(t, count)
     lines += _compute(layout)
-    lines += loop(t, moves, (layout.input_vectors, layout.vectors), layout.tiles)
+    lines.append(loop(t, moves, (layout.input_vectors, layout.vectors), layout.tiles))
     return "\n".join([*lines, "!0 = !{i32 1}"]) + helpers(t)

@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.backends.cpu.graphs.areas import Area, placed
 from featherlane.backends.cpu.graphs.blocks import Block, cut
-from featherlane.backends.cpu.graphs.loop import Array
+from featherlane.backends.cpu.graphs.loop import ArraySlots
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.errors import CompileError
 from featherlane.program.calls import Calls, calls_of
@@ -208,11 +208,11 @@ class Layout:
             return "%i", self._slots[self.program.main.value[node]]
         return "%o", self._vectors(self._source(node))[0]
 
-    def _outputs(self) -> Iterator[Array]:
+    def _outputs(self) -> Iterator[ArraySlots]:
         nothing = [self._vectors(self._source(n))[0] for n in self._zero()]
         for name, out in self.program.outputs.items():
             slots = tuple(self._vectors(self._source(n))[0] for n in out.nodes)
-            yield Array(name, out.shape, slots, *nothing)
+            yield ArraySlots(name, out.shape, slots, *nothing)
 
     def _apart(self, count: int) -> int:
         """Vectors from one tile to the next: whole cache lines, an odd number of them, so that
@@ -244,11 +244,11 @@ def _before_calls(main: Graph, calls: Sequence[Calls]) -> Graph:
 
 def _input_slots(
     graph: Graph, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[list[Array], dict[tuple[str, int], int]]:
-    arrays: list[Array] = []
+) -> tuple[list[ArraySlots], dict[tuple[str, int], int]]:
+    arrays: list[ArraySlots] = []
     loads: dict[tuple[str, int], int] = {}
     for name, shape in shapes.items():
         slots = tuple(range(len(loads), len(loads) + int(np.prod(shape))))
-        arrays.append(Array(name, shape, slots))
+        arrays.append(ArraySlots(name, shape, slots))
         loads |= {(name, i): slot for i, slot in enumerate(slots)}
     return arrays, loads

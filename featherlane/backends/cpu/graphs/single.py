@@ -1,5 +1,5 @@
-"""The CPU, one state at a time: its numbers go from the user's arrays into the lanes of vectors,
-and from there into the results, without a stop between.
+"""The CPU, one state at a time: numbers go from the user's arrays straight into the lanes of packed
+vectors, and from there into the results (docs/performance.md, "Single states").
 """
 
 from __future__ import annotations
@@ -11,16 +11,33 @@ from itertools import accumulate
 import numpy as np
 
 from featherlane.backends.cpu.graphs.blocks import cut
-from featherlane.backends.cpu.graphs.loop import ON_STACK, scratch
-from featherlane.backends.llvm.lower import Lanes, constants, declarations, straight_line, vector_at
+from featherlane.backends.cpu.graphs.gather import (
+    argument,
+    copy,
+    density,
+    matrix_strides,
+)
+from featherlane.backends.cpu.graphs.loop import freed, workspace
+from featherlane.backends.llvm.lower import (
+    Lanes,
+    constants,
+    declarations,
+    load_vector,
+    scalar_at,
+    straight_line,
+    vector_at,
+)
+from featherlane.backends.llvm.macros import expanded
 from featherlane.program.passes.pack import Packed
 
-Shown = tuple[int, int, int]  # an array, the entry of it that shows a node, and the lane
-STORED = 32  # bytes of constants that are stored at once
+Shown = tuple[int, int, int]  # a result's number, the entry of it that shows a node, and the lane
+STORED = 32  # bytes of constants that one store writes
 
 
-class _Code:
-    """What blocks have in common: the arrays, and the places of what passes from one to another."""
+class _SingleState:
+    """The code of a packed graph: its arrays, its blocks, and the slots of values that pass from
+    one block to another.
+    """
 
     def __init__(self, packed: Packed, t: Lanes) -> None:
         self.packed, self.t = packed, t
@@ -35,44 +52,32 @@ class _Code:
             for at, (k, lane) in enumerate(zip(out.nodes, packed.lanes[name], strict=True)):
                 self.shown.setdefault(k, []).append((n, at, lane))
 
-    @property
-    def rows(self) -> list[str]:
-        """Pointers to the arrays of one state: no result overlaps anything else."""
-        return [f"ptr noalias %r{n}" for n in range(len(self.shapes))]
-
-    def at(self, to: str, array: int, entry: int) -> str:
-        return f"{to} = getelementptr inbounds {self.t.scalar}, ptr %r{array}, i64 {entry}"
-
     def load(self, k: int, name: str) -> list[str] | None:
-        graph, t = self.packed.graph, self.t
+        """For `straight_line`: an input from the user's arrays, or a value from its slot."""
+        graph = self.packed.graph
         if graph.op[k] == "input":
             array, entries = graph.value[k]
-            return self._input(name, self.number[array], entries)
-        if k not in self.kept:
-            return None
-        where = vector_at(t, f"{name}.at", "%kept", self.kept[k])
-        return [where, f"{name} = load {t.vector}, ptr {name}.at, align {t.bytes}"]
+            entries = (entries,) if isinstance(entries, int) else entries
+            return self._input(name, f"%r{self.number[array]}", entries)
+        return load_vector(self.t, name, "%kept", self.kept[k]) if k in self.kept else None
 
-    def _input(self, name: str, array: int, entries: int | Sequence[int]) -> list[str]:
-        t = self.t
-        each = [entries] if isinstance(entries, int) else entries
-        lines: list[str] = []
-        found = "poison"
-        for lane, entry in enumerate(dict.fromkeys(each)):
-            lines.append(self.at(f"{name}.p{lane}", array, entry))
-            lines.append(
-                f"{name}.s{lane} = load {t.scalar}, ptr {name}.p{lane}, align {t.dtype.itemsize}"
-            )
-            scalar = f"{t.scalar} {name}.s{lane}"
-            lines.append(f"{name}.v{lane} = insertelement {t.vector} {found}, {scalar}, i32 {lane}")
-            found = f"{name}.v{lane}"
-        limbs = list(dict.fromkeys(each))
-        order = [limbs.index(each[lane % len(each)]) for lane in range(t.width)]
-        mask = ", ".join(f"i32 {lane}" for lane in order)
-        last = f"shufflevector {t.vector} {found}, {t.vector} poison, <{t.width} x i32> <{mask}>"
-        return [*lines, f"{name} = {last}"]
+    def _input(self, name: str, array: str, entries: Sequence[int]) -> list[str]:
+        """Entry k of `entries` in each lane that is k modulo their number."""
+        t, lines, vector = self.t, [], "poison"
+        different = list(dict.fromkeys(entries))
+        for lane, entry in enumerate(different):
+            at = f"{name}.p{lane}"
+            lines.append(scalar_at(t, at, array, entry))
+            lines.append(f"{name}.s{lane} = load {t.scalar}, ptr {at}, align {t.dtype.itemsize}")
+            scalar = f"{t.scalar} {name}.s{lane}, i32 {lane}"
+            lines.append(f"{name}.v{lane} = insertelement {t.vector} {vector}, {scalar}")
+            vector = f"{name}.v{lane}"
+        mask = t.lane_mask(different.index(entries[k % len(entries)]) for k in range(t.width))
+        lines.append(f"{name} = shufflevector {t.vector} {vector}, {t.vector} poison, {mask}")
+        return lines
 
     def store(self, k: int, name: str) -> list[str]:
+        """For `straight_line`: a value to its slot, and to the results that show it."""
         t, lines = self.t, []
         if k in self.kept:
             lines.append(vector_at(t, f"%k{k}", "%kept", self.kept[k]))
@@ -81,27 +86,24 @@ class _Code:
             return lines + self._constant(k)
         for n, (array, entry, lane) in enumerate(self.shown.get(k, ())):
             to = f"%o{k}.{n}"
-            lines.append(self.at(to, array, entry))
+            lines.append(scalar_at(t, to, f"%r{array}", entry))
             lines.append(f"{to}.x = extractelement {t.vector} {name}, i32 {lane}")
             lines.append(f"store {t.scalar} {to}.x, ptr {to}, align {t.dtype.itemsize}")
         return lines
 
     def _constant(self, k: int) -> list[str]:
-        """In all its places, side by side in as few stores as can be: most are the zeros of
-        matrices.
-        """
+        """A constant in all its places, neighbours by one store: most are the zeros of matrices."""
         t, x, lines = self.t, self.t.number(float(self.packed.graph.value[k])), []
-        for n, (array, first, size) in enumerate(
-            _runs(self.shown.get(k, ()), STORED // t.dtype.itemsize)
-        ):
+        runs = _runs(self.shown.get(k, ()), STORED // t.dtype.itemsize)
+        for n, (array, first, size) in enumerate(runs):
             row = ", ".join([f"{t.scalar} {x}"] * size)
-            lines.append(self.at(f"%o{k}.{n}", array, first))
+            lines.append(scalar_at(t, f"%o{k}.{n}", f"%r{array}", first))
             lines.append(f"store {t.of(size)} <{row}>, ptr %o{k}.{n}, align {t.dtype.itemsize}")
         return lines
 
 
 def _runs(shown: Sequence[Shown], most: int) -> list[tuple[int, int, int]]:
-    """Entries side by side of one array: where they begin and how many they are."""
+    """Neighbouring entries of one array: its number, the first entry, and how many they are."""
     runs: list[tuple[int, int, int]] = []
     for array, entry, _ in shown:
         last, first, size = runs[-1] if runs else (-1, 0, 0)
@@ -112,12 +114,15 @@ def _runs(shown: Sequence[Shown], most: int) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _block(code: _Code, number: int) -> list[str]:
+def _block(code: _SingleState, number: int) -> list[str]:
+    """@block: a part of the graph. Its arguments are the arrays of one state, of which no result
+    overlaps anything else, and the slots.
+    """
     block = code.blocks[number]
+    arguments = [f"ptr noalias %r{n}" for n in range(len(code.shapes))] + ["ptr noalias %kept"]
     nodes = range(block.first, block.last)
-    arguments = ", ".join([*code.rows, "ptr noalias %kept"])
     return [
-        f"define internal void @block{number}({arguments}) noinline {{",
+        f"define internal void @block{number}({', '.join(arguments)}) noinline {{",
         "%stop = icmp eq ptr %kept, null",  # never, see straight_line
         *straight_line(code.packed.graph, code.t, code.load, code.store, nodes),
         "br label %leave",
@@ -127,127 +132,81 @@ def _block(code: _Code, number: int) -> list[str]:
     ]
 
 
-COPY = """
-; Rows of entries, with the bytes between rows and between entries on both sides.
-define internal void @copy(ptr %to, ptr %from, i64 %rows, i64 %columns,
-                           i64 %to1, i64 %to2, i64 %from1, i64 %from2) noinline {
-entry:
-  br label %row
-row:
-  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
-  %ti = mul i64 %i, %to1
-  %fi = mul i64 %i, %from1
-  br label %column
-column:
-  %j = phi i64 [ 0, %row ], [ %j1, %column ]
-  %tj = mul i64 %j, %to2
-  %fj = mul i64 %j, %from2
-  %t = add i64 %ti, %tj
-  %f = add i64 %fi, %fj
-  %a = getelementptr inbounds i8, ptr %to, i64 %t
-  %b = getelementptr inbounds i8, ptr %from, i64 %f
-  %x = load SCALAR, ptr %b, align ALIGN
-  store SCALAR %x, ptr %a, align ALIGN
-  %j1 = add i64 %j, 1
-  %columns_left = icmp slt i64 %j1, %columns
-  br i1 %columns_left, label %column, label %next
-next:
-  %i1 = add i64 %i, 1
-  %rows_left = icmp slt i64 %i1, %rows
-  br i1 %rows_left, label %row, label %done
-done:
-  ret void
-}
-declare ptr @scratch_new(i64)
-declare void @scratch_free(ptr)
-"""
-
-
-def _strides(code: _Code) -> list[str]:
-    """Base pointers and strides; %dense: whether the entries of all arrays are side by side."""
+def _strides(code: _SingleState) -> list[str]:
+    """Where the arrays begin, their strides, and %dense: whether the entries of all are
+    contiguous.
+    """
     lines: list[str] = []
-    known, place = "true", len(code.shapes)
+    known, first = "true", len(code.shapes)
     for n, shape in enumerate(code.shapes):
-        lines += [
-            f"%a{n} = getelementptr inbounds ptr, ptr %args, i64 {n}",
-            f"%base{n} = load ptr, ptr %a{n}, align 8",
-            f"%s{n} = getelementptr inbounds i64, ptr %steps, i64 {n}",
-            f"%step{n} = load i64, ptr %s{n}, align 8",
-        ]
-        expected = code.t.dtype.itemsize
-        for axis in reversed(range(len(shape))):
-            at = f"{n}.{axis}"
-            lines += [
-                f"%c{at} = getelementptr inbounds i64, ptr %steps, i64 {place + axis}",
-                f"%core{at} = load i64, ptr %c{at}, align 8",
-                f"%is{at} = icmp eq i64 %core{at}, {expected}",
-                f"%dense{at} = and i1 {known}, %is{at}",
-            ]
-            known = f"%dense{at}"
-            expected *= shape[axis]
-        place += len(shape)
+        tests, known = density(n, shape, code.t.dtype.itemsize, first, known)
+        lines += [*argument(n), *tests]
+        first += len(shape)
     return [*lines, f"%dense = or i1 {known}, false"]
 
 
-def _copied(code: _Code, n: int, back: bool) -> str:
-    """One array of one state, to where its entries are side by side, or back."""
+def _copied(code: _SingleState, n: int, back: bool) -> str:
+    """Copies one array of one state to where its entries are contiguous, or back."""
     shape, size = code.shapes[n], code.t.dtype.itemsize
     rows, columns = (1, 1, *shape)[-2:]
-    own = ["0", "0", *[f"%core{n}.{axis}" for axis in range(len(shape))]][-2:]
-    theirs = f"ptr %row{n}", f"i64 {own[0]}, i64 {own[1]}"
-    ours = f"ptr %near{n}", f"i64 {columns * size}, i64 {size}"
-    (to, to_steps), (source, source_steps) = (theirs, ours) if back else (ours, theirs)
-    counts = f"i64 {rows}, i64 {columns}"
-    return f"call void @copy({to}, {source}, {counts}, {to_steps}, {source_steps})"
+    row, column = matrix_strides(n, len(shape))
+    user = f"ptr %row{n}", f"i64 {row}, i64 {column}"
+    near = f"ptr %near{n}", f"i64 {columns * size}, i64 {size}"
+    (to, to_steps), (source, source_steps) = (user, near) if back else (near, user)
+    return f"call void @copy({to}, {source}, i64 {rows}, i64 {columns}, {to_steps}, {source_steps})"
 
 
-def _loop(code: _Code) -> list[str]:
-    """@loop: state by state. Arrays whose entries are not side by side are copied."""
-    sizes = [math.prod(shape) * code.t.dtype.itemsize for shape in code.shapes]
-    starts = [0, *accumulate(sizes)]
-    arrays, parts = range(len(sizes)), {"kept": code.slots * code.t.bytes, "near": starts[-1]}
-    given = ", ".join([f"ptr %r{n}" for n in arrays] + ["ptr %kept"])
-    return [
+def _loop(code: _SingleState) -> str:
+    """@loop: state by state. Arrays whose entries are not contiguous are copied."""
+    bytes = [math.prod(shape) * code.t.dtype.itemsize for shape in code.shapes]
+    starts, arrays = [0, *accumulate(bytes)], range(len(bytes))
+    sizes = {"kept": code.slots * code.t.bytes, "near": starts[-1]}
+    lines = [
         "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
         "entry:",
-        *[line for part in parts.items() for line in scratch(*part)],
+        *[line for size in sizes.items() for line in workspace(*size)],
         "%n = load i64, ptr %dims, align 8",
         *_strides(code),
-        *[f"%near{n} = getelementptr inbounds i8, ptr %near, i64 {starts[n]}" for n in arrays],
-        "%any = icmp sgt i64 %n, 0",
-        "br i1 %any, label %state, label %end",
+        *[f"%near{n} = at %near {starts[n]}" for n in arrays],
+        "when sgt i64 %n, 0: state, end",
         "state:",
         "%b = phi i64 [ 0, %entry ], [ %b1, %done ]",
-        *[f"%far{n} = mul i64 %b, %step{n}" for n in arrays],
-        *[f"%row{n} = getelementptr inbounds i8, ptr %base{n}, i64 %far{n}" for n in arrays],
+        *_state(code),
+        "done:",
+        "%b1 = add i64 %b, 1",
+        "when slt i64 %b1, %n: state, end",
+        "end:",
+        *freed(sizes),
+        "ret void",
+        "}",
+    ]
+    return expanded("\n".join(lines))
+
+
+def _state(code: _SingleState) -> list[str]:
+    arrays = range(len(code.shapes))
+    call = "(" + ", ".join([*[f"ptr %r{n}" for n in arrays], "ptr %kept"]) + ")"
+    return [
+        *[f"%row{n} = at %base{n} $(mul i64 %b, %step{n})" for n in arrays],
         "br i1 %dense, label %go, label %gather",
         "gather:",
         *[_copied(code, n, back=False) for n in arrays[: code.inputs]],
         "br label %go",
         "go:",
         *[f"%r{n} = select i1 %dense, ptr %row{n}, ptr %near{n}" for n in arrays],
-        *[f"call void @block{k}({given})" for k in range(len(code.blocks))],
+        *[f"call void @block{k}{call}" for k in range(len(code.blocks))],
         "br i1 %dense, label %done, label %scatter",
         "scatter:",
         *[_copied(code, n, back=True) for n in arrays[code.inputs :]],
         "br label %done",
-        "done:",
-        "%b1 = add i64 %b, 1",
-        "%more = icmp slt i64 %b1, %n",
-        "br i1 %more, label %state, label %end",
-        "end:",
-        *[f"call void @scratch_free(ptr %{p}.raw)" for p, size in parts.items() if size > ON_STACK],
-        "ret void",
-        "}",
     ]
 
 
 def source(packed: Packed, lanes: int, dtype: np.dtype) -> str:
     """The LLVM IR of a loop over states, one by one, in vectors of so many lanes."""
     t = Lanes(np.dtype(dtype), lanes)
-    code = _Code(packed, t)
+    code = _SingleState(packed, t)
     lines = declarations(t) + constants([packed.graph], t)
     for number in range(len(code.blocks)):
         lines += _block(code, number)
-    copy = COPY.replace("SCALAR", t.scalar).replace("ALIGN", str(t.dtype.itemsize))
-    return "\n".join([*lines, *_loop(code)]) + copy
+    return "\n".join([*lines, _loop(code), copy(t)])

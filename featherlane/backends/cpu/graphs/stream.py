@@ -1,27 +1,33 @@
-"""Results that the caches cannot hold go past them: whole lines of memory, by stores that neither
-read a line nor keep it.
+"""Results that the caches cannot hold bypass them: whole cache lines, by non-temporal stores, which
+neither read a line nor keep it.
 
-Where rows are aligned to whole vectors, tiles are written so directly. Others are put together in a
-stage, memory of our own that stays in the first cache, and go from there in lines, wherever the
-user's array begins and however long its rows are. A line that the next group of tiles will finish
-waits for it in the stage, so that only the first and the last line of an array are written in
-parts. (Without a stage, by stores of 16 bytes, lines of which rows have a part each are sent
-unfinished: up to seven times slower than plain stores.)
+Where rows are aligned to whole vectors, tiles are stored so directly. Other rows are collected in a
+stage, a buffer of our own that stays in the first-level cache, and leave it in whole lines,
+wherever the user's array begins and however long its rows are. A line that the next group of tiles
+will complete waits in the stage, so that only the first and the last line of an array are written
+in part. (Non-temporal stores of 16 bytes without a stage send lines that several rows share
+unfinished: seven times slower in float32; docs/performance.md, "What else was tried".)
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.macros import expanded
 
-STREAM = 4 << 20  # bytes of a result above which its stores bypass the caches
-STAGE = 24 << 10  # bytes of a stage; what does not fit into the first cache is not worth it
-LINE = 64  # bytes of a line of the caches
+STREAM = (
+    4 << 20
+)  # bytes of a result above which its stores bypass the caches: M of iiwa14 at 262,144
+# states takes 37 ns instead of 57 (docs/performance.md, "What else was tried")
+STAGE = 24 << 10  # bytes of a stage at most, so that it stays in the first-level cache
 
 
-class Stage(NamedTuple):
-    """The way of output `number`, `size` entries for each state, to memory; `tiles` in a round."""
+class OutputStage(NamedTuple):
+    """The way of output `number`, `size` entries for each state, from lanes to memory; `tiles` in a
+    round.
+    """
 
     t: Lanes
     number: int
@@ -30,12 +36,13 @@ class Stage(NamedTuple):
 
     @property
     def row(self) -> int:
+        """The bytes of one state."""
         return self.size * self.t.dtype.itemsize
 
     @property
     def group(self) -> int:
-        """The tiles that go on together: as many as fit, since what was just stored is slow to
-        read. None if not even one fits.
+        """The tiles that leave the stage together: as many as fit, since what was just stored is
+        slow to load again. 0 if not even one fits.
         """
         tile = self.t.width * self.row
         counts = [n for n in range(1, self.tiles + 1) if self.tiles % n == 0]
@@ -43,39 +50,33 @@ class Stage(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Rows between parts of two lines."""
+        """The bytes of the stage: the rows of a group, between two lines that are not complete."""
         rows = self.group * self.t.width * self.row
         return -(-rows // LINE) * LINE + 2 * LINE if self.group else 0
 
-    def choice(self) -> list[str]:
-        """From the output's base, step and density: whether it is large and dense, %stream, and so
-        goes past the caches, %direct or %staged. %pitch is the step from row to row of where tiles
-        are written. Of a call in parts, %data points to the states of the whole.
+    def choose(self) -> list[str]:
+        """%stream: whether the output is large and dense, so that it bypasses the caches; %direct
+        or %staged: in which way. %pitch: the bytes from row to row where tiles are written. Of a
+        call in parts, %data points to the number of states of the whole.
         """
         n = self.number
         return [
             f"%address{n} = ptrtoint ptr %base{n} to i64",
-            f"%bits{n} = or i64 %address{n}, %step{n}",
-            f"%off{n} = and i64 %bits{n}, {self.t.bytes - 1}",
+            f"%off{n} = and i64 $(or i64 %address{n}, %step{n}), {self.t.bytes - 1}",
             f"%aligned{n} = icmp eq i64 %off{n}, 0",
-            f"%part{n} = icmp ne ptr %data, null",
-            f"%call{n} = select i1 %part{n}, ptr %data, ptr %dims",
-            f"%whole{n}.states = load i64, ptr %call{n}, align 8",
-            f"%total{n} = mul i64 %whole{n}.states, %step{n}",
-            f"%large{n} = icmp sgt i64 %total{n}, {STREAM}",
-            f"%stream{n} = and i1 %dense{n}, %large{n}",
+            f"%call{n} = select i1 $(icmp ne ptr %data, null), ptr %data, ptr %dims",
+            f"%total{n} = mul i64 $(load i64, ptr %call{n}, align 8), %step{n}",
+            f"%stream{n} = and i1 %dense{n}, $(icmp sgt i64 %total{n}, {STREAM})",
             f"%direct{n} = and i1 %stream{n}, %aligned{n}",
             f"%follow{n} = icmp eq i64 %step{n}, {self.row}",
-            f"%other{n} = xor i1 %aligned{n}, true",
-            f"%fits{n} = and i1 %other{n}, {'true' if self.group else 'false'}",
-            f"%stageable{n} = and i1 %follow{n}, %fits{n}",
-            f"%staged{n} = and i1 %stream{n}, %stageable{n}",
+            f"%fits{n} = and i1 $(xor i1 %aligned{n}, true), {'true' if self.group else 'false'}",
+            f"%staged{n} = and i1 %stream{n}, $(and i1 %follow{n}, %fits{n})",
             f"%pitch{n} = select i1 %staged{n}, i64 {self.row}, i64 %step{n}",
         ]
 
     def place(self) -> list[str]:
-        """%row, where a tile is written: in the user's array, or in the stage, as far behind the
-        beginning of a line as there.
+        """%row: where a tile is written, in the user's array, or in the stage at the same distance
+        from the beginning of a cache line.
         """
         n = self.number
         return [
@@ -83,37 +84,36 @@ class Stage(NamedTuple):
             f"%turn{n} = urem i64 %write.tile, {max(self.group, 1)}",
             f"%behind{n} = mul i64 %turn{n}, {self.t.width}",
             f"%first{n} = sub i64 %write.state, %behind{n}",
-            f"%before{n} = mul i64 %first{n}, %step{n}",
-            f"%start{n} = add i64 %address{n}, %before{n}",
+            f"%start{n} = add i64 %address{n}, $(mul i64 %first{n}, %step{n})",
             f"%phase{n} = and i64 %start{n}, {LINE - 1}",
-            f"%rows{n} = mul i64 %behind{n}, {self.row}",
-            f"%near{n} = add i64 %phase{n}, %rows{n}",
+            f"%near{n} = add i64 %phase{n}, $(mul i64 %behind{n}, {self.row})",
             f"%from{n} = select i1 %staged{n}, ptr %stage{n}, ptr %base{n}",
-            f"%at{n} = select i1 %staged{n}, i64 %near{n}, i64 %far{n}",
-            f"%row{n} = getelementptr inbounds i8, ptr %from{n}, i64 %at{n}",
+            f"%row{n} = at %from{n} $(select i1 %staged{n}, i64 %near{n}, i64 %far{n})",
         ]
 
     def flush(self) -> list[str]:
-        """After a tile, if it is the last of its group: from the stage to the user's array."""
+        """After the last tile of a group: moves it from the stage to the user's array."""
         n = self.number
-        given = f"ptr %base{n}, i64 %step{n}, ptr %stage{n}, i64 %first{n}, i64 %e{n}"
+        rows = f"ptr %base{n}, i64 %step{n}, ptr %stage{n}, i64 %first{n}, i64 %e{n}"
         lines = [
             f"%full{n} = icmp eq i64 %turn{n}, {self.group - 1}",
-            f"%closes{n} = icmp eq i64 %write.next, %tiles",
-            f"%ends{n} = or i1 %full{n}, %closes{n}",
-            f"%now{n} = and i1 %staged{n}, %ends{n}",
-            f"br i1 %now{n}, label %flush{n}, label %flushed{n}",
+            f"%ends{n} = or i1 %full{n}, $(icmp eq i64 %write.next, %tiles)",
+            f"when $(and i1 %staged{n}, %ends{n}): flush{n}, flushed{n}",
             f"flush{n}:",
             f"%whole{n} = add i64 %write.state, {self.t.width}",
             f"%last{n} = icmp sge i64 %whole{n}, %n",
             f"%e{n} = select i1 %last{n}, i64 %n, i64 %whole{n}",
+            f"call void @flush({rows}, i1 %last{n})",
+            f"br label %flushed{n}",
+            f"flushed{n}:",
         ]
-        call = f"call void @flush({given}, i1 %last{n})"
-        return [*lines, call, f"br label %flushed{n}", f"flushed{n}:"] if self.group else []
+        return lines if self.group else []
 
 
 def fence(outputs: list[int]) -> list[str]:
-    """After the last round: whoever is told that we are done sees what went past the caches."""
+    """After the last round: a fence, so that whoever learns that the call is done sees what its
+    non-temporal stores wrote.
+    """
     lines, known = [], "false"
     for n in outputs:
         lines.append(f"%any{n} = or i1 {known}, %stream{n}")
@@ -122,52 +122,49 @@ def fence(outputs: list[int]) -> list[str]:
     return [*lines, "br label %quiet", "quiet:"]
 
 
-def functions(t: Lanes) -> list[str]:
-    """@past copies bytes: single numbers up to the first whole line and behind the last one. @flush
-    gives it what the stage holds of rows %b to %e, up to the last whole line (which may lie before
-    the array: then nothing is copied), and moves the rest to the beginning of the stage.
+def functions(t: Lanes) -> str:
+    """@bypass copies bytes: whole lines by non-temporal stores, single numbers before the first
+    line and behind the last one. @flush gives it what the stage holds of states %b to %e, up to the
+    last whole line (which may lie before the array: then nothing is copied), and moves the rest to
+    the beginning of the stage.
     """
-    return ["", *_past(t).split("\n"), *_flush(t).split("\n")]
+    return expanded(_bypass(t) + _flush(t))
 
 
-def _past(t: Lanes) -> str:
+def _bypass(t: Lanes) -> str:
     line, align = t.of(LINE // t.dtype.itemsize), t.dtype.itemsize
-    return f"""define internal void @past(ptr %to, ptr %from, i64 %bytes) noinline {{
+    return f"""
+define internal void @bypass(ptr %to, ptr %from, i64 %bytes) noinline {{
 entry:
-  %to.at = ptrtoint ptr %to to i64
-  %short = sub i64 0, %to.at
-  %rest = and i64 %short, {LINE - 1}
-  %few = icmp slt i64 %bytes, %rest
-  %before = select i1 %few, i64 %bytes, i64 %rest
+  %rest = and i64 $(sub i64 0, $(ptrtoint ptr %to to i64)), {LINE - 1}
+  %before = select i1 $(icmp slt i64 %bytes, %rest), i64 %bytes, i64 %rest
   br label %head
-{_numbers(t, "head", "0, %entry", "%before")}
+{_single_numbers(t, "head", "0, %entry", "%before")}
   br label %line
 line:
   %line.i = phi i64 [ %head.i, %head.done ], [ %line.next, %line.move ]
   %line.next = add i64 %line.i, {LINE}
-  %line.more = icmp sle i64 %line.next, %bytes
-  br i1 %line.more, label %line.move, label %tail
+  when sle i64 %line.next, %bytes: line.move, tail
 line.move:
-  %source = getelementptr inbounds i8, ptr %from, i64 %line.i
-  %target = getelementptr inbounds i8, ptr %to, i64 %line.i
+  %source = at %from %line.i
+  %target = at %to %line.i
   %x = load {line}, ptr %source, align {align}
   store {line} %x, ptr %target, align {LINE}, !nontemporal !0
   br label %line
-{_numbers(t, "tail", "%line.i, %line", "%bytes")}
+{_single_numbers(t, "tail", "%line.i, %line", "%bytes")}
   ret void
 }}"""
 
 
-def _numbers(t: Lanes, name: str, first: str, end: str) -> str:
-    """A loop over single numbers, from byte `first` on to `end`."""
+def _single_numbers(t: Lanes, name: str, first: str, end: str) -> str:
+    """A loop that copies single numbers, from byte `first` on to `end`."""
     align = t.dtype.itemsize
     return f"""{name}:
   %{name}.i = phi i64 [ {first} ], [ %{name}.next, %{name}.move ]
-  %{name}.stop = icmp sge i64 %{name}.i, {end}
-  br i1 %{name}.stop, label %{name}.done, label %{name}.move
+  when sge i64 %{name}.i, {end}: {name}.done, {name}.move
 {name}.move:
-  %{name}.source = getelementptr inbounds i8, ptr %from, i64 %{name}.i
-  %{name}.target = getelementptr inbounds i8, ptr %to, i64 %{name}.i
+  %{name}.source = at %from %{name}.i
+  %{name}.target = at %to %{name}.i
   %{name}.x = load {t.scalar}, ptr %{name}.source, align {align}
   store {t.scalar} %{name}.x, ptr %{name}.target, align {align}
   %{name}.next = add i64 %{name}.i, {align}
@@ -177,7 +174,8 @@ def _numbers(t: Lanes, name: str, first: str, end: str) -> str:
 
 def _flush(t: Lanes) -> str:
     line = t.of(LINE // t.dtype.itemsize)
-    return f"""define internal void @flush(
+    return f"""
+define internal void @flush(
     ptr %base, i64 %step, ptr %stage, i64 %b, i64 %e, i1 %last) noinline {{
   %begin = ptrtoint ptr %base to i64
   %b.bytes = mul i64 %b, %step
@@ -186,18 +184,13 @@ def _flush(t: Lanes) -> str:
   %end = add i64 %begin, %e.bytes
   %first = and i64 %start, -{LINE}
   %open = and i64 %end, -{LINE}
-  %fresh = icmp ult i64 %first, %begin
-  %done = select i1 %fresh, i64 %begin, i64 %first
-  %upto = select i1 %last, i64 %end, i64 %open
-  %skip = sub i64 %done, %first
-  %from = getelementptr inbounds i8, ptr %stage, i64 %skip
-  %there = sub i64 %done, %begin
-  %to = getelementptr inbounds i8, ptr %base, i64 %there
-  %bytes = sub i64 %upto, %done
-  call void @past(ptr %to, ptr %from, i64 %bytes)
-  %used = sub i64 %open, %first
-  %left = getelementptr inbounds i8, ptr %stage, i64 %used
-  %x = load {line}, ptr %left, align {LINE}
+  %done = select i1 $(icmp ult i64 %first, %begin), i64 %begin, i64 %first
+  %until = select i1 %last, i64 %end, i64 %open
+  %from = at %stage $(sub i64 %done, %first)
+  %to = at %base $(sub i64 %done, %begin)
+  call void @bypass(ptr %to, ptr %from, i64 $(sub i64 %until, %done))
+  %rest = at %stage $(sub i64 %open, %first)
+  %x = load {line}, ptr %rest, align {LINE}
   store {line} %x, ptr %stage, align {LINE}
   ret void
 }}"""

@@ -4,51 +4,59 @@ blocks.
 
 from __future__ import annotations
 
+from featherlane.backends.cpu.strides import power_of_two
 from featherlane.backends.llvm.lower import Lanes, vector_at
 
-MARK = 1 << 31  # of a tile of zeros, in the table of an output
+MARK = 1 << 31  # a bit in the table of an output: the tile that begins here has zeros alone
+MASKED = "@llvm.masked.{}.v{}f{}.p0"
 
 
 def exchange(t: Lanes, vectors: list[str], columns: int, tag: str) -> tuple[list[str], list[str]]:
     """Transposes each columns x columns block that the vectors hold side by side."""
     lines, step = [], 1
     while step < columns:
-        turned = list(vectors)
+        transposed = list(vectors)
         for g in range(columns):
             if g & step:
                 continue
             a, b = vectors[g], vectors[g + step]
             low = [x if not x & step else t.width + x - step for x in range(t.width)]
             high = [x + step if not x & step else t.width + x for x in range(t.width)]
-            for k, mask in ((g, low), (g + step, high)):
-                turned[k] = f"%{tag}{step}.{k}"
-                indices = ", ".join(f"i32 {m}" for m in mask)
+            for k, lanes in ((g, low), (g + step, high)):
+                transposed[k] = f"%{tag}{step}.{k}"
                 pair = f"{t.vector} {a}, {t.vector} {b}"
-                chosen = f"<{t.width} x i32> <{indices}>"
-                lines.append(f"{turned[k]} = shufflevector {pair}, {chosen}")
-        vectors, step = turned, 2 * step
+                lines.append(f"{transposed[k]} = shufflevector {pair}, {t.lane_mask(lanes)}")
+        vectors, step = transposed, 2 * step
     return lines, vectors
 
 
-def _join(t: Lanes, parts: list[str], size: int, to: str) -> list[str]:
-    """Vectors of `size` numbers side by side in one."""
+def _concatenate(t: Lanes, parts: list[str], size: int, to: str) -> list[str]:
+    """Joins vectors of `size` numbers to one, in pairs of ever larger ones."""
     lines = []
     while len(parts) > 1:
         joined = []
         for k in range(0, len(parts), 2):
             name = f"{to}.{2 * size}.{k}" if len(parts) > 2 else to
-            indices = ", ".join(f"i32 {m}" for m in range(2 * size))
-            lines.append(
-                f"{name} = shufflevector {t.of(size)} {parts[k]}, {t.of(size)} {parts[k + 1]}, "
-                f"<{2 * size} x i32> <{indices}>"
-            )
+            pair = f"{t.of(size)} {parts[k]}, {t.of(size)} {parts[k + 1]}"
+            lines.append(f"{name} = shufflevector {pair}, {t.lane_mask(range(2 * size))}")
             joined.append(name)
         parts, size = joined, 2 * size
     return lines
 
 
-def _mask(columns: int, used: int) -> str:
-    return "<" + ", ".join(f"i1 {'true' if c < used else 'false'}" for c in range(columns)) + ">"
+def _used(columns: int, used: int) -> str:
+    """The mask of a masked load or store: the entries that are used."""
+    bits = ", ".join(f"i1 {'true' if c < used else 'false'}" for c in range(columns))
+    return f"<{columns} x i1> <{bits}>"
+
+
+def masked_declarations(t: Lanes, columns: int) -> list[str]:
+    """The intrinsics that tiles with unused columns call."""
+    v, mask = t.of(columns), f"<{columns} x i1>"
+    return [
+        f"declare {v} {MASKED.format('load', columns, t.bits)}(ptr, i32, {mask}, {v})",
+        f"declare void {MASKED.format('store', columns, t.bits)}({v}, ptr, i32, {mask})",
+    ]
 
 
 def tile_name(way: str, columns: int, used: int) -> str:
@@ -56,11 +64,11 @@ def tile_name(way: str, columns: int, used: int) -> str:
 
 
 def tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
-    """A function that moves `count` tiles side by side: `used` <= `columns` entries of each of
-    `width` rows.
+    """A function that transposes `count` tiles side by side: `used` <= `columns` entries of each of
+    `width` rows. The pointers to the rows stay in registers from one tile to the next.
 
-    way: "in" or "out", or "stream" for stores that bypass the caches, to rows aligned to whole
-    vectors. It keeps the pointers to the rows in registers from one tile to the next.
+    way: "in" from rows to lanes, or "out" from lanes to rows, or "stream" by non-temporal stores to
+    rows that are aligned to whole vectors.
     """
     arguments = "ptr %rows, ptr %offsets, ptr noalias %lanes, ptr %table, i64 %count"
     lines = [
@@ -75,18 +83,21 @@ def tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
     lines.append(f"%column = mul i64 %n, {columns}")
     for r in range(t.width):
         lines.append(f"%r{r} = getelementptr inbounds {t.scalar}, ptr %b{r}, i64 %column")
-    lines += (
-        _rows_to_lanes(t, columns, used)
-        if way == "in"
-        else _lanes_to_rows(t, columns, used, way == "stream")
-    )
-    lines += [
+    if way == "in":
+        lines += _rows_to_lanes(t, columns, used)
+    else:
+        lines += _lanes_to_rows(t, columns, used, way == "stream")
+    return [
+        *lines,
         "br label %moved",
         "moved:",
         "%n1 = add i64 %n, 1",
         "%more = icmp slt i64 %n1, %count",
+        "br i1 %more, label %tile, label %done",
+        "done:",
+        "ret void",
+        "}",
     ]
-    return [*lines, "br i1 %more, label %tile, label %done", "done:", "ret void", "}"]
 
 
 def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
@@ -96,62 +107,72 @@ def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
         if used == columns:
             lines.append(f"{to} = load {small}, ptr %r{r}, align {align}")
         else:
-            mask = f"<{columns} x i1> {_mask(columns, used)}, {small} zeroinitializer"
-            call = f"call {small} @llvm.masked.load.v{columns}f{t.bits}.p0"
+            call = f"call {small} {MASKED.format('load', columns, t.bits)}"
+            mask = f"{_used(columns, used)}, {small} zeroinitializer"
             lines.append(f"{to} = {call}(ptr %r{r}, i32 {align}, {mask})")
     if columns < t.width:
         for g in range(columns):
-            lines += _join(t, [f"%s{r}" for r in range(g, t.width, columns)], columns, f"%v{g}")
-    moves, turned = exchange(t, [f"%v{g}" for g in range(columns)], columns, "x")
+            parts = [f"%s{r}" for r in range(g, t.width, columns)]
+            lines += _concatenate(t, parts, columns, f"%v{g}")
+    moves, transposed = exchange(t, [f"%v{g}" for g in range(columns)], columns, "x")
     lines += [*moves, f"%to = getelementptr inbounds {t.vector}, ptr %lanes, i64 %column"]
     for c in range(used):
         lines.append(vector_at(t, f"%d{c}", "%to", c))
-        lines.append(f"store {t.vector} {turned[c]}, ptr %d{c}, align {t.bytes}")
+        lines.append(f"store {t.vector} {transposed[c]}, ptr %d{c}, align {t.bytes}")
     return lines
 
 
-def _stored(t: Lanes, kind: str, value: str, to: str, stream: bool) -> str:
+def _store_row(t: Lanes, value: str, to: str, columns: int, stream: bool) -> str:
     how = f"align {t.bytes}, !nontemporal !0" if stream else f"align {t.dtype.itemsize}"
-    return f"store {kind} {value}, ptr {to}, {how}"
+    return f"store {t.of(columns)} {value}, ptr {to}, {how}"
 
 
 def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
-    """The table names the vector of each entry, as an offset in bytes; zeros need no turning."""
-    small, align = t.of(columns), t.dtype.itemsize
+    moves, transposed = exchange(t, [f"%v{c}" for c in range(columns)], columns, "x")
+    lines = [*_load_columns(t, columns, used, stream), *moves]
+    for r in range(t.width):
+        row, part = transposed[r % columns], r // columns
+        if columns < t.width:
+            lanes = t.lane_mask(range(part * columns, (part + 1) * columns))
+            lines.append(f"%s{r} = shufflevector {t.vector} {row}, {t.vector} poison, {lanes}")
+            row = f"%s{r}"
+        if used == columns:
+            lines.append(_store_row(t, row, f"%r{r}", columns, stream))
+        else:
+            call = f"call void {MASKED.format('store', columns, t.bits)}"
+            value = f"{t.of(columns)} {row}, ptr %r{r}, i32 {t.dtype.itemsize}"
+            lines.append(f"{call}({value}, {_used(columns, used)})")
+    return lines
+
+
+def _load_columns(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
+    """Loads the vector of each column, whose offset in bytes is in the table. A tile that is marked
+    stores zeros without being transposed: 6 to 8 % of M (docs/performance.md, "What else was
+    tried").
+    """
     lines = ["%entries = getelementptr inbounds i32, ptr %table, i64 %column"]
     for c in range(columns):
         lines.append(f"%t{c} = getelementptr inbounds i32, ptr %entries, i64 {min(c, used - 1)}")
         lines.append(f"%i{c} = load i32, ptr %t{c}, align 4")
         if c == 0 and used == columns == t.width:
-            lines += ["%nothing = icmp slt i32 %i0, 0", "br i1 %nothing, label %zeros, label %some"]
-            lines.append("zeros:")
-            for r in range(t.width):
-                lines.append(_stored(t, small, "zeroinitializer", f"%r{r}", stream))
-            lines += ["br label %moved", "some:"]
+            rows = [f"%r{r}" for r in range(t.width)]
+            lines += [
+                "%zero = icmp slt i32 %i0, 0",
+                "br i1 %zero, label %zeros, label %some",
+                "zeros:",
+                *[_store_row(t, "zeroinitializer", row, columns, stream) for row in rows],
+                "br label %moved",
+                "some:",
+            ]
         lines.append(f"%j{c} = zext i32 %i{c} to i64")
         lines.append(f"%a{c} = getelementptr inbounds i8, ptr %lanes, i64 %j{c}")
         lines.append(f"%v{c} = load {t.vector}, ptr %a{c}, align {t.bytes}")
-    moves, turned = exchange(t, [f"%v{c}" for c in range(columns)], columns, "x")
-    lines += moves
-    for r in range(t.width):
-        source, part = turned[r % columns], r // columns
-        if columns < t.width:
-            indices = ", ".join(f"i32 {part * columns + c}" for c in range(columns))
-            shuffle = f"shufflevector {t.vector} {source}, {t.vector} poison"
-            lines.append(f"%s{r} = {shuffle}, <{columns} x i32> <{indices}>")
-            source = f"%s{r}"
-        if used == columns:
-            lines.append(_stored(t, small, source, f"%r{r}", stream))
-        else:
-            mask = f"<{columns} x i1> {_mask(columns, used)}"
-            call = f"call void @llvm.masked.store.v{columns}f{t.bits}.p0"
-            lines.append(f"{call}({small} {source}, ptr %r{r}, i32 {align}, {mask})")
     return lines
 
 
 def tail(size: int, width: int) -> tuple[int, int] | None:
-    """The tile of what is left of `size` entries after full tiles: its columns (a power of two),
-    and those used.
+    """The columns (a power of two) and the used ones of the tile that takes what full tiles leave
+    of `size` entries; None if they leave nothing.
     """
     used = size % width
-    return (1 << (used - 1).bit_length(), used) if used else None
+    return (power_of_two(used), used) if used else None

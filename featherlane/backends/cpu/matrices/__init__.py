@@ -1,1 +1,1 @@
-"""Matrices of robots with many links, as products and sweeps over tiles."""
+"""Matrices over the joints of long robots, made by tiled products and by sweeps over the tree."""

@@ -1,208 +1,191 @@
-"""Functions of robots of many links as recorded steps, and matrices made of what they give.
+"""Functions of long robots as a plan: recorded functions, and matrices made of what they give.
 
-What a state needs is one call of machine code (`backends.matrices`), which is handed a plan.
+A call of any number of states is one call of machine code (`matrices/loop`), which is handed a
+plan.
 """
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import math
-import weakref
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends import cache
-from featherlane.backends.cpu.call.ufunc import gufunc
-from featherlane.backends.cpu.linked import linked
+from featherlane.backends.cpu.loaded import LoadedLoop, LoopWords
 from featherlane.backends.cpu.matrices import loop
-from featherlane.backends.cpu.matrices.loop import Head, Landing
-from featherlane.backends.cpu.matrices.tables import Program, address
-from featherlane.backends.cpu.steps.run import Recorded, Running, forget
-from featherlane.backends.cpu.steps.scratch import FILLED
+from featherlane.backends.cpu.matrices.loop import (
+    ArrayPlace,
+    JobRecord,
+    OperandRecord,
+    PlanTable,
+    ResultRecord,
+    StageRecord,
+)
+from featherlane.backends.cpu.matrices.tables import KernelProgram, address
+from featherlane.backends.cpu.steps.run import Recorded, Running
+from featherlane.backends.cpu.strides import LINE, power_of_two
 from featherlane.backends.llvm import jit
 
-IN_CACHE = 1 << 20  # bytes of the numbers of states that are worked on together
-LINE = 64  # bytes of a cache line
+IN_CACHE = 1 << 20  # bytes of the numbers of the states that are worked on together
 
 Shape = tuple[int, ...]
 
 
-class Stage(NamedTuple):
-    """A recorded function, and the names of the arrays that it reads and gives."""
+class RecordedStage(NamedTuple):
+    """A recorded function, and the names of the arrays that it reads and writes."""
 
     run: Recorded
     reads: tuple[str, ...]
-    gives: tuple[str, ...]
+    writes: tuple[str, ...]
 
 
-class Job(NamedTuple):
-    """A program, and the names of its arrays. b is None where it has none."""
+class MatrixJob(NamedTuple):
+    """A kernel's program, and the names of its arrays; b is None where the kernel has none."""
 
-    program: Program
+    program: KernelProgram
     a: str
     b: str | None
     c: str
 
 
-class Plan(NamedTuple):
-    """inputs: by name, with their shapes. outputs: matrices by name, and for each the entry of v of
-    its rows and columns as jobs fill them, or None if they are in order. n: entries of v; size:
-    that of matrices as jobs fill them. room: numbers that start as zeros, by name. Stages, then
-    jobs run in turn.
+class MatrixPlan(NamedTuple):
+    """What is computed of one state: the stages in turn, then the jobs.
+
+    inputs: shapes by name. outputs: for each matrix the entry of v that each of its rows belongs to
+    as jobs fill it, None if they are in order. n: the length of v; size: the rows of matrices as
+    jobs fill them. room: numbers that start as zeros, how many by name.
     """
 
     inputs: Mapping[str, Shape]
     outputs: Mapping[str, np.ndarray | None]
     n: int
     size: int
-    stages: Sequence[Stage]
-    jobs: Sequence[Job]
+    stages: Sequence[RecordedStage]
+    jobs: Sequence[MatrixJob]
     room: Mapping[str, int] = {}
 
 
-class _Array(NamedTuple):
-    """Where an array is, as `matrices.Operand` tells it: first of all one of the user, or -1."""
+class _PlacedArray(NamedTuple):
+    """An array of a plan: its place, and the strides of one state, or the numbers of the strides if
+    it is the user's.
+    """
 
-    array: int
-    offset: int
-    step: int
+    place: ArrayPlace
     strides: Shape
-
-    @property
-    def place(self) -> list[int]:
-        return [*self[:3]]
 
 
 class _Tables:
-    """A plan as numbers, for so many states together."""
+    """A plan as numbers, for so many states together, with a workspace of so many bytes."""
 
-    def __init__(self, plan: Plan, together: int, dtype: np.dtype) -> None:
+    def __init__(self, plan: MatrixPlan, together: int, dtype: np.dtype) -> None:
         self.plan, self.together, self.item = plan, together, dtype.itemsize
-        self.arrays: dict[str, _Array] = {}
+        self.arrays: dict[str, _PlacedArray] = {}
         self.bytes = 0
-        self.kept: list[np.ndarray] = []
-        self._user()
+        self.lists: list[np.ndarray] = []
+        self._place_user_arrays()
         for name, count in plan.room.items():
-            self.arrays[name] = self._new(count * self.item, 1, ())
+            self.arrays[name] = self._in_workspace(count * self.item, 1, ())
         for stage in plan.stages:
-            for name, shape in zip(stage.gives, stage.run.outputs, strict=True):
-                self.arrays[name] = self._given(shape)
+            for name, shape in zip(stage.writes, stage.run.outputs, strict=True):
+                self.arrays[name] = self._stage_output(shape)
 
-    def _user(self) -> None:
-        every = {**self.plan.inputs, **dict.fromkeys(self.plan.outputs, (self.plan.n,) * 2)}
-        core = len(every)
-        for k, (name, shape) in enumerate(every.items()):
-            self.arrays[name] = _Array(k, 0, 0, tuple(range(core, core + len(shape))))
+    def _place_user_arrays(self) -> None:
+        shapes = {**self.plan.inputs, **dict.fromkeys(self.plan.outputs, (self.plan.n,) * 2)}
+        core = len(shapes)
+        for k, (name, shape) in enumerate(shapes.items()):
+            strides = tuple(range(core, core + len(shape)))
+            self.arrays[name] = _PlacedArray(ArrayPlace(k, 0, 0), strides)
             core += len(shape)
 
-    def _new(self, size: int, states: int, strides: Shape) -> _Array:
+    def _in_workspace(self, size: int, states: int, strides: Shape) -> _PlacedArray:
         step = -(-size // LINE) * LINE
         at, self.bytes = self.bytes, self.bytes + step * states
-        return _Array(-1, at, step if states > 1 else 0, strides)
+        return _PlacedArray(ArrayPlace(-1, at, step if states > 1 else 0), strides)
 
-    def _given(self, shape: Shape) -> _Array:
-        """Numbers of freedoms lie side by side."""
+    def _stage_output(self, shape: Shape) -> _PlacedArray:
+        """A vector; or rows that belong to a freedom each, as columns of a matrix, so that one
+        number of neighbouring freedoms lies side by side.
+        """
         if len(shape) == 1:
-            return self._new(shape[0] * self.item, self.together, (self.item,))
+            return self._in_workspace(shape[0] * self.item, self.together, (self.item,))
         row = self.plan.size * self.item
-        return self._new(shape[1] * row, self.together, (self.item, row))
+        return self._in_workspace(shape[1] * row, self.together, (self.item, row))
 
-    def _keep(self, rows: Sequence[Sequence[int]]) -> list[int]:
-        """How many rows, and where they are."""
-        self.kept.append(np.array(rows, np.int64).reshape(-1))
-        return [len(rows), address(self.kept[-1])]
+    def _list(self, rows: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """Keeps a list of records in memory: how many, and their address."""
+        self.lists.append(np.array(rows, np.int64).reshape(-1))
+        return len(rows), address(self.lists[-1])
 
-    def _operands(self, names: Sequence[str]) -> list[list[int]]:
-        rows, at = [], len(names)
+    def _operands(self, names: Sequence[str]) -> list[OperandRecord]:
+        records, at = [], len(names)
         for name in names:
-            x = self.arrays[name]
-            strides = x.strides[:1] if x.array >= 0 else x.strides
-            rows.append([*x.place, len(x.strides), at, *(*strides, 0, 0)[:2]])
-            at += len(x.strides)
-        return rows
+            place, strides = self.arrays[name]
+            core = strides[:1] if place.array >= 0 else strides
+            records.append(OperandRecord(*place, len(strides), at, *(*core, 0, 0)[:2]))
+            at += len(strides)
+        return records
 
-    def _job(self, job: Job) -> list[int]:
-        kernel, numbers, records, _ = job.program
-        a, c = self.arrays[job.a], self.arrays[job.c]
-        b = self.arrays[job.b or job.a]
-        which = loop.KERNELS.index(kernel)
-        return [which, *a.place, *b.place, *c.place, address(numbers), records]
+    def _job(self, job: MatrixJob) -> JobRecord:
+        kernel = loop.KERNELS.index(job.program.kernel)
+        places = [x for name in (job.a, job.b or job.a, job.c) for x in self.arrays[name].place]
+        return JobRecord(kernel, *places, address(job.program.numbers), job.program.records)
 
-    def _landing(self, name: str) -> list[int]:
-        x, n, size = self.arrays[name], self.plan.n, self.plan.size
+    def _result(self, name: str) -> ResultRecord:
+        (place, strides), n, size = self.arrays[name], self.plan.n, self.plan.size
         owners = self.plan.outputs[name]
         same = owners is None and n == size
-        count, at = self._keep([[k] for k in (range(n) if owners is None else owners)])
-        row = {"ARRAY": x.array, "STRIDES": x.strides[0], "N": n, "MATRIX": size, "OWNERS": at}
-        row |= {"COUNT": count, "SAME": int(same)}
-        return [row[field] for field, k in sorted(_places(Landing).items(), key=lambda x: x[1])]
+        count, at = self._list([[k] for k in (range(n) if owners is None else owners)])
+        return ResultRecord(place.array, strides[0], n, size, at, count, int(same))
 
     def table(self, running: Sequence[Running]) -> np.ndarray:
-        """Of `matrices.Head`."""
+        """The PlanTable, with the code of each stage."""
         stages, most = [], 1
         for stage, run in zip(self.plan.stages, running, strict=True):
-            operands = self._operands((*stage.reads, *stage.gives))
+            operands = self._operands((*stage.reads, *stage.writes))
             most = max(most, len(operands))
-            stages.append([run.code.address, *self._keep(operands)])
-        every = self._keep(stages), self._keep([self._job(job) for job in self.plan.jobs])
-        landings = self._keep([self._landing(name) for name in self.plan.outputs])
+            stages.append(StageRecord(run.code.address, *self._list(operands)))
+        lists = stages, map(self._job, self.plan.jobs), map(self._result, self.plan.outputs)
+        at = [x for records in lists for x in self._list([*records])]
         user = len(self.plan.inputs) + len(self.plan.outputs)
-        words = [user, self.together, most, *every[0], *every[1], *landings]
-        assert len(words) == Head.AT_LANDINGS + 1
-        return np.array(words, np.int64)
+        return np.array(PlanTable(user, self.together, most, *at), np.int64)
 
 
-def _places(words: type) -> dict[str, int]:
-    return {k: n for k, n in vars(words).items() if k.isupper() and k != "SIZE"}
-
-
-class Planned:
+class PlannedLoop(LoadedLoop):
     """A plan as machine code, for a call of so many states, or of more than all lanes."""
 
-    def __init__(self, plan: Plan, states: int, dtype: np.dtype) -> None:
+    def __init__(self, plan: MatrixPlan, states: int, dtype: np.dtype) -> None:
         width = jit.widest(dtype)
-        own = sum(math.prod(shape) for stage in plan.stages for shape in stage.run.outputs)
-        fit = IN_CACHE // max(own * dtype.itemsize, LINE) // width * width
+        numbers = sum(math.prod(shape) for stage in plan.stages for shape in stage.run.outputs)
+        fit = IN_CACHE // max(numbers * dtype.itemsize, LINE) // width * width
         tables = _Tables(plan, states if states < width else max(width, fit), dtype)
-        self.dtype = dtype
-        self._running = [stage.run.running(states) for stage in plan.stages]
-        table = tables.table(self._running)
-        start = np.zeros(tables.bytes, np.uint8)
-        text = loop.source(dtype, width)
-        key = f"matrices {hashlib.sha256(text.encode()).hexdigest()} {jit.target()}"
-        image = cache.fetch(key, lambda: jit.machine_code(text))
-        self.code = linked(image, ("loop", "work", "forget"))
-        self._kept = table, start, tables
-        given = {"program": address(table), "bytes": start.nbytes, "start": address(start)}
-        place = ctypes.c_int64 * len(FILLED)
-        place.from_address(self.code.place("work"))[:] = [given.get(k, 0) for k in FILLED]
+        running = [stage.run.running(states) for stage in plan.stages]
+        table, start = tables.table(running), np.zeros(tables.bytes, np.uint8)
+        self._kept = plan, running, tables, table, start
+        work = LoopWords(program=address(table), bytes=start.nbytes, start=address(start))
         shapes = [*plan.inputs.values()], [(plan.n, plan.n)] * len(plan.outputs)
-        self.ufunc, self._alive = gufunc("planned", self.code.address, dtype, *shapes)
-        clear = ctypes.CFUNCTYPE(None)(self.code.place("forget"))
-        weakref.finalize(self, forget, clear, self.code)
+        source = lambda: loop.source(dtype, width)
+        super().__init__(f"matrices {dtype}", source, work, dtype, *shapes)
 
 
 class Pipeline:
     """An evaluator (*arrays, out=) of matrices with the broadcasting of a generalised ufunc."""
 
-    def __init__(self, plan: Plan, dtype: np.dtype) -> None:
+    def __init__(self, plan: MatrixPlan, dtype: np.dtype) -> None:
         self.plan, self.dtype = plan, dtype
-        self._made: dict[int, Planned] = {}
+        self._loops: dict[int, PlannedLoop] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         self.planned(math.prod(out[0].shape[:-2])).ufunc(*arrays, out=tuple(out))
 
     @property
-    def single(self) -> Planned | None:
-        """What runs single states, if it was needed."""
-        return self._made.get(1)
+    def single(self) -> PlannedLoop | None:
+        """The loop for single states, if one was needed."""
+        return self._loops.get(1)
 
-    def planned(self, batch: int) -> Planned:
-        """The code for so many states."""
-        states = min(1 << max(batch - 1, 0).bit_length(), jit.widest(self.dtype))
-        if states not in self._made:
-            self._made.setdefault(states, Planned(self.plan, states, self.dtype))
-        return self._made[states]
+    def planned(self, batch: int) -> PlannedLoop:
+        """The loop for so many states."""
+        states = min(power_of_two(batch), jit.widest(self.dtype))
+        if states not in self._loops:
+            self._loops.setdefault(states, PlannedLoop(self.plan, states, self.dtype))
+        return self._loops[states]

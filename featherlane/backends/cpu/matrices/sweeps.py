@@ -1,40 +1,40 @@
-"""Sweeps along a tree for many right-hand sides at once, which are the columns of a matrix.
+"""Sweeps over the tree for many right-hand sides at once, which are the columns of a matrix.
 
-A row of the matrix belongs to a freedom, and is read and written as the sweep passes it. What goes
-along are six numbers for each column, a force inward and a motion outward, all in one frame; they
-lie in slots, one for each branch that waits.
+A row of the matrix belongs to a freedom, and is read and written as the sweep passes it. From row
+to row goes a spatial vector for each column, a force inward and a motion outward, all in one frame.
+They wait in slots of memory, one slot for each open branch of the tree.
 """
 
 from __future__ import annotations
 
-from featherlane.backends.cpu.graphs.transpose import exchange
-from featherlane.backends.llvm.lower import Lanes
-from featherlane.backends.llvm.words import SIGNATURE, address, each_record, numbers, splat
+from collections import namedtuple
 
-FACTOR = 12  # the numbers S and V of a freedom; behind them are those by which a solution begins
+from featherlane.backends.cpu.graphs.transpose import exchange
+from featherlane.backends.llvm.lower import Lanes, broadcast, fma, scalar_at
+from featherlane.backends.llvm.records import record_loop
+
+FACTOR = 12  # the numbers S and V of a freedom come first; behind them its 1/D and -1/D
+# inward: u = t - S . p and p += V u along a row of right-hand sides t, with the force p;
+# outward: x = d u - V . a and a += S x, with the motion a;
+# unit: inward where t is a row of the identity, for columns before `end`;
+# merge: adds one slot to another; clear: a slot of zeros; zero: a part of a row
 OPERATIONS = ("inward", "unit", "merge", "clear", "zero", "outward")
-"""inward: u = t - S . p and p += V u in a row, outward: x = d u - V . a and a += S x. unit: inward
-where t is a row of the identity, for columns before `end`. merge: adds a slot to another. clear: a
-slot of zeros; zero: a part of a row.
-"""
-HEADER = ("a.along", "d.at", "c.row", "columns", "vectors")
-RECORD = ("operation", "i", "from.slot", "to.slot", "v0", "v1", "end")
-GIVEN = (
-    "(ptr %f, i64 %along, ptr %d.f, ptr %row, ptr %from.all, ptr %to.all, i64 %v0, i64 %v1, "
-    "i64 %tail, i64 %i, i64 %end)"
+# The stride of a from number to number, which number of a freedom is d, the stride of c from row to
+# row, and the columns and vectors of a row
+SweepHeader = namedtuple("SweepHeader", "a_along d c_row columns vectors")
+# An operation, its row, the slots that it reads and writes, its vectors v0 <= v < v1 (where a row
+# ends with a vector of its own, those before it), and the column where @unit ends
+SweepRecord = namedtuple("SweepRecord", "operation i read write v0 v1 end")
+PARAMETERS = (
+    "ptr %f, i64 %a_along, ptr %d.f, ptr %row, ptr %from, ptr %to, i64 %v0, i64 %v1, i64 %tail, "
+    "i64 %i, i64 %end"
 )
 
 
-def _fma(t: Lanes, to: str, a: str, b: str, c: str) -> str:
-    return f"{to} = call {t.vector} @llvm.fma.{t.suffix}({t.vector} {a}, {t.vector} {b}, " + (
-        f"{t.vector} {c})"
-    )
-
-
-def _function(name: str, before: list[str], body: list[str], after: list[str]) -> list[str]:
-    """An operation: `body` for each vector %v from %v0 to before %v1."""
+def _operation(name: str, before: list[str], body: list[str], after: list[str]) -> list[str]:
+    """A function whose body runs for each vector v0 <= v < v1."""
     return [
-        f"define internal void @{name}{GIVEN} noinline {{",
+        f"define internal void @{name}({PARAMETERS}) noinline {{",
         "entry:",
         *before,
         "br label %test",
@@ -53,90 +53,88 @@ def _function(name: str, before: list[str], body: list[str], after: list[str]) -
     ]
 
 
+def _load(t: Lanes, name: str, base: str, index: str | int) -> list[str]:
+    """Loads a vector that begins at a number of an array."""
+    at = scalar_at(t, f"{name}.at", base, index)
+    return [at, f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}"]
+
+
+def _store(t: Lanes, name: str, value: str, base: str, index: str | int) -> list[str]:
+    at = scalar_at(t, name, base, index)
+    return [at, f"store {t.vector} {value}, ptr {name}, align {t.dtype.itemsize}"]
+
+
 def _factors(t: Lanes) -> list[str]:
-    """%S0 to %S5 and %V0 to %V5 with their negatives, in all lanes."""
+    """%S0 to %S5 and %V0 to %V5 and their negatives, in all lanes."""
     lines = []
     for n in range(FACTOR):
-        name = "SV"[n // 6] + str(n % 6)
-        lines += [f"%o{n} = mul i64 %along, {n}", address(t, f"f{n}", "%f", f"%o{n}")]
-        lines += [*splat(t, name, f"%f{n}"), f"%{name}.minus = fneg {t.vector} %{name}"]
+        name = "%" + "SV"[n // 6] + str(n % 6)
+        lines += [f"%o{n} = mul i64 %a_along, {n}", scalar_at(t, f"%f{n}", "%f", f"%o{n}")]
+        lines += [*broadcast(t, name, f"%f{n}"), f"{name}.minus = fneg {t.vector} {name}"]
     return lines
 
 
-def _slots(t: Lanes, v: str, tag: str) -> list[str]:
-    """%from{tag} and %to{tag}: where the six numbers of a vector of columns are."""
+def _in_slots(t: Lanes, v: str, tag: str) -> list[str]:
+    """%read and %write: where the spatial vectors of vector v of the columns lie in the slots."""
     lines = [f"%slot{tag} = mul i64 {v}, {6 * t.width}"]
-    return lines + [address(t, f"{x}{tag}", f"%{x}.all", f"%slot{tag}") for x in ("from", "to")]
+    pairs = (("read", "from"), ("write", "to"))
+    return lines + [scalar_at(t, f"%{x}{tag}", f"%{slot}", f"%slot{tag}") for x, slot in pairs]
 
 
-def _six(t: Lanes, base: str, tag: str) -> list[str]:
-    """%p0 to %p5 of a slot."""
+def _spatial(t: Lanes, name: str, base: str, tag: str = "") -> list[str]:
+    """Loads the six numbers of a spatial vector."""
+    return [x for k in range(6) for x in _load(t, f"%{name}{k}{tag}", base, k * t.width)]
+
+
+def _add_scaled(t: Lanes, x: str, by: str, tag: str) -> list[str]:
+    """%write = p + by x, with the spatial vectors p and `by`."""
     lines = []
     for k in range(6):
-        lines.append(address(t, f"p.at{k}{tag}", base, k * t.width))
-        lines.append(f"%p{k}{tag} = load {t.vector}, ptr %p.at{k}{tag}, align {t.dtype.itemsize}")
+        lines += fma(t, f"%q{k}{tag}", f"%{by}{k}", x, f"%p{k}{tag}")
+        lines += _store(t, f"%q.at{k}{tag}", f"%q{k}{tag}", f"%write{tag}", k * t.width)
     return lines
 
 
-def _along(t: Lanes, x: str, by: str, tag: str) -> list[str]:
-    """%to has %p + `by` x."""
-    lines = []
+def _subtract_dot(t: Lanes, first: str, by: str, tag: str) -> tuple[list[str], str]:
+    """The value first - by . p, with the spatial vectors `by` and p."""
+    lines, value = [], first
     for k in range(6):
-        lines.append(_fma(t, f"%q{k}{tag}", f"%{by}{k}", x, f"%p{k}{tag}"))
-        lines.append(address(t, f"q.at{k}{tag}", f"%to{tag}", k * t.width))
-        store = f"store {t.vector} %q{k}{tag}, ptr %q.at{k}{tag}, align {t.dtype.itemsize}"
-        lines.append(store)
-    return lines
+        lines += fma(t, f"%s{k}{tag}", f"%{by}{k}.minus", f"%p{k}{tag}", value)
+        value = f"%s{k}{tag}"
+    return lines, value
 
 
-def _less(t: Lanes, first: str, by: str, tag: str) -> tuple[list[str], str]:
-    """first - by . p."""
-    lines, sum = [], first
-    for k in range(6):
-        lines.append(_fma(t, f"%s{k}{tag}", f"%{by}{k}.minus", f"%p{k}{tag}", sum))
-        sum = f"%s{k}{tag}"
-    return lines, sum
-
-
-def _met(t: Lanes, way: str, v: str, given: str, column: str, tag: str) -> list[str]:
-    """One vector of a row, inward or outward."""
-    lines = [*_slots(t, v, tag), *_six(t, f"%from{tag}", tag)]
-    by, on = ("S", "V") if way == "inward" else ("V", "S")
+def _pass(t: Lanes, way: str, v: str, entry: str, column: str, tag: str) -> list[str]:
+    """One vector of a row, which begins at a column, on the way inward or outward."""
+    lines = [*_in_slots(t, v, tag), *_spatial(t, "p", f"%read{tag}", tag)]
+    dot, add = ("S", "V") if way == "inward" else ("V", "S")
     if way == "outward":
-        lines.append(f"%du{tag} = fmul {t.vector} %d, {given}")
-        given = f"%du{tag}"
-    less, found = _less(t, given, by, tag)
-    return [
-        *lines,
-        *less,
-        *_along(t, found, on, tag),
-        address(t, f"x.at{tag}", "%row", column),
-        f"store {t.vector} {found}, ptr %x.at{tag}, align {t.dtype.itemsize}",
-    ]
+        lines.append(f"%du{tag} = fmul {t.vector} %d, {entry}")
+        entry = f"%du{tag}"
+    subtraction, value = _subtract_dot(t, entry, dot, tag)
+    lines += [*subtraction, *_add_scaled(t, value, add, tag)]
+    return lines + _store(t, f"%x.at{tag}", value, "%row", column)
 
 
 def _row(t: Lanes, way: str) -> list[str]:
-    """The last vector ends with the row and shares columns with the one before: it is read first
-    and written last, as vector %v1.
+    """@inward and @outward. The last vector of a row ends with the row and shares columns with the
+    one before: it is read first and written last, as vector v1.
     """
-    align = t.dtype.itemsize
     before = [
         *_factors(t),
-        *(splat(t, "d", "%d.f") if way == "outward" else []),
-        address(t, "tail.at", "%row", "%tail"),
-        f"%t.tail = load {t.vector}, ptr %tail.at, align {align}",
+        *(broadcast(t, "%d", "%d.f") if way == "outward" else []),
+        *_load(t, "%t.tail", "%row", "%tail"),
     ]
     body = [
         f"%column = mul i64 %v, {t.width}",
-        address(t, "t.at", "%row", "%column"),
-        f"%t = load {t.vector}, ptr %t.at, align {align}",
-        *_met(t, way, "%v", "%t", "%column", ""),
+        *_load(t, "%t", "%row", "%column"),
+        *_pass(t, way, "%v", "%t", "%column", ""),
     ]
-    return _function(way, before, body, _met(t, way, "%v1", "%t.tail", "%tail", ".tail"))
+    return _operation(way, before, body, _pass(t, way, "%v1", "%t.tail", "%tail", ".tail"))
 
 
-def _columns(t: Lanes) -> list[str]:
-    """%column: where vector %v begins, which does not go beyond the row."""
+def _first_column(t: Lanes) -> list[str]:
+    """%column: where vector v begins, so that it ends within the row."""
     return [
         f"%column.v = mul i64 %v, {t.width}",
         "%within = icmp slt i64 %column.v, %tail",
@@ -144,152 +142,137 @@ def _columns(t: Lanes) -> list[str]:
     ]
 
 
-def _every(t: Lanes, name: str, number: str) -> list[str]:
-    """%name: a whole number in all lanes."""
+def _broadcast_integer(t: Lanes, name: str, number: str) -> list[str]:
+    """An integer in all lanes."""
     kind, part = t.integers, f"i{t.bits}"
-    short = f"trunc i64 {number} to i32" if t.bits == 32 else f"add i64 {number}, 0"
+    scalar = f"trunc i64 {number} to i32" if t.bits == 32 else f"add i64 {number}, 0"
     return [
-        f"%{name}.s = {short}",
-        f"%{name}.v = insertelement {kind} poison, {part} %{name}.s, i32 0",
-        f"%{name} = shufflevector {kind} %{name}.v, {kind} poison, "
-        f"<{t.width} x i32> zeroinitializer",
+        f"{name}.s = {scalar}",
+        f"{name}.v = insertelement {kind} poison, {part} {name}.s, i32 0",
+        f"{name} = shufflevector {kind} {name}.v, {kind} poison, <{t.width} x i32> zeroinitializer",
     ]
 
 
-def _lanes(t: Lanes) -> str:
+def _lane_numbers(t: Lanes) -> str:
     return "<" + ", ".join(f"i{t.bits} {k}" for k in range(t.width)) + ">"
 
 
 def _unit(t: Lanes) -> list[str]:
-    before = [*_factors(t), *_every(t, "own", "%i"), *_every(t, "beyond", "%end")]
-    less, u = _less(t, "%t", "S", "")
-    which = f"select <{t.width} x i1>"
+    """@unit."""
+    integer = lambda name, number: _broadcast_integer(t, name, number)
+    before = [*_factors(t), *integer("%own", "%i"), *integer("%beyond", "%end")]
+    subtraction, u = _subtract_dot(t, "%t", "S", "")
     body = [
-        *_columns(t),
-        *_every(t, "column.0", "%column"),
-        f"%column.n = add {t.integers} %column.0, {_lanes(t)}",
+        *_first_column(t),
+        *integer("%column.0", "%column"),
+        f"%column.n = add {t.integers} %column.0, {_lane_numbers(t)}",
         f"%is = icmp eq {t.integers} %column.n, %own",
-        f"%t = {which} %is, {t.vector} {t.splat(1.0)}, {t.vector} zeroinitializer",
-        *_slots(t, "%v", ""),
-        *_six(t, "%from", ""),
-        *less,
+        f"%t = select {t.booleans} %is, {t.vector} {t.splat(1.0)}, {t.vector} zeroinitializer",
+        *_in_slots(t, "%v", ""),
+        *_spatial(t, "p", "%read"),
+        *subtraction,
         f"%in = icmp slt {t.integers} %column.n, %beyond",
-        f"%u = {which} %in, {t.vector} {u}, {t.vector} zeroinitializer",
-        *_along(t, "%u", "V", ""),
-        address(t, "u.at", "%row", "%column"),
-        f"store {t.vector} %u, ptr %u.at, align {t.dtype.itemsize}",
+        f"%u = select {t.booleans} %in, {t.vector} {u}, {t.vector} zeroinitializer",
+        *_add_scaled(t, "%u", "V", ""),
+        *_store(t, "%u.at", "%u", "%row", "%column"),
     ]
-    return _function("unit", before, body, [])
+    return _operation("unit", before, body, [])
 
 
-def _six_stores(t: Lanes, x: list[str]) -> list[str]:
-    """The six numbers of slot %to."""
-    lines = []
+def _fill_slot(t: Lanes, name: str, before: list[str], values: list[str]) -> list[str]:
+    """@merge or @clear: writes six vectors to a slot."""
+    stores = [_store(t, f"%q.at{k}", values[k], "%write", k * t.width) for k in range(6)]
+    body = [*_in_slots(t, "%v", ""), *before, *[line for lines in stores for line in lines]]
+    return _operation(name, [], body, [])
+
+
+def _merge(t: Lanes) -> list[str]:
+    sums = _spatial(t, "p", "%read")
     for k in range(6):
-        lines.append(address(t, f"q.at{k}", "%to", k * t.width))
-        lines.append(f"store {t.vector} {x[k]}, ptr %q.at{k}, align {t.dtype.itemsize}")
-    return lines
-
-
-def _of_slots(t: Lanes) -> list[str]:
-    """@merge and @clear."""
-    slots = _slots(t, "%v", "")
-    sums = []
-    for k in range(6):
-        sums.append(address(t, f"m.at{k}", "%to", k * t.width))
-        sums.append(f"%m{k} = load {t.vector}, ptr %m.at{k}, align {t.dtype.itemsize}")
+        sums += _load(t, f"%m{k}", "%write", k * t.width)
         sums.append(f"%s{k} = fadd {t.vector} %m{k}, %p{k}")
-    merged = _six_stores(t, [f"%s{k}" for k in range(6)])
-    merge = _function("merge", [], [*slots, *_six(t, "%from", ""), *sums, *merged], [])
-    clear = _function("clear", [], [*slots, *_six_stores(t, ["zeroinitializer"] * 6)], [])
-    return merge + clear
+    return _fill_slot(t, "merge", sums, [f"%s{k}" for k in range(6)])
 
 
 def _zero(t: Lanes) -> list[str]:
-    store = f"store {t.vector} zeroinitializer, ptr %z.at, align {t.dtype.itemsize}"
-    return _function("zero", [], [*_columns(t), address(t, "z.at", "%row", "%column"), store], [])
+    store = _store(t, "%z.at", "zeroinitializer", "%row", "%column")
+    return _operation("zero", [], [*_first_column(t), *store], [])
+
+
+def _operands(t: Lanes) -> list[str]:
+    """The arguments of an operation, from its record."""
+    return [
+        scalar_at(t, "%f", "%a", "%i"),
+        "%d.o = mul i64 %a_along, %d",
+        scalar_at(t, "%d.f", "%f", "%d.o"),
+        "%row.o = mul i64 %i, %c_row",
+        scalar_at(t, "%row", "%c", "%row.o"),
+        "%from.o = mul i64 %slot, %read",
+        scalar_at(t, "%from", "%b", "%from.o"),
+        "%to.o = mul i64 %slot, %write",
+        scalar_at(t, "%to", "%b", "%to.o"),
+    ]
 
 
 def kernel(t: Lanes) -> list[str]:
-    """@sweep: the records of a program one after another, each an operation on one row of c with a
-    column of a, where all numbers of a freedom are, and slots of b.
-
-    The program begins with the step of a from number to number, where the numbers are by which a
-    solution begins, the step of c from row to row, and the columns and vectors of a row. A record
-    is an operation, its row, two slots, its vectors (where a row has a last one by itself, those
-    before), and the column before which those of @unit end.
+    """@sweep: runs the records of a program. Each is an operation on one row of c, with a column of
+    a, which holds the numbers of the row's freedom, and with slots of b.
     """
-    lines = [*_row(t, "inward"), *_row(t, "outward"), *_unit(t), *_of_slots(t), *_zero(t)]
-    lines += [
-        f"define internal void @sweep{SIGNATURE} noinline {{",
-        "entry:",
-        *numbers(HEADER, "%program"),
-        f"%slot = mul i64 %vectors, {6 * t.width}",
-        f"%tail = sub i64 %columns, {t.width}",
-        *each_record(len(HEADER), RECORD, "next"),
-        address(t, "f", "%a", "%i"),
-        "%d.o = mul i64 %a.along, %d.at",
-        address(t, "d.f", "%f", "%d.o"),
-        "%row.o = mul i64 %i, %c.row",
-        address(t, "row", "%c", "%row.o"),
-    ]
-    for x in ("from", "to"):
-        lines += [f"%{x}.o = mul i64 %slot, %{x}.slot", address(t, x, "%b", f"%{x}.o")]
+    rows = [*_row(t, "inward"), *_row(t, "outward"), *_unit(t)]
+    slots = [*_merge(t), *_fill_slot(t, "clear", [], ["zeroinitializer"] * 6), *_zero(t)]
+    setup = [f"%slot = mul i64 %vectors, {6 * t.width}", f"%tail = sub i64 %columns, {t.width}"]
     choices = [f"i64 {k}, label %{name}" for k, name in enumerate(OPERATIONS)]
-    lines += ["switch i64 %operation, label %next [", *choices, "]"]
-    given = "(ptr %f, i64 %a.along, ptr %d.f, ptr %row, ptr %from, ptr %to, i64 %v0, i64 %v1, "
-    given += "i64 %tail, i64 %i, i64 %end)"
+    body = [*_operands(t), "switch i64 %operation, label %next [", *choices, "]"]
     for name in OPERATIONS:
-        lines += [f"{name}:", f"call void @{name}{given}", "br label %next"]
-    return [*lines, "next:", "%n1 = add i64 %n, 1", "br label %record", "leave:", "ret void", "}"]
+        body += [f"{name}:", f"call void @{name}({PARAMETERS})", "br label %next"]
+    return rows + slots + record_loop("sweep", SweepHeader, SweepRecord, setup, body)
 
 
-BLOCKS = ("above", "below", "apart")
+MirrorHeader = namedtuple("MirrorHeader", "c_row")  # the stride of c from row to row
+# Where a block above the diagonal begins, where its counterpart below it, and by how many columns
+# the first is to the right of the diagonal
+MirrorRecord = namedtuple("MirrorRecord", "above below apart")
 
 
 def mirror(t: Lanes) -> list[str]:
-    """@mirror: what is above the diagonal of c, below it, in blocks as wide as a vector.
-
-    The program begins with the step of c from row to row. A record is where a block above begins,
-    where its counterpart below, and how many columns the first is to the right of the diagonal; a
-    block that the diagonal passes keeps what is above it.
+    """@mirror: copies what is above the diagonal of c to below it, in transposed blocks as wide as
+    a vector. In a block that the diagonal crosses, what is above it stays.
     """
-    w, align, each = t.width, t.dtype.itemsize, range(t.width)
-    lines = [
-        f"define internal void @mirror{SIGNATURE} noinline {{",
-        "entry:",
-        *numbers(("c.row",), "%program"),
-        *each_record(1, BLOCKS, "next"),
-        *[f"%o{r} = mul i64 %c.row, {r}" for r in each],
-    ]
+    rows, align = range(t.width), t.dtype.itemsize
+    body = [f"%o{r} = mul i64 %c_row, {r}" for r in rows]
     for x in ("above", "below"):
-        lines.append(address(t, f"{x}.0", "%c", f"%{x}"))
-        lines += [address(t, f"{x}{r}", f"%{x}.0", f"%o{r}") for r in each]
-    lines += [f"%x{r} = load {t.vector}, ptr %above{r}, align {align}" for r in each]
-    moves, turned = exchange(t, [f"%x{r}" for r in each], w, "t")
-    lines += [
-        *moves,
-        f"%passed = icmp slt i64 %apart, {w}",
-        "br i1 %passed, label %part, label %all",
-    ]
-    lines.append("all:")
-    lines += [f"store {t.vector} {turned[r]}, ptr %below{r}, align {align}" for r in each]
-    lines += ["br label %next", "part:", *_every(t, "far", "%apart")]
-    for r in each:
+        body.append(scalar_at(t, f"%{x}.0", "%c", f"%{x}"))
+        body += [scalar_at(t, f"%{x}{r}", f"%{x}.0", f"%o{r}") for r in rows]
+    body += [f"%x{r} = load {t.vector}, ptr %above{r}, align {align}" for r in rows]
+    moves, transposed = exchange(t, [f"%x{r}" for r in rows], t.width, "t")
+    return record_loop(
+        "mirror",
+        MirrorHeader,
+        MirrorRecord,
+        [],
+        [
+            *body,
+            *moves,
+            f"%crossed = icmp slt i64 %apart, {t.width}",
+            "br i1 %crossed, label %part, label %whole",
+            "whole:",
+            *[f"store {t.vector} {transposed[r]}, ptr %below{r}, align {align}" for r in rows],
+            "br label %next",
+            "part:",
+            *_store_below_diagonal(t, transposed),
+            "br label %next",
+        ],
+    )
+
+
+def _store_below_diagonal(t: Lanes, rows: list[str]) -> list[str]:
+    align, lines = t.dtype.itemsize, _broadcast_integer(t, "%far", "%apart")
+    for r, value in enumerate(rows):
         lines += [
             f"%edge{r} = add {t.integers} %far, {t.splat_integer(r)}",
-            f"%in{r} = icmp sle {t.integers} {_lanes(t)}, %edge{r}",
+            f"%in{r} = icmp sle {t.integers} {_lane_numbers(t)}, %edge{r}",
             f"%old{r} = load {t.vector}, ptr %below{r}, align {align}",
-            f"%new{r} = select <{w} x i1> %in{r}, {t.vector} {turned[r]}, {t.vector} %old{r}",
+            f"%new{r} = select {t.booleans} %in{r}, {t.vector} {value}, {t.vector} %old{r}",
             f"store {t.vector} %new{r}, ptr %below{r}, align {align}",
         ]
-    return [
-        *lines,
-        "br label %next",
-        "next:",
-        "%n1 = add i64 %n, 1",
-        "br label %record",
-        "leave:",
-        "ret void",
-        "}",
-    ]
+    return lines

@@ -1,23 +1,31 @@
-"""Programs for the kernels of `backends.matrices`, made once for each robot.
+"""Programs for the kernels on matrices, made once for each robot.
 
-Of each state, matrices are (size, size) with contiguous rows, numbers of freedoms (numbers, size).
-A matrix may be smaller than a tile; `size` then counts what is beyond it, which is not used.
+The matrices of a state are (size, size) with contiguous rows, its numbers of freedoms (numbers,
+size). A matrix of n rows may be smaller than a tile: what lies beyond n is computed and not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.matrices.gemm import ROWS, VECTORS
-from featherlane.backends.cpu.matrices.sweeps import HEADER, OPERATIONS, RECORD
+from featherlane.backends.cpu.matrices.gemm import ROWS, VECTORS, TileHeader, TileRecord
+from featherlane.backends.cpu.matrices.sweeps import (
+    OPERATIONS,
+    MirrorHeader,
+    MirrorRecord,
+    SweepHeader,
+    SweepRecord,
+)
 from featherlane.backends.llvm import jit
 
 
-class Program(NamedTuple):
-    """What a kernel does, in whole numbers; `alive` is what they point to."""
+class KernelProgram(NamedTuple):
+    """The program of a kernel: a header and so many records, in one array; `alive` holds what their
+    addresses point to.
+    """
 
     kernel: str
     numbers: np.ndarray
@@ -25,21 +33,29 @@ class Program(NamedTuple):
     alive: object = None
 
 
+def _program(
+    kernel: str, header: Sequence[int], records: Sequence[Sequence[int]], alive: object = None
+) -> KernelProgram:
+    body = np.array(records, np.int64).reshape(-1)
+    numbers = np.concatenate([np.array(header, np.int64), body])
+    return KernelProgram(kernel, numbers, len(records), alive)
+
+
 def address(x: np.ndarray) -> int:
     return x.__array_interface__["data"][0]
 
 
-def size(n: int, dtype: np.dtype) -> int:
-    """That of matrices of n freedoms: a tile at least."""
+def padded_size(n: int, dtype: np.dtype) -> int:
+    """The rows of a matrix over n freedoms as kernels see it: as wide as a tile at least."""
     return max(n, VECTORS * jit.widest(dtype))
 
 
 # Products
 
 
-class Meeting(NamedTuple):
-    """Where the entries of a product are the sums of `length` products of numbers of two freedoms:
-    those of the row from `left` on, those of the column from `right` on. where: (n, n) mask.
+class MaskedProduct(NamedTuple):
+    """Entries of a matrix that are sums of `length` products: numbers of the row's freedom from
+    number `left` on, times numbers of the column's from `right` on. where: (n, n) mask of them.
     """
 
     where: np.ndarray
@@ -49,55 +65,51 @@ class Meeting(NamedTuple):
 
 
 def _starts(n: int, step: int) -> np.ndarray:
-    """Of parts of n that may overlap."""
+    """Where parts of a row of n begin, the last of which ends with the row and may overlap."""
     return np.minimum(np.arange(0, n, step), n - step)
 
 
 def _counts(where: np.ndarray, rows: np.ndarray, columns: np.ndarray, wide: int) -> np.ndarray:
-    """How many entries of each tile are there."""
+    """How many entries of a mask each tile has, by sums over the rectangle before each corner."""
     total = np.zeros((len(where) + 1, len(where) + 1), int)
     total[1:, 1:] = where.cumsum(0).cumsum(1)
     r, c = rows[:, None], columns
-    low = total[r, c] - total[r, c + wide]
-    return low - total[r + ROWS, c] + total[r + ROWS, c + wide]
+    above = total[r, c] - total[r, c + wide]
+    return above - total[r + ROWS, c] + total[r + ROWS, c + wide]
 
 
-def products(meetings: Sequence[Meeting], n: int, dtype: np.dtype) -> Program:
-    """c, n x n, of numbers a of the rows and b of the columns. Where no two meet is zero."""
+def products(parts: Sequence[MaskedProduct], n: int, dtype: np.dtype) -> KernelProgram:
+    """c, n x n, from numbers a of the rows and b of the columns; zero where no part has an entry.
+
+    A tile that one part fills is stored whole. In any other tile each part stores its entries over
+    zeros, by a mask.
+    """
     wide = VECTORS * jit.widest(dtype)
     rows, columns = _starts(n, ROWS), _starts(n, wide)
-    meetings = [m._replace(where=np.pad(m.where, (0, n - len(m.where)))) for m in meetings]
-    counts = np.array([_counts(m.where, rows, columns, wide) for m in meetings])
-    whole, some = counts == ROWS * wide, counts > 0
+    parts = [p._replace(where=np.pad(p.where, (0, n - len(p.where)))) for p in parts]
+    counts = np.array([_counts(p.where, rows, columns, wide) for p in parts])
     masks: dict[bytes, int] = {}
-    records: list[tuple[int, ...]] = []
+    records: list[TileRecord] = []
     for i, j in np.ndindex(counts.shape[1:]):
-        r, c = int(rows[i]), int(columns[j])
-        at = r * n + c
-        if whole[:, i, j].any():
-            m = meetings[int(whole[:, i, j].argmax())]
-            records.append((m.left * n + r, m.right * n + c, m.length, at, -1))
-            continue
-        records.append((0, 0, 0, at, -1))
-        for k in np.flatnonzero(some[:, i, j]):
-            m = meetings[k]
-            mask = masks.setdefault(m.where[r : r + ROWS, c : c + wide].tobytes(), len(masks))
-            records.append((m.left * n + r, m.right * n + c, m.length, at, mask))
-    kept = np.frombuffer(b"".join(masks), bool).astype(f"i{dtype.itemsize}")
-    header = (1, n, n, n, address(kept))
-    return Program("tiles", _numbers(header, records), len(records), kept)
+        count, r, c = counts[:, i, j], int(rows[i]), int(columns[j])
+        whole = (count == ROWS * wide).any()
+        if not whole:
+            records.append(TileRecord(0, 0, 0, r * n + c, -1))
+        for k in [count.argmax()] if whole else np.flatnonzero(count):
+            p = parts[k]
+            where = p.where[r : r + ROWS, c : c + wide].tobytes()
+            mask = -1 if whole else masks.setdefault(where, len(masks))
+            records.append(TileRecord(p.left * n + r, p.right * n + c, p.length, r * n + c, mask))
+    lanes = np.frombuffer(b"".join(masks), bool).astype(f"i{dtype.itemsize}")
+    return _program("tiles", TileHeader(1, n, n, n, address(lanes)), records, lanes)
 
 
-def product(n: int, length: int, dtype: np.dtype) -> Program:
-    """c = a b of square matrices, of which only the first `length` rows of b count."""
+def dense_product(n: int, length: int, dtype: np.dtype) -> KernelProgram:
+    """c = a b of square matrices, of which b has zeros beyond its first `length` rows."""
     wide = VECTORS * jit.widest(dtype)
-    places = [(r, c) for c in _starts(n, wide).tolist() for r in _starts(n, ROWS).tolist()]
-    records = [(r * n, c, length, r * n + c, -1) for r, c in places]
-    return Program("tiles", _numbers((n, 1, n, n, 0), records), len(records))
-
-
-def _numbers(header: Iterable[int], records: Sequence[tuple[int, ...]]) -> np.ndarray:
-    return np.concatenate([np.array([*header], np.int64), np.array(records, np.int64).reshape(-1)])
+    corners = [(r, c) for c in _starts(n, wide).tolist() for r in _starts(n, ROWS).tolist()]
+    records = [TileRecord(r * n, c, length, r * n + c, -1) for r, c in corners]
+    return _program("tiles", TileHeader(n, 1, n, n, 0), records)
 
 
 # Sweeps
@@ -106,9 +118,9 @@ def _numbers(header: Iterable[int], records: Sequence[tuple[int, ...]]) -> np.nd
 ZEROS, FIRST = 0, 1  # slots
 
 
-class Order(NamedTuple):
-    """A tree of freedoms, each of which comes before all beyond it and these before all else:
-    parents (-1: none), and where each subtree ends.
+class SweepOrder(NamedTuple):
+    """A tree of freedoms in depth-first order: the parent of each (-1: none), and where its subtree
+    ends.
     """
 
     parent: Sequence[int]
@@ -116,12 +128,12 @@ class Order(NamedTuple):
 
     @property
     def last(self) -> list[bool]:
-        """Whether a freedom is the last that hangs on its parent."""
+        """Whether a freedom is the last child of its parent."""
         return [p >= 0 and self.end[i] == self.end[p] for i, p in enumerate(self.parent)]
 
     @property
     def slots(self) -> list[int]:
-        """Where what goes along is kept: the last branch takes the place of what it hangs on."""
+        """The slot of each freedom's spatial vectors: a last child takes over its parent's."""
         slots: list[int] = []
         for p, last in zip(self.parent, self.last, strict=True):
             above = slots[p] if p >= 0 else ZEROS
@@ -129,13 +141,13 @@ class Order(NamedTuple):
         return slots
 
 
-class _Sweep:
-    """Records of a sweep over rows of n columns, as they are written."""
+class _SweepWriter:
+    """The records of a sweep over rows of n columns, as they are written."""
 
     def __init__(self, n: int, dtype: np.dtype) -> None:
         self.n, self.width = n, jit.widest(dtype)
         self.vectors = -(-n // self.width)
-        self.records: list[tuple[int, ...]] = []
+        self.records: list[SweepRecord] = []
 
     def add(
         self,
@@ -145,26 +157,26 @@ class _Sweep:
         vectors: tuple[int, int] = (0, 0),
         end: int = 0,
     ) -> None:
-        self.records.append((OPERATIONS.index(operation), i, *slots, *vectors, end))
+        """slots: what it reads and writes; vectors: the first, and the one behind the last."""
+        self.records.append(SweepRecord(OPERATIONS.index(operation), i, *slots, *vectors, end))
 
-    def outward(self, order: Order, first: Callable[[int], int]) -> None:
-        """first: the vector that a row begins with."""
+    def outward(self, order: SweepOrder, first: Callable[[int], int]) -> None:
+        """The way outward; first: the vector that a row begins with."""
         slots = order.slots
         for i, p in enumerate(order.parent):
             between = slots[p] if p >= 0 else ZEROS, slots[i]
             self.add("outward", i, between, (first(i), self.vectors - 1))
 
-    def program(self, along: int, d: int) -> Program:
-        assert len(self.records[0]) == len(RECORD)
-        header = dict(zip(HEADER, (along, d, self.n, self.n, self.vectors), strict=True))
-        return Program("sweep", _numbers(header.values(), self.records), len(self.records))
+    def program(self, d: int) -> KernelProgram:
+        header = SweepHeader(self.n, d, self.n, self.n, self.vectors)
+        return _program("sweep", header, self.records)
 
 
-def solving(order: Order, n: int, d: int, dtype: np.dtype) -> Program:
-    """c = M^-1 c, in place. a has the numbers of `ByArticulation`; d: where its Dinv or minus is;
-    b: `room`.
+def solving(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram:
+    """c = M^-1 c, in place. a: the numbers of `ByArticulation`; d: which of them is 1/D, or -1/D
+    for -M^-1 c; b: the slots.
     """
-    sweep, slots = _Sweep(n, dtype), order.slots
+    sweep, slots = _SweepWriter(n, dtype), order.slots
     inner = set(order.parent)
     for i in reversed(range(len(slots))):
         p, branch = order.parent[i], slots[i]
@@ -173,14 +185,14 @@ def solving(order: Order, n: int, d: int, dtype: np.dtype) -> Program:
         if p >= 0 and not order.last[i]:
             sweep.add("merge", i, (branch, slots[p]), (0, sweep.vectors))
     sweep.outward(order, lambda i: 0)
-    return sweep.program(n, d)
+    return sweep.program(d)
 
 
-def inverting(order: Order, n: int, d: int, dtype: np.dtype) -> Program:
-    """c = M^-1 from the diagonal on. A column is a unit torque, which moves nobody beyond it before
-    it has come to the ground, so that one slot does inward.
+def inverting(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram:
+    """c = M^-1 on and above the diagonal. Each column is a unit torque, whose force goes inward on
+    one path to the root alone, so that one slot serves all branches.
     """
-    sweep = _Sweep(n, dtype)
+    sweep = _SweepWriter(n, dtype)
     sweep.add("clear", vectors=(0, sweep.vectors))
     for i in reversed(range(len(order.parent))):
         end = order.end[i]
@@ -189,19 +201,19 @@ def inverting(order: Order, n: int, d: int, dtype: np.dtype) -> Program:
         if until < sweep.vectors:
             sweep.add("zero", i, vectors=(until, sweep.vectors))
     sweep.outward(order, lambda i: i // sweep.width)
-    return sweep.program(n, d)
+    return sweep.program(d)
 
 
-def room(order: Order, n: int, dtype: np.dtype) -> int:
-    """How many numbers b of a sweep has, all of them zeros."""
+def slot_numbers(order: SweepOrder, n: int, dtype: np.dtype) -> int:
+    """How many numbers the slots of a sweep have, all of which start as zeros."""
     width = jit.widest(dtype)
     return (max(order.slots) + 1) * 6 * width * -(-n // width)
 
 
-def mirroring(n: int, dtype: np.dtype) -> Program:
-    """What is above the diagonal of c, below it."""
+def mirroring(n: int, dtype: np.dtype) -> KernelProgram:
+    """Copies what is above the diagonal of c to below it."""
     width = jit.widest(dtype)
     starts = _starts(n, width).tolist()
     pairs = [(i, j) for k, j in enumerate(starts) for i in starts[: k + 1]]
-    records = [(i * n + j, j * n + i, j - i) for i, j in pairs]
-    return Program("mirror", _numbers((n,), records), len(records))
+    records = [MirrorRecord(i * n + j, j * n + i, j - i) for i, j in pairs]
+    return _program("mirror", MirrorHeader(n), records)

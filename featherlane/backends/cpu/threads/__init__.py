@@ -1,1 +1,1 @@
-"""A pool of threads that claim parts of a batch."""
+"""A thread pool in machine code, which shares the states of a call."""

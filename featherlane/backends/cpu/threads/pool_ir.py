@@ -1,142 +1,135 @@
-"""A team of threads in machine code: one who calls, and workers who come to help.
+"""The thread pool in machine code: a caller shares the states of a call with workers.
 
-A call's states are claimed in parts, by whoever is there: nobody waits for a thread that comes
-late, and large parts go first, so that all end at nearly the same time. Workers never return to
-Python: between calls they watch for the next one for a short time and then sleep, each on a lock
-of its own. Only one call at a time has the team; others do their work alone.
+Threads claim parts of the states from a counter, large parts first, so that all end at nearly the
+same time and nobody waits for a thread that comes late. Workers never return to Python: between
+calls they spin for a short time, watching for the next one, and then sleep, each on a lock of its
+own. One call at a time has the pool; a call that finds it busy runs in its own thread. What this
+gives is in docs/performance.md, "Two threads".
 
-The gate is one word: how many workers may still enter, and below it how many are inside. The call
-is over when it has closed the gate and nobody is inside.
+The gate is one word: how many workers may still enter (upper half), and how many are inside (lower
+half). The call is over when its caller has closed the gate and nobody is inside.
 """
 
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 
+from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import targets
 from featherlane.backends.llvm.macros import expanded
+from featherlane.backends.llvm.records import field
 
-WORDS_OF_LINE = 8
-WAITING = 1 << 31  # in the gate: the caller sleeps until the last worker has left
-INSIDE = WAITING - 1
-SHARE = 4  # each part is that fraction of what would be left for each thread
-SHORTEST = 4  # of the time that a worker watches after a call for which it has watched, the part
-# that it watches after others
+LINE_WORDS = LINE // 8
+WAITING = 1 << 31  # a bit of the gate: the caller sleeps until the last worker has left
+INSIDE = WAITING - 1  # the bits of the gate that count the workers inside
+CLOSED = (1 << 32) - 1  # gates above this value are open
+PART_SHARE = 4  # a part is that fraction of what would be left for each thread
+# A worker that had to be woken watches half as long afterwards, down to that fraction
+# (docs/choices.md, "How threads share a call")
+LEAST_WATCH = 4
 
-
-class Word:
-    """Words of a team's memory. What is written often has a line of its own."""
-
-    GATE, BUSY, NEXT, CLAIMED = (WORDS_OF_LINE * k for k in range(4))
-    SIZE = WORDS_OF_LINE * 4  # workers
-    STOP, SPINS, DONE, ACQUIRE, RELEASE = range(SIZE + 1, SIZE + 6)
-    TASK = WORDS_OF_LINE * 5
-    ARGS, DIMS, STEPS, THREADS = range(TASK + 1, TASK + 5)
-    WORKERS = WORDS_OF_LINE * 6
-
-
-class Worker:
-    """Words of a worker, one line each: whether it sleeps, on which lock, and for how many pauses
-    it watches before.
-    """
-
-    ASLEEP, LOCK, WATCH = range(3)
+# The words of a pool's memory, by cache line: a word that is written often has its own
+_LINES = (
+    ("gate",),
+    ("busy",),
+    ("next",),  # the number of the worker that is woken next
+    ("claimed",),  # the states that have been claimed
+    ("size", "stop", "spins", "done", "acquire", "release"),  # workers; locks and their functions
+    ("task", "args", "dims", "steps", "threads"),  # of the call that has the pool
+)
+WORKERS = LINE_WORDS * len(_LINES)  # where the lines of the workers begin
 
 
-class Task:
-    """Words of what is shared: a loop, the number of its arrays, the team, the states of a vector
-    and of the smallest part, of which others are multiples, those that make a thread worth its
-    while, those from which on workers are woken, and the threads at most.
-    """
+def pool_word(name: str) -> int:
+    """The number of a word in a pool's memory."""
+    ((line, names),) = [(k, names) for k, names in enumerate(_LINES) if name in names]
+    return LINE_WORDS * line + names.index(name)
 
-    LOOP, ARRAYS, TEAM, WIDTH, PART, EACH, COLD, THREADS, SIZE = range(9)
+
+# The line of a worker: whether it sleeps, on which lock, and for how many pauses it watches before
+WorkerWords = namedtuple("WorkerWords", "asleep lock watch")
+# An inner loop with so many arrays, which a pool shares: the states of a vector; of the smallest
+# part, of which other parts are multiples; those that are worth a thread; those from which on
+# sleeping workers are woken; and the most threads that take part
+SharedTask = namedtuple("SharedTask", "loop arrays pool width part each cold threads")
 
 
 def memory(workers: int) -> int:
-    """The words of a team with so many workers at most."""
-    return Word.WORKERS + WORDS_OF_LINE * workers
+    """The words of a pool of at most so many workers."""
+    return WORKERS + LINE_WORDS * workers
 
 
-SHARED = f"""
-; As a loop, with a task as its data: with the team if that is worth it and free, else alone.
+RING = f"""
+  %release = item ptr %pool {pool_word("release")}
+  call void %release(ptr $(item ptr %worker {field(WorkerWords, "lock")}))"""
+
+SHARE = f"""
+; An inner loop whose data is a SharedTask: runs it with the pool if that pays and the pool is free,
+; else in this thread.
 define void @share(ptr %args, ptr %dims, ptr %steps, ptr %task) {{
 entry:
-  %team = item ptr %task {Task.TEAM}
+  %pool = item ptr %task {field(SharedTask, "pool")}
   %states = item i64 %dims 0
-  %threads = call i64 @wanted(ptr %team, ptr %task, i64 %states)
-  %several = icmp ugt i64 %threads, 1
-  need %several
-  %busy = getelementptr inbounds i64, ptr %team, i64 {Word.BUSY}
+  %threads = call i64 @wanted(ptr %pool, ptr %task, i64 %states)
+  need ugt i64 %threads, 1
+  %busy = word %pool {pool_word("busy")}
   %taken = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
-  %ours = extractvalue {{ i64, i1 }} %taken, 1
-  need %ours
-  put ptr %task %team {Word.TASK}
-  put ptr %args %team {Word.ARGS}
-  put ptr %dims %team {Word.DIMS}
-  put ptr %steps %team {Word.STEPS}
-  put i64 %threads %team {Word.THREADS}
-  put i64 0 %team {Word.NEXT}
-  put i64 0 %team {Word.CLAIMED}
-  %places = sub i64 %threads, 1
-  %open = shl i64 %places, 32
-  store atomic i64 %open, ptr %team seq_cst, align 8
-  call void @work(ptr %team)
-  call void @finish(ptr %team)
+  need $(extractvalue {{ i64, i1 }} %taken, 1)
+  put ptr %task %pool {pool_word("task")}
+  put ptr %args %pool {pool_word("args")}
+  put ptr %dims %pool {pool_word("dims")}
+  put ptr %steps %pool {pool_word("steps")}
+  put i64 %threads %pool {pool_word("threads")}
+  put i64 0 %pool {pool_word("next")}
+  put i64 0 %pool {pool_word("claimed")}
+  store atomic i64 $(shl i64 $(sub i64 %threads, 1), 32), ptr %pool seq_cst, align 8
+  call void @work(ptr %pool)
+  call void @finish(ptr %pool)
   store atomic i64 0, ptr %busy release, align 8
   ret void
 no:
-  %loop = item ptr %task {Task.LOOP}
+  %loop = item ptr %task {field(SharedTask, "loop")}
   call void %loop(ptr %args, ptr %dims, ptr %steps, ptr null)
   ret void
 }}
 
-; The threads for so many states.
-define internal i64 @wanted(ptr %team, ptr %task, i64 %states) {{
+; The threads for so many states: 1 if the first worker sleeps and few states do not pay for waking.
+define internal i64 @wanted(ptr %pool, ptr %task, i64 %states) {{
 entry:
-  %worker = getelementptr inbounds i64, ptr %team, i64 {Word.WORKERS}
-  %asleep = load atomic i64, ptr %worker monotonic, align 8
-  %sleeps = icmp ne i64 %asleep, 0
-  %cold = item i64 %task {Task.COLD}
-  %few = icmp ult i64 %states, %cold
-  %leave = and i1 %sleeps, %few
-  br i1 %leave, label %alone, label %count
+  %asleep = load atomic i64, ptr $(word %pool {WORKERS}) monotonic, align 8
+  %few = icmp ult i64 %states, $(item i64 %task {field(SharedTask, "cold")})
+  when $(and i1 $(icmp ne i64 %asleep, 0), %few): alone, count
 count:
-  %each = item i64 %task {Task.EACH}
-  %rest = sub i64 %each, 1
-  %up = add i64 %states, %rest
-  %worth = udiv i64 %up, %each
-  %most = item i64 %task {Task.THREADS}
-  %size = item i64 %team {Word.SIZE}
-  %all = add i64 %size, 1
+  %each = item i64 %task {field(SharedTask, "each")}
+  %worth = udiv i64 $(add i64 %states, $(sub i64 %each, 1)), %each
+  %most = item i64 %task {field(SharedTask, "threads")}
+  %all = add i64 $(item i64 %pool {pool_word("size")}), 1
   %bounded = call i64 @llvm.umin.i64(i64 %worth, i64 %most)
-  %threads = call i64 @llvm.umin.i64(i64 %bounded, i64 %all)
-  ret i64 %threads
+  ret i64 $(call i64 @llvm.umin.i64(i64 %bounded, i64 %all))
 alone:
   ret i64 1
 }}
 
-; Nobody may enter any more; until all have left.
-define internal void @finish(ptr %team) {{
+; Closes the gate and waits until all workers have left: spins, then sleeps.
+define internal void @finish(ptr %pool) {{
 entry:
-  %closed = atomicrmw and ptr %team, i64 {INSIDE} acq_rel
-  %spins = item i64 %team {Word.SPINS}
+  %closed = atomicrmw and ptr %pool, i64 {INSIDE} acq_rel
+  %spins = item i64 %pool {pool_word("spins")}
   each %k 0 %spins
-  %now = load atomic i64, ptr %team acquire, align 8
-  %gone = icmp eq i64 %now, 0
-  br i1 %gone, label %over, label %wait
+  when eq i64 $(load atomic i64, ptr %pool acquire, align 8), 0: over, wait
 wait:
   PAUSE
   again %k
-  %before = atomicrmw or ptr %team, i64 {WAITING} acq_rel
-  %empty = icmp eq i64 %before, 0
-  br i1 %empty, label %reset, label %sleep
+  %before = atomicrmw or ptr %pool, i64 {WAITING} acq_rel
+  when eq i64 %before, 0: reset, sleep
 sleep:
-  %done = item ptr %team {Word.DONE}
-  %acquire = item ptr %team {Word.ACQUIRE}
+  %done = item ptr %pool {pool_word("done")}
+  %acquire = item ptr %pool {pool_word("acquire")}
   %got = call i32 %acquire(ptr %done, i32 1)
   br label %reset
 reset:
-  store atomic i64 0, ptr %team release, align 8
+  store atomic i64 0, ptr %pool release, align 8
   br label %over
 over:
   ret void
@@ -144,30 +137,26 @@ over:
 """
 
 WORK = f"""
-; Parts of the states, as long as there are some.
-define internal void @work(ptr %team) {{
+; Claims parts of the states and runs the loop on them, until none is left.
+define internal void @work(ptr %pool) {{
 entry:
-  %task = item ptr %team {Word.TASK}
-  %given = item ptr %team {Word.ARGS}
-  %dims = item ptr %team {Word.DIMS}
-  %steps = item ptr %team {Word.STEPS}
-  %loop = item ptr %task {Task.LOOP}
-  %arrays = item i64 %task {Task.ARRAYS}
+  %task = item ptr %pool {pool_word("task")}
+  %whole = item ptr %pool {pool_word("args")}
+  %dims = item ptr %pool {pool_word("dims")}
+  %steps = item ptr %pool {pool_word("steps")}
+  %loop = item ptr %task {field(SharedTask, "loop")}
+  %arrays = item i64 %task {field(SharedTask, "arrays")}
   %states = item i64 %dims 0
   %args = alloca ptr, i64 %arrays
   %count = alloca i64
   br label %part
 part:
-  call void @wake(ptr %team)
-  %first = call i64 @claim(ptr %team, ptr %task, i64 %states, ptr %count)
-  %some = icmp ult i64 %first, %states
-  need %some
+  call void @wake(ptr %pool)
+  %first = call i64 @claim(ptr %pool, ptr %task, i64 %states, ptr %count)
+  need ult i64 %first, %states
   each %k 0 %arrays
-  %base = item ptr %given %k
-  %step = item i64 %steps %k
-  %far = mul i64 %first, %step
-  %at = getelementptr inbounds i8, ptr %base, i64 %far
-  put ptr %at %args %k
+  %base = item ptr %whole %k
+  put ptr $(at %base $(mul i64 %first, $(item i64 %steps %k))) %args %k
   again %k
   call void %loop(ptr %args, ptr %count, ptr %steps, ptr %dims)
   br label %part
@@ -175,41 +164,31 @@ no:
   ret void
 }}
 
-; The states of the smallest part: there is one for each thread.
+; The states of the smallest part: the task's, or fewer so that each thread gets one.
 define internal i64 @least(ptr %task, i64 %threads, i64 %states) {{
-  %part = item i64 %task {Task.PART}
-  %width = item i64 %task {Task.WIDTH}
+  %part = item i64 %task {field(SharedTask, "part")}
+  %width = item i64 %task {field(SharedTask, "width")}
   %all = mul i64 %threads, %width
-  %more = add i64 %states, %all
-  %up = sub i64 %more, 1
-  %vectors = udiv i64 %up, %all
-  %fair = mul i64 %vectors, %width
-  %least = call i64 @llvm.umin.i64(i64 %part, i64 %fair)
-  ret i64 %least
+  %vectors = udiv i64 $(sub i64 $(add i64 %states, %all), 1), %all
+  ret i64 $(call i64 @llvm.umin.i64(i64 %part, i64 $(mul i64 %vectors, %width)))
 }}
 
-; The first state of a part of %count, or one behind the last.
-define internal i64 @claim(ptr %team, ptr %task, i64 %states, ptr %count) {{
+; Claims a part: its first state, its states in %count. Behind the last state if none is left.
+define internal i64 @claim(ptr %pool, ptr %task, i64 %states, ptr %count) {{
 entry:
-  %at = getelementptr inbounds i64, ptr %team, i64 {Word.CLAIMED}
-  %threads = item i64 %team {Word.THREADS}
+  %at = word %pool {pool_word("claimed")}
+  %threads = item i64 %pool {pool_word("threads")}
   %least = call i64 @least(ptr %task, i64 %threads, i64 %states)
-  %shares = mul i64 %threads, {SHARE}
-  %unit = mul i64 %shares, %least
+  %unit = mul i64 $(mul i64 %threads, {PART_SHARE}), %least
   br label %try
 try:
   %first = load atomic i64, ptr %at monotonic, align 8
-  %some = icmp ult i64 %first, %states
-  need %some
+  need ult i64 %first, %states
   %left = sub i64 %states, %first
-  %units = udiv i64 %left, %unit
-  %parts = call i64 @llvm.umax.i64(i64 %units, i64 1)
-  %size = mul i64 %parts, %least
-  %taken = call i64 @llvm.umin.i64(i64 %size, i64 %left)
-  %next = add i64 %first, %taken
-  %claim = cmpxchg ptr %at, i64 %first, i64 %next monotonic monotonic
-  %ours = extractvalue {{ i64, i1 }} %claim, 1
-  br i1 %ours, label %done, label %try
+  %parts = call i64 @llvm.umax.i64(i64 $(udiv i64 %left, %unit), i64 1)
+  %taken = call i64 @llvm.umin.i64(i64 $(mul i64 %parts, %least), i64 %left)
+  %claim = cmpxchg ptr %at, i64 %first, i64 $(add i64 %first, %taken) monotonic monotonic
+  when $(extractvalue {{ i64, i1 }} %claim, 1): done, try
 done:
   put i64 %taken %count 0
   ret i64 %first
@@ -217,105 +196,83 @@ no:
   ret i64 %states
 }}
 
-; The next worker that is wanted and sleeps.
-define internal void @wake(ptr %team) {{
+; Wakes the next worker that is wanted and sleeps.
+define internal void @wake(ptr %pool) {{
 entry:
-  %at = getelementptr inbounds i64, ptr %team, i64 {Word.NEXT}
-  %threads = item i64 %team {Word.THREADS}
-  %wanted = sub i64 %threads, 1
+  %at = word %pool {pool_word("next")}
+  %wanted = sub i64 $(item i64 %pool {pool_word("threads")}), 1
   br label %next
 next:
-  %called = load atomic i64, ptr %at monotonic, align 8
-  %any = icmp ult i64 %called, %wanted
-  need %any
+  need ult i64 $(load atomic i64, ptr %at monotonic, align 8), %wanted
   %k = atomicrmw add ptr %at, i64 1 monotonic
-  %exists = icmp ult i64 %k, %wanted
-  need %exists
-  %worker = call ptr @worker(ptr %team, i64 %k)
-  %asleep = load atomic i64, ptr %worker seq_cst, align 8
-  %sleeps = icmp ne i64 %asleep, 0
-  br i1 %sleeps, label %call, label %next
+  need ult i64 %k, %wanted
+  %worker = call ptr @worker(ptr %pool, i64 %k)
+  when ne i64 $(load atomic i64, ptr %worker seq_cst, align 8), 0: call, next
 call:
-  %awake = call i1 @rouse(ptr %worker)
-  br i1 %awake, label %ring, label %next
-ring:
-  %lock = item ptr %worker {Worker.LOCK}
-  %release = item ptr %team {Word.RELEASE}
-  call void %release(ptr %lock)
+  when $(call i1 @rouse(ptr %worker)): ring, next
+ring:{RING}
   br label %no
 no:
   ret void
 }}
 
-; Whether it was us who ended its sleep.
+; Marks a worker as awake; whether it was this thread that did so.
 define internal i1 @rouse(ptr %worker) {{
   %was = cmpxchg ptr %worker, i64 1, i64 0 seq_cst seq_cst
-  %ours = extractvalue {{ i64, i1 }} %was, 1
-  ret i1 %ours
+  ret i1 $(extractvalue {{ i64, i1 }} %was, 1)
 }}
 
-define internal ptr @worker(ptr %team, i64 %k) {{
-  %line = mul i64 %k, {WORDS_OF_LINE}
-  %word = add i64 %line, {Word.WORKERS}
-  %worker = getelementptr inbounds i64, ptr %team, i64 %word
-  ret ptr %worker
+; The words of worker k.
+define internal ptr @worker(ptr %pool, i64 %k) {{
+  ret ptr $(word %pool $(add i64 $(mul i64 %k, {LINE_WORDS}), {WORKERS}))
 }}
 """
 
 SERVE = f"""
-; The life of a worker, until the team stops.
-define void @serve(ptr %team, i64 %k) {{
+; The life of worker k, until the pool stops.
+define void @serve(ptr %pool, i64 %k) {{
 entry:
-  %worker = call ptr @worker(ptr %team, i64 %k)
-  %longest = item i64 %worker {Worker.WATCH}
-  %shortest = udiv i64 %longest, {SHORTEST}
-  %stop = getelementptr inbounds i64, ptr %team, i64 {Word.STOP}
+  %worker = call ptr @worker(ptr %pool, i64 %k)
+  %longest = item i64 %worker {field(WorkerWords, "watch")}
+  %shortest = udiv i64 %longest, {LEAST_WATCH}
+  %stop = word %pool {pool_word("stop")}
   br label %watch
 watch:
   %pauses = phi i64 [ %longest, %entry ], [ %longest, %help ],
                     [ %fewer, %called ], [ %fewer, %late ]
-  %entered = call i1 @enter(ptr %team, i64 %pauses)
-  br i1 %entered, label %help, label %tired
+  when $(call i1 @enter(ptr %pool, i64 %pauses)): help, tired
 help:
-  call void @work(ptr %team)
-  call void @leave(ptr %team)
+  call void @work(ptr %pool)
+  call void @leave(ptr %pool)
   br label %watch
 tired:
-  %half = lshr i64 %pauses, 1
-  %fewer = call i64 @llvm.umax.i64(i64 %half, i64 %shortest)
-  call void @sleep(ptr %team, ptr %worker)
-  %told = load atomic i64, ptr %stop acquire, align 8
-  %goes_on = icmp eq i64 %told, 0
-  br i1 %goes_on, label %late, label %end
+  %fewer = call i64 @llvm.umax.i64(i64 $(lshr i64 %pauses, 1), i64 %shortest)
+  call void @sleep(ptr %pool, ptr %worker)
+  when eq i64 $(load atomic i64, ptr %stop acquire, align 8), 0: late, end
 late:
-  %in_time = call i1 @enter(ptr %team, i64 0)
-  br i1 %in_time, label %called, label %watch
+  when $(call i1 @enter(ptr %pool, i64 0)): called, watch
 called:
-  call void @work(ptr %team)
-  call void @leave(ptr %team)
+  call void @work(ptr %pool)
+  call void @leave(ptr %pool)
   br label %watch
 end:
   ret void
 }}
 
-; Through the gate if it opens within so many pauses.
-define internal i1 @enter(ptr %team, i64 %pauses) {{
+; Enters through the gate if it opens within so many pauses.
+define internal i1 @enter(ptr %pool, i64 %pauses) {{
 entry:
   br label %watch
 watch:
   %k = phi i64 [ 0, %entry ], [ %k1, %wait ]
-  %gate = load atomic i64, ptr %team monotonic, align 8
-  %open = icmp ugt i64 %gate, {(1 << 32) - 1}
-  br i1 %open, label %try, label %closed
+  %gate = load atomic i64, ptr %pool monotonic, align 8
+  when ugt i64 %gate, {CLOSED}: try, closed
 try:
-  %inside = sub i64 %gate, {(1 << 32) - 1}
-  %passed = cmpxchg ptr %team, i64 %gate, i64 %inside acq_rel monotonic
-  %ours = extractvalue {{ i64, i1 }} %passed, 1
-  br i1 %ours, label %yes, label %closed
+  %passed = cmpxchg ptr %pool, i64 %gate, i64 $(sub i64 %gate, {CLOSED}) acq_rel monotonic
+  when $(extractvalue {{ i64, i1 }} %passed, 1): yes, closed
 closed:
   %k1 = add i64 %k, 1
-  %more = icmp ule i64 %k1, %pauses
-  need %more
+  need ule i64 %k1, %pauses
   br label %wait
 wait:
   PAUSE
@@ -326,36 +283,32 @@ no:
   ret i1 false
 }}
 
-define internal void @leave(ptr %team) {{
+; Leaves; the last worker wakes a caller that waits for it.
+define internal void @leave(ptr %pool) {{
 entry:
-  %before = atomicrmw sub ptr %team, i64 1 acq_rel
-  %last = icmp eq i64 %before, {WAITING + 1}
-  need %last
-  %done = item ptr %team {Word.DONE}
-  %release = item ptr %team {Word.RELEASE}
+  %before = atomicrmw sub ptr %pool, i64 1 acq_rel
+  need eq i64 %before, {WAITING + 1}
+  %done = item ptr %pool {pool_word("done")}
+  %release = item ptr %pool {pool_word("release")}
   call void %release(ptr %done)
   br label %no
 no:
   ret void
 }}
 
-; Until it is called, if the gate has not been opened just now.
-define internal void @sleep(ptr %team, ptr %worker) {{
+; Sleeps until it is woken, unless the gate has just opened or the pool has stopped.
+define internal void @sleep(ptr %pool, ptr %worker) {{
 entry:
   store atomic i64 1, ptr %worker seq_cst, align 8
-  %gate = load atomic i64, ptr %team seq_cst, align 8
-  %stop = getelementptr inbounds i64, ptr %team, i64 {Word.STOP}
-  %told = load atomic i64, ptr %stop seq_cst, align 8
-  %open = icmp ugt i64 %gate, {(1 << 32) - 1}
-  %ends = icmp ne i64 %told, 0
-  %up = or i1 %open, %ends
-  br i1 %up, label %stay, label %lie
+  %gate = load atomic i64, ptr %pool seq_cst, align 8
+  %stop = word %pool {pool_word("stop")}
+  %stopped = load atomic i64, ptr %stop seq_cst, align 8
+  when $(or i1 $(icmp ugt i64 %gate, {CLOSED}), $(icmp ne i64 %stopped, 0)): stay, lie
 stay:
-  %awake = call i1 @rouse(ptr %worker)
-  br i1 %awake, label %end, label %lie
+  when $(call i1 @rouse(ptr %worker)): end, lie
 lie:
-  %lock = item ptr %worker {Worker.LOCK}
-  %acquire = item ptr %team {Word.ACQUIRE}
+  %lock = item ptr %worker {field(WorkerWords, "lock")}
+  %acquire = item ptr %pool {pool_word("acquire")}
   %got = call i32 %acquire(ptr %lock, i32 1)
   br label %end
 end:
@@ -363,26 +316,21 @@ end:
 }}
 
 ; Ends the service of all workers.
-define void @dismiss(ptr %team) {{
+define void @dismiss(ptr %pool) {{
 entry:
-  %stop = getelementptr inbounds i64, ptr %team, i64 {Word.STOP}
-  store atomic i64 1, ptr %stop seq_cst, align 8
-  %size = item i64 %team {Word.SIZE}
+  store atomic i64 1, ptr $(word %pool {pool_word("stop")}) seq_cst, align 8
+  %size = item i64 %pool {pool_word("size")}
   each %k 0 %size
-  %worker = call ptr @worker(ptr %team, i64 %k)
-  %slept = call i1 @rouse(ptr %worker)
-  br i1 %slept, label %ring, label %rung
-ring:
-  %lock = item ptr %worker {Worker.LOCK}
-  %release = item ptr %team {Word.RELEASE}
-  call void %release(ptr %lock)
+  %worker = call ptr @worker(ptr %pool, i64 %k)
+  when $(call i1 @rouse(ptr %worker)): ring, rung
+ring:{RING}
   br label %rung
 rung:
   again %k
   ret void
 }}
 
-; So many pauses, to find out how long one is.
+; Pauses so many times, which tells how long a pause is.
 define void @pauses(i64 %count) {{
 entry:
   each %k 0 %count
@@ -400,8 +348,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 
 def source() -> str:
     """The LLVM IR of @share, @serve, @dismiss and @pauses."""
-    text = "".join([DECLARED, SHARED, WORK, SERVE])
-    name, given = ("x86.sse2.pause", "") if targets.host().x86 else ("aarch64.hint", "i32 1")
-    kind = given.split(" ")[0]
-    pause = f"call void @llvm.{name}({given})"
-    return expanded(f"declare void @llvm.{name}({kind})\n" + re.sub(r"\bPAUSE\b", pause, text))
+    x86 = targets.host().x86
+    name, kind, hint = ("x86.sse2.pause", "", "") if x86 else ("aarch64.hint", "i32", "i32 1")
+    text = f"\ndeclare void @llvm.{name}({kind})" + DECLARED + SHARE + WORK + SERVE
+    return expanded(re.sub(r"\bPAUSE\b", f"call void @llvm.{name}({hint})", text))

@@ -1,4 +1,4 @@
-"""The states of a call spread over threads."""
+"""The states of a call shared by the threads of the pool."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 
 from featherlane.backends.cpu import strides
 from featherlane.backends.cpu.compile import Kernel
-from featherlane.backends.cpu.cost_model import Load
-from featherlane.backends.cpu.threads.pool import physical_cores, the_team
+from featherlane.backends.cpu.cost_model import CallCost
+from featherlane.backends.cpu.threads.pool import packed, physical_cores, thread_pool
+from featherlane.backends.cpu.threads.pool_ir import SharedTask
 
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
-SLICES = 4  # for each thread, where a part is a call of Python
+SLICES = 4  # parts for each thread, where a part is a call of Python
 LEAST = 8  # states of such a part, if there are as many
 
 
-class Batch:
-    """The arrays of a call, inputs and then results; `cores` are the dimensions of one state's of
-    each, `lead` are the leading ones to which inputs broadcast.
+class CallArrays:
+    """The arrays of a call, inputs and then results. cores: for each array the dimensions of one
+    state; lead: the leading dimensions, to which inputs broadcast.
     """
 
     def __init__(
@@ -30,58 +31,59 @@ class Batch:
         cores: Sequence[int],
         lead: tuple[int, ...],
     ) -> None:
-        inputs = strides.apart(inputs, results)
+        inputs = strides.unaliased(inputs, results)
         self.inputs, self.results, self.cores, self.lead = inputs, results, cores, lead
         self.arrays = [*inputs, *results]
         self.states = math.prod(lead)
 
     def steps(self) -> list[int] | None:
-        """The strides that a loop over all states takes; None if it cannot."""
-        each = list(zip(self.arrays, self.cores, strict=True))
-        steps = [strides.step(x, core, self.lead) for x, core in each]
+        """The strides of an inner loop over all states; None if there is no such loop, because
+        states do not lie at equal distances or entries are not aligned.
+        """
+        pairs = list(zip(self.arrays, self.cores, strict=True))
+        steps = [strides.state_stride(x, core, self.lead) for x, core in pairs]
         known = [step for step in steps if step is not None]
         if len(known) < len(steps) or not all(x.flags.aligned for x in self.arrays):
             return None
-        return known + [stride for x, core in each for stride in x.strides[x.ndim - core :]]
+        return known + [stride for x, core in pairs for stride in x.strides[x.ndim - core :]]
 
     def pointers(self) -> list[int]:
-        """Where they begin."""
+        """The addresses of the arrays."""
         return [x.__array_interface__["data"][0] for x in self.arrays]
 
 
-def task_of(kernel: Kernel, load: Load, arrays: int, threads: int | None = None) -> bytes:
-    """What the team is told of a kernel: so many threads, or as many as pay."""
-    given = kernel.code.address, arrays, load.part()
-    if threads is not None:
-        return the_team().task(*given, threads, load.width)
-    bounds = load.each(), load.alone() + 1
-    return the_team().task(*given, physical_cores(), load.width, *bounds)
+def task_of(kernel: Kernel, cost: CallCost, arrays: int, threads: int | None = None) -> bytes:
+    """What the pool is told of a kernel. threads: how many take part, None for as many as pay."""
+    each, cold = (cost.each(), cost.alone() + 1) if threads is None else (1, 0)
+    kind = kernel.code.address, arrays, thread_pool().place, cost.width, cost.part()
+    return packed(SharedTask(*kind, each, cold, threads or physical_cores()))
 
 
-def spread(batch: Batch, kernel: Kernel, load: Load, threads: int | None = None) -> bool:
-    """The states of a kernel by so many threads at most, by default as many as pay; False if its
-    loop does not take these arrays. Results have the same bits whatever the parts.
+def spread(call: CallArrays, kernel: Kernel, cost: CallCost, threads: int | None = None) -> bool:
+    """Runs a kernel on the states of a call, shared by at most so many threads, by default as many
+    as pay. False if its loop cannot take these arrays. Results have the same bits however the
+    states are divided.
     """
-    steps = batch.steps()
+    steps = call.steps()
     if steps is not None:
-        the_team().grow(threads or physical_cores())
-        task = task_of(kernel, load, len(batch.arrays), threads)
-        the_team().share(task, batch.pointers(), batch.states, steps)
+        thread_pool().grow(threads or physical_cores())
+        task = task_of(kernel, cost, len(call.arrays), threads)
+        thread_pool().share(task, call.pointers(), call.states, steps)
     return steps is not None
 
 
-def spread_slices(batch: Batch, run: Evaluator, threads: int) -> None:
-    """The same for any evaluator, which gets slices along the longest of the leading dimensions."""
-    axis = int(np.argmax(batch.lead))
-    inputs = zip(batch.inputs, batch.cores, strict=False)
-    whole = [np.broadcast_to(x, batch.lead + x.shape[x.ndim - core :]) for x, core in inputs]
+def spread_slices(call: CallArrays, run: Evaluator, threads: int) -> None:
+    """Runs any evaluator on slices along the longest leading dimension, shared by threads."""
+    axis = int(np.argmax(call.lead))
+    inputs = zip(call.inputs, call.cores, strict=False)
+    whole = [np.broadcast_to(x, call.lead + x.shape[x.ndim - core :]) for x, core in inputs]
 
     def part(first: int, count: int) -> None:
         at = (slice(None),) * axis + (slice(first, first + count),)
         with np.errstate(all="ignore"):
-            run(*[x[at] for x in whole], out=tuple(r[at] for r in batch.results))
+            run(*[x[at] for x in whole], out=tuple(r[at] for r in call.results))
 
-    length = batch.lead[axis]
+    length = call.lead[axis]
     parts = min(max(length // LEAST, threads), SLICES * threads, length)
-    the_team().grow(threads)
-    the_team().share_calls(part, length, -(-length // parts), threads)
+    thread_pool().grow(threads)
+    thread_pool().share_calls(part, length, -(-length // parts), threads)
