@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.robot.joints import matrix_quaternion
-from featherlane.robot.model import Model, spread
+from featherlane.robot.model import Model, point_inertia
 
 PARAMETERS = {  # what may be given at run time: the axes of its shape
     "mass": ("bodies",),
@@ -51,4 +51,4 @@ def _six(I: np.ndarray) -> np.ndarray:
 
 
 def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
-    return np.array([m, *(m * c), *_six(I + m * spread(c))])
+    return np.array([m, *(m * c), *_six(I + m * point_inertia(c))])

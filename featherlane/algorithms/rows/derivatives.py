@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns
 from featherlane.algorithms.mminv import Rows
-from featherlane.algorithms.terms import Column
+from featherlane.algorithms.terms import CoriolisColumn
 from featherlane.robot.spatial import Transform
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, call
@@ -80,12 +80,12 @@ def factors(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
     return by_position, by_velocity
 
 
-def _coriolis_row(C: Transform, local: Column) -> list:
+def _coriolis_row(C: Transform, local: CoriolisColumn) -> list:
     c = local.seen_by(C)
     return [*c.S, *c.force, *c.IS, *c.BtS[:3], *c.dS, *c.S[:3]]
 
 
-def coriolis_factors(model: Tree, m: Motion, columns: list[Column]) -> Rows:
+def coriolis_factors(model: Tree, m: Motion, columns: list[CoriolisColumn]) -> Rows:
     """The rows of `ByCoriolis` of all freedoms, in place of `terms.assembled`."""
     owned = zip(_owners(model), columns, strict=True)
     return [call(_coriolis_row, m.C[i], column) for (i, _), column in owned]
