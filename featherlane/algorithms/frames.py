@@ -26,6 +26,7 @@ from featherlane.robot.spatial import (
     transpose,
 )
 from featherlane.robot.tree import BodyFrame, Freedom, Link, Tree, joint_transform
+from featherlane.robot.walk import path_to_root
 from featherlane.scalar import Scalar, call
 
 
@@ -36,11 +37,7 @@ def linear_first(x: Sequence[Scalar]) -> list[Scalar]:
 
 def path(model: Tree, body: int) -> list[int]:
     """Returns the bodies from the root to this one."""
-    bodies = []
-    while body != WORLD:
-        bodies.append(body)
-        body = model.parent[body]
-    return bodies[::-1]
+    return path_to_root(model.parent, body)[::-1]
 
 
 def _from_world(link: Link, q: Scalars, parent: Transform) -> Transform:

@@ -1,4 +1,4 @@
-"""The constants of a robot that may be given at run time instead."""
+"""The constants of a robot that may be inputs of its functions instead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from featherlane.robot.joints import matrix_quaternion
 from featherlane.robot.model import Model, point_inertia
 
-PARAMETERS = {  # what may be given at run time: the axes of its shape
+PARAMETERS = {  # the axes of each parameter's shape
     "mass": ("bodies",),
     "com": ("bodies", 3),
     "inertia": ("bodies", 6),
@@ -26,7 +26,7 @@ BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
 
 
 def parameter_value(model: Model, name: str) -> np.ndarray:
-    """What a parameter is where it is not given: see `Model.parameters`."""
+    """Returns the model's own value of a parameter, as `Model.parameters` has it."""
     of_bodies = {
         "mass": lambda body: body.mass,
         "com": lambda body: body.com,

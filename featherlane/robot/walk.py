@@ -37,6 +37,15 @@ def inward(model: Bodies, algorithm: str = "") -> Iterator[int]:
     return _tagged(range(model.nbodies - 1, -1, -1), algorithm, "b")
 
 
+def path_to_root(parent: Sequence[int], node: int) -> list[int]:
+    """Returns the nodes from this one to its root; none for -1."""
+    path = []
+    while node != -1:
+        path.append(node)
+        node = parent[node]
+    return path
+
+
 def children(parent: Sequence[int]) -> dict[int, list[int]]:
     """Returns the children of each node in order; those of -1 are the roots."""
     below: dict[int, list[int]] = {i: [] for i in range(-1, len(parent))}
