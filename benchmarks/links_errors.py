@@ -47,9 +47,9 @@ def chain(n: int, seed: int, orders: int) -> Model:
 
 def evaluated(algorithm: Callable[..., Any], model: Model, state: Any, dtype: Any) -> np.ndarray:
     """The algorithm on arrays of states, in numbers of a dtype."""
-    ride = algorithm not in (FORWARD["cfa"], FORWARD["dca"])
+    regroup = algorithm not in (FORWARD["cfa"], FORWARD["dca"])
     scalars = [list(x.astype(dtype).T) for x in state]
-    return np.array(algorithm(build_tree(model, ride=ride), *scalars)).T
+    return np.array(algorithm(build_tree(model, regroup=regroup), *scalars)).T
 
 
 def error(found: np.ndarray, exact: np.ndarray) -> float:

@@ -164,7 +164,7 @@ def test_mimic_in_three_ways(given, wanted):
         ({"mimic": 3}, TypeError, r"mimic of joint 'swing' is 3; wanted \(joint, multiplier, offs"),
         ({"pitch": None}, (TypeError, ValueError), "pitch of joint 'swing'"),
         ({"mimic": ("a", 1, 2, 3)}, ValueError, "mimic of joint 'swing'"),
-        ({"mimic": (1, 2)}, TypeError, "mimic of joint 'swing' is 1; wanted a text"),
+        ({"mimic": (1, 2)}, TypeError, "mimic of joint 'swing' is 1; wanted a str"),
         ({"mimic": ("a", "b")}, TypeError, "mimic of joint 'swing'"),
     ],
 )
@@ -208,9 +208,7 @@ def test_what_makes_no_robot_is_told_by_call():
     unbuildable(lambda b: b.link("lost"), r"link 'lost': the robot has 2 root links")
     unbuildable(lambda b: b.joint("j", "free", "rod", "no"), "joint 'j': its child link 'no'")
     unbuildable(lambda b: b.joint("swing", "free", "rod", "x"), "joint 'swing': the name is taken")
-    unbuildable(
-        lambda b: b.joint("j", "fixed", "rod", "base"), "joint 'j': its links go round in a loop"
-    )
+    unbuildable(lambda b: b.joint("j", "fixed", "rod", "base"), "joint 'j': its links form a loop")
     unbuildable(lambda b: b.frame("f", on="no"), "frame 'f': its link 'no' does not exist")
     unbuildable(lambda b: b.frame("rod", on="rod"), "frame 'rod': the name is taken by a link")
     unbuildable(lambda b: [b.frame("f", on="rod"), b.frame("f", on="rod")], "another frame")

@@ -275,7 +275,7 @@ def test_other_joints_are_refused():
     with pytest.raises(ValueError, match="named twice: joint1"):
         convert.to_drake(model, np.zeros(2), peer=["joint0", "joint1", "joint1"])
     follows = robot(("revolute", "prismatic"), mimic={1: 0})
-    with pytest.raises(ValueError, match="joint1: followers of another"):
+    with pytest.raises(ValueError, match="joint1: mimic joints"):
         convert.to_mujoco(follows, np.zeros(1), peer=["joint0", "joint1"])
     with pytest.raises(ValueError, match="'joint1' is helical: MuJoCo has no such joint"):
         convert.mujoco(robot(("revolute", "helical")))

@@ -9,6 +9,8 @@ from documents import ROOT, blocks
 import featherlane as fl
 from featherlane.algorithms import lathrop
 from featherlane.algorithms.lathrop import linear, logarithmic
+from featherlane.algorithms.lathrop.linear import FrameMotion, frame_motion
+from featherlane.algorithms.lathrop.operations import ArmLink, PipelineNode
 from featherlane.api.random_robots import random_rotation
 from featherlane.program.analysis.path import availability, critical_path
 from featherlane.program.analysis.schedule import Unit, asap
@@ -48,7 +50,7 @@ def evaluate(form, joints, values):
 def test_both_forms_are_inverse_dynamics(form, n, types):
     model = fl.random_tree(n, 1, types, physics=True, seed=n)
     q, v, a = np.random.default_rng(n).normal(size=(3, n))
-    tau = lathrop.inverse_dynamics(build_tree(model, ride=False), q, v, a, form)
+    tau = lathrop.inverse_dynamics(build_tree(model, regroup=False), q, v, a, form)
     np.testing.assert_allclose(tau, model.inverse_dynamics(q, v, a), rtol=1e-11, atol=1e-11)
 
 
@@ -65,8 +67,8 @@ def test_an_arm_can_be_cut_in_two(form):
     joints, k = "RRRTTR", 3
     values = numbers(lathrop.general_arm(linear, joints)[1], 1)
     f, n = evaluate(linear, joints, values)
-    outward = lambda link, before: lathrop.outward(lathrop.Node(""), link, before)._asdict()
-    function, inputs = lathrop.general_node(outward, link=lathrop.Link, before=lathrop.Motion)
+    outward = lambda link, before: frame_motion(PipelineNode(""), link, before)._asdict()
+    function, inputs = lathrop.general_node(outward, link=ArmLink, before=FrameMotion)
     per_link = [name.removeprefix("link.") for name in inputs if name.startswith("link.")]
     at = [values["w0"], values["dw0"], values["a0"]]
     for i in range(k):
@@ -91,12 +93,12 @@ def test_an_arm_can_be_cut_in_two(form):
 )
 def test_other_robots_are_refused(robot, words):
     with pytest.raises(ValueError, match=words):
-        lathrop.arm_of(build_tree(robot, ride=False), robot.neutral(), [0.0] * 9, [0.0] * 9)
+        lathrop.arm_of(build_tree(robot, regroup=False), robot.neutral(), [0.0] * 9, [0.0] * 9)
 
 
-def test_a_body_whose_mass_rides_elsewhere_is_refused():
+def test_a_body_whose_mass_is_regrouped_is_refused():
     slides = fl.chain(2, 0, ("prismatic", "revolute"))
-    with pytest.raises(ValueError, match="ride=False"):
+    with pytest.raises(ValueError, match="regroup=False"):
         lathrop.arm_of(slides.tree, [0.0] * 2, [0.0] * 2, [0.0] * 2)
 
 

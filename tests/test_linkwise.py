@@ -40,7 +40,7 @@ def refused(model, name):
     if name == "auto":
         return False
     method = METHODS["forward_dynamics"][name]
-    return method.refusal(build_tree(model, ride=method.ride)) is not None
+    return method.refusal(build_tree(model, regroup=method.regroup)) is not None
 
 
 @pytest.fixture(autouse=True, scope="module")

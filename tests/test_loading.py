@@ -611,7 +611,7 @@ def test_a_model_made_by_hand_is_checked():
     body = fl.Body("b", 1.0)
     assert fl.Model("x", (one,), (body,)).nv == 1
     wrong = {
-        "joints and bodies are 1 and 0": ((one,), ()),
+        "there are 1 joints and 0 bodies": ((one,), ()),
         "'j' is joint 0 and has parent 3": ((replace(one, parent=3),), (body,)),
         "'j' is joint 0 and has parent 0": ((replace(one, parent=0),), (body,)),
         "'j' is joint 0 and has parent -2": ((replace(one, parent=-2),), (body,)),
@@ -623,5 +623,5 @@ def test_a_model_made_by_hand_is_checked():
     for words, parts in wrong.items():
         with pytest.raises(ValueError, match=words):
             fl.Model("x", *parts)
-    with pytest.raises(ValueError, match="joints and bodies are 1 and 0"):
+    with pytest.raises(ValueError, match="there are 1 joints and 0 bodies"):
         replace(fl.Model("x", (one,), (body,)), bodies=())

@@ -57,16 +57,18 @@ def wrenches(model, seed=1):
 
 def apart(model):
     """The tree in which every body has its own mass."""
-    return build_tree(model, ride=False)
+    return build_tree(model, regroup=False)
 
 
 def forward(kind, model, q, v, tau, **options):
-    algorithm, _, ride = FORWARD[kind]
-    return array(algorithm(build_tree(model, ride=ride), *map(scalars, (q, v, tau)), **options))
+    algorithm, _, regroup = FORWARD[kind]
+    return array(
+        algorithm(build_tree(model, regroup=regroup), *map(scalars, (q, v, tau)), **options)
+    )
 
 
 def takes(method, model):
-    return FORWARD[method].refusal(build_tree(model, ride=FORWARD[method].ride)) is None
+    return FORWARD[method].refusal(build_tree(model, regroup=FORWARD[method].regroup)) is None
 
 
 # Inverse dynamics
@@ -152,7 +154,7 @@ def test_the_ground_may_move(kind):
     forward = kind in ("aba", *FORWARD)
     given, wanted = (tau, a[:, 6:]) if forward else (a[:, 6:], tau)
     model = fixed
-    made = build_tree(model, ride=kind != "dca")
+    made = build_tree(model, regroup=kind != "dca")
     found = array(on_moving_ground(made, *map(scalars, (q[:, 7:], v[:, 6:], given))))
     close(found, wanted, 1e-10)
 
@@ -237,7 +239,7 @@ def test_armature_at_run_time(method, armature):
     q, v, _, tau = sample(model)
     given = {"armature": [np.full(BATCH, armature)] * 5}
     lists = [scalars(x) for x in (q, v, tau)]
-    found = FORWARD[method].algorithm(build_tree(model, given, ride=False), *lists)
+    found = FORWARD[method].algorithm(build_tree(model, given, regroup=False), *lists)
     close(array(found), array(algorithms.aba(build_tree(model, given), *lists)), 1e-10)
 
 
@@ -250,8 +252,8 @@ def massless(model, *bodies):
 
 
 @pytest.mark.parametrize("method", ["abia", "cfa", "dca"])
-@pytest.mark.parametrize("ride", [True, False])
-def test_bodies_without_mass(method, ride):
+@pytest.mark.parametrize("regroup", [True, False])
+def test_bodies_without_mass(method, regroup):
     """Three slides and a ball, as MJCF has them, and a crossing without mass; cfa wants mass where
     it is."""
     slides = ("prismatic", "prismatic", "prismatic", "spherical", "revolute", "revolute")
@@ -265,7 +267,7 @@ def test_bodies_without_mass(method, ride):
         options = {"f_ext": wrenches(model)}
         serial = partial(algorithms.aba, **options)
         found = array(
-            algorithm(build_tree(model, ride=ride and method != "cfa"), *lists, **options)
+            algorithm(build_tree(model, regroup=regroup and method != "cfa"), *lists, **options)
         )
         close(found, run(serial, model, q, v, tau), conditioned(model, q, 1000))
 
@@ -335,7 +337,7 @@ ALGORITHMS = {
 def test_all_arithmetic_is_in_steps(kind, model):
     """And in few of them: about so many for each link, when scans are serial."""
     algorithm, most = ALGORITHMS[kind]
-    made = build_tree(model, ride=kind != "dca")
+    made = build_tree(model, regroup=kind != "dca")
     rng = np.random.default_rng(3)
     q, v, x = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
     args = [q.tolist(), v.tolist(), x.tolist()]
@@ -365,7 +367,7 @@ def test_longer_chains_have_no_other_steps(kind):
     algorithm, _ = ALGORITHMS[kind]
 
     def kinds(n):
-        made, shapes = build_tree(chain(n, 1), ride=kind != "dca"), dict.fromkeys("qva", (n,))
+        made, shapes = build_tree(chain(n, 1), regroup=kind != "dca"), dict.fromkeys("qva", (n,))
         own = partial(algorithm, made, method="reduce_then_scan", block=4)
         return sorted(f.name for f in program_of(own, shapes, STEPS).functions)
 
@@ -443,16 +445,16 @@ def test_masses_over_six_orders(method, seed):
     q = model.random_configuration(seed=rng).tolist()
     v, tau = rng.normal(size=(2, 24)).tolist()
     exact = in_long_double(algorithms.aba, model, q, v, tau)
-    found = FORWARD[method].algorithm(build_tree(model, ride=FORWARD[method].ride), q, v, tau)
+    found = FORWARD[method].algorithm(build_tree(model, regroup=FORWARD[method].regroup), q, v, tau)
     assert relative_error(found, exact) < 1e-8
 
 
 # Graphs
 
 
-def depth(algorithm, model, ride=True):
+def depth(algorithm, model, regroup=True):
     sizes = {"q": model.nq, "v": model.nv, "a": model.nv}
-    made = build_tree(model, ride=ride)
+    made = build_tree(model, regroup=regroup)
     return trace(lambda *x: dict(enumerate_names(algorithm(made, *x))), sizes).cost().depth
 
 

@@ -14,7 +14,7 @@ import featherlane as fl
 from featherlane.algorithms import elimination
 from featherlane.algorithms.elimination import ELIMINATIONS, eliminate
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
-from featherlane.algorithms.scan.trees import Inward, chains, levels
+from featherlane.algorithms.scan.trees import TreeSum, chains, levels
 from featherlane.backends.reference import evaluate
 from featherlane.program.graph import simplify
 from featherlane.program.trace import Tracing, following
@@ -456,11 +456,11 @@ def test_a_move_and_a_sum_are_one_step():
     arguments = add_pairs, shear, sheared
     values = [(1, 2)] * 64
     steps = steps_of(subtree_sum, *arguments, values, values, chain, "blocked")
-    assert steps == [Inward.after] * counted(scan, 64, "blocked")[0]
+    assert steps == [TreeSum.compose_maps] * counted(scan, 64, "blocked")[0]
     steps = steps_of(subtree_sum, *arguments, values, values, chain, "levels")
-    assert steps == [Inward.onto] * 63
+    assert steps == [TreeSum.add_moved] * 63
     steps = steps_of(subtree_sum, *arguments, values[:10], values[:10], star)
-    assert steps == [Inward.onto] + [Inward.both] * 4 + [add_pairs] * 4
+    assert steps == [TreeSum.add_moved] + [TreeSum.add_two_moved] * 4 + [add_pairs] * 4
 
 
 # Elimination
@@ -585,14 +585,14 @@ def test_depth_of_elimination():
 def test_work_of_elimination(monkeypatch, n):
     """Blocks eliminated, of each the lower triangle alone."""
     count = []
-    whole = elimination.eliminated
+    whole = elimination.eliminate_row
 
-    def eliminated(D, *rest):
+    def eliminate_row(D, *rest):
         assert [len(row) for row in D] == [1, 2]
         count.append(D)
         return whole(D, *rest)
 
-    monkeypatch.setattr(elimination, "eliminated", eliminated)
+    monkeypatch.setattr(elimination, "eliminate_row", eliminate_row)
     A, places, b = system([2] * n, 0)
     coupled = [min(n, 2 * (n - 2**k)) for k in range(ceil(log2(n)))]
     wanted = {"serial": n, "odd_even": sum(coupled) + n, "cyclic_reduction": n}
@@ -618,7 +618,7 @@ def test_singular_systems_give_no_numbers(method):
         ([[[1.0]]], [[[1.0]]], [[1.0]], "1 diagonal blocks came with 1 off-diagonal"),
         ([[[1.0]]], [], [], "1 block rows came with 0 right sides"),
         ([[[1.0, 2.0]]], [], [[1.0]], r"diagonal\[0\] is not square"),
-        ([[[1.0]]], [], [[1.0, 2.0]], r"right\[0\] has other than 1 rows"),
+        ([[[1.0]]], [], [[1.0, 2.0]], r"right\[0\] has 2 rows; wanted 1"),
         ([[[1.0]]] * 2, [[[1.0, 2.0]]], [[1.0]] * 2, r"off_diagonal\[0\] is not 1 x 1"),
     ],
 )

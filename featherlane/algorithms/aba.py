@@ -11,7 +11,7 @@ from featherlane.algorithms.common import (
     joint_coordinates,
     joint_entries,
     link_motion,
-    link_resistance,
+    net_torques,
     no_wrenches,
     put_entries,
     rigid_acceleration,
@@ -36,17 +36,15 @@ from featherlane.scalar import Scalar, call, unless_lost
 
 
 class Bias(NamedTuple):
-    """What velocities alone do to a body: the points x of one that turns with w accelerate by U0 x;
-    c is what its joint adds to its parent's acceleration.
-    """
+    """The velocity-dependent part of a body's motion."""
 
-    w: Vector
-    U0: Matrix
-    c: Vector
+    w: Vector  # angular velocity
+    U0: Matrix  # w x w x: the body's point x accelerates by U0 x more than its origin
+    c: Vector  # what the joint adds to the parent's acceleration at qdd = 0
 
 
 def carried_bias(X: Transform, parent: Bias, motion: Vector) -> Bias:
-    """That of a body whose joint adds S qd = motion."""
+    """Returns the bias of a body from its parent's, where the joint's motion is S qd."""
     wJ, vJ = split(motion)
     wp = X.E.to_child(parent.w)
     w = wp + wJ
@@ -55,7 +53,7 @@ def carried_bias(X: Transform, parent: Bias, motion: Vector) -> Bias:
 
 
 class Eliminated(NamedTuple):
-    """A degree of freedom of an articulated body that is solved for: qdd = Dinv (u - U . a)."""
+    """A degree of freedom solved for, qdd = Dinv (u - U . a): U, D^-1 and u of table 7.1."""
 
     U: Vector
     Dinv: Scalar
@@ -65,55 +63,59 @@ class Eliminated(NamedTuple):
 def resisted(
     IA: Articulated, S: Vector, armature: Scalar, load: Scalar
 ) -> tuple[Vector, Scalar, Scalar]:
-    """U = IA S, S^T IA S with the armature, and the size of what that is left over of: eliminations
-    further out take from the inertia and from the mass beyond the joint.
+    """Returns U = IA S, D = S^T U + armature, and the scale of the numbers whose difference D is.
+
+    D is what earlier eliminations have left of the subtree's inertia and of its mass, `load`.
     """
     U, (turn, slide) = IA @ S, split(S)
-    size = dot(turn, turn) * IA.I.trace + dot(slide, slide) * (3.0 * load) + armature
-    return U, dot(S, U) + armature, size
+    scale = dot(turn, turn) * IA.I.trace + dot(slide, slide) * (3.0 * load) + armature
+    return U, dot(S, U) + armature, scale
 
 
-def eliminate(
+def eliminate_freedom(
     IA: Articulated, pA: Vector, S: Vector, tau: Scalar, armature: Scalar, load: Scalar
 ) -> tuple[Eliminated, Articulated, Vector]:
-    """One degree of freedom, and the articulated body without it. u is NaN where no inertia resists
-    the joint; Dinv is not, so that what cancels in IA does so in a graph.
+    """Eliminates one degree of freedom from an articulated body: U, D^-1, u, then IA and pA.
+
+    Where no inertia resists the joint u is NaN. D^-1 is not, so that a graph can still fold what
+    cancels in IA.
     """
-    U, D, size = resisted(IA, S, armature, load)
+    U, D, scale = resisted(IA, S, armature, load)
     Dinv = 1.0 / D
-    u = unless_lost(tau - dot(S, pA), D, size)
+    u = unless_lost(tau - dot(S, pA), D, scale)
     return Eliminated(U, Dinv, u), IA.minus_outer(U * Dinv, U), pA + U * (Dinv * u)
 
 
-def moving(
+def _first_outward(
     link: Link, parent: Bias, q: Scalars, qd: Scalars, f_ext: Sequence[Scalar]
 ) -> tuple[Transform, Bias, Vector]:
-    """Outward: X and v of a link, and its own pA."""
+    """Returns X, the bias and the body's own pA (table 7.1, first pass)."""
     X = joint_transform(link, q)
     v = carried_bias(X, parent, link_motion(link, qd))
     return X, v, link.inertia.wrench(v.U0, ZERO3) - f_ext
 
 
-def freed(
-    link: Link, IA: Articulated, pA: Vector, qd: Scalars, tau: Scalars
-) -> tuple[list[Eliminated], Articulated, Vector]:
-    """A link's joint solved for, the last degree of freedom first, and the body without them."""
-    solved: list[Eliminated] = []
-    left = [t - r for t, r in zip(tau, link_resistance(link, qd), strict=True)]
-    for n in reversed(range(len(left))):
-        one, IA, pA = eliminate(IA, pA, link.S[n], left[n], link.armature[n], link.load)
-        solved.insert(0, one)
-    return solved, IA, pA
-
-
-def only_freed(
+def _inward_to_ground(
     link: Link, IA: Articulated, pA: Vector, qd: Scalars, tau: Scalars
 ) -> list[Eliminated]:
-    """Inward, where the parent is the ground, which does not move: the joint alone."""
-    return freed(link, IA, pA, qd, tau)[0]
+    """Eliminates a link's joint, the last degree of freedom first (table 7.1, second pass)."""
+    return _eliminate_joint(link, IA, pA, qd, tau)[0]
 
 
-def handed_on(
+def _eliminate_joint(
+    link: Link, IA: Articulated, pA: Vector, qd: Scalars, tau: Scalars
+) -> tuple[list[Eliminated], Articulated, Vector]:
+    freedoms: list[Eliminated] = []
+    net_tau = net_torques(link, qd, tau)
+    for n in reversed(range(len(net_tau))):
+        freedom, IA, pA = eliminate_freedom(
+            IA, pA, link.S[n], net_tau[n], link.armature[n], link.load
+        )
+        freedoms.insert(0, freedom)
+    return freedoms, IA, pA
+
+
+def _inward(
     link: Link,
     X: Transform,
     c: Vector,
@@ -124,66 +126,67 @@ def handed_on(
     IAp: Articulated,
     pAp: Vector,
 ) -> tuple[list[Eliminated], Articulated, Vector]:
-    """Inward: the same, and the parent's IA and pA with what it feels of the link."""
-    solved, IA, pA = freed(link, IA, pA, qd, tau)
+    """Eliminates a link's joint and adds Ia and pa to the parent's (table 7.1, second pass)."""
+    freedoms, IA, pA = _eliminate_joint(link, IA, pA, qd, tau)
     IAp = IAp + X.articulated_to_parent(IA)
     pAp = pAp + X.force_to_parent(pA + IA @ c)
-    return solved, IAp, pAp
+    return freedoms, IAp, pAp
 
 
-def accelerated(
-    link: Link, X: Transform, c: Vector, solved: Sequence[Eliminated], parent: Vector
+def _second_outward(
+    link: Link, X: Transform, c: Vector, freedoms: Sequence[Eliminated], parent: Vector
 ) -> tuple[Vector, list[Scalar]]:
-    """Outward: a of a link, and its joint's qdd."""
+    """Returns a link's acceleration and its joint's qdd (table 7.1, third pass)."""
     a, qdd = X.motion(parent) + c, []
-    for S, (U, Dinv, u) in zip(link.S, solved, strict=True):
+    for S, (U, Dinv, u) in zip(link.S, freedoms, strict=True):
         qdd.append(Dinv * (u - dot(U, a)))
         a = a + S * qdd[-1]
     return a, qdd
 
 
 def ground_bias(velocity: Vector) -> Bias:
-    """What the ground's velocity does to the bodies on it."""
+    """Returns the bias of a ground that moves at a spatial velocity."""
     return parent_bias(split(velocity)[0])
 
 
-def parent_bias(wp: Vector) -> Bias:
-    """Of a parent that turns with wp: what its children's `carried_bias` asks of it."""
-    return Bias(wp, rigid_acceleration(wp, ZERO3), ZERO6)
+def parent_bias(w: Vector) -> Bias:
+    """Returns, of a parent with angular velocity w, the bias that `carried_bias` reads."""
+    return Bias(w, rigid_acceleration(w, ZERO3), ZERO6)
 
 
 def ground_acceleration(gravity: Vector, acceleration: Vector = ZERO6) -> Vector:
-    """Gravity is an acceleration of the ground, which may have one of its own."""
+    """Returns the ground's acceleration less gravity, which gives all bodies their weight."""
     return acceleration - spatial(ZERO3, gravity)
 
 
 def aba(
     model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
-    """qdd from M(q) qdd + C(q, qd) qd + g(q) = tau + J^T f_ext, nv scalars.
+    """Returns qdd of M(q) qdd + C(q, qd) qd + g(q) = tau + J^T f_ext, nv scalars.
 
-    A joint of several degrees of freedom is eliminated one of them after the other, the last first:
-    no block is inverted. Bodies that share coordinates (`Tree.coupled`) are not for it.
-    Accelerations are those of `rnea`: of a body's origin as a point in space.
+    The degrees of freedom of a joint are eliminated one after the other, the last first, so that no
+    block is inverted. Joints that share entries of v (`Tree.coupled`) cannot be eliminated so. The
+    acceleration of a body is its origin's classical acceleration, as in `rnea`.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     links, parent = model.links, model.parent
-    v, X, IA, pA, solved = {WORLD: call(ground_bias, model.base_velocity)}, {}, {}, {}, {}
-    own_qd = [joint_entries(model, i, qd) for i in range(model.nbodies)]
+    v, X, IA, pA, freedoms = {WORLD: call(ground_bias, model.base_velocity)}, {}, {}, {}, {}
+    qd_of = [joint_entries(model, i, qd) for i in range(model.nbodies)]
     for i in outward(model, "A"):
-        at = joint_coordinates(model, i, q)
-        X[i], v[i], pA[i] = call(moving, links[i], v[parent[i]], at, own_qd[i], f_ext[i])
+        state = joint_coordinates(model, i, q), qd_of[i]
+        X[i], v[i], pA[i] = call(_first_outward, links[i], v[parent[i]], *state, f_ext[i])
         IA[i] = call(Articulated.of, links[i].inertia)
     for i in inward(model, "A"):
-        p, body = parent[i], (IA[i], pA[i], own_qd[i], joint_entries(model, i, tau))
+        p, joint = parent[i], (IA[i], pA[i], qd_of[i], joint_entries(model, i, tau))
         if p == WORLD:
-            solved[i] = call(only_freed, links[i], *body)
+            freedoms[i] = call(_inward_to_ground, links[i], *joint)
         else:
-            above = IA[p], pA[p]
-            solved[i], IA[p], pA[p] = call(handed_on, links[i], X[i], v[i].c, *body, *above)
+            arguments = links[i], X[i], v[i].c, *joint, IA[p], pA[p]
+            freedoms[i], IA[p], pA[p] = call(_inward, *arguments)
     a = {WORLD: call(ground_acceleration, model.gravity, model.base_acceleration)}
     qdd: list[Scalar] = [None] * model.nv
     for i in outward(model, "A"):
-        a[i], own = call(accelerated, links[i], X[i], v[i].c, solved[i], a[parent[i]])
-        put_entries(model, i, qdd, own)
+        body = X[i], v[i].c, freedoms[i]
+        a[i], joint_qdd = call(_second_outward, links[i], *body, a[parent[i]])
+        put_entries(model, i, qdd, joint_qdd)
     return qdd

@@ -1,12 +1,13 @@
-"""The robot as a whole: its centre of mass, and its momentum about it.
+"""The centre of mass of the robot, and its momentum about it.
 
-Reference: Orin, Goswami and Lee, Centroidal dynamics of a humanoid robot (2013). All in world axes;
-the mass that counts is that which moves. Results are in the user's order, [linear; angular].
+All results are in world axes, in the user's order [linear; angular]; the mass is the moving mass.
+Reference: Orin, Goswami and Lee, Centroidal dynamics of a humanoid robot (2013).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from featherlane.algorithms.common import Scalars, joint_coordinates, joint_entries, link_motion
 from featherlane.algorithms.frames import linear_first, matrix, placements
@@ -19,12 +20,16 @@ from featherlane.scalar import Scalar, call
 
 
 def _with_subtree(X: Transform, I: Inertia, parent: Inertia) -> tuple[Vector, Symmetric]:
+    """Returns the first and second moment of a parent with a child's subtree added."""
     whole = parent + X.inertia_to_parent(I)
     return whole.h, whole.S
 
 
 def composites(model: Tree, q: Scalars) -> dict[int, Inertia]:
-    """The inertia of each body's subtree in its own frame; of all that moves, for the WORLD."""
+    """Returns each body's composite inertia, that of its subtree; under WORLD that of the robot.
+
+    Masses are summed outside the steps: as constants of the robot they stay numbers.
+    """
     I = {WORLD: model.ground, **dict(enumerate(model.inertias))}
     for i in inward(model, "C"):
         p, X = model.parent[i], model.joint_transform(i, q)
@@ -32,59 +37,63 @@ def composites(model: Tree, q: Scalars) -> dict[int, Inertia]:
     return I
 
 
-def per_mass(whole: Inertia) -> Scalar:
+def _per_mass(whole: Inertia) -> Scalar:
     if isinstance(whole.m, float) and not whole.m:
-        raise ValueError("the robot has no mass that moves, and so no centre of mass")
+        raise ValueError("the robot has no moving mass, and so no centre of mass")
     return 1.0 / whole.m
 
 
 def center_of_mass(model: Tree, q: Scalars) -> Vector:
-    """c, the centre of the moving mass in the world."""
+    """Returns c, the centre of the moving mass in the world."""
     whole = composites(model, q)[WORLD]
-    return whole.h * per_mass(whole)
+    return whole.h * _per_mass(whole)
+
+
+def _columns(
+    model: Tree, step: Callable[..., list], X: dict[int, Transform], I: dict[int, Inertia], x: Any
+) -> list[tuple[int, Sequence[Scalar]]]:
+    """Returns step(link, X, I, x), a vector for each freedom of a link, with its index."""
+    columns: list[tuple[int, Sequence[Scalar]]] = []
+    for i in outward(model, "C"):
+        vectors = call(step, model.links[i], X[i], I[i], x)
+        columns += zip((k for k, _ in model.freedoms[i]), vectors, strict=True)
+    return columns
 
 
 def _linear_momenta(link: Link, X: Transform, I: Inertia, scale: Scalar) -> list[Vector]:
-    """Of a subtree, for each freedom of its first joint."""
+    """Returns a subtree's linear momentum, scaled, for each freedom of its first joint."""
     return [X.E.to_parent(split(I @ S)[1] * scale) for S in link.S]
 
 
 def center_of_mass_jacobian(model: Tree, q: Scalars) -> Rows:
-    """3 x nv: dc/dt is this times qd. The linear momentum of a subtree, over the mass of all."""
+    """Returns J, 3 x nv, of dc/dt = J qd: momenta of subtrees, divided by the whole mass."""
     I, X = composites(model, q), placements(model, q, range(model.nbodies))
-    scale = per_mass(I[WORLD])
-    columns: list[tuple[int, Sequence[Scalar]]] = []
-    for i in outward(model, "C"):
-        momenta = call(_linear_momenta, model.links[i], X[i], I[i], scale)
-        columns += zip((k for k, _ in model.freedoms[i]), momenta, strict=True)
-    return matrix(columns, 3, model.nv)
+    return matrix(_columns(model, _linear_momenta, X, I, _per_mass(I[WORLD])), 3, model.nv)
 
 
 def _momenta(link: Link, X: Transform, I: Inertia, c: Vector) -> list[list[Scalar]]:
-    """Of a subtree about c, for each freedom of its first joint."""
+    """Returns a subtree's momentum about c for each freedom of its first joint."""
     at_centre = Transform(X.E, X.r - c)
     return [linear_first(at_centre.force_to_parent(I @ S)) for S in link.S]
 
 
 def centroidal_momentum_matrix(model: Tree, q: Scalars) -> Rows:
-    """A, 6 x nv: the momentum about the centre of mass is A qd."""
+    """Returns A, 6 x nv: the momentum about the centre of mass is A qd."""
     I, X = composites(model, q), placements(model, q, range(model.nbodies))
-    c = I[WORLD].h * per_mass(I[WORLD])
-    columns: list[tuple[int, Sequence[Scalar]]] = []
-    for i in outward(model, "C"):
-        momenta = call(_momenta, model.links[i], X[i], I[i], c)
-        columns += zip((k for k, _ in model.freedoms[i]), momenta, strict=True)
-    return matrix(columns, 6, model.nv)
+    c = I[WORLD].h * _per_mass(I[WORLD])
+    return matrix(_columns(model, _momenta, X, I, c), 6, model.nv)
 
 
-def _moving(link: Link, v: Vector, q: Scalars, qd: Scalars) -> tuple[Transform, Vector, Vector]:
-    """X, the velocity and the momentum of a body, from its parent's velocity."""
+def _body_momentum(
+    link: Link, v: Vector, q: Scalars, qd: Scalars
+) -> tuple[Transform, Vector, Vector]:
+    """Returns a body's X, velocity and momentum, from its parent's velocity."""
     X = joint_transform(link, q)
     v = X.motion(v) + link_motion(link, qd)
     return X, v, link.inertia @ v
 
 
-def _handed_on(X: Transform, h: Vector, parent: Vector) -> Vector:
+def _add_force(X: Transform, h: Vector, parent: Vector) -> Vector:
     return parent + X.force_to_parent(h)
 
 
@@ -94,12 +103,12 @@ def _about_centre(h: Vector, c: Vector) -> list[Scalar]:
 
 
 def centroidal_momentum(model: Tree, q: Scalars, qd: Scalars) -> list[Scalar]:
-    """The momentum of all bodies, about the centre of mass."""
+    """Returns the momentum of all bodies about the centre of mass, A qd, without forming A."""
     X, v, h = {}, {WORLD: ZERO6}, {WORLD: ZERO6}
     for i in outward(model, "C"):
-        own = joint_coordinates(model, i, q), joint_entries(model, i, qd)
-        X[i], v[i], h[i] = call(_moving, model.links[i], v[model.parent[i]], *own)
+        state = joint_coordinates(model, i, q), joint_entries(model, i, qd)
+        X[i], v[i], h[i] = call(_body_momentum, model.links[i], v[model.parent[i]], *state)
     for i in inward(model, "C"):
         p = model.parent[i]
-        h[p] = call(_handed_on, X[i], h[i], h[p])
+        h[p] = call(_add_force, X[i], h[i], h[p])
     return call(_about_centre, h[WORLD], center_of_mass(model, q))

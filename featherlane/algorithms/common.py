@@ -1,8 +1,8 @@
-"""What the dynamics algorithms need of kinematics."""
+"""Kinematics, friction and index arithmetic that all dynamics algorithms share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from featherlane.robot.spatial import ZERO6, Matrix, Vector
 from featherlane.robot.tree import Link, Tree
@@ -13,12 +13,12 @@ Wrenches = Sequence[Vector]
 
 
 def joint_motion(model: Tree, i: int, rates: Scalars) -> Vector:
-    """S_i times joint i's part of `rates`: vJ from v, or S_i qdd from a."""
+    """Returns S_i times joint i's entries of `rates`: vJ from v, or S_i qdd from a."""
     return link_motion(model.links[i], joint_entries(model, i, rates))
 
 
 def link_motion(link: Link, rates: Scalars) -> Vector:
-    """The same from the joint's own rates, one for each degree of freedom."""
+    """Returns S times the joint's own rates, one for each degree of freedom."""
     motion = ZERO6
     for S, rate in zip(link.S, rates, strict=True):
         motion = motion + S * rate
@@ -26,23 +26,23 @@ def link_motion(link: Link, rates: Scalars) -> Vector:
 
 
 def joint_coordinates(model: Tree, i: int, q: Scalars) -> list[Scalar]:
-    """The entries of q that joint i reads: all that the steps of its link take of q."""
+    """Returns the entries of q that joint i reads."""
     return [q[source.k] for source in model.sources[i]]
 
 
 def joint_entries(model: Tree, i: int, v: Scalars) -> list[Scalar]:
-    """Joint i's entries of v, or of other vectors of nv scalars."""
+    """Returns joint i's entries of v, or of another vector of nv scalars."""
     return [v[k] for k, _ in model.freedoms[i]]
 
 
-def put_entries(model: Tree, i: int, v: list[Scalar], own: Scalars) -> None:
-    """Makes `own` joint i's entries of v."""
-    for (k, _), x in zip(model.freedoms[i], own, strict=True):
+def put_entries(model: Tree, i: int, v: list[Scalar], entries: Scalars) -> None:
+    """Writes joint i's entries of v."""
+    for (k, _), x in zip(model.freedoms[i], entries, strict=True):
         v[k] = x
 
 
 def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
-    """U = dw x + w x w x: the point at x of a body accelerates by U x more than its origin."""
+    """Returns U = dw x + w x w x: a body's point x accelerates by U x more than its origin."""
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return (
@@ -52,42 +52,30 @@ def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
     )
 
 
-def resistance(model: Tree, k: int, v: Scalar) -> Scalar:
-    """What damping and smooth Coulomb friction ask of tau[k] at the velocity v."""
-    return joint_resistance(model.damping[k], model.frictions[k], v)
-
-
 def link_resistance(link: Link, velocities: Scalars) -> list[Scalar]:
-    """The same of a link, for each of the joint's own velocities."""
-    each = zip(link.damping, link.frictions, velocities, strict=True)
-    return [joint_resistance(*of_joint) for of_joint in each]
+    """Returns the torques that overcome a joint's damping and smoothed Coulomb friction."""
+    torques: list[Scalar] = []
+    for damping, frictions, v in zip(link.damping, link.frictions, velocities, strict=True):
+        torques.append(damping * v)
+        for f, v0 in frictions:
+            torques[-1] = torques[-1] + f * (v / sqrt(v * v + v0 * v0))
+    return torques
 
 
-def joint_resistance(
-    damping: Scalar, frictions: Iterable[tuple[Scalar, Scalar]], v: Scalar
-) -> Scalar:
-    """The same of one degree of freedom; frictions as in `Tree.frictions`."""
-    total = damping * v
-    for f, v0 in frictions:
-        total = total + f * (v / sqrt(v * v + v0 * v0))
-    return total
+def net_torques(link: Link, velocities: Scalars, tau: Scalars) -> list[Scalar]:
+    """Returns a joint's torques less those of `link_resistance`."""
+    return [t - r for t, r in zip(tau, link_resistance(link, velocities), strict=True)]
 
 
 def link_resistance_slope(link: Link, velocities: Scalars) -> list[Scalar]:
-    """The derivatives of `link_resistance`, each by its own velocity."""
-    each = zip(link.damping, link.frictions, velocities, strict=True)
-    return [joint_resistance_slope(*of_joint) for of_joint in each]
-
-
-def joint_resistance_slope(
-    damping: Scalar, frictions: Iterable[tuple[Scalar, Scalar]], v: Scalar
-) -> Scalar:
-    """That of `joint_resistance`."""
-    slope = damping
-    for f, v0 in frictions:
-        square = v * v + v0 * v0
-        slope = slope + f * (v0 * v0 / (square * sqrt(square)))
-    return slope
+    """Returns the derivatives of `link_resistance`, each by its own velocity."""
+    slopes: list[Scalar] = []
+    for damping, frictions, v in zip(link.damping, link.frictions, velocities, strict=True):
+        slopes.append(damping)
+        for f, v0 in frictions:
+            square = v * v + v0 * v0
+            slopes[-1] = slopes[-1] + f * (v0 * v0 / (square * sqrt(square)))
+    return slopes
 
 
 def no_wrenches(model: Tree) -> list[Vector]:

@@ -1,4 +1,4 @@
-"""Between the coordinates q and the tangent space that v lives in: dq/dt = N(q) v."""
+"""Maps between the rates of q and the tangent space in which v lives: dq/dt = N(q) v."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from featherlane.scalar import Scalar, call
 
 
 def _rates(model: Model, q: Scalars) -> Iterator[tuple[int, int, Scalar]]:
-    """The entries of N(q): row, column, value."""
+    """Yields the entries of N(q): row, column, value."""
     for i in model.independent:
-        kind, at, k = model.types[i], model.first_q[i], model.first_v[i]
-        for row, entries in enumerate(kind.rates(q[at : at + kind.nq])):
+        kind, first_q, first_v = model.types[i], model.first_q[i], model.first_v[i]
+        for row, entries in enumerate(kind.rates(q[first_q : first_q + kind.nq])):
             for column, entry in enumerate(entries):
-                yield at + row, k + column, entry
+                yield first_q + row, first_v + column, entry
 
 
 def configuration_rate(model: Model, q: Scalars, v: Scalars) -> list[Scalar]:
-    """N(q) v: dq/dt, nq scalars."""
+    """Returns dq/dt = N(q) v, nq scalars."""
     qdot: list[Scalar] = [0.0] * model.nq
     for row, column, entry in _rates(model, q):
         qdot[row] = qdot[row] + entry * v[column]
     return qdot
 
 
-def _near(kind: JointType, q: Scalars, v: Scalars) -> list[Scalar]:
-    """`configuration_near` of a joint."""
+def _joint_near(kind: JointType, q: Scalars, v: Scalars) -> list[Scalar]:
     near = list(q)
     for row, entries in enumerate(kind.rates(q)):
         for entry, x in zip(entries, v, strict=True):
@@ -37,17 +36,17 @@ def _near(kind: JointType, q: Scalars, v: Scalars) -> list[Scalar]:
 
 
 def configuration_near(model: Model, q: Scalars, v: Scalars) -> list[Scalar]:
-    """q + N(q) v: where v leads from q, to first order."""
+    """Returns q + N(q) v, the configuration that v leads to from q, to first order."""
     near: list[Scalar] = [0.0] * model.nq
     for i in model.independent:
-        kind, at, k = model.types[i], model.first_q[i], model.first_v[i]
-        own = call(_near, kind, q[at : at + kind.nq], v[k : k + kind.nv])
-        near[at : at + kind.nq] = own
+        kind, k = model.types[i], model.first_v[i]
+        entries = slice(model.first_q[i], model.first_q[i] + kind.nq)
+        near[entries] = call(_joint_near, kind, q[entries], v[k : k + kind.nv])
     return near
 
 
 def tangent_gradient(model: Model, q: Scalars, g: Scalars) -> list[Scalar]:
-    """N(q)^T g: the gradient in the tangent space of a function whose gradient by q is g."""
+    """Returns N(q)^T g, the gradient in the tangent space for a gradient g by q."""
     total: list[Scalar] = [0.0] * model.nv
     for row, column, entry in _rates(model, q):
         total[column] = total[column] + entry * g[row]

@@ -1,4 +1,4 @@
-"""The terms of the equation of motion one by one, and the energies they come from."""
+"""The terms of the equation of motion one by one, and the kinetic and potential energy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from featherlane.scalar import Scalar, call
 
 
 def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:
-    """1/2 qd^T M(q) qd, body by body, and the armatures."""
+    """Returns 1/2 qd^T M(q) qd, the energy of all bodies and of the armatures."""
     v = {WORLD: ZERO6}
     twice = dot([I * x for I, x in zip(model.armature, qd, strict=True)], qd)
     for i in outward(model, "E"):
@@ -38,25 +38,23 @@ def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:
 
 
 def potential_energy(model: Tree, q: Scalars) -> Scalar:
-    """-m g . c: of the moving mass under gravity, zero for a centre of mass at the world's
-    origin.
-    """
+    """Returns -m g . c of the moving mass, 0 for a centre of mass at the world's origin."""
     return -dot(model.gravity, composites(model, q)[WORLD].h)
 
 
 def gravity_torque(model: Tree, q: Scalars) -> list[Scalar]:
-    """g(q), nv scalars: what holds the robot still."""
-    still = [0.0] * model.nv
-    return rnea(model, q, still, still)
+    """Returns g(q), the nv torques that hold the robot still."""
+    zero = [0.0] * model.nv
+    return rnea(model, q, zero, zero)
 
 
 def bias_force(model: Tree, q: Scalars, qd: Scalars, f_ext: Wrenches | None = None) -> list[Scalar]:
-    """C qd + g + resistance(qd) - J^T f_ext, nv scalars: what is left without acceleration."""
+    """Returns C qd + g + resistance(qd) - J^T f_ext, nv scalars: the torques at qdd = 0."""
     return rnea(model, q, qd, [0.0] * model.nv, f_ext)
 
 
-class Column(NamedTuple):
-    """What one freedom brings to the Coriolis matrix; I and B are those of its body's subtree."""
+class CoriolisColumn(NamedTuple):
+    """The vectors of one freedom in the Coriolis matrix; I and B are summed over its subtree."""
 
     S: Vector
     dS: Vector  # v x S, the rate of S
@@ -64,41 +62,41 @@ class Column(NamedTuple):
     IS: Vector
     BtS: Vector  # B^T S
 
-    def seen_by(self, C: Transform) -> Column:
-        """The same in the coordinates that C starts from."""
+    def seen_by(self, C: Transform) -> CoriolisColumn:
+        """Takes the vectors to the parent coordinates of the transform C."""
         motions = [C.motion_to_parent(x) for x in self[:2]]
-        return Column(*motions, *[C.force_to_parent(x) for x in self[2:]])
+        return CoriolisColumn(*motions, *[C.force_to_parent(x) for x in self[2:]])
 
 
-def _columns(link: Link, v: Vector, I: Inertia, B2: Coriolis) -> list[Column]:
-    """Of a link."""
+def _columns(link: Link, v: Vector, I: Inertia, B2: Coriolis) -> list[CoriolisColumn]:
+    """Returns the vectors of a link's freedoms in body coordinates; B2 is 2 B."""
     result = []
     for S in link.S:
         dS, IS = crm(v, S), I @ S
         force = (B2 @ S) * 0.5 + I @ dS
-        result.append(Column(S, dS, force, IS, spatial(B2.transposed(S) * 0.5, ZERO3)))
+        BtS = spatial(B2.transposed(S) * 0.5, ZERO3)
+        result.append(CoriolisColumn(S, dS, force, IS, BtS))
     return result
 
 
-def _down(total: Scalar, ci: Column, cj: Column) -> Scalar:
+def _down(total: Scalar, ci: CoriolisColumn, cj: CoriolisColumn) -> Scalar:
     """Adds C_ji of an ancestor i."""
     return total + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
 
 
-def coriolis_columns(model: Tree, q: Scalars, qd: Scalars) -> tuple[Motion, list[Column]]:
+def coriolis_columns(model: Tree, q: Scalars, qd: Scalars) -> tuple[Motion, list[CoriolisColumn]]:
     """Returns the motion of the bodies, and what each freedom brings to the Coriolis matrix."""
-    m, columns = motion(model, q, qd), list[Column]()
+    m, columns = motion(model, q, qd), list[CoriolisColumn]()
     for i in outward(model, "D"):
         columns += call(_columns, model.links[i], m.v[i], m.I[i], m.B2[i])
     return m, columns
 
 
 def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars) -> Rows:
-    """C(q, qd), nv x nv, the one of Christoffel's symbols: C qd is the Coriolis and centrifugal
-    force, and dM/dt = C + C^T (Echeandia and Wensing 2021).
+    """Returns C(q, qd), nv x nv, by Christoffel symbols (Echeandia and Wensing 2021).
 
-    For i an ancestor of j: C_ij = S_i . (B S_j + I dS_j) and C_ji = S_j . (B S_i + I dS_i), with B
-    and I summed over the subtree of j.
+    C qd is the Coriolis and centrifugal force, and dM/dt = C + C^T. For i an ancestor of j,
+    C_ij = S_i . (B S_j + I dS_j) and C_ji = S_j . (B S_i + I dS_i), with B and I of j's subtree.
     """
     C = square(model.nv)
     for i, j, ci, cj, joint, _ in pairs(model, *coriolis_columns(model, q, qd)):

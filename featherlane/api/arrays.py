@@ -1,9 +1,9 @@
 """Scans of lists and of trees, subtree sums and block elimination on arrays.
 
-The algorithms are those for lists (`algorithms.scan`, `algorithms.elimination`). Each runs once for
-a length or tree and a method, on placeholders (`callwise`): what is done with two elements is
-compiled once, and what does not wait for each other shares a vector. Code does not grow with the
-number of elements.
+The algorithms are those for lists (`algorithms.scan`, `algorithms.elimination`). Each is traced
+once for a length or tree and a method, with its steps kept as calls: a step on two elements is
+compiled once, and independent calls of it share a vector. Code does not grow with the number of
+elements.
 
 Arrays are (..., n, *shape of an element), float32 or float64; leading dimensions are states and
 broadcast as NumPy's do.
@@ -28,75 +28,74 @@ Combine = Callable[[Any, Any], Iterable[Any]]
 Algorithm = Callable[..., list[Any]]
 Shape = tuple[int, ...]
 
-KEPT = 16  # functions of each object
-IN_BLOCKS = ("blocked", "reduce_then_scan")  # the methods that take `block`
-HALVED = 16  # neighbours in a lane where each round leaves half of the elements
+CACHED = 16  # functions that each object keeps
+BLOCK_METHODS = ("blocked", "reduce_then_scan")  # the methods that take `block`
+NEIGHBOURS = 16  # elements that share a lane where each round leaves half of them
 
 
-class _Rows:
-    """An algorithm of lists of elements as an evaluator of arrays: each element is a list of
-    scalars to it, an array without numbers an empty list.
+class _ListEvaluator:
+    """Evaluates an algorithm on lists for arrays: an element becomes a list of scalars, an array
+    without entries an empty list.
     """
 
     def __init__(
-        self, algorithm: Algorithm, inputs: Mapping[str, Shape], how: dict[str, Any], dtype: Any
+        self, algorithm: Algorithm, inputs: Mapping[str, Shape], options: dict[str, Any], dtype: Any
     ) -> None:
         self.rows = [(shape[0], math.prod(shape[1:])) for shape in inputs.values()]
         self.cores = [len(shape) for shape in inputs.values()]
-        if how.get("method") in IN_BLOCKS:
-            how = {"block": max(block_length(self.rows[0][0], dtype), 1)} | how
-        there = {name: row for name, row in zip(inputs, self.rows, strict=True) if all(row)}
+        if options.get("method") in BLOCK_METHODS:
+            options = {"block": max(block_length(self.rows[0][0], dtype), 1)} | options
+        filled = {name: row for name, row in zip(inputs, self.rows, strict=True) if all(row)}
 
         def run(*lists: Any) -> list[Any]:
-            given = dict(zip(there, lists, strict=True))
-            return algorithm(*[given.get(name, []) for name in inputs], **how)
+            elements = dict(zip(filled, lists, strict=True))
+            return algorithm(*[elements.get(name, []) for name in inputs], **options)
 
         self.recorded = None
         if all(self.rows[0]):
-            self.recorded = Recorded(
-                program_of(run, there, STEPS), dtype, True, how.get("block", HALVED)
-            )
+            block = options.get("block", NEIGHBOURS)
+            self.recorded = Recorded(program_of(run, filled, STEPS), dtype, True, block)
         else:
-            run()  # refuses what does not fit
+            run()  # raises for arguments that do not fit
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         if self.recorded is not None:
-            of = zip(arrays, self.cores, self.rows, strict=True)
-            given = [_flat(x, core, row) for x, core, row in of if all(row)]
-            self.recorded(*given, out=[_flat(out[0], self.cores[0], self.rows[0])])
+            each = zip(arrays, self.cores, self.rows, strict=True)
+            inputs = [_as_rows(x, core, row) for x, core, row in each if all(row)]
+            self.recorded(*inputs, out=[_as_rows(out[0], self.cores[0], self.rows[0])])
 
 
-def _flat(x: np.ndarray, core: int, row: Shape) -> np.ndarray:
-    """A view of x with core dimensions (n, entries), or a copy where there is none."""
+def _as_rows(x: np.ndarray, core: int, row: Shape) -> np.ndarray:
+    """Returns x with core dimensions (n, entries): a view, or a copy where none is possible."""
     return x if core == len(row) else x.reshape(x.shape[: x.ndim - core] + row)
 
 
-class _Arrays:
-    """What makes functions of arrays, and keeps the last few."""
+class _ArrayFunctions:
+    """Makes functions of arrays and caches the last of them."""
 
     def __init__(self) -> None:
-        self._made = lru_cache(KEPT)(_function)
+        self._cached = lru_cache(CACHED)(_function)
 
     def _function(
-        self, name: str, algorithm: Algorithm, inputs: Mapping[str, Shape], **how: Any
+        self, name: str, algorithm: Algorithm, inputs: Mapping[str, Shape], **options: Any
     ) -> Function:
-        """algorithm(*lists, **how) of arrays; the result has the shape of the first."""
-        return self._made(name, algorithm, tuple(inputs.items()), tuple(sorted(how.items())))
+        """Returns algorithm(*lists, **options) on arrays; its result has the first one's shape."""
+        return self._cached(name, algorithm, tuple(inputs.items()), tuple(sorted(options.items())))
 
 
 def _function(
     name: str,
     algorithm: Algorithm,
     inputs: tuple[tuple[str, Shape], ...],
-    how: tuple[tuple[str, Any], ...],
+    options: tuple[tuple[str, Any], ...],
 ) -> Function:
     shapes = dict(inputs)
-    kernel = lambda dtype: _Rows(algorithm, shapes, dict(how), dtype)
+    kernel = lambda dtype: _ListEvaluator(algorithm, shapes, dict(options), dtype)
     return Function(name, shapes, {"result": inputs[0][1]}, kernel)
 
 
 def _count(name: str, array: Any, element: Shape) -> int:
-    """The n of an array (..., n, *element)."""
+    """Returns n of an array (..., n, *element)."""
     shape = np.shape(array)
     cut = len(shape) - len(element)
     if cut < 1 or shape[cut:] != element:
@@ -105,46 +104,41 @@ def _count(name: str, array: Any, element: Shape) -> int:
     return shape[cut - 1]
 
 
-def _listed(name: str, function: Combine, entries: int) -> Callable[[Any, Any], list[Any]]:
-    """The function as one that returns a list of so many scalars."""
+def _sized(name: str, function: Combine, entries: int) -> Callable[[Any, Any], list[Any]]:
+    """Makes a function return a list; ValueError if it has other than `entries` scalars."""
 
-    def listed(a: Any, b: Any) -> list[Any]:
+    def sized(a: Any, b: Any) -> list[Any]:
         result = list(function(a, b))
         if len(result) != entries:
             raise ValueError(f"{name} returns {len(result)} scalars, wanted {entries}")
         return result
 
-    return listed
+    return sized
 
 
-class ArrayScan(_Arrays):
+class ArrayScan(_ArrayFunctions):
     """`algorithms.scan.scan` and `path_scan` of arrays (..., n, entries).
 
-    combine(a, b): an associative operation on lists of `entries` scalars, which returns as many;
-    it uses nothing but its arguments and does not look at values. ValueError in the first call if
-    it returns another number of scalars.
+    combine(a, b): an associative operation on lists of `entries` scalars, which returns as many. It
+    uses nothing but its arguments, and does not branch on their values. The first call raises
+    ValueError if it returns another number of scalars.
     """
 
     def __init__(self, combine: Combine, entries: int) -> None:
         super().__init__()
         self.entries = entries
-        step = _listed("combine", combine, entries)
+        step = _sized("combine", combine, entries)
         self._forward = partial(scan, step)
-        self._backward = partial(scan, _listed("combine", lambda a, b: combine(b, a), entries))
+        self._backward = partial(scan, _sized("combine", lambda a, b: combine(b, a), entries))
         self._paths = partial(path_scan, step)
 
     def __call__(
-        self,
-        elements: Any,
-        method: str = "blocked",
-        reverse: bool = False,
-        **options: int,
+        self, elements: Any, method: str = "blocked", reverse: bool = False, **options: int
     ) -> np.ndarray:
-        """(..., n, entries): result[i] = elements[0] (+) ... (+) elements[i], or with `reverse`
-        elements[i] (+) ... (+) elements[n - 1].
+        """Returns elements[0] (+) ... (+) elements[i] for each i, (..., n, entries).
 
-        elements: (..., n, entries); method, options: as `scan` takes them. `block` is by default
-        what fills the lanes of a vector with blocks of one state. ValueError for other shapes and
+        elements: (..., n, entries); method, reverse, options: those of `scan`. The default `block`
+        fills the lanes of a vector with blocks of one state. Raises ValueError for other shapes and
         methods.
         """
         inputs = self._inputs(elements)
@@ -154,27 +148,25 @@ class ArrayScan(_Arrays):
         return self._function("scan", self._forward, inputs, method=method, **options)(elements)
 
     def paths(
-        self,
-        elements: Any,
-        parent: Sequence[int],
-        method: str = "blocked",
-        **options: int,
+        self, elements: Any, parent: Sequence[int], method: str = "blocked", **options: int
     ) -> np.ndarray:
-        """(..., n, entries): result[i] is the product along the path from the root to i.
+        """Combines the elements along the path from the root to each node, (..., n, entries).
 
-        elements: (..., n, entries); parent, method, options: as `path_scan` takes them. ValueError
-        as there, and for other shapes.
+        elements: (..., n, entries); parent, method, options: those of `path_scan`. Raises
+        ValueError as it does, and for other shapes.
         """
-        how = {"parent": _tuple(parent), "method": method, **options}
-        return self._function("paths", self._paths, self._inputs(elements), **how)(elements)
+        arguments = {"parent": _tuple(parent), "method": method, **options}
+        return self._function("paths", self._paths, self._inputs(elements), **arguments)(elements)
 
     def _inputs(self, elements: Any) -> dict[str, Shape]:
         return {"elements": (_count("elements", elements, (self.entries,)), self.entries)}
 
 
-class ArraySubtreeSum(_Arrays):
-    """`algorithms.scan.subtree_sum` of arrays: add(x, y) and act(m, x) on lists of `entries`
-    scalars, m and compose(a, b) with `moves` scalars; what they may do: as in `ArrayScan`.
+class ArraySubtreeSum(_ArrayFunctions):
+    """`algorithms.scan.subtree_sum` of arrays.
+
+    add(x, y) and act(m, x) are operations on lists of `entries` scalars; m and compose(a, b) have
+    `moves` scalars. Their restrictions are those of `ArrayScan`'s combine.
     """
 
     def __init__(
@@ -184,9 +176,9 @@ class ArraySubtreeSum(_Arrays):
         self.entries, self.moves = entries, moves
         self._sum = partial(
             subtree_sum,
-            _listed("add", add, entries),
-            _listed("act", act, entries),
-            _listed("compose", compose, moves),
+            _sized("add", add, entries),
+            _sized("act", act, entries),
+            _sized("compose", compose, moves),
         )
 
     def __call__(
@@ -197,25 +189,23 @@ class ArraySubtreeSum(_Arrays):
         method: str = "blocked",
         **options: int,
     ) -> np.ndarray:
-        """(..., n, entries): result[i] = elements[i] + the moved results of i's children.
+        """Returns elements[i] + the moved results of i's children for each i, (..., n, entries).
 
-        elements: (..., n, entries), moves: (..., n, moves); parent, method, options: as
-        `subtree_sum` takes them. ValueError as there, and for other shapes.
+        elements: (..., n, entries), moves: (..., n, moves); parent, method, options: those of
+        `subtree_sum`. Raises ValueError as it does, and for other shapes.
         """
         n = _count("elements", elements, (self.entries,))
         inputs = {"elements": (n, self.entries), "moves": (n, self.moves)}
-        how = {"parent": _tuple(parent), "method": method, **options}
-        return self._function("subtree_sum", self._sum, inputs, **how)(elements, moves)
+        arguments = {"parent": _tuple(parent), "method": method, **options}
+        return self._function("subtree_sum", self._sum, inputs, **arguments)(elements, moves)
 
 
 def _tuple(parent: Sequence[int]) -> tuple[int, ...]:
     return parent if isinstance(parent, tuple) else tuple(map(int, parent))
 
 
-class ArrayElimination(_Arrays):
-    """`algorithms.elimination.eliminate` of arrays: blocks are size x size, with so many right
-    sides.
-    """
+class ArrayElimination(_ArrayFunctions):
+    """`algorithms.elimination.eliminate` of arrays, for blocks of one size."""
 
     def __init__(self, size: int, rights: int = 1) -> None:
         super().__init__()
@@ -225,12 +215,12 @@ class ArrayElimination(_Arrays):
     def __call__(
         self, diagonal: Any, off_diagonal: Any, right: Any, method: str = "cyclic_reduction"
     ) -> np.ndarray:
-        """The solution of a symmetric block-tridiagonal system, in the shape of `right`.
+        """Solves a symmetric block-tridiagonal system; the result has the shape of `right`.
 
         diagonal: (..., n, size, size), positive definite, only lower triangles are read;
         off_diagonal: (..., n - 1, size, size); right: (..., n, size), or (..., n, size, rights)
-        for several; method: a key of `ELIMINATIONS`. ValueError for others. A singular system gives
-        NaN, as `algorithms.elimination.eliminate` says.
+        for several; method: a key of `ELIMINATIONS`. Raises ValueError for others. A singular
+        system gives NaN, as `algorithms.elimination.eliminate` says.
         """
         size = self.size
         n = _count("diagonal", diagonal, (size, size))
@@ -252,14 +242,13 @@ def _solved(
     off_diagonal: Sequence[Any],
     method: str,
 ) -> list[Any]:
-    """`eliminate` with blocks as lists of scalars, row after row."""
-    D, U = ([_cut(x, size) for x in blocks] for blocks in (diagonal, off_diagonal))
+    """Calls `eliminate` for blocks that are lists of scalars, row after row."""
+    D, U = ([_rows(x, size) for x in blocks] for blocks in (diagonal, off_diagonal))
     if rights == 1:
         return eliminate(D, U, right, method)
-    x = eliminate(D, U, [_cut(x, rights) for x in right], method)
+    x = eliminate(D, U, [_rows(x, rights) for x in right], method)
     return [[entry for row in block for entry in row] for block in x]
 
 
-def _cut(flat: Sequence[Any], width: int) -> list[Sequence[Any]]:
-    """The rows of a matrix."""
+def _rows(flat: Sequence[Any], width: int) -> list[Sequence[Any]]:
     return [flat[i : i + width] for i in range(0, len(flat), width)]

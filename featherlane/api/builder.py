@@ -1,4 +1,4 @@
-"""A robot built in Python, with the checks that files go through."""
+"""Building of a robot in Python, with the checks that files go through."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders import JointOrder, Root, checked_options
 from featherlane.robot.loaders.assemble import FrameSpec, JointSpec, LinkSpec, assemble
 from featherlane.robot.loaders.urdf import rpy_rotation
-from featherlane.robot.model import Floats, Mimic, Placement
+from featherlane.robot.model import Floats, Mimic, Placement, floats, rows3
 
-ORTHOGONAL = 1e-6
-TYPES = ("fixed", *JOINT_TYPES)
+ORTHOGONAL = 1e-6  # by which R R^T may differ from 1, and an inertia from its transpose
+BUILDER_TYPES = ("fixed", *JOINT_TYPES)
+NON_NEGATIVE = ("mass", "armature", "damping", "friction", "velocity", "effort")
+UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
 Vector3 = Sequence[float] | np.ndarray
 
 
 class ModelBuilder:
-    """Links, the joints between them and frames, in any order; `build` makes the Model.
+    """Collects links, joints and frames, in any order; `build` makes the Model.
 
-    The one link that is no joint's child is the root link, as in URDF. SI units, radians. A wrong
-    argument raises ValueError or TypeError at once; what does not make one tree raises ModelError
-    in `build`, naming the link or joint.
+    The only link that is no joint's child is the root link, as in URDF. SI units, radians. A wrong
+    argument raises ValueError or TypeError at once; links that are not one tree raise ModelError in
+    `build`, naming the link or joint.
 
         b = ModelBuilder("pendulum")
         b.link("base")
@@ -48,8 +50,10 @@ class ModelBuilder:
         com: Vector3 = (0.0, 0.0, 0.0),
         inertia: Any = ((0.0,) * 3,) * 3,
     ) -> None:
-        """A rigid body. mass: kg. com: its centre of mass (3,), m, in the link's axes. inertia: kg
-        m^2 about com in the link's axes, (3, 3), or (3,) where the matrix is diagonal.
+        """Adds a rigid body.
+
+        mass: kg. com: its centre of mass (3,), m, in the link's axes. inertia: kg m^2 about com in
+        the link's axes, (3, 3), or (3,) for a diagonal matrix.
         """
         where = f"link {_name(name, 'name', 'a link')!r}"
         moments = _numbers(inertia, ((3,), (3, 3)), "inertia", where)
@@ -57,10 +61,9 @@ class ModelBuilder:
             moments = np.diag(moments)
         if np.abs(moments - moments.T).max() > ORTHOGONAL * np.abs(moments).max():
             raise ValueError(f"inertia of {where} is not symmetric")
-        rows = tuple(_tuple(row) for row in (moments + moments.T) / 2)
         kg = _number(mass, "mass", where)
-        centre = _tuple(_numbers(com, ((3,),), "com", where))
-        self._links.append(LinkSpec(name, kg, centre, rows, where))  # type: ignore[arg-type]
+        centre = floats(_numbers(com, ((3,),), "com", where))
+        self._links.append(LinkSpec(name, kg, centre, rows3((moments + moments.T) / 2), where))
 
     def joint(
         self,
@@ -84,21 +87,23 @@ class ModelBuilder:
         damping: Any = None,
         friction: Any = None,
     ) -> None:
-        """A joint that carries link `child` on link `parent`.
+        """Adds a joint, which carries link `child` on link `parent`.
 
         type: "fixed" or a key of JOINT_TYPES. xyz with rpy (roll, pitch, yaw about fixed axes) or
         R (3, 3): the child's frame at q = 0, in the parent's. axis: of any length, in the child's
         frame; the normal of a planar joint; axis2: the second one of a universal joint. pitch:
         m/rad, of a helical joint. mimic: the joint that it follows, or (joint, multiplier, offset).
         lower, upper: a number, or one for each coordinate of q. armature, damping, friction: a
-        number, or one for each degree of freedom. velocity, effort: the largest. No negative ones.
+        number, or one for each degree of freedom. velocity, effort: the limits. None but lower and
+        upper may be negative.
         """
         where = f"joint {_name(name, 'name', 'a joint')!r}"
-        if type not in TYPES:
-            raise ValueError(f"type of {where} is {type!r}; wanted one of {', '.join(TYPES)}")
+        if type not in BUILDER_TYPES:
+            known = ", ".join(BUILDER_TYPES)
+            raise ValueError(f"type of {where} is {type!r}; wanted one of {known}")
         nq, nv = (JOINT_TYPES[type].nq, JOINT_TYPES[type].nv) if type != "fixed" else (0, 0)
-        least, most = _each(lower, nq, "lower", where), _each(upper, nq, "upper", where)
-        if any(low > high for low, high in zip(least, most, strict=False)):
+        low, high = _each(lower, nq, "lower", where), _each(upper, nq, "upper", where)
+        if any(a > b for a, b in zip(low, high, strict=False)):
             raise ValueError(f"limits of {where} are crossed: lower {lower!r}, upper {upper!r}")
         self._joints.append(
             JointSpec(
@@ -111,8 +116,8 @@ class ModelBuilder:
                 _direction(axis2, "axis2", where),
                 _number(pitch, "pitch", where),
                 _mimic(mimic, where),
-                least,
-                most,
+                low,
+                high,
                 _number(velocity, "velocity", where),
                 _number(effort, "effort", where),
                 _each(armature, nv, "armature", where),
@@ -131,9 +136,7 @@ class ModelBuilder:
         rpy: Vector3 | None = None,
         R: Any = None,
     ) -> None:
-        """A frame fixed to link `on`, at xyz (m) with the orientation rpy or R (3, 3) in its
-        axes.
-        """
+        """Adds a frame to link `on`, at xyz (m) with orientation rpy or R (3, 3) in its axes."""
         where = f"frame {_name(name, 'name', 'a frame')!r}"
         place = _placement(xyz, rpy, R, where)
         self._frames.append(FrameSpec(name, _name(on, "on", where), place, where))
@@ -146,9 +149,11 @@ class ModelBuilder:
         mimic: str = "project",
         joint_order: JointOrder = "depth-first",
     ) -> Model:
-        """The Model; the arguments are those of `load`, with siblings in the order in which they
-        were added. The builder may be used further. Raises ModelError for links that are not one
-        tree, frames on no link, mimic joints in a circle, and joints that nothing resists.
+        """Makes the Model; the builder may be used further.
+
+        Arguments are those of `load`; siblings are in the order in which they were added. Raises
+        ModelError for links that are not one tree, frames on no link, mimic joints in a circle, and
+        joints that no inertia resists.
         """
         options = checked_options(root, gravity, mimic, joint_order)
         source = f"{self.name}, built in Python"
@@ -162,53 +167,45 @@ class ModelBuilder:
 
 def _name(name: Any, what: str, where: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"{what} of {where} is {name!r}; wanted a text")
+        raise TypeError(f"{what} of {where} is {name!r}; wanted a str")
     if not name.strip():
         raise ValueError(f"{what} of {where} is empty")
     return name
 
 
-def _numbers(given: Any, shapes: tuple[tuple[int, ...], ...], what: str, where: str) -> np.ndarray:
+def _numbers(value: Any, shapes: tuple[tuple[int, ...], ...], what: str, where: str) -> np.ndarray:
     try:
-        numbers = np.asarray(given, float)
+        numbers = np.asarray(value, float)
     except (TypeError, ValueError):
-        raise TypeError(f"{what} of {where} is {given!r}; wanted numbers") from None
+        raise TypeError(f"{what} of {where} is {value!r}; wanted numbers") from None
     if numbers.shape not in shapes:
         wanted = " or ".join(map(str, shapes))
         raise ValueError(f"{what} of {where} has shape {numbers.shape}; wanted {wanted}")
     if np.any(np.isnan(numbers)) or (what not in UNBOUNDED and np.any(np.isinf(numbers))):
-        raise ValueError(f"{what} of {where} is {given!r}; wanted finite numbers")
-    if what in SIZES and np.any(numbers < 0):
-        raise ValueError(f"{what} of {where} is {given!r}; wanted zero or more")
+        raise ValueError(f"{what} of {where} is {value!r}; wanted finite numbers")
+    if what in NON_NEGATIVE and np.any(numbers < 0):
+        raise ValueError(f"{what} of {where} is {value!r}; wanted zero or more")
     return numbers
 
 
-SIZES = ("mass", "armature", "damping", "friction", "velocity", "effort")  # not negative
-UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
+def _number(value: Any, what: str, where: str) -> float:
+    return float(_numbers(value, ((),), what, where))
 
 
-def _number(given: Any, what: str, where: str) -> float:
-    return float(_numbers(given, ((),), what, where))
-
-
-def _tuple(x: np.ndarray) -> Floats:
-    return tuple(map(float, x))
-
-
-def _each(given: Any, count: int, what: str, where: str) -> Floats:
-    """One number for each of count, from a single one or as many; none for None."""
-    if given is None:
+def _each(value: Any, count: int, what: str, where: str) -> Floats:
+    """Returns `count` numbers for one number or as many, none for None."""
+    if value is None:
         return ()
-    return _tuple(np.broadcast_to(_numbers(given, ((), (count,)), what, where), count))
+    return floats(np.broadcast_to(_numbers(value, ((), (count,)), what, where), count))
 
 
-def _direction(given: Any, what: str, where: str) -> Floats:
-    numbers = _numbers(given, ((3,),), what, where)
+def _direction(value: Any, what: str, where: str) -> Floats:
+    numbers = _numbers(value, ((3,),), what, where)
     largest = np.abs(numbers).max()
     if largest == 0:
         raise ValueError(f"{what} of {where} is zero; wanted a direction")
     numbers = numbers / largest
-    return _tuple(numbers / np.linalg.norm(numbers))
+    return floats(numbers / np.linalg.norm(numbers))
 
 
 def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
@@ -224,13 +221,15 @@ def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
     return Placement.of(turn, p)
 
 
-def _mimic(given: Any, where: str) -> Mimic | None:
-    if given is None:
+def _mimic(value: Any, where: str) -> Mimic | None:
+    if value is None:
         return None
-    if not isinstance(given, Sequence):
-        raise TypeError(f"mimic of {where} is {given!r}; wanted (joint, multiplier, offset)")
-    told = (given,) if isinstance(given, str) else tuple(given)
-    if not 1 <= len(told) <= 3:
-        raise ValueError(f"mimic of {where} is {given!r}; wanted (joint, multiplier, offset)")
-    line = _numbers([*told[1:], *(1.0, 0.0)[len(told) - 1 :]], ((2,),), "mimic", where)
-    return Mimic(_name(told[0], "mimic", where), *_tuple(line))
+    complaint = f"mimic of {where} is {value!r}; wanted (joint, multiplier, offset)"
+    if not isinstance(value, Sequence):
+        raise TypeError(complaint)
+    joint_and_law = [value] if isinstance(value, str) else [*value]
+    if not 1 <= len(joint_and_law) <= 3:
+        raise ValueError(complaint)
+    joint, *law = joint_and_law
+    numbers = _numbers([*law, *(1.0, 0.0)[len(law) :]], ((2,),), "mimic", where)
+    return Mimic(_name(joint, "mimic", where), *floats(numbers))

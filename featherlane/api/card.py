@@ -1,4 +1,4 @@
-"""The model card: what `print(model)` shows of a robot, and of what its loader made of the file."""
+"""The model card that `print(model)` shows: the robot, and the notes of its loader."""
 
 from __future__ import annotations
 
@@ -6,46 +6,50 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from textwrap import wrap
 
+from featherlane.robot.loaders.words import WARNING
 from featherlane.robot.model import WORLD, Floats, Joint, Model
 
 WIDTH = 100
 INDENT = "  "
 GROUND = "(ground)"
-NAME = 28  # characters of a name that a list has room for
-ROOTS = {
+NAME = 28  # characters of a body's name before its frames
+ROOT_TITLES = {
     "fixed": "the root link is the ground",
     "free": "six degrees of freedom",
     "free-split": "a translation, then a spherical joint: six degrees of freedom",
     "planar": "moves in the plane",
 }
-HEADER = ("", "joint", "type", "on body", "q", "v", "axis", "limits rad, m", "mass kg")
-TO_THE_RIGHT = (0, 4, 5, 8)
-TO_SHORTEN = (1, 3)  # the columns of names: they share the room that the others leave
-GROUPS = 20  # bodies whose frames are listed
-GROUP_LINES = 3  # of one group's names
-AXES = 34  # characters of the axes of a joint
+COLUMN_TITLES = ("", "joint", "type", "on body", "q", "v", "axis", "limits rad, m", "mass kg")
+RIGHT_ALIGNED = (0, 4, 5, 8)
+SHORTENED = (1, 3)  # the columns of names, which share the width that the others leave
+GROUPS = 20  # lists of frames, or of joints of the same physics
+GROUP_LINES = 3  # of one list
+AXES = 34  # characters of a joint's axes
 FOLLOWERS = 40  # mimic joints that are listed
 FIGURES = 72  # characters of the joint physics of a group
 PHYSICS = ("armature", "damping", "friction")
 PHYSICS_UNITS = "armature kg m^2 or kg; damping N m s/rad or N s/m; friction N m or N"
 NOTE_LINES = {True: 10, False: 3}  # of a warning, of any other note
-WARNING = "warning: "
 
 
 def card(model: Model) -> str:
-    """A page on the robot, at most 100 columns wide: size, masses, joints, frames, notes.
+    """Returns a page on the robot, at most 100 columns wide: size, masses, joints, frames, notes.
 
     Limits are in radians or metres, masses in kilograms; a mimic joint has "=" before the entries
-    of its leader. Warnings come first among the notes, marked with "!". What is cut is in full in
-    model.joints, model.frames and model.notes.
+    of its leader. Warnings come first among the notes, marked with "!". Shortened lists are in full
+    in model.joints, model.frames and model.notes.
     """
     parts = (_head, _joints, _followers, _physics, _frames, _notes)
-    told = (list(part(model)) for part in parts)
-    return "\n\n".join("\n".join(lines) for lines in told if lines)
+    paragraphs = ("\n".join(part(model)) for part in parts)
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _head(model: Model) -> Iterator[str]:
-    root = f"{model.root}, {ROOTS[model.root]}" if model.root in ROOTS else _clean(model.root, 80)
+    root = (
+        f"{model.root}, {ROOT_TITLES[model.root]}"
+        if model.root in ROOT_TITLES
+        else _clean(model.root, 80)
+    )
     ground = f", {model.ground_mass:.6g} kg fixed to the ground" if model.ground_mass else ""
     yield _clean(model.name, WIDTH)
     yield f"{INDENT}source   {_clean(model.source or 'made in memory', WIDTH - 11)}"
@@ -61,11 +65,11 @@ def _head(model: Model) -> Iterator[str]:
 def _joints(model: Model) -> Iterator[str]:
     if not model.joints:
         return
-    rows = [HEADER, *(_row(model, i) for i in range(model.nbodies))]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADER))]
-    taken = sum(len(INDENT) + w for k, w in enumerate(widths) if k not in TO_SHORTEN)
-    room = WIDTH - taken - len(INDENT) * len(TO_SHORTEN)
-    for k, width in zip(TO_SHORTEN, _share(room, [widths[k] for k in TO_SHORTEN]), strict=True):
+    rows = [COLUMN_TITLES, *(_row(model, i) for i in range(model.nbodies))]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMN_TITLES))]
+    others = sum(width for k, width in enumerate(widths) if k not in SHORTENED)
+    room = WIDTH - others - len(INDENT) * len(widths)
+    for k, width in zip(SHORTENED, _share(room, [widths[k] for k in SHORTENED]), strict=True):
         widths[k] = width
     for row in rows:
         cells = [_aligned(cell, widths[k], k) for k, cell in enumerate(row)]
@@ -89,7 +93,7 @@ def _row(model: Model, i: int) -> tuple[str, ...]:
 
 
 def _share(room: int, wanted: Sequence[int]) -> list[int]:
-    """Two widths that fit the room; a narrow column leaves what it does not need to the other."""
+    """Fits two widths into the room; a narrow column leaves what it does not need to the other."""
     first, second = wanted
     half = room // 2
     first = min(first, max(half, room - second))
@@ -98,7 +102,7 @@ def _share(room: int, wanted: Sequence[int]) -> list[int]:
 
 def _aligned(cell: str, width: int, column: int) -> str:
     cell = _shortened(cell, width)
-    return cell.rjust(width) if column in TO_THE_RIGHT else cell.ljust(width)
+    return cell.rjust(width) if column in RIGHT_ALIGNED else cell.ljust(width)
 
 
 def _span(first: int, count: int) -> str:
@@ -128,37 +132,34 @@ def _limits(joint: Joint) -> str:
 
 
 def _followers(model: Model) -> Iterator[str]:
-    told = [f"{joint.name} = {joint.mimic}" for joint in model.joints if joint.mimic]
-    if told:
+    laws = [f"{joint.name} = {joint.mimic}" for joint in model.joints if joint.mimic]
+    if laws:
         yield "mimic joints, without entries of their own in q and v"
-    for line in told[:FOLLOWERS]:
-        yield INDENT + _clean(line, WIDTH - len(INDENT))
-    if len(told) > FOLLOWERS:
-        yield f"{INDENT}... and {len(told) - FOLLOWERS} more"
+    for law in laws[:FOLLOWERS]:
+        yield INDENT + _clean(law, WIDTH - len(INDENT))
+    if len(laws) > FOLLOWERS:
+        yield f"{INDENT}... and {len(laws) - FOLLOWERS} more"
 
 
 def _physics(model: Model) -> Iterator[str]:
-    """Armature, damping and friction, and the joints that have them, by equal figures."""
+    """Lists armature, damping and friction, each with the joints that have the same figures."""
     grouped: dict[str, list[str]] = {}
     for joint in model.joints:
-        given = {what: getattr(joint, what) for what in PHYSICS}
-        told = [f"{what} {_each(figures)}" for what, figures in given.items() if any(figures)]
-        if told:
-            grouped.setdefault(_shortened(", ".join(told), FIGURES), []).append(joint.name)
+        physics = {name: getattr(joint, name) for name in PHYSICS}
+        parts = [f"{name} {_range(figures)}" for name, figures in physics.items() if any(figures)]
+        if parts:
+            grouped.setdefault(_shortened(", ".join(parts), FIGURES), []).append(joint.name)
     if grouped:
         yield f"joint physics ({PHYSICS_UNITS})"
-    shown = list(grouped.items())[:GROUPS]
-    width = max((len(figures) for figures, _ in shown), default=0)
-    for figures, names in shown:
-        everyone = len(names) == model.nbodies > 1
-        text = "every joint" if everyone else ", ".join(map(_clean, names))
-        yield from _wrapped(f"{INDENT}{figures.ljust(width)}{INDENT}", text, GROUP_LINES)
-    if len(grouped) > GROUPS:
-        yield f"{INDENT}... and {len(grouped) - GROUPS} more groups of joints"
+    lists = [
+        (figures, ["every joint"] if len(names) == model.nbodies > 1 else names)
+        for figures, names in grouped.items()
+    ]
+    yield from _lists(lists, "groups of joints")
 
 
-def _each(figures: Floats) -> str:
-    """One figure for all degrees of freedom of a joint, or from the least to the most."""
+def _range(figures: Floats) -> str:
+    """Writes one figure for all degrees of freedom of a joint, or the least and the largest."""
     low, high = min(figures), max(figures)
     return f"{low:.3g}" if low == high else f"{low:.2g} .. {high:.2g}"
 
@@ -167,24 +168,29 @@ def _each(figures: Floats) -> str:
 
 
 def _frames(model: Model) -> Iterator[str]:
-    """Only bodies with several frames, or with one of another name, have something to tell."""
+    """Lists the frames of bodies that carry several, or one of another name."""
     if not model.frames:
         return
     grouped: dict[int, list[str]] = {}
     for frame in model.frames:
         grouped.setdefault(frame.body, []).append(frame.name)
-    told = {i: names for i, names in sorted(grouped.items()) if names != [_own_name(model, i)]}
+    listed = {i: names for i, names in sorted(grouped.items()) if names != [_own_name(model, i)]}
     yield f"frames ({len(model.frames)}), by the body that carries them"
-    heads = {i: _shortened(_body_name(model, i), NAME) for i in list(told)[:GROUPS]}
-    width = max(map(len, heads.values()), default=0)
-    for i, name in heads.items():
-        head = name.ljust(width)
-        yield from _wrapped(f"{INDENT}{head}{INDENT}", ", ".join(map(_clean, told[i])), GROUP_LINES)
-    if len(told) > GROUPS:
-        yield f"{INDENT}... and {len(told) - GROUPS} more bodies with several frames"
-    if len(grouped) > len(told):
-        rest = "each body carries" if not told else "every other body carries"
+    lists = [(_shortened(_body_name(model, i), NAME), names) for i, names in listed.items()]
+    yield from _lists(lists, "bodies with several frames")
+    if len(grouped) > len(listed):
+        rest = "each body carries" if not listed else "every other body carries"
         yield f"{INDENT}{rest} one frame, of its own name"
+
+
+def _lists(lists: Sequence[tuple[str, list[str]]], what: str) -> Iterator[str]:
+    """Lists names behind aligned titles; lists that are too many are counted."""
+    width = max((len(title) for title, _ in lists[:GROUPS]), default=0)
+    for title, names in lists[:GROUPS]:
+        text = ", ".join(map(_clean, names))
+        yield from _wrapped(f"{INDENT}{title.ljust(width)}{INDENT}", text, GROUP_LINES)
+    if len(lists) > GROUPS:
+        yield f"{INDENT}... and {len(lists) - GROUPS} more {what}"
 
 
 def _own_name(model: Model, body: int) -> str:
@@ -212,22 +218,22 @@ def _notes(model: Model) -> Iterator[str]:
 
 
 def _wrapped(head: str, text: str, most: int) -> Iterator[str]:
-    """The text behind its head, in at most so many lines; a cut shows."""
-    long = most * WIDTH  # what cannot be shown need not be wrapped
-    lines = wrap(text[: long + WIDTH], WIDTH - len(head) - len(" ..."), break_on_hyphens=False)
+    """Wraps a text behind its head, in at most so many lines; "..." shows a cut."""
+    shown = text[: (most + 1) * WIDTH]  # a longer text need not be wrapped
+    lines = wrap(shown, WIDTH - len(head) - len(" ..."), break_on_hyphens=False)
     for k, line in enumerate(lines[:most]):
         cut = " ..." if k == most - 1 and len(lines) > most else ""
         yield (head if k == 0 else " " * len(head)) + line + cut
 
 
 def _clean(text: str, width: int | None = None) -> str:
-    """A text of the file that keeps to its line."""
+    """Replaces what is not printable in a text of the file, so that it stays in its line."""
     printable = "".join(c if c.isprintable() else "?" for c in text)
     return printable if width is None else _shortened(printable, width)
 
 
 def _shortened(text: str, width: int) -> str:
-    """Cut in the middle: names differ at their ends."""
+    """Shortens a text in the middle, for names differ at their ends."""
     if len(text) <= width:
         return text
     tail = (width - 2) // 2

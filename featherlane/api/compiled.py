@@ -159,7 +159,9 @@ class Compiled(model.Model):
             told = ", ".join(map(repr, ("auto", *known)))
             raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
         refusals = {
-            other: entry.refusal(tree_of(self) if entry.ride else build_tree(self, ride=False))
+            other: entry.refusal(
+                tree_of(self) if entry.regroup else build_tree(self, regroup=False)
+            )
             for other, entry in known.items()
         }
         if why := refusals[method]:

@@ -1,7 +1,7 @@
-"""What can be identified of a robot's inertial parameters, and what is a possible body at all.
+"""Identification of inertial parameters: base parameters and physically consistent ones.
 
-These functions take arrays: rows of `inverse_dynamics_regressor`, with the columns of damping,
-friction or armature behind them where these are sought too. docs/identification.md has an example.
+These functions take arrays: rows of `inverse_dynamics_regressor`, with columns of damping, friction
+or armature behind them where these are identified too. docs/identification.md has an example.
 """
 
 from __future__ import annotations
@@ -13,54 +13,54 @@ import numpy as np
 from featherlane.robot.model import Model
 
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-STEPS = 200  # of Newton's method: 10 to 50 are usual
-DEPENDENT = 1e-9  # of a column's norm: what is left of it is rounding
+NEWTON_STEPS = 200  # at most; 10 to 50 are usual
+DEPENDENT = 1e-9  # relative to a column's norm: a smaller remainder is rounding
 
 
-def _numbers(given: Any, name: str) -> np.ndarray:
+def _numbers(values: Any, name: str) -> np.ndarray:
     try:
-        return np.asarray(given, float)
+        return np.asarray(values, float)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {given!r:.60}: wanted an array of numbers") from None
+        raise TypeError(f"{name} is {values!r:.60}: wanted an array of numbers") from None
 
 
 def parameter_names(model: Model) -> list[str]:
-    """Names of the regressor's columns (10 * nbodies): 'm link', 'mx link', ... 'Izz link'."""
+    """Names the regressor's columns (10 * nbodies): 'm link', 'mx link', ... 'Izz link'."""
     return [f"{name} {body}" for body in model.body_names for name in INERTIAL]
 
 
 class BaseParameters(NamedTuple):
-    """The r combinations of p parameters on which the dynamics depend: base = combinations @ pi.
+    """The r combinations of p parameters pi on which the dynamics depend: base = combinations @ pi.
 
-    They multiply the regressor's columns numbered `columns`: Y pi = Y[:, columns] base.
+    They multiply r columns of the regressor: Y pi = Y[:, columns] base.
     """
 
     columns: np.ndarray  # (r,), int: the independent columns
-    combinations: np.ndarray  # (r, p): 1 at the own column, and what is grouped with it
+    combinations: np.ndarray  # (r, p): 1 at the independent column, factors of those regrouped
 
     @property
     def alone(self) -> np.ndarray:
-        """The parameters (int) that can be identified by themselves."""
+        """The indices of parameters that can be identified by themselves."""
         return self.columns[np.count_nonzero(self.combinations, axis=1) == 1]
 
     @property
     def without_effect(self) -> np.ndarray:
-        """The parameters (int) that cannot be identified at all."""
+        """The indices of parameters that have no effect and cannot be identified."""
         return np.flatnonzero(~self.combinations.any(axis=0))
 
 
 def base_parameters(Y: Any) -> BaseParameters:
-    """The base parameters of a regressor Y (..., rows, p), stacked over states.
+    """Returns the base parameters of a regressor Y (..., rows, p), stacked over states.
 
-    A column that depends on those before it is grouped with them: what a link shares with its
-    parent goes to the parent. With random states the result is that of the robot; with those of a
-    trajectory it is what this trajectory can tell. Gautier, Numerical calculation of the base
-    inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
+    A column that depends on those before it is regrouped with them: parameters that a link shares
+    with its parent go to the parent. Random states give the base parameters of the robot, the
+    states of a trajectory those that this trajectory excites. Gautier, Numerical calculation of the
+    base inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
     """
     Y = _numbers(Y, "Y")
     if Y.ndim < 2 or not np.isfinite(Y).all():
         raise ValueError(f"Y has shape {Y.shape}: wanted (..., rows, p), all numbers finite")
-    R = np.linalg.qr(Y.reshape(-1, Y.shape[-1]), mode="r")  # as Y in what its columns share
+    R = np.linalg.qr(Y.reshape(-1, Y.shape[-1]), mode="r")  # same dependences of columns as Y
     size = np.linalg.norm(R, axis=0)
     scale = np.where(size > DEPENDENT * size.max(initial=0), size, 0)
     unit = np.divide(R, scale, out=np.zeros_like(R), where=scale > 0)
@@ -72,7 +72,7 @@ def base_parameters(Y: Any) -> BaseParameters:
 
 
 def _independent(unit: np.ndarray) -> np.ndarray:
-    """The columns that those before them do not give, by Gram and Schmidt, each taken twice."""
+    """Returns the columns that do not depend on those before, by Gram-Schmidt done twice."""
     basis, columns = np.zeros((len(unit), 0)), []
     for k, column in enumerate(unit.T):
         rest = column - basis @ (basis.T @ column)
@@ -85,11 +85,11 @@ def _independent(unit: np.ndarray) -> np.ndarray:
 
 
 def pseudo_inertia(inertial: Any) -> np.ndarray:
-    """P (..., 4, 4) = [[S, h], [h^T, m]] of the parameters (..., 10) of `parameters("inertial")`.
+    """Returns P (..., 4, 4) = [[S, h], [h^T, m]] of the parameters `parameters("inertial")`.
 
-    S = int x x^T dm, h = m c, in the body's frame. Mass that is nowhere negative gives a positive
-    semidefinite P, and each such P belongs to a distribution of mass; with A, invertible, A P A^T
-    is one more. Wensing, Kim and Slotine, Linear matrix inequalities for physically consistent
+    S = int x x^T dm, h = m c, in the body's frame; inertial: (..., 10). P is positive semidefinite
+    if and only if a distribution of mass that is nowhere negative has it; so is A P A^T for any
+    invertible A. Wensing, Kim and Slotine, Linear matrix inequalities for physically consistent
     inertial parameter identification, IEEE RA-L 2018.
     """
     x = _numbers(inertial, "inertial")
@@ -103,7 +103,7 @@ def pseudo_inertia(inertial: Any) -> np.ndarray:
 
 
 def inertial_of(P: Any) -> np.ndarray:
-    """The inertial parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
+    """Returns the inertial parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
     P = _numbers(P, "P")
     if P.shape[-2:] != (4, 4):
         raise ValueError(f"P has shape {P.shape}, wanted (..., 4, 4)")
@@ -115,17 +115,18 @@ BASIS = pseudo_inertia(np.eye(10))  # P is linear in the parameters
 
 
 def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) -> np.ndarray:
-    """Parameters (p,) that fit tau = Y x and are those of possible bodies.
+    """Returns physically consistent parameters (p,) that fit tau = Y x.
 
-    The one minimum of |Y x - tau|^2 / 2 + weight sum_i D(P_i, prior_i), by Newton's method, with D
-    = log det(prior P^-1) + tr(prior^-1 P) - 4: no frame or unit changes D, and it grows without
-    bound towards bodies that are not possible. What Y does not tell is taken from the prior.
+    They are the only minimum of |Y x - tau|^2 / 2 + weight sum_i D(P_i, prior_i), found by Newton's
+    method, where D = log det(prior P^-1) + tr(prior^-1 P) - 4. D does not depend on frames or
+    units, and grows without bound towards inconsistent bodies. Directions that Y does not excite
+    come from the prior.
 
-    Y (rows, p), tau (rows,): divided by the noise's standard deviation, so that one of these
-    counts as much as weight. prior (nbodies, 10): inertial parameters of possible bodies. The
-    columns of Y behind 10 * nbodies are free (friction and the like). Lee, Wensing and Park,
-    Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for a prior with a
-    body that is not possible, for free columns that depend on one another, and for shapes.
+    Y (rows, p), tau (rows,): divided by the noise's standard deviation, so that a row counts as
+    much as D with weight 1. prior (nbodies, 10): consistent inertial parameters. The columns of Y
+    behind 10 * nbodies are unconstrained (friction and the like). Lee, Wensing and Park, Geometric
+    robot dynamic identification, IEEE T-RO 2020. Raises ValueError for an inconsistent prior, for
+    unconstrained columns that depend on one another, and for other shapes.
     """
     Y, tau, prior = _numbers(Y, "Y"), _numbers(tau, "tau"), _numbers(prior, "prior")
     _check(Y, tau, prior, weight)
@@ -133,16 +134,16 @@ def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) 
     fit = _Fit(R, Q.T @ tau, np.linalg.inv(pseudo_inertia(prior)), weight)
     x = np.concatenate([prior.ravel(), np.zeros(Y.shape[1] - prior.size)])
     fit = fit._replace(weight=max(weight, float(np.sum((R @ x - fit.c) ** 2))))
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         step, slope = fit.newton(x)
         x = fit.search(x, step, slope)
         if -slope < 1e-12 * weight and fit.weight == weight:
             return x
-        if -slope < fit.weight / 16:  # from the prior inwards: straight ahead it meets the edge
+        if -slope < fit.weight / 16:  # a lower weight at once would leave the consistent region
             fit = fit._replace(weight=max(weight, fit.weight / 10))
     raise ValueError(
-        f"no minimum in {STEPS} steps: with weight {weight:g} the data pull bodies to the edge of "
-        f"what is possible; give the prior more weight"
+        f"no minimum in {NEWTON_STEPS} steps: with weight {weight:g} the data pull bodies to the "
+        "edge of what is consistent; give the prior more weight"
     )
 
 
@@ -150,12 +151,16 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
     if prior.ndim != 2 or prior.shape[1] != 10:
         raise ValueError(f"prior has shape {prior.shape}, wanted (nbodies, 10)")
     if Y.ndim != 2 or Y.shape[1] < prior.size or tau.shape != Y.shape[:1]:
-        told = f"Y has shape {Y.shape} and tau {tau.shape}, wanted (rows, p) and (rows,)"
-        raise ValueError(f"{told} with p at least 10 * nbodies = {prior.size}: stack the states")
+        raise ValueError(
+            f"Y has shape {Y.shape} and tau {tau.shape}, wanted (rows, p) and (rows,) with p at "
+            f"least 10 * nbodies = {prior.size}: stack the states"
+        )
     free = Y[:, prior.size :]
     if (np.linalg.matrix_rank(free) if free.size else 0) < free.shape[1]:
-        told = f"the {free.shape[1]} columns of Y behind the bodies'"
-        raise ValueError(f"{told} depend on one another: did a joint not move? Leave some out")
+        raise ValueError(
+            f"the {free.shape[1]} columns of Y behind the bodies' depend on one another: did a "
+            "joint not move? Leave some out"
+        )
     if not weight > 0:
         raise ValueError(f"weight is {weight}, wanted a positive number")
     least = np.linalg.eigvalsh(pseudo_inertia(prior))[:, 0]
@@ -163,7 +168,7 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
         i = int(np.argmin(least))
         raise ValueError(
             f"body {i} of the prior is not possible: its pseudo-inertia has the eigenvalue "
-            f"{least[i]:.3g}, wanted mass in a volume, all above zero"
+            f"{least[i]:.3g}, wanted all above zero, as mass spread over a volume has them"
         )
 
 
@@ -176,7 +181,7 @@ class _Fit(NamedTuple):
     weight: float
 
     def factors(self, x: np.ndarray) -> np.ndarray:
-        """L with P = L L^T. Raises LinAlgError for a body that is not possible."""
+        """Returns L with P = L L^T of each body. Raises LinAlgError for an inconsistent one."""
         return np.linalg.cholesky(pseudo_inertia(x[: 10 * len(self.Q)].reshape(-1, 10)))
 
     def value(self, x: np.ndarray) -> float:
@@ -188,10 +193,10 @@ class _Fit(NamedTuple):
         return float(np.sum((self.R @ x - self.c) ** 2) / 2 + self.weight * distance)
 
     def newton(self, x: np.ndarray) -> tuple[np.ndarray, float]:
-        """Newton's step and the slope of the value along it.
+        """Returns Newton's step and the slope of the value along it.
 
-        The Hessian is J^T J and the gradient J^T r, so that QR solves it: log det P has those of
-        the matrices L^-1 dP L^-T and L^T Q L - 1.
+        The Hessian is J^T J and the gradient J^T r, so that QR of J solves for the step. The rows
+        of D in J and r are the matrices L^-1 dP L^-T and L^T Q L - 1.
         """
         L, root = self.factors(x), np.sqrt(self.weight)
         inverse = np.linalg.inv(L)[:, None]
@@ -206,8 +211,10 @@ class _Fit(NamedTuple):
         return -np.linalg.solve(T, down), -float(down @ down)
 
     def search(self, x: np.ndarray, step: np.ndarray, slope: float) -> np.ndarray:
-        """The longest of the steps 1, 1/2, 1/4 ... that lowers the value enough. Near the minimum
-        it is 1, without asking: the value is self-concordant, and its differences are rounding.
+        """Takes the longest step of 1, 1/2, 1/4 ... times Newton's that lowers the value enough.
+
+        Near the minimum it takes the whole step without a test: the value is self-concordant, and
+        its differences there are rounding errors.
         """
         start, length = self.value(x), 1.0
         while -slope > self.weight / 16 and not (

@@ -1,6 +1,6 @@
-"""Random robots of any size and branching, after Featherstone's autoTree, to test and measure with.
+"""Random robots of any size and branching, for tests and benchmarks.
 
-Reference: Featherstone 2008, section 10.1, and the function autoTree of spatial_v2.
+Reference: Featherstone 2008, section 10.1, and the function autoTree of his spatial_v2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Mimic, Placement
+from featherlane.robot.model import (
+    WORLD,
+    Body,
+    Frame,
+    Joint,
+    Mimic,
+    Placement,
+    floats,
+    rows3,
+)
 
 POINTS = 6  # point masses that a body is made of
 Seed = int | np.random.Generator | None
@@ -28,14 +37,14 @@ def random_tree(
     physics: bool = False,
     seed: Seed = None,
 ) -> Model:
-    """A robot of n bodies with arbitrary axes and placements and the inertias of real bodies.
+    """Returns a robot of n bodies with random axes and placements and inertias of real bodies.
 
-    branching: mean children of a body; 1 gives a chain, infinity a star. joint_types: drawn from
-    at random. roots: bodies that hang on the ground, each the start of a tree of its own. mimic:
-    the share of the joints of one degree of freedom that follow another of them. physics: whether
+    branching: mean number of children of a body; 1 gives a chain, infinity a star. joint_types: the
+    types that are drawn from. roots: bodies on the ground, each the root of a tree. mimic: the
+    share of the joints of one degree of freedom that follow another of them. physics: whether
     joints have armature, damping and friction. The same seed gives the same robot. Body i is named
     "body{i}", its joint "joint{i}"; lengths are of the order of 1 m, masses of 1 kg. Raises
-    ValueError for sizes below 1, unknown joint types, or a share beyond 0 to 1.
+    ValueError for sizes below 1, unknown joint types, or a share that is not between 0 and 1.
     """
     _check(n, roots, branching, joint_types, mimic)
     rng = np.random.default_rng(seed)
@@ -53,12 +62,12 @@ def random_tree(
 
 
 def chain(n: int, seed: Seed = None, joint_types: Sequence[str] = ("revolute",)) -> Model:
-    """A `random_tree` without branches: n bodies, each on the one before."""
+    """Returns a `random_tree` without branches: n bodies, each on the one before."""
     return random_tree(n, 1, joint_types, seed=seed)
 
 
 def random_rotation(seed: Seed = None) -> np.ndarray:
-    """A rotation matrix (3, 3), uniform over all."""
+    """Returns a rotation matrix (3, 3), uniformly distributed."""
     Q, R = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
     Q = Q * np.sign(np.diag(R))
     return np.asarray(Q * np.linalg.det(Q))
@@ -78,22 +87,22 @@ def _check(n: int, roots: int, branching: float, joint_types: Sequence[str], mim
 def _joint(rng: np.random.Generator, i: int, kind: str, parent: int) -> Joint:
     placement = Placement.of(random_rotation(rng), rng.uniform(-0.5, 0.5, 3))
     axis = _unit(rng.normal(size=3))
-    joint = Joint(f"joint{i}", kind, parent, placement, _floats(axis))
+    joint = Joint(f"joint{i}", kind, parent, placement, floats(axis))
     if kind == "helical":
         return replace(joint, pitch=float(rng.uniform(-0.3, 0.3)))
     if kind == "universal":  # at some angle, and never parallel
         across = _unit(np.cross(axis, rng.normal(size=3)))
-        return replace(joint, axis2=_floats(_unit(across + rng.uniform(-1, 1) * axis)))
+        return replace(joint, axis2=floats(_unit(across + rng.uniform(-1, 1) * axis)))
     return joint
 
 
 def _with_physics(rng: np.random.Generator, joint: Joint) -> Joint:
-    armature, damping, friction = (_floats(x) for x in rng.uniform(0.05, 0.5, (3, joint.kind.nv)))
+    armature, damping, friction = (floats(x) for x in rng.uniform(0.05, 0.5, (3, joint.kind.nv)))
     return replace(joint, armature=armature, damping=damping, friction=friction)
 
 
 def _followed(rng: np.random.Generator, joints: list[Joint], share: float) -> list[Joint]:
-    """Some of the joints follow others, which may come before or after them."""
+    """Makes a share of the joints follow others, which may come before or after them."""
     single = [i for i, joint in enumerate(joints) if joint.kind.nv == 1]
     follows = rng.permutation(single)[: min(round(share * len(single)), len(single) - 1)]
     leaders = sorted(set(single) - set(follows.tolist()))
@@ -110,16 +119,12 @@ def _unit(x: np.ndarray) -> np.ndarray:
 
 
 def _body(rng: np.random.Generator, i: int) -> Body:
-    """A cloud of point masses: no such inertia breaks the triangle inequality."""
+    """Returns a cloud of point masses, whose inertia always keeps the triangle inequality."""
     masses = rng.uniform(0.05, 0.5, POINTS)
     points = rng.uniform(-0.3, 0.3, 3) + rng.normal(size=(POINTS, 3)) / 5
     mass = masses.sum()
     com = masses @ points / mass
     arms = points - com
     second = np.einsum("p,pi,pj->ij", masses, arms, arms)
-    rows = tuple(_floats(row) for row in np.trace(second) * np.eye(3) - second)
-    return Body(f"body{i}", float(mass), _floats(com), rows)  # type: ignore[arg-type]
-
-
-def _floats(x: np.ndarray) -> Floats:
-    return tuple(map(float, x))
+    inertia = np.trace(second) * np.eye(3) - second
+    return Body(f"body{i}", float(mass), floats(com), rows3(inertia))

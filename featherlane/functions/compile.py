@@ -89,7 +89,7 @@ def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
     ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
     if variant.method is not None:
         method = METHODS[variant.name][variant.method]
-        algorithms, ride = (method.algorithm,), (ride if method.ride else (False,))
+        algorithms, ride = (method.algorithm,), (ride if method.regroup else (False,))
     return list(product(algorithms, ride))
 
 
@@ -124,7 +124,7 @@ def _solvable(model: Model, variant: Variant) -> Iterator[None]:
 def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
     """The graphs of the algorithms that compute a variant, by their names."""
     inputs = input_shapes(model, variant)
-    names = [a.__name__ + (not ride) * ", no riding" for a, ride in _choices(model, variant)]
+    names = [a.__name__ + (not ride) * ", not regrouped" for a, ride in _choices(model, variant)]
     with _solvable(model, variant):
         return {
             name: simplify(trace(run, inputs))

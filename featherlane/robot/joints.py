@@ -1,16 +1,18 @@
 """The table of joint types.
 
-A type says how many coordinates it has (nq, nv), along which motion vectors it moves (`S`, constant
-in the child frame, in the order of the user's v), how its frames transform, and how its coordinates
-are integrated and compared. Frames are turned at load time so that a single axis is z: but for the
-pitch of a screw, S is then made of unit vectors. A universal joint, whose S is not constant, is a
-`chain` of two turns to the algorithms. Reference: Featherstone 2008, section 4.4 and table 4.1.
+A joint type has nq coordinates and nv degrees of freedom, a motion subspace matrix (the columns
+`S`, constant in the child frame, in the order of the user's v), a transform XJ(q), and functions
+that integrate and compare its coordinates. Loaders rotate each joint frame so that its axis is z:
+the columns of S are then unit vectors, but for the pitch of a helical joint. A universal joint,
+whose S is not constant, is a `chain` of two revolute joints to the algorithms. Reference:
+Featherstone 2008, section 4.4 and table 4.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,11 @@ import numpy as np
 from featherlane.robot.spatial import (
     NO_INERTIA,
     NO_TURN,
-    NOTHING,
     ZERO3,
+    ZERO_SYMMETRIC,
     Inertia,
     Rotation,
     RotationZ,
-    Symmetric,
     Transform,
     Vector,
     unit,
@@ -31,36 +32,31 @@ from featherlane.robot.spatial import (
 from featherlane.scalar import Scalar, cos, sin
 
 Array = np.ndarray
-
-
 Rates = list[list[Scalar]]
-
-
-def _plain_rates(n: int) -> Callable[[Sequence[Scalar]], Rates]:
-    return lambda q: [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
 
 
 @dataclass(frozen=True)
 class JointType:
     name: str
     S: tuple[Vector, ...]
-    transform: Callable[[Sequence[Scalar]], Transform]  # XJ(q): child from the frame on the parent
+    transform: Callable[[Sequence[Scalar]], Transform]
+    """XJ(q): it takes coordinates of the joint's frame on the parent to the child's."""
     description: str
     neutral: tuple[float, ...]
     integrate: Callable[[Array, Array], Array]
-    """q after moving for one second with v, both (..., n)."""
+    """integrate(q, v) is the configuration after one second at v, both (..., n)."""
     difference: Callable[[Array, Array], Array]
-    """The v that `integrate` needs to go from the first q to the second."""
+    """difference(q0, q1) is the v with which `integrate` leads from q0 to q1."""
     rates: Callable[[Sequence[Scalar]], Rates]
     """N(q), nq x nv: dq/dt = N(q) v."""
-    axis: bool = True  # whether it has one, which is turned to z
-    angles: tuple[int, ...] = ()  # which of its q are angles in radians
-    quaternions: tuple[int, ...] = ()  # where in its q a quaternion begins
+    axis: bool = True  # whether the joint has an axis, which loaders rotate to z
+    angles: tuple[int, ...] = ()  # the indices of the coordinates that are angles in radians
+    quaternions: tuple[int, ...] = ()  # the indices of the coordinates where a quaternion begins
     chain: tuple[JointType, ...] = ()
-    """The joints in series, one for each coordinate and axis, that it is to the algorithms."""
-    ride: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
-    """The part of a body's inertia that may as well sit on the parent, since the joint does not
-    move it.
+    """The joints of one degree of freedom, in series, that replace this one in a `Tree`."""
+    regrouped: Callable[[Inertia], Inertia] = lambda inertia: NO_INERTIA
+    """The part of a body's inertia that this joint does not move relative to the parent, so that
+    it may be counted with the parent: the regrouping of base inertial parameters.
     """
 
     @property
@@ -77,9 +73,7 @@ def _turn(angle: Scalar) -> RotationZ:
 
 
 def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
-    """Child from parent coordinates, for the orientation q / |q| of the child: any length but zero
-    is accepted.
-    """
+    """Returns E, child from parent coordinates, for the child's orientation q / |q|, q not zero."""
     s = 2.0 / (x * x + y * y + z * z + w * w)
     sx, sy, sz = s * x, s * y, s * z
     xx, yy, zz = sx * x, sy * y, sz * z
@@ -95,55 +89,42 @@ def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
 
 
 def _on_axis(inertia: Inertia) -> Inertia:
-    """Mass on the axis of a turn stays where it is on the parent (the base parameters of
-    identification).
-    """
-    return Inertia(
-        inertia.m,
-        Vector((0.0, 0.0, inertia.h[2])),
-        Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz),
-    )
+    """Keeps the mass on the axis of rotation, which a rotation leaves where it is."""
+    return _axial_moment(inertia)._replace(m=inertia.m, h=Vector((0.0, 0.0, inertia.h[2])))
 
 
 def _second_moment(inertia: Inertia) -> Inertia:
-    """A sliding body turns with its parent: its second moment counts there, its mass does not."""
+    """Keeps the second moment: a sliding body rotates with its parent."""
     return Inertia(0.0, ZERO3, inertia.S)
 
 
 def _at_centre(inertia: Inertia) -> Inertia:
-    """Mass in the centre of a turn in any direction stays where it is on the parent."""
-    return Inertia(inertia.m, ZERO3, NOTHING)
+    """Keeps the mass at the centre of a rotation in any direction."""
+    return Inertia(inertia.m, ZERO3, ZERO_SYMMETRIC)
 
 
 def _axial_moment(inertia: Inertia) -> Inertia:
-    return Inertia(0.0, ZERO3, Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, inertia.S.zz))
+    """Keeps the second moment along the joint's axis, about which alone the body rotates."""
+    return Inertia(0.0, ZERO3, ZERO_SYMMETRIC._replace(zz=inertia.S.zz))
 
 
-def _add(q: Array, v: Array) -> Array:
-    return q + v
-
-
-def _subtract(q0: Array, q1: Array) -> Array:
-    return q1 - q0
-
-
-# Rigid motions of the plane and of space: exponential and logarithm, exact, with series where x is
-# small.
+# Exponential and logarithm of rigid motions of the plane and of space. Where x is small, power
+# series replace the closed forms, which lose digits there.
 
 
 def _series(x2: Array, closed: Callable[[Array], Array], coefficients: Sequence[float]) -> Array:
-    """closed(x), or for small x the power series in x^2, which loses no digits there."""
+    """Evaluates closed(x), or below x^2 = 1e-3 the power series in x^2."""
     x = np.sqrt(np.where(x2 > 1e-3, x2, 1.0))
     return np.where(x2 > 1e-3, closed(x), np.polynomial.polynomial.polyval(x2, coefficients))
 
 
 def _sinc(x2: Array) -> Array:
-    """sin x / x"""
+    """Evaluates sin x / x at x^2."""
     return _series(x2, lambda x: np.sin(x) / x, (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880))
 
 
 def _versine(x2: Array) -> Array:
-    """(1 - cos x) / x^2"""
+    """Evaluates (1 - cos x) / x^2 at x^2."""
     return _series(
         x2,
         lambda x: 2 * np.sin(x / 2) ** 2 / x**2,
@@ -152,7 +133,7 @@ def _versine(x2: Array) -> Array:
 
 
 def _cubic(x2: Array) -> Array:
-    """(x - sin x) / x^3"""
+    """Evaluates (x - sin x) / x^3 at x^2."""
     return _series(
         x2, lambda x: (x - np.sin(x)) / x**3, (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800)
     )
@@ -172,15 +153,16 @@ def quaternion_product(a: Array, b: Array) -> Array:
 
 
 def quaternion_turn(quaternion: Array, x: Array) -> Array:
-    """x turned by the unit quaternion (xyzw)."""
+    """Rotates vectors x (..., 3) by unit quaternions xyzw (..., 4)."""
     u, w = quaternion[..., :3], quaternion[..., 3:]
     t = 2 * np.cross(u, x)
     return x + w * t + np.cross(u, t)
 
 
 def matrix_quaternion(R: Array) -> Array:
-    """The unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3): the longest row
-    of 4 q q^T, which the entries of R and 1 give.
+    """Returns the unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3).
+
+    All entries of 4 q q^T are sums of 1 and entries of R. Its longest row, normalised, is q.
     """
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = np.moveaxis(R, (-2, -1), (0, 1))
     rows = [
@@ -207,7 +189,7 @@ def _spherical_integrate(q: Array, w: Array) -> Array:
 
 
 def _spherical_difference(q0: Array, q1: Array) -> Array:
-    """The shortest way: the turn is at most pi."""
+    """Returns the shortest rotation, by an angle of at most pi."""
     inverse = _unit_quaternion(q0) * np.array([-1, -1, -1, 1], q0.dtype)
     relative = quaternion_product(inverse, _unit_quaternion(q1))
     relative = np.where(relative[..., 3:] < 0, -relative, relative)
@@ -217,7 +199,7 @@ def _spherical_difference(q0: Array, q1: Array) -> Array:
 
 
 def _spherical_rates(q: Sequence[Scalar]) -> Rates:
-    """dq/dt = q (w, 0) / 2, the quaternion product."""
+    """Returns N(q) of dq/dt = q (w, 0) / 2, a quaternion product."""
     x, y, z, w = (0.5 * entry for entry in q)
     return [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
 
@@ -265,7 +247,7 @@ def _planar_integrate(q: Array, v: Array) -> Array:
 
 
 def _planar_difference(q0: Array, q1: Array) -> Array:
-    """The shortest way: the turn is between -pi and pi."""
+    """Returns the motion with the shortest turn, between -pi and pi."""
     w = q1[..., 2:] - q0[..., 2:]
     w = w - 2 * np.pi * np.round(w / (2 * np.pi))
     step = _plane_turn(-q0[..., 2:], q1[..., :2] - q0[..., :2])
@@ -286,17 +268,17 @@ def _planar_rates(q: Sequence[Scalar]) -> Rates:
 
 
 def _plain(n: int) -> dict[str, Any]:
-    """Coordinates that are numbers like any other."""
+    """Returns the functions of n coordinates whose rates are the joint's velocities, dq/dt = v."""
     return {
         "neutral": (0.0,) * n,
-        "integrate": _add,
-        "difference": _subtract,
-        "rates": _plain_rates(n),
+        "integrate": add,
+        "difference": lambda q0, q1: q1 - q0,
+        "rates": lambda q: np.eye(n).tolist(),
     }
 
 
-QUATERNION = (0.0, 0.0, 0.0, 1.0)
-TURN, SLIDE = unit(2), unit(5)
+NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # as a quaternion
+TURN, SLIDE = unit(2), unit(5)  # about z, along z
 
 REVOLUTE = JointType(
     "revolute",
@@ -304,7 +286,7 @@ REVOLUTE = JointType(
     lambda q: Transform(_turn(q[0]), ZERO3),
     "a turn about its axis, in radians",
     **_plain(1),
-    ride=_on_axis,
+    regrouped=_on_axis,
     angles=(0,),
 )
 PRISMATIC = JointType(
@@ -313,19 +295,19 @@ PRISMATIC = JointType(
     lambda q: Transform(NO_TURN, Vector((0.0, 0.0, q[0]))),
     "a slide along its axis, in metres",
     **_plain(1),
-    ride=_second_moment,
+    regrouped=_second_moment,
 )
 
 
 def helical(pitch: float) -> JointType:
-    """A screw that advances `pitch` metres for each radian."""
+    """Returns the type of a screw joint that advances `pitch` metres for each radian."""
     return JointType(
         "helical",
         (TURN + SLIDE * pitch,),
         lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, pitch * q[0]))),
         "a screw about its axis, in radians; its pitch is in metres per radian",
         **_plain(1),
-        ride=_axial_moment,
+        regrouped=_axial_moment,
         angles=(0,),
     )
 
@@ -336,14 +318,14 @@ CYLINDRICAL = JointType(
     lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, q[1]))),
     "a turn about its axis, in radians, and a slide along it, in metres",
     **_plain(2),
-    ride=_axial_moment,
+    regrouped=_axial_moment,
     angles=(0,),
 )
 UNIVERSAL = JointType(
     "universal",
     (TURN, TURN),
-    lambda q: NotImplemented,  # see its chain
-    "a turn about its first axis, then about its second, which turns along; in radians",
+    lambda q: NotImplemented,  # a Tree has its chain instead
+    "a turn about its first axis, then about its second, which the first turns; in radians",
     **_plain(2),
     chain=(REVOLUTE, REVOLUTE),
     angles=(0, 1),
@@ -354,7 +336,7 @@ TRANSLATION = JointType(
     lambda q: Transform(NO_TURN, Vector(q)),
     "q = [x, y, z], in metres",
     **_plain(3),
-    ride=_second_moment,
+    regrouped=_second_moment,
     axis=False,
 )
 SPHERICAL = JointType(
@@ -362,11 +344,11 @@ SPHERICAL = JointType(
     (unit(0), unit(1), unit(2)),
     lambda q: Transform(quaternion_rotation(*q), ZERO3),
     "q = [qx qy qz qw], v = the angular velocity in the body's axes",
-    neutral=QUATERNION,
+    neutral=NO_ROTATION,
     integrate=_spherical_integrate,
     difference=_spherical_difference,
     rates=_spherical_rates,
-    ride=_at_centre,
+    regrouped=_at_centre,
     axis=False,
     quaternions=(0,),
 )
@@ -379,7 +361,7 @@ PLANAR = JointType(
     integrate=_planar_integrate,
     difference=_planar_difference,
     rates=_planar_rates,
-    ride=_axial_moment,
+    regrouped=_axial_moment,
     angles=(2,),
 )
 FREE = JointType(
@@ -387,7 +369,7 @@ FREE = JointType(
     (unit(3), unit(4), unit(5), unit(0), unit(1), unit(2)),
     lambda q: Transform(quaternion_rotation(*q[3:]), Vector(q[:3])),
     "q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
-    neutral=(0.0, 0.0, 0.0, *QUATERNION),
+    neutral=(0.0, 0.0, 0.0, *NO_ROTATION),
     integrate=_free_integrate,
     difference=_free_difference,
     rates=_free_rates,
@@ -395,22 +377,11 @@ FREE = JointType(
     quaternions=(3,),
 )
 
-JOINT_TYPES = {
-    joint.name: joint
-    for joint in (
-        REVOLUTE,
-        PRISMATIC,
-        helical(0.0),
-        CYLINDRICAL,
-        UNIVERSAL,
-        PLANAR,
-        SPHERICAL,
-        TRANSLATION,
-        FREE,
-    )
-}
+WITH_AXIS = REVOLUTE, PRISMATIC, helical(0.0), CYLINDRICAL, UNIVERSAL, PLANAR
+WITHOUT_AXIS = SPHERICAL, TRANSLATION, FREE
+JOINT_TYPES = {joint.name: joint for joint in WITH_AXIS + WITHOUT_AXIS}
 
 
 def joint_type(name: str, pitch: float = 0.0) -> JointType:
-    """A row of the table; screws are a family of them."""
+    """Returns a type by name; helical joints are a family of types, one for each pitch."""
     return helical(pitch) if name == "helical" else JOINT_TYPES[name]

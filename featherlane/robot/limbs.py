@@ -1,4 +1,4 @@
-"""Limbs that are alike: subtrees of the same joints on one body, such as legs, arms and fingers."""
+"""Limbs that are alike: isomorphic subtrees on one body, such as legs, arms and fingers."""
 
 from __future__ import annotations
 
@@ -7,34 +7,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from featherlane.robot.model import WORLD, Model
+from featherlane.robot.walk import children
 
-Twins = list[tuple[tuple[str, int], ...]]  # entries of inputs that play the same part, by limb
-COUNTS = (4, 2)  # limbs that are taken together: as many as vectors have lanes
-
-
-def _children(model: Model) -> dict[int, list[int]]:
-    children: dict[int, list[int]] = {}
-    for i, parent in enumerate(model.parent):
-        children.setdefault(parent, []).append(i)
-    return children
+Twins = list[tuple[tuple[str, int], ...]]  # entries of inputs that correspond in alike limbs
+COUNTS = (4, 2)  # how many limbs may share a vector: as many as it has lanes
 
 
 def alike(model: Model, count: int) -> list[tuple[int, ...]]:
-    """The joints that play the same part in so many limbs, first joints first. Limbs are as long as
-    can be: of two hands the fingers belong to the hands.
+    """Returns the joints that correspond in `count` isomorphic limbs, first joints first.
+
+    Limbs are as long as they can be: with two hands that are alike, fingers belong to the hands.
     """
-    children = _children(model)
+    below = children(model.parent)
     subtree: dict[int, list[int]] = {}
     shape: dict[int, Any] = {}
     for i in reversed(range(model.nbodies)):
-        below = children.get(i, [])
         joint = model.joints[i]
-        subtree[i] = [i, *[k for c in below for k in subtree[c]]]
-        shape[i] = joint.type, joint.mimic is None, tuple(shape[c] for c in below)
+        subtree[i] = [i, *[k for c in below[i] for k in subtree[c]]]
+        shape[i] = joint.type, joint.mimic is None, tuple(shape[c] for c in below[i])
 
-    def found(body: int) -> Iterator[tuple[int, ...]]:
+    def corresponding(body: int) -> Iterator[tuple[int, ...]]:
         by_shape: dict[Any, list[int]] = {}
-        for i in children.get(body, ()):
+        for i in below[body]:
             by_shape.setdefault(shape[i], []).append(i)
         for roots in by_shape.values():
             whole = len(roots) // count * count
@@ -42,37 +36,36 @@ def alike(model: Model, count: int) -> list[tuple[int, ...]]:
                 limbs = roots[first : first + count]
                 yield from zip(*[subtree[i] for i in limbs], strict=True)
             for i in roots[whole:]:
-                yield from found(i)
+                yield from corresponding(i)
 
-    return list(found(WORLD))
+    return list(corresponding(WORLD))
 
 
 def count(model: Model, most: int) -> int:
-    """How many limbs to take together, `most` at most: those that save most. 1 if none are
-    alike.
-    """
+    """Returns how many limbs, up to `most`, share vectors with the largest saving; 1 for none."""
     saved = {n: len(alike(model, n)) * (n - 1) for n in COUNTS if n <= most}
     return max(saved, key=lambda n: saved[n], default=1) if any(saved.values()) else 1
 
 
 def twins(model: Model, sizes: Mapping[str, tuple[str | int, ...]], count: int) -> Twins:
-    """The entries of inputs of these sizes ("q", "v" or "bodies" by numbers) that belong to joints
-    or bodies alike in so many limbs.
+    """Returns the entries of inputs that belong to corresponding joints or bodies of limbs.
+
+    sizes: of each input; entries are per "q", per "v" or per one of the "bodies".
     """
     result: Twins = []
     for joints in alike(model, count):
         for name, (kind, *rest) in sizes.items():
-            each = math.prod(n for n in rest if isinstance(n, int))
+            width = math.prod(n for n in rest if isinstance(n, int))
             if kind not in ("q", "v", "bodies") or any(isinstance(n, str) for n in rest):
                 continue
-            starts = [_entries(model, str(kind), i) for i in joints]
-            for k in range(len(starts[0]) * each):
-                result.append(tuple((name, own.start * each + k) for own in starts))
+            entries = [_entries(model, str(kind), i) for i in joints]
+            for k in range(len(entries[0]) * width):
+                result.append(tuple((name, joint.start * width + k) for joint in entries))
     return result
 
 
 def _entries(model: Model, kind: str, i: int) -> range:
-    """Those of a joint, or of its body; a mimic joint has none."""
+    """Returns the entries of a joint, or of its body; a mimic joint has none of its own."""
     if kind == "bodies":
         return range(i, i + 1)
     first, joint = (model.first_q if kind == "q" else model.first_v)[i], model.joints[i]

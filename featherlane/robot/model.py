@@ -1,7 +1,7 @@
-"""The robot: constant, complete, checked once.
+"""The robot's constant data, complete and checked once.
 
-A `Model` is what a loader or a builder makes: joints, bodies and frames as the robot's file has
-them, fixed joints merged. What the algorithms read is another view of it: see `tree.py`.
+Loaders and the builder make a `Model`: the joints, bodies and frames of the robot's file, with the
+bodies on fixed joints merged. Algorithms read a `Tree` instead, which is made of it: see `tree.py`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,27 @@ from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
 WORLD = -1  # the parent of a body that hangs on the ground
 
 Floats = tuple[float, ...]
-NO_MOMENT = ((0.0, 0.0, 0.0),) * 3
+Rows3 = tuple[Floats, Floats, Floats]  # of a 3 x 3 matrix
+NO_MOMENT: Rows3 = ((0.0, 0.0, 0.0),) * 3
+
+
+def floats(x: Any) -> Floats:
+    return tuple(map(float, x))
+
+
+def rows3(A: Any) -> Rows3:
+    return tuple(map(floats, A))  # type: ignore[return-value]
 
 
 class Placement(NamedTuple):
-    """A frame seen from another: R, 3 x 3, takes its coordinates to the other's; p is its origin
-    there.
-    """
+    """The pose of a frame in another: R takes its coordinates to the other's, p is its origin."""
 
-    R: tuple[Floats, Floats, Floats]
+    R: Rows3
     p: Floats
 
     @staticmethod
     def of(R: Any, p: Any) -> Placement:
-        R, p = np.asarray(R, float), np.asarray(p, float)
-        return Placement(tuple(tuple(map(float, row)) for row in R), tuple(map(float, p)))  # type: ignore[arg-type]
+        return Placement(rows3(R), floats(p))
 
     def __mul__(self, other: Placement) -> Placement:  # type: ignore[override]
         R = np.array(self.R)
@@ -50,14 +56,14 @@ IDENTITY = Placement.of(np.eye(3), np.zeros(3))
 
 
 class Mimic(NamedTuple):
-    """A joint that follows another: q = multiplier q_leader + offset (rad or m)."""
+    """The law by which a joint follows another: q = multiplier q_leader + offset (rad or m)."""
 
     joint: str
     multiplier: float = 1.0
     offset: float = 0.0
 
     def __str__(self) -> str:
-        """'-1 * finger + 0.02'"""
+        """Writes the law as '-1 * finger + 0.02'."""
         sign = "-" if self.offset < 0 else "+"
         shift = f" {sign} {abs(self.offset):g}" if self.offset else ""
         return f"{self.multiplier:g} * {self.joint}{shift}"
@@ -65,16 +71,16 @@ class Mimic(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint:
-    """A moving joint and what its file says of it; SI units.
+    """A moving joint with the figures of its file, in SI units.
 
-    Limits are per coordinate of q; armature (reflected inertia), damping and friction per degree of
-    freedom; an empty tuple stands for none.
+    Limits have an entry for each coordinate of q; armature (reflected inertia), damping and
+    friction have one for each degree of freedom. An empty tuple stands for none.
     """
 
     name: str
     type: str  # a key of JOINT_TYPES
-    parent: int  # the body it hangs on, or WORLD
-    placement: Placement = IDENTITY  # of the joint's frame, at q = 0, on the parent body
+    parent: int  # the body that carries the joint, or WORLD
+    placement: Placement = IDENTITY  # the joint's frame, at q = 0, on the parent body
     axis: Floats = (0.0, 0.0, 1.0)  # unit vector in the joint's frame; the normal of a planar joint
     axis2: Floats = (1.0, 0.0, 0.0)  # the second axis of a universal joint, at q = 0
     pitch: float = 0.0  # m/rad, of a helical joint
@@ -94,19 +100,19 @@ class Joint:
 
 @dataclass(frozen=True)
 class Body:
-    """What moves with one joint: a link, and all that hangs on it by fixed joints. In the frame of
-    that link.
-    """
+    """A link and all links fixed to it, which move with one joint; in the first link's frame."""
 
     name: str
     mass: float = 0.0
     com: Floats = (0.0, 0.0, 0.0)  # m
-    inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2 about the centre of mass
+    inertia: Rows3 = NO_MOMENT  # kg m^2 about the centre of mass
 
 
 def joined(name: str, parts: Sequence[tuple[Body, Placement]]) -> Body:
-    """One body from bodies rigidly joined, each with the placement of its frame in the new one: by
-    parallel axes about the common centre of mass. A single one keeps its figures unrounded.
+    """Merges rigidly joined bodies, each with the placement of its frame in the new body's.
+
+    Inertias are added about the common centre of mass (parallel axes). A body that is the only one
+    with inertia keeps its figures unrounded.
     """
     moved = [_moved(body, place) for body, place in parts if body.mass or np.any(body.inertia)]
     if len(moved) == 1:
@@ -114,13 +120,12 @@ def joined(name: str, parts: Sequence[tuple[Body, Placement]]) -> Body:
     else:
         mass = sum(m for m, _, _ in moved)
         com = sum((m * c for m, c, _ in moved), np.zeros(3)) / (mass or 1.0)
-        inertia = sum((J + m * spread(c - com) for m, c, J in moved), np.zeros((3, 3)))
-    rows = tuple(tuple(map(float, row)) for row in inertia)
-    return Body(name, float(mass), tuple(map(float, com)), rows)  # type: ignore[arg-type]
+        inertia = sum((J + m * point_inertia(c - com) for m, c, J in moved), np.zeros((3, 3)))
+    return Body(name, float(mass), floats(com), rows3(inertia))
 
 
 def _moved(body: Body, place: Placement) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, centre of mass and inertia about it, where the body's frame is at `place`."""
+    """Returns mass, centre of mass and central inertia of a body whose frame is at `place`."""
     com, inertia = np.array(body.com), np.array(body.inertia)
     if place == IDENTITY:
         return body.mass, com, inertia
@@ -128,13 +133,13 @@ def _moved(body: Body, place: Placement) -> tuple[float, np.ndarray, np.ndarray]
     return body.mass, np.array(place.p) + R @ com, R @ inertia @ R.T
 
 
-def spread(d: np.ndarray) -> np.ndarray:
-    """The rotational inertia of a unit mass at d."""
+def point_inertia(d: np.ndarray) -> np.ndarray:
+    """Returns the rotational inertia of a unit mass at d."""
     return np.asarray(d @ d * np.eye(3) - np.outer(d, d))
 
 
 class Frame(NamedTuple):
-    """A named frame fixed to a body (or to the ground: WORLD); every link of the file is one."""
+    """A named frame fixed to a body, or to the ground (WORLD). Every link of the file has one."""
 
     name: str
     body: int
@@ -142,14 +147,14 @@ class Frame(NamedTuple):
 
 
 def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
-    """Whether it can be the i-th of a model with these independent joints."""
+    """Raises ValueError if the joint cannot be the i-th of a model with these leaders' names."""
     if joint.type not in JOINT_TYPES:
         known = ", ".join(JOINT_TYPES)
         raise ValueError(f"joint {joint.name!r} is of type {joint.type!r}; wanted one of {known}")
     if not WORLD <= joint.parent < i:
         raise ValueError(
-            f"joint {joint.name!r} is joint {i} and has parent {joint.parent}; wanted a body "
-            f"before it, or {WORLD}, the ground"
+            f"joint {joint.name!r} is joint {i} and has parent {joint.parent}; wanted the number "
+            f"of a body before it, or {WORLD} for the ground"
         )
     if joint.mimic and joint.mimic.joint not in leaders:
         raise ValueError(
@@ -162,8 +167,9 @@ def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
 class Model:
     """A tree-structured robot; immutable, hashable, picklable, safe to share between threads.
 
-    joints[i] carries bodies[i], and parents come before children. `root` is what was asked for at
-    load time. Raises ValueError for joints, bodies and frames that do not fit together.
+    joints[i] carries bodies[i], and parents come before children. `root` is the root joint that
+    the robot was loaded with. Raises ValueError for joints, bodies and frames that do not fit
+    together.
     """
 
     name: str
@@ -173,8 +179,8 @@ class Model:
     gravity: Floats = (0.0, 0.0, -9.81)
     root: str = "fixed"
     source: str = ""
-    notes: tuple[str, ...] = ()  # what the loader merged, ignored or did not expect, for the card
-    ground_mass: float = 0.0  # kg that do not move, merged into the ground
+    notes: tuple[str, ...] = ()  # the card's notes: what the loader merged, ignored or doubts
+    ground_mass: float = 0.0  # kg fixed to the ground
     friction_velocity: float = 0.01
     """rad/s or m/s: friction f resists v with f v / sqrt(v^2 + friction_velocity^2)."""
 
@@ -182,7 +188,7 @@ class Model:
         n = len(self.joints)
         if len(self.bodies) != n:
             raise ValueError(
-                f"joints and bodies are {n} and {len(self.bodies)}; wanted a body for each joint"
+                f"there are {n} joints and {len(self.bodies)} bodies; wanted a body for each joint"
             )
         leaders = {joint.name for joint in self.joints if joint.mimic is None}
         for i, joint in enumerate(self.joints):
@@ -202,15 +208,15 @@ class Model:
 
     @cached_property
     def nq(self) -> int:
-        return sum(kind.nq for kind, leads in zip(self.types, self._leads, strict=True) if leads)
+        return sum(self.types[i].nq for i in self.independent)
 
     @cached_property
     def nv(self) -> int:
-        return sum(kind.nv for kind, leads in zip(self.types, self._leads, strict=True) if leads)
+        return sum(self.types[i].nv for i in self.independent)
 
     @cached_property
     def mass(self) -> float:
-        """kg that move."""
+        """The moving mass, kg."""
         return sum(body.mass for body in self.bodies)
 
     @property
@@ -227,10 +233,8 @@ class Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What makes two models the same to the algorithms, as a hash: names and notes do not
-        count.
-        """
-        told = [
+        """A hash of all that the algorithms read: models that differ in names alone share it."""
+        joints = [
             (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
             + ((j.friction,) if any(j.friction) else ())
             for j in self.joints
@@ -238,7 +242,7 @@ class Model:
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]
         physics = [self.armature.tolist(), self.damping.tolist(), self.friction.tolist()]
         constants = (self.first_v, physics, self.friction_velocity, self.gravity)
-        return hashlib.sha256(repr((told, inertias, constants)).encode()).hexdigest()
+        return hashlib.sha256(repr((joints, inertias, constants)).encode()).hexdigest()
 
     def _fields(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(Model)}
@@ -258,7 +262,7 @@ class Model:
         size = f"{self.nbodies} bodies, nq {self.nq}, nv {self.nv}"
         return f"<Model {self.name!r}: {self.root} root, {size}>"
 
-    # Where the joints are in q and v
+    # The joints' entries of q and v
 
     @cached_property
     def types(self) -> tuple[JointType, ...]:
@@ -269,29 +273,25 @@ class Model:
         return tuple(joint.parent for joint in self.joints)
 
     @cached_property
-    def _leads(self) -> tuple[bool, ...]:
-        """For each joint whether it has coordinates of its own: all but mimic joints."""
-        return tuple(joint.mimic is None for joint in self.joints)
-
-    @cached_property
     def independent(self) -> tuple[int, ...]:
-        """The joints with entries of their own in q and v, in order: all but mimic joints."""
-        return tuple(i for i, leads in enumerate(self._leads) if leads)
+        """The joints that have entries of q and v to themselves: all but mimic joints."""
+        return tuple(i for i, joint in enumerate(self.joints) if joint.mimic is None)
 
     def _first(self, sizes: list[int]) -> tuple[int, ...]:
-        """Where the entries of each joint begin: those of its leader for a mimic joint."""
-        starts = np.cumsum([0, *[n * leads for n, leads in zip(sizes, self._leads, strict=True)]])
-        own = dict(zip(self.joint_names, map(int, starts), strict=False))
-        return tuple(own[j.mimic.joint if j.mimic else j.name] for j in self.joints)
+        """Returns the index of each joint's first entry, given how many entries joints have."""
+        starts = np.cumsum([0, *[sizes[i] for i in self.independent]]).tolist()
+        names = [self.joints[i].name for i in self.independent]
+        first = dict(zip(names, starts, strict=False))
+        return tuple(first[j.mimic.joint if j.mimic else j.name] for j in self.joints)
 
     @cached_property
     def first_q(self) -> tuple[int, ...]:
-        """Where each joint's entries of q begin; a mimic joint has those of its leader."""
+        """The index of each joint's first entry of q; a mimic joint shares its leader's entry."""
         return self._first([kind.nq for kind in self.types])
 
     @cached_property
     def first_v(self) -> tuple[int, ...]:
-        """Where each joint's entries of v begin; a mimic joint has those of its leader."""
+        """The index of each joint's first entry of v; a mimic joint shares its leader's entry."""
         return self._first([kind.nv for kind in self.types])
 
     @cached_property
@@ -302,12 +302,12 @@ class Model:
         )
 
     def frame(self, name: str) -> Frame:
-        """The frame of this name. Raises ValueError that lists the nearest names."""
+        """Returns the frame of this name. Raises ValueError, which lists the nearest names."""
         frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
             near = get_close_matches(str(name), self.frame_names, 5, 0.5) or self.frame_names[:12]
-            told = ", ".join(near) or "none"
-            raise ValueError(f"there is no frame {name!r}: the model has, among others, {told}")
+            known = ", ".join(near) or "none"
+            raise ValueError(f"there is no frame {name!r}: the model has, among others, {known}")
         return frame
 
     @cached_property
@@ -316,32 +316,29 @@ class Model:
 
     # Joint physics, per degree of freedom
 
-    def _per_dof(self, values: list[Floats], weights: list[float]) -> np.ndarray:
+    def _per_dof(self, figure: str, power: int) -> np.ndarray:
+        """Sums a figure of the joints on each entry of v, times |multiplier|^power of a mimic."""
         total = np.zeros(self.nv)
-        for dofs, given, weight in zip(self.dofs, values, weights, strict=True):
-            if given:
-                total[dofs.start : dofs.stop] += np.array(given) * weight
+        for joint, dofs in zip(self.joints, self.dofs, strict=True):
+            ratio = abs(joint.mimic.multiplier) ** power if joint.mimic else 1.0
+            total[dofs.start : dofs.stop] += np.array(getattr(joint, figure) or 0.0) * ratio
         total.flags.writeable = False
         return total
 
     @cached_property
     def armature(self) -> np.ndarray:
-        """(nv,), kg m^2 or kg: the inertia of motors and gears as the joint feels it, added to M's
-        diagonal. A mimic joint counts with its leader.
-        """
-        ratios = [j.mimic.multiplier**2 if j.mimic else 1.0 for j in self.joints]
-        return self._per_dof([j.armature for j in self.joints], ratios)
+        """(nv,), kg m^2 or kg: the reflected inertia of motors and gears, on M's diagonal."""
+        return self._per_dof("armature", 2)
 
     @cached_property
     def damping(self) -> np.ndarray:
         """(nv,), N m s/rad or N s/m: the viscous friction that resists v."""
-        ratios = [j.mimic.multiplier**2 if j.mimic else 1.0 for j in self.joints]
-        return self._per_dof([j.damping for j in self.joints], ratios)
+        return self._per_dof("damping", 2)
 
     @cached_property
     def friction(self) -> np.ndarray:
-        """(nv,), N m or N: Coulomb's friction, smoothed: see `friction_velocity`. A mimic joint's
-        comes with its leader's, and is smoothed at its own velocity.
+        """(nv,), N m or N: Coulomb friction, smoothed as `friction_velocity` says.
+
+        A mimic joint adds to its leader's friction, but is smoothed at its own velocity.
         """
-        ratios = [abs(j.mimic.multiplier) if j.mimic else 1.0 for j in self.joints]
-        return self._per_dof([j.friction for j in self.joints], ratios)
+        return self._per_dof("friction", 1)

@@ -1,13 +1,13 @@
-"""The constants of a robot that may be given at run time instead."""
+"""The constants of a robot that may be inputs of its functions instead."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from featherlane.robot.joints import matrix_quaternion
-from featherlane.robot.model import Model, spread
+from featherlane.robot.model import Model, point_inertia
 
-PARAMETERS = {  # what may be given at run time: the axes of its shape
+PARAMETERS = {  # the axes of each parameter's shape
     "mass": ("bodies",),
     "com": ("bodies", 3),
     "inertia": ("bodies", 6),
@@ -26,7 +26,7 @@ BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
 
 
 def parameter_value(model: Model, name: str) -> np.ndarray:
-    """What a parameter is where it is not given: see `Model.parameters`."""
+    """Returns the model's own value of a parameter, as `Model.parameters` has it."""
     of_bodies = {
         "mass": lambda body: body.mass,
         "com": lambda body: body.com,
@@ -51,4 +51,4 @@ def _six(I: np.ndarray) -> np.ndarray:
 
 
 def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
-    return np.array([m, *(m * c), *_six(I + m * spread(c))])
+    return np.array([m, *(m * c), *_six(I + m * point_inertia(c))])

@@ -1,23 +1,23 @@
 """Featherstone's spatial algebra on scalars of any kind, in the order [angular; linear].
 
-Motion and force vectors are six scalars in a `Vector`; a rigid body is (m, h, S): its mass, its
-first moment h = m c and its second moment S = integral of x x^T dm. S is used instead of the
-rotational inertia I = tr(S) 1 - S because it is what moves most cheaply between frames: zeros stay
-zeros.
+Motion and force vectors are `Vector`s of six scalars. A rigid body is (m, h, S): its mass, its
+first moment h = m c and its second moment S = integral of x x^T dm. The second moment replaces the
+rotational inertia I = tr(S) 1 - S because it takes fewer operations to change its frame: zero
+entries stay zero.
 
-Reference: R. Featherstone, Rigid Body Dynamics Algorithms (2008), chapters 2 and A.
+Reference: R. Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2 and appendix A.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from featherlane.scalar import Scalar
 
 
 class Vector(tuple):
-    """A short column of scalars with elementwise + and -, and scalar *."""
+    """A column of scalars: + and - act entry by entry, * scales all entries."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ ZERO6 = Vector((0.0,) * 6)
 
 
 def unit(k: int, n: int = 6) -> Vector:
-    """The k-th unit vector of length n."""
+    """Returns the k-th unit vector of length n."""
     return Vector(1.0 if i == k else 0.0 for i in range(n))
 
 
@@ -61,24 +61,24 @@ def spatial(angular: Sequence[Scalar], linear: Sequence[Scalar]) -> Vector:
 
 
 def split(x: Sequence[Scalar]) -> tuple[Vector, Vector]:
-    """The angular and the linear half."""
+    """Returns the angular and the linear half of a spatial vector."""
     return Vector(x[:3]), Vector(x[3:])
 
 
 def crm(v: Sequence[Scalar], m: Sequence[Scalar]) -> Vector:
-    """v x m: the rate of a motion vector m that moves with velocity v."""
+    """Returns v x m, the rate of a motion vector m carried along with velocity v (section 2.9)."""
     (w, vo), (a, b) = split(v), split(m)
     return spatial(cross(w, a), cross(w, b) + cross(vo, a))
 
 
 def crf(v: Sequence[Scalar], f: Sequence[Scalar]) -> Vector:
-    """v x* f: the rate of a force vector f that moves with velocity v."""
+    """Returns v x* f, the rate of a force vector f carried along with velocity v (section 2.9)."""
     (w, vo), (n, g) = split(v), split(f)
     return spatial(cross(w, n) + cross(vo, g), cross(w, g))
 
 
 class Symmetric(NamedTuple):
-    """A symmetric 3 x 3 matrix."""
+    """A symmetric 3 x 3 matrix, by its upper triangle."""
 
     xx: Scalar
     xy: Scalar
@@ -86,6 +86,11 @@ class Symmetric(NamedTuple):
     yy: Scalar
     yz: Scalar
     zz: Scalar
+
+    @staticmethod
+    def of(entry: Callable[[int, int], Scalar]) -> Symmetric:
+        """Makes the matrix with entry(i, j) in row i and column j, for i <= j."""
+        return Symmetric(*[entry(i, j) for i in range(3) for j in range(i, 3)])
 
     @property
     def rows(self) -> tuple[Vector, Vector, Vector]:
@@ -100,9 +105,12 @@ class Symmetric(NamedTuple):
         return Symmetric(*[x + y for x, y in zip(self, other, strict=True)])
 
 
-NOTHING = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+ZERO_SYMMETRIC = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 Matrix = tuple[Vector, ...]  # rows
-NO_MATRIX: Matrix = (ZERO3, ZERO3, ZERO3)
+
+
+def plus(A: Matrix, B: Matrix) -> Matrix:
+    return tuple(a + b for a, b in zip(A, B, strict=True))
 
 
 def matvec(A: Iterable[Sequence[Scalar]], x: Sequence[Scalar]) -> Vector:
@@ -119,13 +127,13 @@ def matmul(A: Sequence[Sequence[Scalar]], B: Sequence[Sequence[Scalar]]) -> Matr
 
 
 def skew(p: Sequence[Scalar]) -> Matrix:
-    """The matrix of p x."""
+    """Returns the 3 x 3 matrix of p x, the cross product with p."""
     x, y, z = p
     return Vector((0.0, -z, y)), Vector((z, 0.0, -x)), Vector((-y, x, 0.0))
 
 
 class Rotation:
-    """Coordinates of a child frame from those of its parent: the rows of E."""
+    """The rotation matrix E that takes a parent frame's coordinates to a child frame's."""
 
     def __init__(self, rows: Matrix) -> None:
         self.rows = rows
@@ -137,23 +145,21 @@ class Rotation:
         return matvec(transpose(self.rows), x)
 
     def matrix_to_parent(self, A: Matrix) -> Matrix:
-        """E^T A E."""
+        """Returns E^T A E."""
         R = transpose(self.rows)
         return matmul(matmul(R, A), self.rows)
 
     def symmetric_to_parent(self, A: Symmetric) -> Symmetric:
         R = transpose(self.rows)
         T = matmul(R, A.rows)
-        return Symmetric(*[dot(T[i], R[j]) for i in range(3) for j in range(i, 3)])
+        return Symmetric.of(lambda i, j: dot(T[i], R[j]))
 
 
 NO_TURN = Rotation((unit(0, 3), unit(1, 3), unit(2, 3)))
 
 
 class RotationZ(Rotation):
-    """A turn by an angle about z, given by its cosine and sine; matrices cost a third of the
-    general product.
-    """
+    """A rotation about z by its cosine and sine: E^T A E costs a third of the general product."""
 
     def __init__(self, c: Scalar, s: Scalar) -> None:
         super().__init__((Vector((c, s, 0.0)), Vector((-s, c, 0.0)), Vector((0.0, 0.0, 1.0))))
@@ -163,8 +169,8 @@ class RotationZ(Rotation):
         return self.c * x - self.s * y, self.s * x + self.c * y
 
     def matrix_to_parent(self, A: Matrix) -> Matrix:
-        # The trace and the antisymmetric part of the xy block do not turn, the rest turns by twice
-        # the angle.
+        # A rotation leaves the trace and the antisymmetric part of the xy block as they are, and
+        # turns the rest of that block by twice the angle.
         (a, b, az), (d, e, dz), (za, zd, zz) = A
         turn = self.s * (a - e) + self.c * (b + d)
         sine, cosine = self.s * turn, self.c * turn
@@ -184,7 +190,7 @@ class RotationZ(Rotation):
 
 
 class Inertia(NamedTuple):
-    """A rigid body about the origin of its frame: mass m, first moment h, second moment S."""
+    """A rigid body's mass m, first moment h and second moment S about its frame's origin."""
 
     m: Scalar
     h: Vector
@@ -194,39 +200,40 @@ class Inertia(NamedTuple):
         return Inertia(self.m + other.m, self.h + other.h, self.S + other.S)
 
     def rotational(self) -> Symmetric:
-        """The rotational inertia tr(S) 1 - S."""
+        """Returns the rotational inertia tr(S) 1 - S about the frame's origin."""
         xx, xy, xz, yy, yz, zz = self.S
         return Symmetric(yy + zz, -xy, -xz, xx + zz, -yz, xx + yy)
 
     def __matmul__(self, v: Sequence[Scalar]) -> Vector:
-        """I v: the momentum of the body at velocity v (or its force at acceleration v)."""
+        """Returns I v: the momentum at velocity v, or the force I a for an acceleration a."""
         w, vo = split(v)
         return spatial(
             matvec(self.rotational().rows, w) + cross(self.h, vo), vo * self.m + cross(w, self.h)
         )
 
     def wrench(self, U: Matrix, a: Vector) -> Vector:
-        """Newton's and Euler's equations: the wrench that gives the points x of the body the
-        acceleration a + U x.
+        """Returns the wrench that accelerates each point x of the body by a + U x (Newton, Euler).
 
-        U = dw x + w x w x; a is the acceleration of the frame's origin as a point in space. Force m
-        a + U h, moment h x a + the axial vector of U S (Balafoutis and Patel 1991, section 4.2).
+        U = dw x + w x w x; a is the classical acceleration of the frame's origin. The force is
+        m a + U h, the moment h x a + the axial vector of U S (Balafoutis and Patel 1991, section
+        4.2).
         """
         US = matmul(U, self.S.rows)
         axial = Vector((US[2][1] - US[1][2], US[0][2] - US[2][0], US[1][0] - US[0][1]))
         return spatial(axial + cross(self.h, a), a * self.m + matvec(U, self.h))
 
 
-NO_INERTIA = Inertia(0.0, ZERO3, NOTHING)
+NO_INERTIA = Inertia(0.0, ZERO3, ZERO_SYMMETRIC)
 
 
 class Coriolis(NamedTuple):
-    """The matrix B(I, v) = 1/2 [(v x*) I - I (v x) + (I v) xbar*] of Singh, Russell and Wensing
-    (2022).
+    """B(I, v) = 1/2 [(v x*) I - I (v x) + (I v) xbar*] of Singh, Russell and Wensing (2022).
 
-    Written out, with the points of the body moving at x' = v + w x x, it is [[tr(D) 1 - D, 0], [-P
-    x, 0]]: D = integral of x' x^T dm, P = integral of x' dm. Twelve numbers instead of 36, and they
-    add over bodies.
+    With points x of the body that move at x' = v + w x x, B is
+
+        [[tr(D) 1 - D, 0], [-P x, 0]],    D = integral of x' x^T dm,    P = integral of x' dm.
+
+    These are twelve numbers instead of 36; those of a composite body are the sums over its bodies.
     """
 
     P: Vector
@@ -240,33 +247,28 @@ class Coriolis(NamedTuple):
         return Coriolis(vo * inertia.m + cross(w, inertia.h), D)
 
     def __add__(self, other: Coriolis) -> Coriolis:  # type: ignore[override]
-        return Coriolis(
-            self.P + other.P, tuple(x + y for x, y in zip(self.D, other.D, strict=True))
-        )
+        return Coriolis(self.P + other.P, plus(self.D, other.D))
 
     def block(self) -> Matrix:
-        """tr(D) 1 - D."""
+        """Returns tr(D) 1 - D."""
         (a, b, c), (d, e, f), (g, h, i) = self.D
         return Vector((e + i, -b, -c)), Vector((-d, a + i, -f)), Vector((-g, -h, a + e))
 
     def __matmul__(self, x: Sequence[Scalar]) -> Vector:
-        """B x."""
         w, _ = split(x)
         return spatial(matvec(self.block(), w), cross(w, self.P))
 
     def transposed(self, x: Sequence[Scalar]) -> Vector:
-        """The angular half of B^T x; its linear half is zero."""
+        """Returns the angular half of B^T x, whose linear half is zero."""
         w, vo = split(x)
         return matvec(transpose(self.block()), w) + cross(self.P, vo)
 
 
-NO_CORIOLIS = Coriolis(ZERO3, NO_MATRIX)
+NO_CORIOLIS = Coriolis(ZERO3, (ZERO3, ZERO3, ZERO3))
 
 
 class Articulated(NamedTuple):
-    """A symmetric 6 x 6 inertia [[I, H], [H^T, M]], as articulated bodies have it (Featherstone,
-    chapter 7).
-    """
+    """An articulated-body inertia, the symmetric 6 x 6 matrix [[I, H], [H^T, M]] (section 7.1)."""
 
     I: Symmetric
     H: Matrix
@@ -277,8 +279,17 @@ class Articulated(NamedTuple):
         m = inertia.m
         return Articulated(inertia.rotational(), skew(inertia.h), Symmetric(m, 0.0, 0.0, m, 0.0, m))
 
+    @staticmethod
+    def of_rows(rows: Sequence[Sequence[Scalar]]) -> Articulated:
+        """Makes the inertia from a 6 x 6 matrix, of which it reads the upper triangle."""
+        return Articulated(
+            Symmetric.of(lambda i, j: rows[i][j]),
+            tuple(Vector(rows[i][3:]) for i in range(3)),
+            Symmetric.of(lambda i, j: rows[3 + i][3 + j]),
+        )
+
     def __add__(self, other: Articulated) -> Articulated:  # type: ignore[override]
-        H = tuple(x + y for x, y in zip(self.H, other.H, strict=True))
+        H = plus(self.H, other.H)
         return Articulated(self.I + other.I, H, self.M + other.M)
 
     @property
@@ -292,24 +303,19 @@ class Articulated(NamedTuple):
         return matvec(self.rows, v)
 
     def minus_outer(self, u: Sequence[Scalar], w: Sequence[Scalar]) -> Articulated:
-        """IA - u w^T, for u w^T symmetric."""
+        """Returns IA - u w^T, where u w^T is symmetric."""
         rows = self.rows
         A = [[rows[i][j] - u[i] * w[j] if j >= i else None for j in range(6)] for i in range(6)]
-        return Articulated(
-            Symmetric(*[A[i][j] for i in range(3) for j in range(i, 3)]),
-            tuple(Vector(A[i][3:]) for i in range(3)),
-            Symmetric(*[A[i][j] for i in range(3, 6) for j in range(i, 6)]),
-        )
+        return Articulated.of_rows(A)
 
 
 class Transform:
-    """The change of coordinates from a parent frame to a child frame (the book's X = rot(E)
-    xlt(r)).
+    """The coordinate transform from a parent frame to a child frame, X = rot(E) xlt(r) (2.8).
 
-    E: rotation, child from parent coordinates; r: the child's origin in the parent's coordinates. A
-    product keeps its two parts: inertias move through one after the other, which is cheaper than
-    through both at once, because a joint turns about z and the tree's own rotations are mostly
-    permutations.
+    E takes parent coordinates to child coordinates; r is the child's origin in parent coordinates.
+    A product keeps its two parts, because transforming an inertia by one and then by the other
+    takes fewer operations than by both at once: a joint rotates about z, and the rotations of
+    X_tree are mostly signed permutations.
     """
 
     def __init__(
@@ -318,28 +324,29 @@ class Transform:
         self.E, self.r, self.parts = E, r, parts
 
     def __matmul__(self, other: Transform) -> Transform:
-        """First `other`, then `self`, as matrices multiply."""
+        """Returns the transform that applies `other` first, then `self`, as matrices multiply."""
         E = Rotation(matmul(self.E.rows, other.E.rows))
         return Transform(E, other.r + other.E.to_parent(self.r), (self, other))
 
     def motion(self, v: Sequence[Scalar]) -> Vector:
-        """A motion vector in child coordinates."""
+        """Takes a motion vector from parent to child coordinates, X v."""
         w, vo = split(v)
         return spatial(self.E.to_child(w), self.E.to_child(vo + cross(w, self.r)))
 
     def motion_to_parent(self, v: Sequence[Scalar]) -> Vector:
+        """Takes a motion vector from child to parent coordinates, X^-1 v."""
         w, vo = split(v)
         w = self.E.to_parent(w)
         return spatial(w, self.E.to_parent(vo) + cross(self.r, w))
 
     def force_to_parent(self, f: Sequence[Scalar]) -> Vector:
-        """A force vector in parent coordinates (the book's X^T f)."""
+        """Takes a force vector from child to parent coordinates, X^T f."""
         n, g = split(f)
         g = self.E.to_parent(g)
         return spatial(self.E.to_parent(n) + cross(self.r, g), g)
 
     def inertia_to_parent(self, inertia: Inertia) -> Inertia:
-        """A rigid body seen from the parent frame."""
+        """Takes a rigid-body inertia to parent coordinates, X^T I X (equation 2.66)."""
         if self.parts:
             first, then = self.parts
             return then.inertia_to_parent(first.inertia_to_parent(inertia))
@@ -347,10 +354,10 @@ class Transform:
         h = self.E.to_parent(inertia.h)
         g = h + r * m
         S = self.E.symmetric_to_parent(inertia.S)
-        moved = Symmetric(*[h[i] * r[j] + r[i] * g[j] for i in range(3) for j in range(i, 3)])
-        return Inertia(m, g, S + moved)
+        return Inertia(m, g, S + Symmetric.of(lambda i, j: h[i] * r[j] + r[i] * g[j]))
 
     def coriolis_to_parent(self, B: Coriolis) -> Coriolis:
+        """Takes a Coriolis matrix to parent coordinates, X^T B X."""
         if self.parts:
             first, then = self.parts
             return then.coriolis_to_parent(first.coriolis_to_parent(B))
@@ -359,13 +366,12 @@ class Transform:
         return Coriolis(P, tuple(D[i] + r * P[i] for i in range(3)))
 
     def articulated_to_parent(self, IA: Articulated) -> Articulated:
-        """X^T IA X, Featherstone's equation 2.66 block by block."""
+        """Takes an articulated-body inertia to parent coordinates, X^T IA X, block by block."""
         if self.parts:
             first, then = self.parts
             return then.articulated_to_parent(first.articulated_to_parent(IA))
         E, rx = self.E, skew(self.r)
         I, H, M = E.symmetric_to_parent(IA.I), E.matrix_to_parent(IA.H), E.symmetric_to_parent(IA.M)
-        G = tuple(x + y for x, y in zip(H, matmul(rx, M.rows), strict=True))
-        old, new = matmul(rx, transpose(H)), matmul(rx, transpose(G))
-        moved = Symmetric(*[old[j][i] + new[i][j] for i in range(3) for j in range(i, 3)])
-        return Articulated(I + moved, G, M)
+        G = plus(H, matmul(rx, M.rows))
+        rxH, rxG = matmul(rx, transpose(H)), matmul(rx, transpose(G))
+        return Articulated(I + Symmetric.of(lambda i, j: rxH[j][i] + rxG[i][j]), G, M)

@@ -1,10 +1,10 @@
 """The robot as the algorithms read it: a tree of bodies on joints of constant S, in any scalar.
 
-A `Tree` differs from the `Model` that it is made of in what makes the numbers that algorithms meet
-0 or 1 more often, and changes no input or output: joint frames are turned so that an axis is z, a
-universal joint is two turns with a body of no mass between, a mimic joint moves with the
-coordinates of its leader, and the mass that a joint does not move is counted with its parent. Its
-constants are floats, or, where `parameters` gives them, scalars of any kind.
+A `Tree` describes the robot of a `Model` in a form in which more constants are 0 or 1; inputs and
+outputs are the same. Joint frames are rotated so that an axis is z, a universal joint is two
+revolute joints with a massless body between them, a mimic joint reads the coordinate of its leader,
+and the inertia that a joint does not move is regrouped with its parent's. Constants are floats, or,
+where `build_tree` is given parameters, scalars of any kind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,20 +32,14 @@ from featherlane.robot.spatial import (
 )
 from featherlane.scalar import Scalar, call
 
-ANGLE_NOISE = 1e-11  # a right angle printed with eleven digits is a right angle
-RELATIVE_NOISE = 1e-14
+ANGLE_NOISE = 1e-11  # files print right angles with eleven digits: 1.57079632679
+RELATIVE_NOISE = 1e-14  # some 50 rounding errors of a double
 
 
-def _quiet(x: Any) -> np.ndarray:
-    """Zeros that the file's rounding has hidden are zeros again."""
-    x = np.array(x, float)
-    return np.where(np.abs(x) < ANGLE_NOISE, 0.0, x)
-
-
-def _unit_rows(R: Any) -> np.ndarray:
-    """The same for the rows of a rotation, or one of them: what stands alone in its row is 1 or -1.
-
-    Of two rounded angles a small entry may be a true product: only a rotation is a result.
+def rounded_rotation(R: Any) -> np.ndarray:
+    """Removes a file's rounding errors from a rotation, or one row: tiny entries become 0, and an
+    entry that is left alone in its row 1 or -1. The first threshold whose result is a rotation
+    serves, for an entry below it may also be a true product of two small angles.
     """
     R = np.array(R, float)
     for noise in (ANGLE_NOISE, RELATIVE_NOISE):
@@ -56,8 +51,8 @@ def _unit_rows(R: Any) -> np.ndarray:
     return R
 
 
-class Source(NamedTuple):
-    """Where a coordinate of a joint comes from: multiplier q[k] + offset."""
+class Coordinate(NamedTuple):
+    """The law of a joint's coordinate, multiplier q[k] + offset."""
 
     k: int
     multiplier: float = 1.0
@@ -65,36 +60,38 @@ class Source(NamedTuple):
 
 
 class Freedom(NamedTuple):
-    """An entry of v, and the motion that it makes of its body, in the body's axes."""
+    """A degree of freedom: the index k of its entry of v, and its column S of the joint's motion
+    subspace matrix.
+    """
 
     k: int
     S: Vector
 
 
 class Link(NamedTuple):
-    """A body and its joint, as the steps take them that many links have in common: what `Tree` has
-    of a body, without numbers of bodies and coordinates.
+    """The constants of one body and its joint, without indices: two links of one structure are
+    then computed by the same recorded step (`scalar.call`).
     """
 
     kind: JointType
-    ratios: tuple[tuple[float, float], ...]  # multiplier and offset of each source
+    laws: tuple[tuple[float, float], ...]  # multiplier and offset of each coordinate
     X_tree: Transform
     inertia: Inertia
     S: tuple[Vector, ...]
     armature: tuple[Scalar, ...]  # these three for each degree of freedom
     damping: tuple[Scalar, ...]
     frictions: tuple[Sequence[tuple[Scalar, float]], ...]
-    load: Scalar  # the mass of the body and all beyond it
+    load: Scalar  # the mass of the body's subtree
 
 
 def joint_transform(link: Link, q: Sequence[Scalar]) -> Transform:
-    """Coordinates of a body from those of its parent, at the entries of q that its joint reads."""
-    own = [multiplier * x + offset for (multiplier, offset), x in zip(link.ratios, q, strict=True)]
-    return link.kind.transform(own) @ link.X_tree
+    """Returns a body's iXp, from its parent's coordinates; q: the entries that its joint reads."""
+    law = zip(link.laws, q, strict=True)
+    return link.kind.transform([multiplier * x + b for (multiplier, b), x in law]) @ link.X_tree
 
 
-class Point(NamedTuple):
-    """A frame on a body of a tree: coordinates of the frame from those of the body."""
+class BodyFrame(NamedTuple):
+    """A frame fixed to a body of a tree; X takes the body's coordinates to the frame's."""
 
     body: int
     X: Transform
@@ -102,94 +99,86 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Bodies and joints, parents first; one entry for each body, unless said otherwise."""
+    """Bodies and joints, parents first; tuples have an entry for each body unless it says other."""
 
     nv: int
     gravity: Vector
     parent: tuple[int, ...]
     types: tuple[JointType, ...]
-    sources: tuple[tuple[Source, ...], ...]
+    sources: tuple[tuple[Coordinate, ...], ...]
     freedoms: tuple[tuple[Freedom, ...], ...]
-    turns: tuple[Rotation, ...]  # a body's axes here from the axes that the user knows
+    turns: tuple[Rotation, ...]  # from a body's axes in the Model to its axes here
     X_tree: tuple[Transform, ...]  # the constant part of each joint's transform
     inertias: tuple[Inertia, ...]
-    ground: Inertia  # what of the moving mass rides on the ground
-    carriers: tuple[int, ...]  # for each body of the model its body here
-    armature: Sequence[Scalar]  # these three for each entry of v
+    ground: Inertia  # the moving inertia that is regrouped with the ground
+    carriers: tuple[int, ...]  # the number here of each body of the Model
+    armature: Sequence[Scalar]  # these three have an entry for each entry of v
     damping: Sequence[Scalar]
     frictions: Sequence[Sequence[tuple[Scalar, float]]]
-    """Friction f v / sqrt(v^2 + v0^2) as pairs (f, v0): one of each joint with this entry of v."""
+    """Pairs (f, v0) of friction f v / sqrt(v^2 + v0^2), one for each joint on an entry of v."""
     base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in its own axes
-    base_acceleration: Vector = ZERO6
-    """The same, the linear half being that of its origin as a point in space."""
+    base_acceleration: Vector = ZERO6  # the linear half is the origin's classical acceleration
 
     @property
     def nbodies(self) -> int:
         return len(self.parent)
 
     def joint_transform(self, i: int, q: Sequence[Scalar]) -> Transform:
-        """Coordinates of body i from those of its parent, at the robot's q (the book's iXp)."""
+        """Returns the book's iXp, from the parent's coordinates to body i's, at the robot's q."""
         return call(joint_transform, self.links[i], [q[s.k] for s in self.sources[i]])
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
-        """The bodies with their joints. Of a coordinate that joints share each has the physics."""
+        """The links. Joints that share an entry of v all have its armature, damping, friction."""
         return tuple(
             Link(
                 self.types[i],
                 tuple((s.multiplier, s.offset) for s in self.sources[i]),
                 self.X_tree[i],
                 self.inertias[i],
-                tuple(S for _, S in own),
-                tuple(self.armature[k] for k, _ in own),
-                tuple(self.damping[k] for k, _ in own),
-                tuple(tuple(self.frictions[k]) for k, _ in own),
+                tuple(S for _, S in freedoms),
+                tuple(self.armature[k] for k, _ in freedoms),
+                tuple(self.damping[k] for k, _ in freedoms),
+                tuple(tuple(self.frictions[k]) for k, _ in freedoms),
                 self.loads[i],
             )
-            for i, own in enumerate(self.freedoms)
+            for i, freedoms in enumerate(self.freedoms)
         )
 
     @cached_property
     def loads(self) -> tuple[Scalar, ...]:
-        """The mass that each joint carries."""
+        """The mass of each body's subtree."""
         loads = [inertia.m for inertia in self.inertias]
         for i in reversed(range(self.nbodies)):
             if (p := self.parent[i]) != WORLD:
                 loads[p] = loads[p] + loads[i]
         return tuple(loads)
 
-    def point(self, frame: Frame) -> Point:
-        """Where a frame of the model is."""
-        place, i = frame.placement, WORLD
-        above = np.eye(3)
+    def point(self, frame: Frame) -> BodyFrame:
+        """Returns a frame of the Model on its body of the tree."""
+        i, axes = WORLD, np.eye(3)
         if frame.body != WORLD:
             i = self.carriers[frame.body]
-            above = np.array(self.turns[i].rows, float).T
-        return Point(i, _fixed(_floats(place.R), Vector(place.p), np.eye(3), above))
-
-    @cached_property
-    def first_freedom(self) -> tuple[int, ...]:
-        """The freedoms of all bodies are counted through: where each body's begin."""
-        return tuple(int(n) for n in np.cumsum([0, *map(len, self.freedoms)]))
+            axes = np.array(self.turns[i].rows, float).T
+        R, p = frame.placement
+        return BodyFrame(i, fixed_transform(vectors(R), Vector(p), np.eye(3), axes))
 
     @cached_property
     def numbered(self) -> tuple[tuple[tuple[int, Freedom], ...], ...]:
-        """Each body's freedoms with their numbers."""
-        return tuple(
-            tuple(enumerate(own, start))
-            for own, start in zip(self.freedoms, self.first_freedom, strict=False)
-        )
+        """The degrees of freedom of each body, numbered through over all bodies."""
+        numbers = count()
+        return tuple(tuple((next(numbers), f) for f in freedoms) for freedoms in self.freedoms)
 
     @cached_property
     def above(self) -> tuple[tuple[int, ...], ...]:
-        """For each freedom itself and all before it on the way to the root, the nearest first."""
+        """For each degree of freedom its number and its ancestors', the nearest first."""
         lines: list[tuple[int, ...]] = []
-        for i, own in enumerate(self.freedoms):
-            p = self.parent[i]
-            line = lines[self.first_freedom[p + 1] - 1] if p != WORLD else ()
-            for _ in own:
-                line = (len(lines), *line)
-                lines.append(line)
+        last: dict[int, tuple[int, ...]] = {WORLD: ()}  # the line of each body's last one
+        for i, freedoms in enumerate(self.numbered):
+            last[i] = last[self.parent[i]]
+            for n, _ in freedoms:
+                last[i] = (n, *last[i])
+                lines.append(last[i])
         return tuple(lines)
 
     @cached_property
@@ -201,69 +190,67 @@ class Tree:
 
     @cached_property
     def coupled(self) -> bool:
-        """Whether bodies share coordinates, as mimic joints do."""
-        return self.first_freedom[-1] != self.nv
+        """Whether joints share entries of v, as mimic joints do."""
+        return sum(map(len, self.freedoms)) != self.nv
 
     @cached_property
     def ancestors(self) -> tuple[tuple[int, ...], ...]:
-        """For each entry of v itself and those that its row of the factor L^T D L reaches, the
-        nearest first: its ancestors in the tree, and where entries are shared in the elimination
-        tree (Davis, Direct Methods for Sparse Linear Systems, 2006, section 4.1).
+        """For each row of L in M = L^T D L the columns of its entries, the diagonal first.
+
+        They are the ancestors of an entry of v in the kinematic tree, or, where joints share
+        entries, in the elimination tree (Davis, Direct Methods for Sparse Linear Systems, 2006,
+        section 4.1).
         """
         if not self.coupled:
             return self.above
-        k = [freedom.k for own in self.freedoms for freedom in own]
-        rows: list[set[int]] = [{i} for i in range(self.nv)]
+        k = [freedom.k for freedoms in self.freedoms for freedom in freedoms]
+        rows: list[set[int]] = [set() for _ in range(self.nv)]  # without the diagonal
         for line in self.above:
-            for other in line:
-                low, high = sorted((k[line[0]], k[other]))
-                rows[high].add(low)
-        lines: list[tuple[int, ...]] = [()] * self.nv
-        for i in reversed(range(self.nv)):
-            nearest = max(rows[i] - {i}, default=None)
-            if nearest is not None:
-                rows[nearest] |= rows[i] - {i}
-        for i in range(self.nv):
-            nearest = max(rows[i] - {i}, default=None)
-            lines[i] = (i, *(lines[nearest] if nearest is not None else ()))
+            for ancestor in line[1:]:
+                low, high = sorted((k[line[0]], k[ancestor]))
+                rows[high] |= {low} - {high}
+        lines: list[tuple[int, ...]] = []
+        for row in reversed(rows):
+            if row:
+                rows[max(row)] |= row - {max(row)}
+        for i, row in enumerate(rows):
+            lines.append((i, *lines[max(row)]) if row else (i,))
         return tuple(lines)
 
 
 def is_chain(tree: Tree) -> bool:
-    """Whether each body hangs on the one before it."""
+    """Tells whether each body's parent is the body before it."""
     return tree.parent == tuple(range(-1, tree.nbodies - 1))
 
 
-def _floats(R: Any) -> Matrix:
+def vectors(R: Any) -> Matrix:
     return tuple(Vector(map(float, row)) for row in R)
 
 
-def _rows(R: np.ndarray) -> Matrix:
-    return _floats(_unit_rows(R))
+def rotation_to(axes: np.ndarray) -> Rotation:
+    """Returns E of a child frame whose axes are the columns of `axes` in the parent frame."""
+    return Rotation(transpose(vectors(rounded_rotation(axes))))
 
 
-def _rotation(R: np.ndarray) -> Rotation:
-    """Child from parent coordinates, of a child whose axes are the columns of R."""
-    return Rotation(transpose(_rows(R)))
+def fixed_transform(R: Matrix, p: Vector, axes: np.ndarray, parent_axes: np.ndarray) -> Transform:
+    """Returns the transform of a placement (R, p) between frames that were rotated since.
 
-
-def _fixed(R: Matrix, p: Vector, turn: np.ndarray, above: np.ndarray) -> Transform:
-    """A placement, between frames whose axes, in the user's, are the columns of `turn` and
-    `above`.
+    The columns of `axes` and `parent_axes` are the new axes of both in their old ones.
     """
-    if _known(*R[0], *R[1], *R[2]):
-        E = _rotation(above.T @ np.array(R, float) @ turn)
+    if is_number(*R[0], *R[1], *R[2]):
+        E = rotation_to(parent_axes.T @ np.array(R, float) @ axes)
     else:
-        E = call(_between, _rotation(turn), R, _floats(_unit_rows(above)))
-    if _known(*p):
-        return Transform(E, Vector(map(float, _quiet(above.T @ np.array(p)))))
-    return Transform(E, call(matvec, _rotation(above).rows, p))
+        E = call(_between, rotation_to(axes), R, vectors(rounded_rotation(parent_axes)))
+    if is_number(*p):
+        r = parent_axes.T @ np.array(p)
+        return Transform(E, Vector(map(float, np.where(np.abs(r) < ANGLE_NOISE, 0.0, r))))
+    return Transform(E, call(matvec, rotation_to(parent_axes).rows, p))
 
 
-def _between(turn: Rotation, R: Matrix, above: Matrix) -> Rotation:
-    return Rotation(matmul(matmul(turn.rows, transpose(R)), above))
+def _between(turn: Rotation, R: Matrix, parent_axes: Matrix) -> Rotation:
+    return Rotation(matmul(matmul(turn.rows, transpose(R)), parent_axes))
 
 
-def _known(*entries: Any) -> bool:
-    """Whether all of these are numbers, and none is a scalar given at run time."""
+def is_number(*entries: Any) -> bool:
+    """Tells whether all entries are numbers, and none is a scalar that comes at run time."""
     return all(isinstance(x, int | float | np.number) for x in entries)

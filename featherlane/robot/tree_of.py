@@ -1,4 +1,4 @@
-"""The algorithms' view of a robot, from the user's."""
+"""The `Tree` of a `Model`: the view of a robot that the algorithms read."""
 
 from __future__ import annotations
 
@@ -24,86 +24,87 @@ from featherlane.robot.spatial import (
 )
 from featherlane.robot.tree import (
     RELATIVE_NOISE,
+    Coordinate,
     Freedom,
-    Source,
     Tree,
-    _fixed,
-    _floats,
-    _known,
-    _rotation,
-    _rows,
-    _unit_rows,
+    fixed_transform,
+    is_number,
+    rotation_to,
+    rounded_rotation,
+    vectors,
 )
 from featherlane.scalar import Scalar, call
 
-# From a model
 
-
-class _Link(NamedTuple):
-    """A body of the tree before frames are turned."""
+class _Body(NamedTuple):
+    """A body of the tree before its axes are rotated."""
 
     parent: int
     kind: JointType
-    placement: tuple[Matrix, Vector]  # R and p on the parent's user axes
+    placement: tuple[Matrix, Vector]  # R and p of its joint in the parent's axes of the Model
     axis: Floats
-    sources: tuple[Source, ...]
+    sources: tuple[Coordinate, ...]
     dofs: tuple[int, ...]
-    ratio: float
+    multiplier: float  # of a mimic joint, else 1
 
 
 def tree_of(model: Model) -> Tree:
-    """The tree of a model with its own constants, made once and kept with the model."""
-    kept = model.__dict__  # as functools.cached_property keeps values: a model is immutable
-    if "_tree" not in kept:
-        kept["_tree"] = build_tree(model)
-    return kept["_tree"]
+    """Returns the tree of a model with its own constants, made once and kept with the model."""
+    cached = model.__dict__  # where functools.cached_property keeps values: a model is immutable
+    if "_tree" not in cached:
+        cached["_tree"] = build_tree(model)
+    return cached["_tree"]
 
 
 def build_tree(
-    model: Model, parameters: Mapping[str, Any] | None = None, ride: bool = True
+    model: Model, parameters: Mapping[str, Any] | None = None, regroup: bool = True
 ) -> Tree:
-    """The tree of a model. parameters: scalars in place of the model's constants, as nested lists
-    of the shapes of `PARAMETERS`. ride: whether mass that a joint does not move is counted with the
-    parent.
+    """Makes the tree of a model.
+
+    parameters: scalars in place of the model's constants, as nested lists of the shapes of
+    `PARAMETERS`. regroup: whether inertia that a joint does not move is counted with its parent.
     """
-    given = parameters or {}
-    links, carriers = _links(model, given)
-    turns = [_axis_to_z(link.axis) if link.kind.axis else np.eye(3) for link in links]
+    values = parameters or {}
+    bodies, carriers = _bodies(model, values)
+    axes = [_axis_to_z(body.axis) if body.kind.axis else np.eye(3) for body in bodies]
     X_tree = [
-        _fixed(*link.placement, turn, np.eye(3) if link.parent == WORLD else turns[link.parent])
-        for link, turn in zip(links, turns, strict=True)
+        fixed_transform(
+            *body.placement, own, np.eye(3) if body.parent == WORLD else axes[body.parent]
+        )
+        for body, own in zip(bodies, axes, strict=True)
     ]
-    inertias = [NO_INERTIA] * len(links)
+    inertias = [NO_INERTIA] * len(bodies)
     for body, i in enumerate(carriers):
-        inertias[i] = _turned(_inertia_of(model, body, given), turns[i])
-    ground = _let_ride(links, X_tree, inertias) if ride else NO_INERTIA
+        to_model = Rotation(vectors(rounded_rotation(axes[i])))
+        inertias[i] = call(_rotated, to_model, _inertia_of(model, body, values))
+    ground = _regroup(bodies, X_tree, inertias) if regroup else NO_INERTIA
     return Tree(
         nv=model.nv,
-        gravity=Vector(given.get("gravity", model.gravity)),
-        parent=tuple(link.parent for link in links),
-        types=tuple(link.kind for link in links),
-        sources=tuple(link.sources for link in links),
+        gravity=Vector(values.get("gravity", model.gravity)),
+        parent=tuple(body.parent for body in bodies),
+        types=tuple(body.kind for body in bodies),
+        sources=tuple(body.sources for body in bodies),
         freedoms=tuple(
-            tuple(Freedom(k, S * link.ratio) for k, S in zip(link.dofs, link.kind.S, strict=True))
-            for link in links
+            tuple(Freedom(k, S * b.multiplier) for k, S in zip(b.dofs, b.kind.S, strict=True))
+            for b in bodies
         ),
-        turns=tuple(_rotation(turn) for turn in turns),
+        turns=tuple(map(rotation_to, axes)),
         X_tree=tuple(X_tree),
         inertias=tuple(inertias),
         ground=ground,
         carriers=tuple(carriers),
-        armature=given.get("armature", model.armature.tolist()),
-        damping=given.get("damping", model.damping.tolist()),
-        frictions=_frictions(model, given.get("friction")),
-        **{name: Vector((*given[name][3:], *given[name][:3])) for name in BASE if name in given},
+        armature=values.get("armature", model.armature.tolist()),
+        damping=values.get("damping", model.damping.tolist()),
+        frictions=_frictions(model, values.get("friction")),
+        **{name: Vector((*x[3:], *x[:3])) for name, x in values.items() if name in BASE},
     )
 
 
-def _frictions(model: Model, given: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:
-    """Those of the robot's file; a follower slides `multiplier` times as fast as its leader."""
+def _frictions(model: Model, friction: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:
+    """Returns (f, v0) of each joint, by entries of v; a follower's velocity is multiplied too."""
     v0 = model.friction_velocity
-    if given is not None:
-        return [[(f, v0)] for f in given]
+    if friction is not None:
+        return [[(f, v0)] for f in friction]
     frictions: list[list[tuple[Scalar, float]]] = [[] for _ in range(model.nv)]
     for joint, dofs in zip(model.joints, model.dofs, strict=True):
         ratio = abs(joint.mimic.multiplier) if joint.mimic else 1.0
@@ -113,37 +114,36 @@ def _frictions(model: Model, given: Sequence[Scalar] | None) -> list[list[tuple[
     return frictions
 
 
-def _links(model: Model, given: Mapping[str, Any]) -> tuple[list[_Link], list[int]]:
-    links: list[_Link] = []
+def _bodies(model: Model, values: Mapping[str, Any]) -> tuple[list[_Body], list[int]]:
+    """Returns the bodies of the tree, and the number among them of each body of the model."""
+    bodies: list[_Body] = []
     carriers: list[int] = []
     for i, joint in enumerate(model.joints):
         parent = carriers[joint.parent] if joint.parent != WORLD else WORLD
-        ratio, offset = joint.mimic[1:] if joint.mimic else (1.0, 0.0)
-        at_q = range(model.first_q[i], model.first_q[i] + joint.kind.nq)
-        sources = tuple(Source(k, ratio, offset) for k in at_q)
-        place, dofs = _placement(joint, i, given), tuple(model.dofs[i])
+        multiplier, offset = joint.mimic[1:] if joint.mimic else (1.0, 0.0)
+        indices = range(model.first_q[i], model.first_q[i] + joint.kind.nq)
+        sources = tuple(Coordinate(k, multiplier, offset) for k in indices)
+        place, dofs = _placement(joint, i, values), tuple(model.dofs[i])
+        body = _Body(parent, joint.kind, place, joint.axis, sources, dofs, multiplier)
         if joint.kind.chain:
-            rigid = _floats(IDENTITY.R), ZERO3
-            for n, kind in enumerate(joint.kind.chain):
-                axis = (joint.axis, joint.axis2)[n]
-                links.append(
-                    _Link(parent, kind, place, axis, sources[n : n + 1], dofs[n : n + 1], ratio)
-                )
-                parent, place = len(links) - 1, rigid
-        else:
-            links.append(_Link(parent, joint.kind, place, joint.axis, sources, dofs, ratio))
-        carriers.append(len(links) - 1)
-    return links, carriers
+            first, second = joint.kind.chain
+            bodies.append(body._replace(kind=first, sources=sources[:1], dofs=dofs[:1]))
+            rigid, parent = (vectors(IDENTITY.R), ZERO3), len(bodies) - 1
+            body = _Body(parent, second, rigid, joint.axis2, sources[1:], dofs[1:], multiplier)
+        bodies.append(body)
+        carriers.append(len(bodies) - 1)
+    return bodies, carriers
 
 
 # Placements
 
 
 def _axis_to_z(axis: Floats) -> np.ndarray:
-    """A rotation whose third column is the axis; a permutation with signs where the axis is one of
-    the frame's.
+    """Returns a rotation whose third column is the axis.
+
+    It is a signed permutation where the axis is an axis of the frame.
     """
-    z = _unit_rows(axis)
+    z = rounded_rotation(axis)
     k = int(np.argmax(np.abs(z)))
     x = np.roll(np.eye(3)[k], 1)  # the next axis in the cycle, then made orthogonal to z
     x = x - z * (x @ z)
@@ -151,75 +151,74 @@ def _axis_to_z(axis: Floats) -> np.ndarray:
     return np.column_stack([x, np.cross(z, x), z])
 
 
-def _placement(joint: Joint, i: int, given: Mapping[str, Any]) -> tuple[Matrix, Vector]:
-    R, p = _floats(joint.placement.R), Vector(joint.placement.p)
-    if "orientation" in given:
-        R = transpose(call(quaternion_rotation, *given["orientation"][i]).rows)
-    if "position" in given:
-        p = Vector(given["position"][i])
+def _placement(joint: Joint, i: int, values: Mapping[str, Any]) -> tuple[Matrix, Vector]:
+    """Returns R and p of a joint on its parent, from the parameters where they give them."""
+    R, p = vectors(joint.placement.R), Vector(joint.placement.p)
+    if "orientation" in values:
+        R = transpose(call(quaternion_rotation, *values["orientation"][i]).rows)
+    if "position" in values:
+        p = Vector(values["position"][i])
     return R, p
 
 
 # Inertias
 
 
-def _quiet_relative(entries: Sequence[Scalar]) -> list[Scalar]:
-    if not _known(*entries):
-        return list(entries)
-    noise = RELATIVE_NOISE * max(map(abs, entries))
-    return [float(x) if abs(x) > noise else 0.0 for x in entries]
-
-
-def second_moment(I: Symmetric, m: Scalar, c: Vector) -> Symmetric:
-    """S about the origin, from the rotational inertia I about the centre of mass c."""
+def _second_moment(I: Symmetric, m: Scalar, c: Vector) -> Symmetric:
+    """Returns S about the origin, from the rotational inertia I about the centre of mass c."""
     half = 0.5 * (I.xx + I.yy + I.zz)
-    about = Symmetric(half - I.xx, -I.xy, -I.xz, half - I.yy, -I.yz, half - I.zz)
-    return about + [m * c[i] * c[j] for i in range(3) for j in range(i, 3)]
+    central = Symmetric(half - I.xx, -I.xy, -I.xz, half - I.yy, -I.yz, half - I.zz)
+    return central + Symmetric.of(lambda i, j: m * c[i] * c[j])
 
 
-def _inertia_of(model: Model, i: int, given: Mapping[str, Any]) -> Inertia:
-    """Of a body of the model, in the user's axes."""
-    if "inertial" in given:
-        return call(_inertia_of_ten, given["inertial"][i])
+def _inertia_of(model: Model, i: int, values: Mapping[str, Any]) -> Inertia:
+    """Returns the inertia of a body of the model, in the model's axes."""
+    if "inertial" in values:
+        return call(_inertia_of_ten, values["inertial"][i])
     body = model.bodies[i]
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
-    if "inertia" in given:
-        xx, xy, yy, xz, yz, zz = given["inertia"][i]
-    m = given["mass"][i] if "mass" in given else body.mass
-    c = Vector(given["com"][i] if "com" in given else body.com)
+    if "inertia" in values:
+        xx, xy, yy, xz, yz, zz = values["inertia"][i]
+    m = values["mass"][i] if "mass" in values else body.mass
+    c = Vector(values["com"][i] if "com" in values else body.com)
     return call(_inertia, Symmetric(xx, xy, xz, yy, yz, zz), m, c)
 
 
 def _inertia_of_ten(entries: Sequence[Scalar]) -> Inertia:
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = entries
-    S = second_moment(Symmetric(xx, xy, xz, yy, yz, zz), 0.0, ZERO3)
+    S = _second_moment(Symmetric(xx, xy, xz, yy, yz, zz), 0.0, ZERO3)
     return Inertia(m, Vector((hx, hy, hz)), S)
 
 
 def _inertia(I: Symmetric, m: Scalar, c: Vector) -> Inertia:
-    return Inertia(m, c * m, second_moment(I, m, c))
+    return Inertia(m, c * m, _second_moment(I, m, c))
 
 
-def _turned(inertia: Inertia, turn: np.ndarray) -> Inertia:
-    """Seen from axes that are the columns of `turn`."""
-    return call(_seen_from, Rotation(_rows(turn)), inertia)
+def _rotated(to_model: Rotation, inertia: Inertia) -> Inertia:
+    """Takes an inertia from the axes of the model to those that `to_model` takes there."""
+    h, S = to_model.to_parent(inertia.h), to_model.symmetric_to_parent(inertia.S)
+    return Inertia(inertia.m, Vector(_without_noise(h)), Symmetric(*_without_noise(S)))
 
 
-def _seen_from(E: Rotation, inertia: Inertia) -> Inertia:
-    h, S = E.to_parent(inertia.h), E.symmetric_to_parent(inertia.S)
-    return Inertia(inertia.m, Vector(_quiet_relative(h)), Symmetric(*_quiet_relative(S)))
+def _without_noise(entries: Sequence[Scalar]) -> list[Scalar]:
+    """Replaces by 0 the numbers that are rounding errors beside the largest of them."""
+    if not is_number(*entries):
+        return list(entries)
+    noise = RELATIVE_NOISE * max(map(abs, entries))
+    return [float(x) if abs(x) > noise else 0.0 for x in entries]
 
 
-def _let_ride(links: list[_Link], X_tree: list[Transform], inertias: list[Inertia]) -> Inertia:
-    """Takes off each body what rides on its parent, and puts it there; what comes to ride on the
-    ground is returned.
+def _regroup(bodies: list[_Body], X_tree: list[Transform], inertias: list[Inertia]) -> Inertia:
+    """Moves to each body's parent the inertia that the joint does not move (in place).
+
+    Returns what comes to the ground.
     """
     ground = NO_INERTIA
-    for i in reversed(range(len(links))):
-        kind, p = links[i].kind, links[i].parent
-        if kind.ride(NO_INERTIA) is NO_INERTIA:
+    for i in reversed(range(len(bodies))):
+        kind, p = bodies[i].kind, bodies[i].parent
+        if kind.regrouped(NO_INERTIA) is NO_INERTIA:
             continue
-        inertias[i], moved = call(_ridden, kind, X_tree[i], inertias[i])
+        inertias[i], moved = call(_divided, kind, X_tree[i], inertias[i])
         if p == WORLD:
             ground = call(add, ground, moved)
         else:
@@ -227,9 +226,9 @@ def _let_ride(links: list[_Link], X_tree: list[Transform], inertias: list[Inerti
     return ground
 
 
-def _ridden(kind: JointType, X: Transform, inertia: Inertia) -> tuple[Inertia, Inertia]:
-    """What is left on the body, and what its parent has of it."""
-    rides = kind.ride(inertia)
-    S = Symmetric(*[x - y for x, y in zip(inertia.S, rides.S, strict=True)])
-    left = Inertia(inertia.m - rides.m, inertia.h - rides.h, S)
-    return left, X.inertia_to_parent(rides)
+def _divided(kind: JointType, X: Transform, inertia: Inertia) -> tuple[Inertia, Inertia]:
+    """Divides a body's inertia into what stays with it and what goes to its parent's frame."""
+    moved = kind.regrouped(inertia)
+    S = Symmetric(*[x - y for x, y in zip(inertia.S, moved.S, strict=True)])
+    left = Inertia(inertia.m - moved.m, inertia.h - moved.h, S)
+    return left, X.inertia_to_parent(moved)

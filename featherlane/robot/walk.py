@@ -1,4 +1,7 @@
-"""How algorithms walk a tree of bodies: plain loops, which tell a tracer the joint they are at."""
+"""Loops over the bodies of a tree, which tell a tracer the joint they are at, and a tree's shape.
+
+A tree, or a forest, is given by its nodes' parents: parent[i] < i, or -1 for a root.
+"""
 
 from __future__ import annotations
 
@@ -52,3 +55,28 @@ def entries_outward(model: Entries, algorithm: str = "") -> Iterator[int]:
 def entries_inward(model: Entries, algorithm: str = "") -> Iterator[int]:
     """Yields the entries of v, the last one first, each at the joint that it belongs to."""
     return _tagged(reversed([*enumerate(model.owners)]), algorithm, "b")
+
+
+def path_to_root(parent: Sequence[int], node: int) -> list[int]:
+    """Returns the nodes from this one to its root; none for -1."""
+    path = []
+    while node != -1:
+        path.append(node)
+        node = parent[node]
+    return path
+
+
+def children(parent: Sequence[int]) -> dict[int, list[int]]:
+    """Returns the children of each node in order; those of -1 are the roots."""
+    below: dict[int, list[int]] = {i: [] for i in range(-1, len(parent))}
+    for i, p in enumerate(parent):
+        below[p].append(i)
+    return below
+
+
+def depths(parent: Sequence[int]) -> list[int]:
+    """Returns how many nodes are above each node."""
+    depth = {-1: -1}
+    for i, p in enumerate(parent):
+        depth[i] = depth[p] + 1
+    return [depth[i] for i in range(len(parent))]

@@ -1,51 +1,12 @@
 """Inverse dynamics of a chain in two parallel forms, operation by operation as Lathrop counts them.
 
-R. H. Lathrop, Parallelism in manipulator dynamics, Int. J. Robotics Research 4(2), 1985. What they
-cost in time and processors is in docs/lathrop.md.
+R. H. Lathrop, Parallelism in manipulator dynamics, Int. J. Robotics Research 4(2), 1985. Their cost
+in time and processors is in docs/lathrop.md. The steps of one node are in `linear` and
+`logarithmic`, the records that they read and return in `operations`.
 """
 
 from featherlane.algorithms.lathrop.arms import arm_of, general_arm, general_node, inverse_dynamics
-from featherlane.algorithms.lathrop.linear import Load, Motion, inward, linear, load, outward
-from featherlane.algorithms.lathrop.logarithmic import (
-    Subchain,
-    Tail,
-    join,
-    join_tails,
-    logarithmic,
-    tail,
-)
-from featherlane.algorithms.lathrop.operations import (
-    Arm,
-    Form,
-    Link,
-    Node,
-    Reaction,
-    Step,
-    Tip,
-)
+from featherlane.algorithms.lathrop.linear import linear
+from featherlane.algorithms.lathrop.logarithmic import logarithmic
 
-__all__ = [
-    "Arm",
-    "Form",
-    "Link",
-    "Load",
-    "Motion",
-    "Node",
-    "Reaction",
-    "Step",
-    "Subchain",
-    "Tail",
-    "Tip",
-    "arm_of",
-    "general_arm",
-    "general_node",
-    "inverse_dynamics",
-    "inward",
-    "join",
-    "join_tails",
-    "linear",
-    "load",
-    "logarithmic",
-    "outward",
-    "tail",
-]
+__all__ = ["arm_of", "general_arm", "general_node", "inverse_dynamics", "linear", "logarithmic"]

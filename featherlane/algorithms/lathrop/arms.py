@@ -1,13 +1,13 @@
-"""Arms for both forms: general ones to be traced, and robots."""
+"""Arms for both forms: general ones, whose numbers are all inputs of a trace, and robots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from featherlane.algorithms.common import Scalars, resistance
+from featherlane.algorithms.common import Scalars, link_resistance
 from featherlane.algorithms.lathrop.linear import linear
-from featherlane.algorithms.lathrop.operations import Arm, Form, Link, Tip
+from featherlane.algorithms.lathrop.operations import Arm, ArmAlgorithm, ArmLink, Tip
 from featherlane.robot.spatial import (
     ZERO3,
     Inertia,
@@ -22,21 +22,21 @@ from featherlane.robot.spatial import (
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
-# Of which nothing is known beforehand: every entry of a matrix or vector is an input
+# General arms: every entry of a matrix or vector is an input
 
-SHAPES = {"A": (3, 3), "J": (3, 3), "W": (3, 3), "V": (3, 3), "m": ()}  # all others are vectors
+SHAPES = {"A": (3, 3), "J": (3, 3), "W": (3, 3), "V": (3, 3), "m": ()}  # other fields: vectors
 Traceable = tuple[Callable[..., dict[str, Any]], dict[str, tuple[int, ...]]]
 
 
-def general_arm(form: Form, joints: str, spin: bool = True, tip: bool = True) -> Traceable:
-    """(function, inputs) for `trace`, of a whole arm; the outputs are f and n, (joints, 3) each.
+def general_arm(form: ArmAlgorithm, joints: str, spin: bool = True, tip: bool = True) -> Traceable:
+    """Returns (function, inputs) for `trace` of an arm; its outputs are f and n, (joints, 3) each.
 
     joints: "R" or "T" for each, rotational or translational; spin: whether the base moves; tip:
     whether anything acts on the tip.
     """
     if not joints or set(joints) - set("RT"):
         raise ValueError(f"joints is {joints!r}: wanted a letter for each joint, 'R' or 'T'")
-    per_link = _shapes(Link)
+    per_link = _shapes(ArmLink)
     inputs = {name: (len(joints), *shape) for name, shape in per_link.items()} | {"a0": (3,)}
     inputs |= {"w0": (3,), "dw0": (3,)} if spin else {}
     inputs |= {f"tip_{name}": shape for name, shape in _shapes(Tip).items()} if tip else {}
@@ -44,20 +44,20 @@ def general_arm(form: Form, joints: str, spin: bool = True, tip: bool = True) ->
     def function(*values: Any) -> dict[str, Any]:
         x = {name: _vectors(value) for name, value in zip(inputs, values, strict=True)}
         links = [
-            Link(joint == "R", *[_vectors(x[name][i]) for name in per_link])
+            ArmLink(joint == "R", *[_vectors(x[name][i]) for name in per_link])
             for i, joint in enumerate(joints)
         ]
         end = Tip(x["tip_A"], x["tip_f"], x["tip_n"]) if tip else None
-        found = form(Arm(links, x["a0"], (x["w0"], x["dw0"]) if spin else None, end))
-        return {"f": [reaction.f for reaction in found], "n": [reaction.n for reaction in found]}
+        reactions = form(Arm(links, x["a0"], (x["w0"], x["dw0"]) if spin else None, end))
+        return {"f": [x.f for x in reactions], "n": [x.n for x in reactions]}
 
     return function, inputs
 
 
 def general_node(function: Callable[..., dict[str, Any]], **parts: type) -> Traceable:
-    """(function, inputs) for `trace`, of one node: a function of links, motions, subchains ...
+    """Returns (function, inputs) for `trace` of one node, a function of links, motions, tails ...
 
-    parts: which of these each argument is. The inputs are named "argument.field".
+    parts: the class of each argument. The inputs are named "argument.field".
     """
     inputs = {
         f"{name}.{field}": shape
@@ -67,11 +67,11 @@ def general_node(function: Callable[..., dict[str, Any]], **parts: type) -> Trac
 
     def run(*values: Any) -> dict[str, Any]:
         entries = iter([_vectors(value) for value in values])
-        made: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for name, kind in parts.items():
-            own = [next(entries) for _ in _shapes(kind)]
-            made[name] = Link(True, *own) if kind is Link else kind(*own)
-        return function(**made)
+            fields = [next(entries) for _ in _shapes(kind)]
+            arguments[name] = ArmLink(True, *fields) if kind is ArmLink else kind(*fields)
+        return function(**arguments)
 
     return run, inputs
 
@@ -81,25 +81,25 @@ def _shapes(kind: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _vectors(x: Any) -> Any:
-    """Vectors at the bottom of nested lists."""
+    """Makes vectors of the innermost lists of nested lists."""
     if not isinstance(x, list | tuple):
         return x
     return Vector(x) if not isinstance(x[0], list | tuple) else tuple(map(_vectors, x))
 
 
-# That are robots
+# Robots
 
 
 def arm_of(model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> Arm:
-    """A chain of revolute and prismatic joints as the paper describes it, at rest on the ground.
+    """Describes a chain of revolute and prismatic joints as the paper does, on a base at rest.
 
-    The tree must be one whose bodies keep their masses, `tree(model, ride=False)`. Raises
+    Each body of the tree must have its own inertia, `build_tree(model, regroup=False)`. Raises
     ValueError for branches, other joints, and bodies without mass.
     """
     n = model.nbodies
     _check_chain(model)
     X = [model.joint_transform(i, q) for i in range(n)]
-    place = [model.X_tree[i].r for i in range(n)] + [ZERO3]  # of O_i, in frame i
+    place = [model.X_tree[i].r for i in range(n)] + [ZERO3]  # O_i, in frame i
     links = []
     for i, [(k, S)] in enumerate(model.freedoms):
         A, turn, slide = transpose(X[i].E.rows), *split(S)
@@ -108,23 +108,23 @@ def arm_of(model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> Arm:
         c = h * (1.0 / m)
         p = place[i + 1] if rotational else place[i + 1] + X[i].E.to_child(X[i].r - place[i])
         axis = matvec(A, turn if rotational else slide)
-        r, J = c - place[i + 1], _about_centre(model.inertias[i], c)
-        links.append(Link(rotational, A, p, r, p + r, m, J, axis * qd[k], axis * qdd[k]))
+        r, J = c - place[i + 1], _central_inertia(model.inertias[i], c)
+        links.append(ArmLink(rotational, A, p, r, p + r, m, J, axis * qd[k], axis * qdd[k]))
     return Arm(links, -Vector(model.gravity))
 
 
 def _check_chain(model: Tree) -> None:
-    for i, own in enumerate(model.freedoms):
+    for i, freedoms in enumerate(model.freedoms):
         if model.parent[i] != i - 1:
             raise ValueError(f"body {i} is on body {model.parent[i]}: wanted a chain")
-        if len(own) != 1 or all(map(any, split(own[0].S))):
+        if len(freedoms) != 1 or all(map(any, split(freedoms[0].S))):
             raise ValueError(f"joint {i} is {model.types[i].name}: wanted revolute or prismatic")
         if model.inertias[i].m == 0.0:
-            raise ValueError(f"body {i} has no mass; the tree is to be made with ride=False")
+            raise ValueError(f"body {i} has no mass; make the tree with regroup=False")
 
 
-def _about_centre(inertia: Inertia, c: Vector) -> Matrix:
-    """Rotational inertia about the centre of mass: I + m c x c x."""
+def _central_inertia(inertia: Inertia, c: Vector) -> Matrix:
+    """Returns the rotational inertia about the centre of mass, I + m c x c x."""
     cx = skew(c)
     I = inertia.rotational().rows
     square = [matvec(cx, column) for column in transpose(cx)]  # symmetric
@@ -132,13 +132,14 @@ def _about_centre(inertia: Inertia, c: Vector) -> Matrix:
 
 
 def inverse_dynamics(
-    model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, form: Form = linear
+    model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, form: ArmAlgorithm = linear
 ) -> list[Scalar]:
-    """tau of a chain as `rnea` gives it, in one of the two forms."""
+    """Returns tau of a chain, as `rnea` does, in one of the two forms."""
     tau: list[Scalar] = [0.0] * model.nv
     reactions = form(arm_of(model, q, qd, qdd))
-    for [(k, S)], (f, n) in zip(model.freedoms, reactions, strict=True):
+    for link, [(k, S)], (f, n) in zip(model.links, model.freedoms, reactions, strict=True):
         turn, slide = split(S)
-        own = dot(turn, n) + dot(slide, f) + model.armature[k] * qdd[k]
-        tau[k] = own + resistance(model, k, qd[k])
+        transmitted = dot(turn, n) + dot(slide, f) + model.armature[k] * qdd[k]
+        (resistance,) = link_resistance(link, [qd[k]])
+        tau[k] = transmitted + resistance
     return tau

@@ -1,18 +1,25 @@
 """The recursion of Luh, Walker and Paul, step by step as in Lathrop's tables 2 and 4.
 
-Each line is one operation. His backward recursion is outward here, his forward one inward.
+Each line is one operation. The paper's backward recursion is outward here, its forward one inward.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from featherlane.algorithms.lathrop.operations import NO_TURN, Arm, Link, Node, Reaction, Tip
+from featherlane.algorithms.lathrop.operations import (
+    IDENTITY3,
+    Arm,
+    ArmLink,
+    PipelineNode,
+    Reaction,
+    Tip,
+)
 from featherlane.robot.spatial import ZERO3, Vector, transpose
 
 
-class Motion(NamedTuple):
-    """Of frame i: angular velocity and acceleration, and acceleration of O_i less gravity."""
+class FrameMotion(NamedTuple):
+    """Angular velocity and acceleration of frame i, and the acceleration of O_i less gravity."""
 
     w: Vector
     dw: Vector
@@ -20,26 +27,27 @@ class Motion(NamedTuple):
 
 
 def linear(arm: Arm) -> list[Reaction]:
-    """Outward for the motion of the links, inward for what joints transmit: 2 n + 3 multiplications
-    and 6 n + 7 additions in a row.
+    """Computes motions outward, then reactions inward, one link after the other.
+
+    Its longest chain has 2 n + 3 multiplications and 6 n + 7 additions.
     """
-    at = Motion(*(arm.spin or (ZERO3, ZERO3)), arm.a)
-    loads = []
+    motion = FrameMotion(*(arm.spin or (ZERO3, ZERO3)), arm.a)
+    forces = []
     for i, link in enumerate(arm.links, 1):
-        node = Node(f"out {i}")
-        at = outward(node, link, at)
-        loads.append(load(node, link, at))
-    above = arm.tip or Tip(NO_TURN, ZERO3, ZERO3)
+        node = PipelineNode(f"out {i}")
+        motion = frame_motion(node, link, motion)
+        forces.append(link_forces(node, link, motion))
+    above = arm.tip or Tip(IDENTITY3, ZERO3, ZERO3)
     reactions = []
     for i in range(len(arm.links), 0, -1):
         link = arm.links[i - 1]
-        reactions.append(inward(Node(f"in {i}"), link, loads[i - 1], above))
+        reactions.append(reaction(PipelineNode(f"in {i}"), link, forces[i - 1], above))
         above = Tip(link.A, *reactions[-1])
     return reactions[::-1]
 
 
-def outward(g: Node, link: Link, before: Motion) -> Motion:
-    """Motion of frame i from that of frame i - 1."""
+def frame_motion(g: PipelineNode, link: ArmLink, before: FrameMotion) -> FrameMotion:
+    """Returns the motion of frame i from that of frame i - 1."""
     (w0, dw0, a0), At, p = before, transpose(link.A), link.p
     if link.rotational:
         T2 = g.VA("T2", w0, link.u)
@@ -57,25 +65,26 @@ def outward(g: Node, link: Link, before: Motion) -> Motion:
         T8 = g.VA("T8 slide", T8, _slide(g, link, w))
     T10 = g.VA("T10", T8, T9)
     T11 = g.MV("T11", At, a0)
-    return Motion(w, dw, g.VA("a", T11, T10))
+    return FrameMotion(w, dw, g.VA("a", T11, T10))
 
 
-def _slide(g: Node, link: Link, w: Vector) -> Vector:
-    """What the joint's own motion adds: A^T du + 2 w x A^T u."""
+def _slide(g: PipelineNode, link: ArmLink, w: Vector) -> Vector:
+    """Returns the acceleration of a sliding joint's own motion, A^T du + 2 w x A^T u."""
     At = transpose(link.A)
     twice = g.SV("2 u", 2.0, g.MV("u", At, link.u))
     return g.VA("slide", g.MV("du", At, link.du), g.VC("2 w x u", w, twice))
 
 
-class Load(NamedTuple):
-    """What moves a link: the force F, and the torque N about its centre of mass."""
+class LinkForces(NamedTuple):
+    """The net force F on a link, and the net torque N about its centre of mass."""
 
     F: Vector
     N: Vector
 
 
-def load(g: Node, link: Link, at: Motion) -> Load:
-    (w, dw, a), r = at, link.r
+def link_forces(g: PipelineNode, link: ArmLink, motion: FrameMotion) -> LinkForces:
+    """Returns the forces that move a link, by Newton's and Euler's equations."""
+    (w, dw, a), r = motion, link.r
     T12 = g.VC("T12", w, r)
     T13 = g.VC("T13", w, T12)
     T14 = g.VC("T14", dw, r)
@@ -84,11 +93,11 @@ def load(g: Node, link: Link, at: Motion) -> Load:
     T16 = g.MV("T16", link.J, w)
     T17 = g.VC("T17", w, T16)
     T18 = g.MV("T18", link.J, dw)
-    return Load(F, g.VA("N", T17, T18))
+    return LinkForces(F, g.VA("N", T17, T18))
 
 
-def inward(g: Node, link: Link, load: Load, above: Tip) -> Reaction:
-    """f_i and n_i from those of what follows."""
+def reaction(g: PipelineNode, link: ArmLink, load: LinkForces, above: Tip) -> Reaction:
+    """Returns f_i and n_i from those of link i + 1, or of the tip."""
     T19 = g.MV("T19", above.A, above.f)
     f = g.VA("f", load.F, T19)
     T20 = g.VC("T20", link.s, load.F)

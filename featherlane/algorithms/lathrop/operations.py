@@ -1,4 +1,4 @@
-"""What Lathrop takes as given, and the operations on 3-vectors that his processors do."""
+"""Lathrop's arm, and the operations on 3-vectors that his processors execute."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 from featherlane.robot.spatial import Matrix, Vector, cross, matvec, transpose, unit
 from featherlane.scalar import Scalar, at
 
-NO_TURN: Matrix = (unit(0, 3), unit(1, 3), unit(2, 3))
+IDENTITY3: Matrix = (unit(0, 3), unit(1, 3), unit(2, 3))
 
 
-class Link(NamedTuple):
+class ArmLink(NamedTuple):
     """Joint i and link i, counted from 1; O_i is fixed in the link, on the axis of joint i + 1.
 
-    Vectors are in frame i but u and du; the letters are the paper's, with p, r, s for its p*, r*,
-    s*, and u for z_{i-1} q'_i.
+    All vectors but u and du are in frame i. The letters are the paper's, with p, r, s for its p*,
+    r*, s*, and u for z_{i-1} q'_i.
     """
 
     rotational: bool
-    A: Matrix  # coordinates in frame i - 1 from those in frame i
+    A: Matrix  # takes coordinates from frame i to frame i - 1
     p: Vector  # from O_{i-1} to O_i
     r: Vector  # from O_i to the centre of mass
     s: Vector  # p + r
@@ -30,8 +30,9 @@ class Link(NamedTuple):
 
 
 class Tip(NamedTuple):
-    """What the last link exerts on its surroundings: force f and torque n about O_n, in a frame of
-    their own; A as for links.
+    """Force f and torque n about O_n that the last link exerts on its surroundings.
+
+    They are in a frame of their own, from which A takes coordinates to the last link's.
     """
 
     A: Matrix
@@ -40,14 +41,12 @@ class Tip(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """A chain and what moves it. a: acceleration of O_0 less gravity; spin: angular velocity and
-    acceleration of the base, None if it stands still; tip: None if it is free.
-    """
+    """A chain, the motion of its base and the load on its tip."""
 
-    links: Sequence[Link]
-    a: Vector
-    spin: tuple[Vector, Vector] | None = None
-    tip: Tip | None = None
+    links: Sequence[ArmLink]
+    a: Vector  # acceleration of O_0 less gravity
+    spin: tuple[Vector, Vector] | None = None  # w and dw of the base; None: it stands still
+    tip: Tip | None = None  # None: it is free
 
 
 class Reaction(NamedTuple):
@@ -57,11 +56,11 @@ class Reaction(NamedTuple):
     n: Vector
 
 
-Form = Callable[[Arm], list[Reaction]]
+ArmAlgorithm = Callable[[Arm], list[Reaction]]
 
 
-class Step(NamedTuple):
-    """An operation on 3-vectors: where, for which variable, and of which kind."""
+class VectorOperation(NamedTuple):
+    """An operation on 3-vectors: its node, the variable that it gives, and its kind."""
 
     node: str
     variable: str
@@ -79,13 +78,13 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
 }
 
 
-class Node(NamedTuple):
-    """The processors of one joint, or of one pair of subchains."""
+class PipelineNode(NamedTuple):
+    """The processors for one joint, or for one pair of subchains (the paper's node)."""
 
     name: str
 
     def run(self, kind: str, variable: str, *operands: Any) -> Vector:
-        return at(Step(self.name, variable, kind), OPERATIONS[kind], *operands)
+        return at(VectorOperation(self.name, variable, kind), OPERATIONS[kind], *operands)
 
     def MV(self, variable: str, A: Matrix, x: Vector) -> Vector:
         return self.run("MV", variable, A, x)
@@ -100,8 +99,6 @@ class Node(NamedTuple):
         return self.run("SV", variable, s, a)
 
     def MM(self, variable: str, A: Matrix, B: Matrix) -> Matrix:
-        """Three matrix-vector products."""
-        columns = [
-            self.MV(variable + xyz, A, b) for xyz, b in zip("xyz", transpose(B), strict=True)
-        ]
-        return transpose(columns)
+        """Multiplies matrices by three matrix-vector products."""
+        columns = zip("xyz", transpose(B), strict=True)
+        return transpose([self.MV(variable + xyz, A, b) for xyz, b in columns])

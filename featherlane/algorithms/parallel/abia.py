@@ -8,17 +8,28 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
-from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, put_entries
+from featherlane.algorithms.common import (
+    Scalars,
+    Wrenches,
+    joint_entries,
+    net_torques,
+    put_entries,
+)
 from featherlane.algorithms.parallel.dense import motion_matrix
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
     coupling_refusal,
-    link_accelerating,
     refuse,
     solved_joint,
 )
-from featherlane.algorithms.parallel.kinematics import METHOD, Terms, ground_of, terms
-from featherlane.algorithms.scan import balanced, path_scan, stepwise, subtree_sum
+from featherlane.algorithms.parallel.kinematics import (
+    METHOD,
+    BiasTerms,
+    TreeScans,
+    bias_terms,
+    ground_of,
+)
+from featherlane.algorithms.scan.lists import balanced, stepwise
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     NO_INERTIA,
@@ -35,11 +46,11 @@ from featherlane.robot.tree import Link, Tree
 from featherlane.robot.walk import inward
 from featherlane.scalar import Scalar, call
 
-NOTHING_CARRIED = Articulated.of(NO_INERTIA)
+NO_CHILDREN = Articulated.of(NO_INERTIA)
 
 
 def abia_refusal(tree: Tree) -> str | None:
-    """Why `abia` does not take a robot, and what does."""
+    """Returns why `abia` refuses a robot, if it does."""
     return coupling_refusal(tree, "abia")
 
 
@@ -52,48 +63,51 @@ def abia(
     method: str = METHOD,
     **options: int,
 ) -> list[Scalar]:
-    """qdd of `aba`, nv scalars: articulated inertias, whose recursion is not linear, body after
-    body, and all else by scans.
+    """Returns qdd of `aba`, nv scalars: articulated inertias serially, all else by scans.
 
-    With the inertias known, forces at rest and accelerations go from body to body by linear maps
-    (Yang's equations 18 and 19), N X for motions and its transpose for forces, where N is how a
-    joint of given torque gives way. method: one of `path_scan`, with its options. ValueError for
-    any other, and for robots of which `abia_refusal` says why.
+    The recursion of the inertias is not linear (Yang's equation 7). Once they are known, bias
+    forces and accelerations pass from body to body by linear maps (equations 18 and 19): N X for
+    accelerations and its transpose for forces, with N from `SolvedJoint.through`. method: a method
+    of `path_scan`, with its options. Raises ValueError for any other, and for robots that
+    `abia_refusal` names.
     """
     refuse(abia_refusal(tree))
-    t = terms(tree, q, qd, method, **options)
+    scans = TreeScans(tree.parent, method, options)
+    t = bias_terms(tree, q, qd, scans)
     joints = articulated_joints(tree, t.X)
-    own = [(joint_entries(tree, i, qd), joint_entries(tree, i, tau)) for i in range(tree.nbodies)]
-    ways = [
-        call(_way, link, t.X[i], joints[i], t.v[i].c, *own[i]) for i, link in enumerate(tree.links)
+    rates = [(joint_entries(tree, i, qd), joint_entries(tree, i, tau)) for i in range(tree.nbodies)]
+    passages = [
+        call(_passage, link, t.X[i], joints[i], t.v[i].c, *rates[i])
+        for i, link in enumerate(tree.links)
     ]
-    p = _resting_forces(tree, ways, t.own_forces(tree, f_ext), method, **options)
-    return _scanned_accelerations(tree, t, joints, ways, p, method, **options)
+    p = _bias_forces(tree, passages, t.net_forces(f_ext), scans)
+    return _scanned_accelerations(tree, t, joints, passages, p, scans)
 
 
-def _handed_on(link: Link, X: Transform, carried: Articulated) -> tuple[SolvedJoint, Articulated]:
-    """A joint on the articulated inertia of its body, and what the parent feels of that; carried:
-    what the body itself feels.
-    """
-    joint = solved_joint(link, Articulated.of(link.inertia) + carried)
+def _articulated_joint(
+    link: Link, X: Transform, children: Articulated
+) -> tuple[SolvedJoint, Articulated]:
+    """Returns a link's joint, eliminated, and the inertia that the parent feels of the link."""
+    joint = solved_joint(link, Articulated.of(link.inertia) + children)
     return joint, X.articulated_to_parent(joint.IA)
 
 
 def articulated_joints(tree: Tree, X: Sequence[Transform]) -> list[SolvedJoint]:
-    """The joints, solved for on the articulated inertias of their bodies: serial."""
-    felt: dict[int, Articulated] = {}
+    """Eliminates all joints from the articulated inertias of their bodies, body after body."""
+    children: dict[int, Articulated] = {}
     joints: list[SolvedJoint] = []
     for i in inward(tree, "A"):
-        joint, IA = call(_handed_on, tree.links[i], X[i], felt.get(i, NOTHING_CARRIED))
+        felt = children.get(i, NO_CHILDREN)
+        joint, IA = call(_articulated_joint, tree.links[i], X[i], felt)
         p = tree.parent[i]
-        felt[p] = call(add, felt[p], IA) if p in felt else IA
+        children[p] = call(add, children[p], IA) if p in children else IA
         joints.append(joint)
     return joints[::-1]
 
 
-class Way(NamedTuple):
-    """How a joint gives way: a = A a_parent and more, and the force that its parent feels where the
-    body asks for none; tau: its torque without resistance.
+class Passage(NamedTuple):
+    """How motion and force pass a joint of given torque: a = A a_parent + b; `pushed` is the force
+    on the parent where the body's bias force is zero; tau is less resistance.
     """
 
     A: Matrix
@@ -101,81 +115,74 @@ class Way(NamedTuple):
     tau: list[Scalar]
 
 
-def _way(link: Link, X: Transform, joint: SolvedJoint, c: Vector, qd: Scalars, tau: Scalars) -> Way:
-    left = link_accelerating(link, qd, tau)
-    _, pushed = joint.forces(ZERO6, left)
-    return Way(joint.through(motion_matrix(X)), X.force_to_parent(pushed + joint.IA @ c), left)
+def _passage(
+    link: Link, X: Transform, joint: SolvedJoint, c: Vector, qd: Scalars, tau: Scalars
+) -> Passage:
+    net_tau = net_torques(link, qd, tau)
+    _, pushed = joint.forces(ZERO6, net_tau)
+    A = joint.through(motion_matrix(X))
+    return Passage(A, X.force_to_parent(pushed + joint.IA @ c), net_tau)
 
 
-def _resting_forces(
-    tree: Tree, ways: Sequence[Way], own: Sequence[Vector], method: str, **options: int
+def _bias_forces(
+    tree: Tree, passages: Sequence[Passage], p: Sequence[Vector], scans: TreeScans
 ) -> list[Vector]:
-    """pA of each articulated body: own forces, what its children's joints push without them, and
-    A^T of the children's pA.
-    """
-    parts = [[x] for x in own]
-    for p, way in zip(tree.parent, ways, strict=True):
-        if p != WORLD:
-            parts[p].append(way.pushed)
+    """Returns pA of each articulated body: p, its children's `pushed`, and A^T of their pA."""
+    parts = [[x] for x in p]
+    for parent, passage in zip(tree.parent, passages, strict=True):
+        if parent != WORLD:
+            parts[parent].append(passage.pushed)
     start = [balanced(stepwise(add), x) for x in parts]
-    moves = [transpose(way.A) for way in ways]
-    return subtree_sum(add, matvec, matmul, start, moves, tree.parent, method, **options)
+    return scans.over_subtrees(matvec, matmul, start, [transpose(x.A) for x in passages])
 
 
-class Affine(NamedTuple):
-    """a -> A a + b."""
+class AffineMap(NamedTuple):
+    """The map a -> A a + b."""
 
     A: Matrix
     b: Vector
 
-
-def _affine_on(a: Affine, b: Affine) -> Affine:
-    """a, then b."""
-    return Affine(matmul(b.A, a.A), matvec(b.A, a.b) + b.b)
+    def then(self, other: AffineMap) -> AffineMap:
+        return AffineMap(matmul(other.A, self.A), matvec(other.A, self.b) + other.b)
 
 
-def _pushed(
-    joint: SolvedJoint, p: Vector, tau: Scalars, above: Vector
-) -> tuple[list[Scalar], Vector]:
-    """u of a joint whose body asks for p, and the body's acceleration, from that which it has
-    without its joint's.
-    """
+def _driven(joint: SolvedJoint, p: Vector, tau: Scalars, a: Vector) -> tuple[list[Scalar], Vector]:
+    """Returns u of a joint, and the body's acceleration where the parent's gives it a."""
     u, _ = joint.forces(p, tau)
-    return u, joint.accelerations(above, u)[1]
+    return u, joint.accelerations(a, u)[1]
 
 
 def _arriving(X: Transform, a: Vector, c: Vector) -> Vector:
     return X.motion(a) + c
 
 
-def _accelerations(
+def _joint_acceleration(
     X: Transform, joint: SolvedJoint, a: Vector, c: Vector, u: Scalars
 ) -> list[Scalar]:
-    """qdd of a joint whose parent has the acceleration a."""
+    """Returns qdd of a joint whose parent has the acceleration a."""
     return joint.accelerations(_arriving(X, a, c), u)[0]
 
 
 def _scanned_accelerations(
     tree: Tree,
-    t: Terms,
+    t: BiasTerms,
     joints: Sequence[SolvedJoint],
-    ways: Sequence[Way],
+    passages: Sequence[Passage],
     p: Sequence[Vector],
-    method: str,
-    **options: int,
+    scans: TreeScans,
 ) -> list[Scalar]:
-    """qdd from the forces at rest."""
-    ground, elements, us = ground_of(tree), [], []
-    for i, above in enumerate(tree.parent):
+    """Returns qdd from the bias forces p of the articulated bodies."""
+    ground, maps, u = ground_of(tree), [], []
+    for i, parent in enumerate(tree.parent):
         c = t.v[i].c
-        start = call(_arriving, t.X[i], ground, c) if above == WORLD else c
-        u, b = call(_pushed, joints[i], p[i], ways[i].tau, start)
-        us.append(u)
-        elements.append(Affine(ways[i].A, b))
-    scanned = path_scan(_affine_on, elements, tree.parent, method, **options)
-    a = {WORLD: ground} | {i: element.b for i, element in enumerate(scanned)}
+        start = call(_arriving, t.X[i], ground, c) if parent == WORLD else c
+        u_i, b = call(_driven, joints[i], p[i], passages[i].tau, start)
+        u.append(u_i)
+        maps.append(AffineMap(passages[i].A, b))
+    scanned = scans.along_paths(AffineMap.then, maps)
+    a = {WORLD: ground} | {i: x.b for i, x in enumerate(scanned)}
     qdd: list[Scalar] = [None] * tree.nv
-    for i, above in enumerate(tree.parent):
-        own = call(_accelerations, t.X[i], joints[i], a[above], t.v[i].c, us[i])
-        put_entries(tree, i, qdd, own)
+    for i, parent in enumerate(tree.parent):
+        joint_qdd = call(_joint_acceleration, t.X[i], joints[i], a[parent], t.v[i].c, u[i])
+        put_entries(tree, i, qdd, joint_qdd)
     return qdd

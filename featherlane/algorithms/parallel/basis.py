@@ -1,4 +1,4 @@
-"""What a joint allows, and what not: the forces through joints by which `cfa` describes a chain."""
+"""The directions that a joint allows and resists: bases of the forces through it, for `cfa`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.parallel.dense import IDENTITY, ZERO, inverse, minus, outer, plus
-from featherlane.robot.spatial import ZERO6, Matrix, Vector, dot
+from featherlane.algorithms.parallel.dense import IDENTITY6, ZERO66, inverse, minus, outer
+from featherlane.robot.spatial import ZERO6, Matrix, Vector, dot, plus
 from featherlane.scalar import Scalar, call, is_zero, sqrt
 
 
-class Basis(NamedTuple):
-    """How the force on a link is made up: T tau + unknown x. The first unknowns may be more than
-    needed, then `redundant` is the projector on what of them must vanish; the last `geared` ones
-    belong to armatures.
+class ForceBasis(NamedTuple):
+    """A basis of the force through a joint, T tau + unknown x.
+
+    Where S changes with the state, the first six columns of `unknown` span more than is needed, and
+    `redundant` is the projector on the part of x that must vanish. The last `geared` columns belong
+    to armatures.
     """
 
     T: Sequence[Vector]
@@ -25,20 +27,20 @@ class Basis(NamedTuple):
     geared: int
 
 
-def joint_basis(S: Sequence[Vector], armature: Sequence[Scalar], moving: bool) -> Basis:
-    """Of a joint's S; moving: whether S changes with the state."""
-    T, unknown, redundant = call(_moving, S) if moving else (_dual(S), _complement(S), ())
+def joint_basis(S: Sequence[Vector], armature: Sequence[Scalar], moving: bool) -> ForceBasis:
+    """Returns the basis for a joint's S; moving: whether S changes with the state."""
+    T, unknown, redundant = call(_projectors, S) if moving else (_dual(S), _complement(S), ())
     rotors = [(t, x) for t, x in zip(T, armature, strict=True) if not is_zero(x)]
     geared = call(_geared, rotors)
-    return Basis(T, [*unknown, *geared], redundant, len(geared))
+    return ForceBasis(T, [*unknown, *geared], redundant, len(geared))
 
 
-def _moving(S: Sequence[Vector]) -> tuple[Sequence[Vector], Sequence[Vector], Matrix]:
-    """T, the unknown forces and the redundant ones."""
-    T, redundant = _dual(S), ZERO
+def _projectors(S: Sequence[Vector]) -> tuple[Sequence[Vector], Sequence[Vector], Matrix]:
+    """Returns T, 1 - S T^T, whose rows span the constraint forces, and the projector S T^T."""
+    T, redundant = _dual(S), ZERO66
     for s, t in zip(S, T, strict=True):
         redundant = plus(redundant, outer(s, t))
-    return T, minus(IDENTITY, redundant), redundant
+    return T, minus(IDENTITY6, redundant), redundant
 
 
 def _geared(rotors: Sequence[tuple[Vector, Scalar]]) -> list[Vector]:
@@ -46,27 +48,29 @@ def _geared(rotors: Sequence[tuple[Vector, Scalar]]) -> list[Vector]:
 
 
 def _dual(S: Sequence[Vector]) -> list[Vector]:
-    """T in the span of S with T^T S = 1."""
+    """Returns T in the span of S with T^T S = 1."""
     gram = inverse(tuple(Vector([dot(s, t) for t in S]) for s in S))
     return [combined(S, row) for row in gram]
 
 
 def _complement(S: Sequence[Vector]) -> list[Vector]:
-    """What is orthogonal to a constant S, as orthonormal vectors: unit vectors where S is made of
-    such.
+    """Returns an orthonormal basis of all that is orthogonal to a constant S.
+
+    It consists of unit vectors where S does.
     """
     Q = np.linalg.qr(np.array(S, float).T)[0]
-    found: list[Vector] = []
+    basis: list[Vector] = []
     while Q.shape[1] < 6:
         rest = np.eye(6) - Q @ Q.T
         k = int(np.argmax(np.diag(rest).round(12)))
         r = rest[:, k] / np.sqrt(rest[k, k])
         Q = np.column_stack([Q, r])
-        found.append(Vector(map(float, r)))
-    return found
+        basis.append(Vector(map(float, r)))
+    return basis
 
 
 def combined(vectors: Sequence[Vector], factors: Scalars) -> Vector:
+    """Returns the linear combination of vectors with these factors."""
     total = ZERO6
     for x, s in zip(vectors, factors, strict=True):
         total = total + x * s

@@ -1,6 +1,7 @@
-"""The derivatives of inverse dynamics by scans: the spatial-vector formulas of Singh, Russell and
-Wensing (2022), as in `algorithms.derivatives`, with velocities and accelerations from one scan
-outwards and all sums over subtrees from one inwards. The rest is local to a pair of joints.
+"""The derivatives of inverse dynamics by scans, with the formulas of `algorithms.derivatives`.
+
+One scan outward gives velocities and accelerations, one scan inward all sums over subtrees. The
+rest concerns a pair of joints at a time (Singh, Russell and Wensing 2022).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
-    Accelerated,
+    AccelerationMap,
+    TreeScans,
     ground_of,
-    motions,
     product,
+    velocities_and_accelerations,
 )
 from featherlane.algorithms.rows.derivatives import derivative_rows
-from featherlane.algorithms.scan import subtree_sum
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
 from featherlane.robot.tree import Link, Tree
@@ -61,21 +62,19 @@ def scanned_motion_and_loads(
     """Returns `motion_and_loads`, by scans. method: one of `path_scan`, with its options;
     ValueError for any other.
     """
-    ground = ZERO6, ground_of(tree)
-    joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
+    ground, scans = (ZERO6, ground_of(tree)), TreeScans(tree.parent, method, options)
+    joints, bodies = velocities_and_accelerations(tree, q, qd, qdd, ground, scans)
     X = [joint.X for joint in joints]
     T: Sequence[Coriolis | None] = fixed or [None] * tree.nbodies
-    bodies = zip(tree.links, moving, f_ext or no_wrenches(tree), T, strict=True)
-    alone = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in bodies]
-    below = subtree_sum(
-        Subtree.__add__, Subtree.seen_through, product, alone, X, tree.parent, method, **options
-    )
-    vp, ap, slopes = _arrivals(tree, X, moving, ground, qd)
+    each = zip(tree.links, bodies, f_ext or no_wrenches(tree), T, strict=True)
+    alone = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in each]
+    below = scans.over_subtrees(Subtree.to_parent, product, alone, X)
+    vp, ap, slopes = _seen_from_bodies(tree, X, bodies, ground, qd)
     m = Motion(
         X=X,
-        C=[m.X for m in moving],
+        C=[m.X for m in bodies],
         vp=vp,
-        v=[m.v for m in moving],
+        v=[m.v for m in bodies],
         vJ=[joint.v for joint in joints],
         I=[b.I for b in below],
         B2=[b.B2 for b in below],
@@ -84,45 +83,43 @@ def scanned_motion_and_loads(
     return m, Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
 
 
-def _arriving(
+def _seen_from_body(
     link: Link, X: Transform, v: Vector, a: Vector, qd: Scalars
 ) -> tuple[Vector, Vector, list[Scalar]]:
-    """The parent's velocity and acceleration in the coordinates of the body, and the joint's
-    slopes.
-    """
+    """Returns the parent's v and a in body coordinates, and the joint's resistance slopes."""
     return X.motion(v), X.motion(a), link_resistance_slope(link, qd)
 
 
-def _arrivals(
+def _seen_from_bodies(
     tree: Tree,
     X: Sequence[Transform],
-    moving: Sequence[Accelerated],
+    bodies: Sequence[AccelerationMap],
     ground: tuple[Vector, Vector],
     qd: Scalars,
 ) -> tuple[list[Vector], list[Vector], list[Scalar]]:
-    """vp, ap and slopes as `Motion` and `Loads` have them."""
+    """Returns vp, ap and slopes of `Motion` and `Loads`."""
     vp, ap = [], []
     slopes: list[Scalar] = [0.0] * tree.nv
     for i, (p, link) in enumerate(zip(tree.parent, tree.links, strict=True)):
-        above = ground if p == WORLD else (moving[p].v, moving[p].a)
-        v, a, own = call(_arriving, link, X[i], *above, joint_entries(tree, i, qd))
+        parent = ground if p == WORLD else (bodies[p].v, bodies[p].a)
+        v, a, entries = call(_seen_from_body, link, X[i], *parent, joint_entries(tree, i, qd))
         vp.append(v)
         ap.append(a)
-        put_entries(tree, i, slopes, own)
+        put_entries(tree, i, slopes, entries)
     return vp, ap, slopes
 
 
 class Subtree(NamedTuple):
-    """What derivatives need of a body or a subtree: see `Motion` and `Loads`."""
+    """The fields of `Motion` and `Loads` that are summed over subtrees, of a body or a subtree."""
 
     I: Inertia
     B2: Coriolis
     f: Vector
-    T: Coriolis | None  # None: nothing is fixed
+    T: Coriolis | None  # None where no wrench is fixed in the world
 
     @staticmethod
     def of(inertia: Inertia, v: Vector, a: Vector, wrench: Vector, T: Coriolis | None) -> Subtree:
-        """A body alone, at its spatial velocity and acceleration."""
+        """Returns the fields of one body at its spatial velocity and acceleration."""
         f = newton_euler(inertia, v, a) - wrench
         return Subtree(inertia, Coriolis.of(inertia, v + v), f, T)
 
@@ -131,8 +128,7 @@ class Subtree(NamedTuple):
         return Subtree(self.I + other.I, self.B2 + other.B2, self.f + other.f, T)
 
     @staticmethod
-    def seen_through(X: Transform, b: Subtree) -> Subtree:
-        """The same in the coordinates that X starts from."""
+    def to_parent(X: Transform, b: Subtree) -> Subtree:
         T = X.coriolis_to_parent(b.T) if b.T else None
         B2 = X.coriolis_to_parent(b.B2)
         return Subtree(X.inertia_to_parent(b.I), B2, X.force_to_parent(b.f), T)

@@ -1,18 +1,21 @@
 """Forward dynamics by divide and conquer: R. Featherstone, A divide-and-conquer articulated-body
 algorithm for parallel O(log(n)) calculation of rigid-body dynamics, parts 1 and 2 (1999).
 
-Featherstone joins articulated bodies by their handles: a1 = Phi1 f1 + Phi12 f2 + b1 at the base, a2
-= Phi21 f1 + Phi2 f2 + b2 at the tip. Here these equations are solved for f1 and a2 as functions of
-a1 and of f, the force that the tip has to pass on:
+Featherstone's equations of an articulated body relate accelerations and forces at two handles:
 
-    f1 = H a1 + A^T f + pi        a2 = A a1 - Phi f + alpha
+    a1 = Phi1 f1 + Phi12 f2 + b1        a2 = Phi21 f1 + Phi2 f2 + b2
 
-The motion of the base is then always given, so that the joint to the ground is one like all others
-and no inertia is inverted: a body may be a point mass, or have no mass at all. H and Phi of a whole
-are sums of positive semidefinite terms, so that masses of different orders do not cancel.
+Here they are solved for f1 and a2 as functions of a1 and of f, the force that the tip passes on:
 
-Chains are joined in a balanced binary tree. A tree is cut into chains of which a path to the root
-meets at most log2(n) + 1; those that end on a body are joined before it.
+    f1 = H a1 + A^T f + pi              a2 = A a1 - Phi f + alpha
+
+The acceleration of the base is then always given, so that the joint to the ground is like all
+others, and no inertia is inverted: a body may be a point mass, or have no mass. H and Phi of an
+assembly are sums of positive semidefinite terms, so that masses of different orders of magnitude do
+not cancel.
+
+A chain is assembled in a balanced binary tree. A branched robot is cut into chains (heavy paths, of
+which a path to the root meets at most log2(n) + 1); chains on a body are assembled before it.
 """
 
 from __future__ import annotations
@@ -22,16 +25,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, put_entries
-from featherlane.algorithms.parallel.dense import IDENTITY, articulated, motion_matrix, plus, solve
+from featherlane.algorithms.common import (
+    Scalars,
+    Wrenches,
+    joint_entries,
+    net_torques,
+    put_entries,
+)
+from featherlane.algorithms.parallel.dense import IDENTITY6, motion_matrix, solve
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
     coupling_refusal,
-    link_accelerating,
     refuse,
     solved_joint,
 )
-from featherlane.algorithms.parallel.kinematics import METHOD, ground_of, terms
+from featherlane.algorithms.parallel.kinematics import METHOD, TreeScans, bias_terms, ground_of
 from featherlane.algorithms.scan.trees import chains
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
@@ -44,16 +52,17 @@ from featherlane.robot.spatial import (
     dot,
     matmul,
     matvec,
+    plus,
     transpose,
 )
-from featherlane.robot.tree import Link, Tree
+from featherlane.robot.tree import Link, Tree, is_number
 from featherlane.scalar import Scalar, call
 
-WEIGHTLESS = 1e-12  # of a body's inertia, for what a joint feels of it to count as nothing
+WEIGHTLESS = 1e-12  # relative to a body's inertia: a joint that feels less counts as free of it
 
 
 def dca_refusal(tree: Tree) -> str | None:
-    """Why `dca` does not take a robot, and what does."""
+    """Returns why `dca` refuses a robot, if it does."""
     return coupling_refusal(tree, "dca")
 
 
@@ -66,34 +75,35 @@ def dca(
     method: str = METHOD,
     **options: int,
 ) -> list[Scalar]:
-    """qdd of `aba`, nv scalars, in O(log n) rounds for chains and O(log(n)^2) for trees.
+    """Returns qdd of `aba`, nv scalars, in O(log n) rounds for chains, O(log(n)^2) for trees.
 
-    method: that of the scan of the angular velocities, one of `path_scan`, with its options.
-    ValueError for any other, and for robots of which `dca_refusal` says why.
+    method: a method of `path_scan` for the scan of angular velocities, with its options. Raises
+    ValueError for any other, and for robots that `dca_refusal` names.
     """
     refuse(dca_refusal(tree))
-    bodies = _bodies(tree, q, qd, f_ext, method, **options)
-    freed: dict[int, Freed] = {}
-    assembled = {}
+    bodies = _bodies(tree, q, qd, f_ext, TreeScans(tree.parent, method, options))
+    joints: dict[int, JointSpan] = {}
+    assemblies = {}
     for chain in reversed(chains(tree.parent)):
         for i in chain:
-            own = joint_entries(tree, i, qd), joint_entries(tree, i, tau)
-            freed[i] = call(_freed, tree.links[i], bodies[i], *own)
-        whole = assembled[chain[0]] = _assembly([freed[i].span for i in chain], chain)
+            rates = joint_entries(tree, i, qd), joint_entries(tree, i, tau)
+            joints[i] = call(_joint_span, tree.links[i], bodies[i], *rates)
+        whole = assemblies[chain[0]] = _assembly([joints[i].span for i in chain], chain)
         if (p := tree.parent[chain[0]]) != WORLD:
-            bodies[p] = call(_carrying, bodies[p], whole.span.H, whole.span.pi)
+            bodies[p] = call(_add_chain, bodies[p], whole.span.H, whole.span.pi)
     a = {WORLD: ground_of(tree)}
     qdd: list[Scalar] = [None] * tree.nv
     for chain in chains(tree.parent):
-        for i, above, f in assembled[chain[0]].inside(a[tree.parent[chain[0]]], ZERO6):
-            own, a[i] = call(_accelerations, bodies[i], freed[i].joint, freed[i].tau, above, f)
-            put_entries(tree, i, qdd, own)
+        for i, parent_a, f in assemblies[chain[0]].inside(a[tree.parent[chain[0]]], ZERO6):
+            joint, tau_i, _ = joints[i]
+            joint_qdd, a[i] = call(_acceleration, bodies[i], joint, tau_i, parent_a, f)
+            put_entries(tree, i, qdd, joint_qdd)
     return qdd
 
 
-class Body(NamedTuple):
-    """A body with what chains it carries: seen through its joint by X, it asks for J a + p, and its
-    joint adds c to its parent's acceleration.
+class JointedBody(NamedTuple):
+    """A body, with the chains on it, and its joint's transform X: the body's force is J a + p, and
+    its joint adds c to the parent's acceleration.
     """
 
     X: Transform
@@ -102,38 +112,38 @@ class Body(NamedTuple):
     c: Vector
 
 
-def _carrying(body: Body, H: Matrix, pi: Vector) -> Body:
-    """With a chain, whose tip is free, on it."""
-    return body._replace(J=body.J + articulated(H), p=body.p + pi)
+def _add_chain(body: JointedBody, H: Matrix, pi: Vector) -> JointedBody:
+    """Adds a chain with a free tip to the body that carries it."""
+    return body._replace(J=body.J + Articulated.of_rows(H), p=body.p + pi)
 
 
-def _accelerations(
-    body: Body, joint: SolvedJoint, tau: Scalars, a: Vector, f: Vector
+def _acceleration(
+    body: JointedBody, joint: SolvedJoint, tau: Scalars, a: Vector, f: Vector
 ) -> tuple[list[Scalar], Vector]:
-    """qdd and the body's acceleration, from its parent's and the force that it passes on."""
+    """Returns qdd and the body's acceleration, given its parent's and the force it passes on."""
     u, _ = joint.forces(body.p + f, tau)
     return joint.accelerations(body.X.motion(a) + body.c, u)
 
 
 def _bodies(
-    tree: Tree, q: Scalars, qd: Scalars, f_ext: Wrenches | None, method: str, **options: int
-) -> list[Body]:
-    t = terms(tree, q, qd, method, **options)
+    tree: Tree, q: Scalars, qd: Scalars, f_ext: Wrenches | None, scans: TreeScans
+) -> list[JointedBody]:
+    t = bias_terms(tree, q, qd, scans)
     J = [call(Articulated.of, inertia) for inertia in tree.inertias]
-    each = zip(t.X, J, t.own_forces(tree, f_ext), t.v, strict=True)
-    bodies = [Body(X, Ji, p, v.c) for X, Ji, p, v in each]
+    each = zip(t.X, J, t.net_forces(f_ext), t.v, strict=True)
+    bodies = [JointedBody(X, Ji, p, v.c) for X, Ji, p, v in each]
     for i, link in reversed([*enumerate(tree.links)]):
         if _weightless(link):
             for c, parent in enumerate(tree.parent):
                 if parent == i:
-                    bodies[c], bodies[i] = call(_lent, tree.links[c], bodies[c], bodies[i])
+                    bodies[c], bodies[i] = call(_lend, tree.links[c], bodies[c], bodies[i])
     return bodies
 
 
 def _weightless(link: Link) -> bool:
-    """Whether a joint feels no inertia of its own body: a matter of the robot, not of the state."""
-    m, h, moments = link.inertia
-    if not all(isinstance(x, int | float) for x in (m, *h, *moments, *link.armature)):
+    """Tells whether a joint feels no inertia of its own body, in no state of the robot."""
+    m, h, S = link.inertia
+    if not is_number(m, *h, *S, *link.armature):
         return False
     J = Articulated.of(link.inertia)
     D = [[dot(s, J @ t) for t in link.S] for s in link.S]
@@ -141,13 +151,13 @@ def _weightless(link: Link) -> bool:
     return bool(least <= WEIGHTLESS * np.abs(J.rows).max())
 
 
-def _lent(link: Link, child: Body, body: Body) -> tuple[Body, Body]:
-    """The two after inertia of the child, whose link is given, was moved to its parent: what the
-    joint does not feel, so that no motion changes.
+def _lend(link: Link, child: JointedBody, body: JointedBody) -> tuple[JointedBody, JointedBody]:
+    """Moves inertia from a child, by its link, to its parent: the part that the child's joint does
+    not feel, so that no motion changes.
     """
     joint = solved_joint(link, child.J)
     felt = Articulated.of(NO_INERTIA)
-    for e in joint.solved:
+    for e in joint.freedoms:
         felt = felt.minus_outer(e.U * -e.Dinv, e.U)
     J = body.J + child.X.articulated_to_parent(joint.IA)
     p = body.p + child.X.force_to_parent(joint.IA @ child.c)
@@ -155,7 +165,7 @@ def _lent(link: Link, child: Body, body: Body) -> tuple[Body, Body]:
 
 
 class Span(NamedTuple):
-    """Joints and bodies in a row: f1 = H a1 + A^T f + pi, a2 = A a1 - Phi f + alpha."""
+    """Joints and bodies in series: f1 = H a1 + A^T f + pi, a2 = A a1 - Phi f + alpha."""
 
     H: Matrix
     A: Matrix
@@ -164,17 +174,17 @@ class Span(NamedTuple):
     alpha: Vector
 
 
-class Freed(NamedTuple):
-    """One joint and its body: the joint solved for, its torque without resistance, its span."""
+class JointSpan(NamedTuple):
+    """A joint, eliminated, its torque less resistance, and the span of it and its body."""
 
     joint: SolvedJoint
     tau: list[Scalar]
     span: Span
 
 
-def _freed(link: Link, body: Body, qd: Scalars, tau: Scalars) -> Freed:
-    joint, left = solved_joint(link, body.J), link_accelerating(link, qd, tau)
-    u, passed = joint.forces(body.p, left)
+def _joint_span(link: Link, body: JointedBody, qd: Scalars, tau: Scalars) -> JointSpan:
+    joint, net_tau = solved_joint(link, body.J), net_torques(link, qd, tau)
+    u, passed = joint.forces(body.p, net_tau)
     _, alpha = joint.accelerations(body.c, u)
     span = Span(
         body.X.articulated_to_parent(joint.IA).rows,
@@ -183,11 +193,11 @@ def _freed(link: Link, body: Body, qd: Scalars, tau: Scalars) -> Freed:
         body.X.force_to_parent(passed + joint.IA @ body.c),
         alpha,
     )
-    return Freed(joint, left, span)
+    return JointSpan(joint, net_tau, span)
 
 
 class Middle(NamedTuple):
-    """The acceleration where two spans meet: E A a1 - EPhi f + e."""
+    """The acceleration where two spans meet, EA a1 - EPhi f + e."""
 
     EA: Matrix
     EPhi: Matrix
@@ -195,33 +205,33 @@ class Middle(NamedTuple):
 
 
 class Assembly(NamedTuple):
-    """A span and what it was joined from; body: of a span that was not."""
+    """A span with the two halves it was joined from, or the one body that it consists of."""
 
     span: Span
     body: int
     halves: tuple[Assembly, Assembly, Middle] | None = None
 
     def inside(self, a: Vector, f: Vector) -> list[tuple[int, Vector, Vector]]:
-        """For each body of the span the acceleration of its parent and the force that it passes
-        on, from those of the whole.
+        """Returns each body, its parent's acceleration and the force that it passes on, for the
+        acceleration at the assembly's base and the force that its tip passes on.
         """
         if self.halves is None:
             return [(self.body, a, f)]
-        left, right, between = self.halves
-        middle, passed = call(_between, right.span, between, a, f)
-        return left.inside(a, passed) + right.inside(middle, f)
+        left, right, middle = self.halves
+        a_between, f_between = call(_between, right.span, middle, a, f)
+        return left.inside(a, f_between) + right.inside(a_between, f)
 
 
-def _between(right: Span, between: Middle, a: Vector, f: Vector) -> tuple[Vector, Vector]:
-    """The acceleration where two spans meet, and the force that the left one passes on there."""
+def _between(right: Span, middle: Middle, a: Vector, f: Vector) -> tuple[Vector, Vector]:
+    """Returns the acceleration and the force where two spans meet."""
     H, A, _, pi, _ = right
-    EA, EPhi, e = between
-    middle = matvec(EA, a) - matvec(EPhi, f) + e
-    return middle, matvec(H, middle) + matvec(transpose(A), f) + pi
+    EA, EPhi, e = middle
+    a_between = matvec(EA, a) - matvec(EPhi, f) + e
+    return a_between, matvec(H, a_between) + matvec(transpose(A), f) + pi
 
 
 def _assembly(spans: Sequence[Span], bodies: Sequence[int]) -> Assembly:
-    """Joined in a balanced binary tree."""
+    """Joins spans in a balanced binary tree."""
     if len(spans) == 1:
         return Assembly(spans[0], bodies[0])
     half = len(spans) // 2
@@ -232,18 +242,13 @@ def _assembly(spans: Sequence[Span], bodies: Sequence[int]) -> Assembly:
 
 
 def _joined(left: Span, right: Span) -> tuple[Span, Middle]:
-    """The two equations where they meet, (1 + Phi_left H_right) a = ..., solved for a: the matrix
-    has no eigenvalue below 1.
+    """Joins two spans: (1 + Phi_left H_right) a = ... is solved for the acceleration a where they
+    meet. The matrix has no eigenvalue below 1.
     """
-    At, AtR = transpose(left.A), transpose(right.A)
-    known = zip(
-        left.A,
-        matmul(left.Phi, AtR),
-        left.alpha - matvec(left.Phi, right.pi),
-        strict=True,
-    )
-    rows = tuple(Vector((*a, *b, c)) for a, b, c in known)
-    solved = solve(plus(IDENTITY, matmul(left.Phi, right.H)), rows)
+    At, PhiAt = transpose(left.A), matmul(left.Phi, transpose(right.A))
+    column = left.alpha - matvec(left.Phi, right.pi)
+    rows = tuple(Vector((*a, *b, c)) for a, b, c in zip(left.A, PhiAt, column, strict=True))
+    solved = solve(plus(IDENTITY6, matmul(left.Phi, right.H)), rows)
     EA, EPhi = tuple(Vector(r[:6]) for r in solved), tuple(Vector(r[6:12]) for r in solved)
     e = Vector([r[12] for r in solved])
     return Span(

@@ -16,14 +16,15 @@ from featherlane.algorithms.common import (
 )
 from featherlane.algorithms.parallel.kinematics import (
     METHOD,
-    carried_inwards,
-    carried_outwards,
+    TreeScans,
+    angular_velocities,
     ground_of,
-    motions,
     parent_bias,
-    spinning,
+    scanned_motions,
+    subtree_forces,
+    velocities_and_accelerations,
 )
-from featherlane.algorithms.rnea import torques as follower_torques
+from featherlane.algorithms.rnea import torques as add_torques
 from featherlane.robot.spatial import Inertia, Transform, Vector, cross, dot, spatial, split
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, call
@@ -39,74 +40,67 @@ def scanned_inverse_dynamics(
     together: bool = False,
     **options: int,
 ) -> list[Scalar]:
-    """tau of `rnea`, nv scalars, with the depth of a scan.
+    """Returns tau of `rnea`, nv scalars, with the depth of a scan.
 
     A wrench at the tip is the f_ext of the last body. together: velocities and accelerations come
-    from one scan of the semidirect product; else one scan gives the angular velocities, and another
-    the accelerations of the bodies' origins as points in space, which linear velocities do not
-    enter (Luh, Walker and Paul 1980): fewer operations and rounding errors. method: one of
-    `path_scan`, with its options; ValueError for any other.
+    from one scan of the semidirect product. Otherwise one scan gives the angular velocities, and
+    another the classical accelerations of the bodies' origins, which do not depend on linear
+    velocities (Luh, Walker and Paul 1980): fewer operations and smaller rounding errors. method: a
+    method of `path_scan`, with its options; raises ValueError for any other.
     """
     f_ext = no_wrenches(tree) if f_ext is None else f_ext
     forces = _forces_together if together else _forces_in_turn
-    return torques(tree, forces(tree, q, qd, qdd, f_ext, method, **options), qd, qdd)
+    f = forces(tree, q, qd, qdd, f_ext, TreeScans(tree.parent, method, options))
+    return joint_torques(tree, f, qd, qdd)
 
 
 def _forces_together(
-    tree: Tree,
-    q: Scalars,
-    qd: Scalars,
-    qdd: Scalars,
-    f_ext: Wrenches,
-    method: str,
-    **options: int,
+    tree: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches, scans: TreeScans
 ) -> list[Vector]:
-    ground = tree.base_velocity, call(_in_space, tree.base_velocity, ground_of(tree))
-    joints, moving = motions(tree, q, qd, qdd, ground, method, **options)
+    """Returns the forces on all subtrees, from one scan of velocities and accelerations."""
+    ground = tree.base_velocity, call(_spatial_acceleration, tree.base_velocity, ground_of(tree))
+    joints, bodies = velocities_and_accelerations(tree, q, qd, qdd, ground, scans)
     f = [
-        call(_force_of_motion, link.inertia, m.v, m.a, f_ext[i])
-        for i, (link, m) in enumerate(zip(tree.links, moving, strict=True))
+        call(_body_force, link.inertia, m.v, m.a, f_ext[i])
+        for i, (link, m) in enumerate(zip(tree.links, bodies, strict=True))
     ]
-    return carried_inwards(tree, [joint.X for joint in joints], f, method, **options)
+    return subtree_forces([joint.X for joint in joints], f, scans)
 
 
 def newton_euler(inertia: Inertia, v: Vector, a: Vector) -> Vector:
-    """I a + v x* I v, of a spatial acceleration."""
+    """Returns I a + v x* I v for a spatial velocity and acceleration."""
     (w, vo), (dw, ao) = split(v), split(a)
     return inertia.wrench(rigid_acceleration(w, dw), ao + cross(w, vo))
 
 
-def _force_of_motion(inertia: Inertia, v: Vector, a: Vector, f_ext: Vector) -> Vector:
+def _body_force(inertia: Inertia, v: Vector, a: Vector, f_ext: Vector) -> Vector:
     return newton_euler(inertia, v, a) - f_ext
 
 
 def _forces_in_turn(
-    tree: Tree,
-    q: Scalars,
-    qd: Scalars,
-    qdd: Scalars,
-    f_ext: Wrenches,
-    method: str,
-    **options: int,
+    tree: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches, scans: TreeScans
 ) -> list[Vector]:
-    X, wp, w = spinning(tree, q, qd, method, **options)
-    own = [
-        call(_added, link, X[i], wp[i], joint_entries(tree, i, qd), joint_entries(tree, i, qdd))
+    """Returns the forces on all subtrees, from a scan of angular velocities and one of a."""
+    X, wp, w = angular_velocities(tree, q, qd, scans)
+    joints = [
+        call(
+            _joint_acceleration, link, X[i], wp[i], *[joint_entries(tree, i, x) for x in (qd, qdd)]
+        )
         for i, link in enumerate(tree.links)
     ]
-    a = carried_outwards(tree, X, own, ground_of(tree), method, **options)
+    a = scanned_motions(X, joints, ground_of(tree), scans)
     f = [call(_force, link.inertia, *x) for link, *x in zip(tree.links, w, a, f_ext, strict=True)]
-    return carried_inwards(tree, X, f, method, **options)
+    return subtree_forces(X, f, scans)
 
 
-def _in_space(velocity: Vector, acceleration: Vector) -> Vector:
-    """The spatial acceleration of the ground, for that of its origin as a point in space."""
+def _spatial_acceleration(velocity: Vector, acceleration: Vector) -> Vector:
+    """Returns the spatial acceleration for a classical acceleration of the origin."""
     (w, vo), (dw, a) = split(velocity), split(acceleration)
     return spatial(dw, a - cross(w, vo))
 
 
-def _added(link: Link, X: Transform, wp: Vector, qd: Scalars, qdd: Scalars) -> Vector:
-    """What a joint adds to its parent's acceleration."""
+def _joint_acceleration(link: Link, X: Transform, wp: Vector, qd: Scalars, qdd: Scalars) -> Vector:
+    """Returns what a joint adds to its parent's acceleration."""
     return carried_bias(X, parent_bias(wp), link_motion(link, qd)).c + link_motion(link, qdd)
 
 
@@ -125,17 +119,18 @@ def _torques(link: Link, f: Vector, qd: Scalars, qdd: Scalars) -> list[Scalar]:
     ]
 
 
-def torques(tree: Tree, f: Wrenches, qd: Scalars, qdd: Scalars) -> list[Scalar]:
-    """S^T f of all joints, and what armature and resistance ask of them. Of bodies that share a
-    coordinate the first counts for its physics, which all of them have.
+def joint_torques(tree: Tree, f: Wrenches, qd: Scalars, qdd: Scalars) -> list[Scalar]:
+    """Returns S^T f of all joints, with the torques of armature and resistance.
+
+    Joints that share an entry of v all have its armature and resistance: the first one's count.
     """
     tau: dict[int, Scalar] = {}
     for i, link in enumerate(tree.links):
-        own = [k for k, _ in tree.freedoms[i]]
-        if tau.keys() & own:
-            found = call(follower_torques, link, f[i], [tau[k] for k in own])
+        indices = [k for k, _ in tree.freedoms[i]]
+        if tau.keys() & indices:
+            torques = call(add_torques, link, f[i], [tau[k] for k in indices])
         else:
             rates = joint_entries(tree, i, qd), joint_entries(tree, i, qdd)
-            found = call(_torques, link, f[i], *rates)
-        tau.update(zip(own, found, strict=True))
+            torques = call(_torques, link, f[i], *rates)
+        tau.update(zip(indices, torques, strict=True))
     return [tau[k] for k in range(tree.nv)]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns, motion_and_loads
 from featherlane.algorithms.mminv import Rows
-from featherlane.algorithms.terms import Column, coriolis_columns
+from featherlane.algorithms.terms import CoriolisColumn, coriolis_columns
 from featherlane.robot.spatial import Transform
 from featherlane.robot.tree import Tree
 from featherlane.robot.walk import outward
@@ -85,7 +85,7 @@ def inverse_dynamics_derivative_rows(model: Tree, *state: Any, **options: Any) -
     return derivative_rows(model, *motion_and_loads(model, *state, **options))
 
 
-def _coriolis_row(C: Transform, local: Column) -> list:
+def _coriolis_row(C: Transform, local: CoriolisColumn) -> list:
     c = local.seen_by(C)
     return [*c.S, *c.force, *c.IS, *c.BtS[:3], *c.dS, *c.S[:3]]
 

@@ -1,6 +1,6 @@
 """All-prefix sums of lists.
 
-The methods differ in depth and in work, for n elements (p bits of n are set):
+The methods differ in depth and in work, for n elements (p is the number of bits set in n):
 
 ============= ============================== ===========================================
 method        depth in combines              combines
@@ -12,18 +12,17 @@ blelloch      2 log2 n - 2, n a power of 2   2 (n - 1) - ceil(log2 n)
 blocked       block + ceil(log2 blocks)      2 (n - blocks) - block + 1, and Kogge-Stone's
 ============= ============================== ===========================================
 
-"reduce_then_scan" leaves the first element before all blocks, so that these do the same. It is
-2 block - 1 + ceil(log2 blocks) deep, for more than one block, and combines n - 1 + (blocks - 1)
-(block - 1) elements, and those of Kogge-Stone on the blocks. The first n - 1 of these make nothing
-but results, the others nothing but totals. Where elements are maps and only what they make of a
-point is wanted, the former need not compose maps, and of the maps in a block only the total is
-kept; "blocked" keeps one for each element.
+"reduce_then_scan" puts the first element before all blocks, so that all blocks do the same work.
+For more than one block its depth is 2 block - 1 + ceil(log2 blocks); it has n - 1 + (blocks - 1)
+(block - 1) combines, and Kogge-Stone's on the blocks. The first n - 1 of them compute results only,
+the others totals of blocks only. So where elements are affine maps and only their values at a point
+are wanted, the first n - 1 need not compose maps; "blocked" composes a map for each element.
 
 P. M. Kogge, H. S. Stone, A parallel algorithm for the efficient solution of a general class of
 recurrence equations, IEEE Trans. Computers C-22 (1973); R. P. Brent, H. T. Kung, A regular layout
 for parallel adders, IEEE Trans. Computers C-31 (1982); G. E. Blelloch, Prefix sums and their
 applications, CMU-CS-90-190 (1990); D. Merrill, M. Garland, Single-pass parallel prefix scan with
-decoupled look-back, NVR-2016-002 (2016), on scans that reduce first.
+decoupled look-back, NVR-2016-002 (2016), on reduce-then-scan.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ def scan(
     reverse: bool = False,
     **options: int,
 ) -> list[Any]:
-    """result[i] = elements[0] (+) ... (+) elements[i], with (+) = combine.
+    """Returns elements[0] (+) ... (+) elements[i] for each i, with (+) = combine.
 
-    `combine(a, b)` is associative and gets what stands first as `a`; it need not commute and needs
-    no identity. With `reverse`, result[i] = elements[i] (+) ... (+) elements[n - 1]. `method` is a
-    key of `SCANS`; "blocked" and "reduce_then_scan" take `block=`, the number of elements of a
-    block. ValueError for any other method. Each combine is a step (`walk.call`).
+    `combine(a, b)` is associative; a stands before b. It need not commute and needs no identity.
+    With `reverse`, result[i] = elements[i] (+) ... (+) elements[n - 1]. `method` is a key of
+    `SCANS`; "blocked" and "reduce_then_scan" take `block=`, the number of elements of a block.
+    Raises ValueError for any other method. Each combine is a recorded step (`scalar.call`).
     """
     run, combine = chosen(SCANS, method), stepwise(combine)
     if not reverse:
@@ -58,19 +57,19 @@ def scan(
 
 
 def stepwise(function: Combine) -> Combine:
-    """The function as a step that many elements have in common."""
+    """Makes each application of a function a recorded step (`scalar.call`)."""
     return lambda a, b: call(function, a, b)
 
 
 def chosen(table: dict[str, Callable[..., Any]], method: str) -> Callable[..., Any]:
-    """The method's function; ValueError for what is not in the table."""
+    """Returns the method's function. Raises ValueError for a method that is not in the table."""
     if method not in table:
         raise ValueError(f"method is {method!r}; it may be one of {', '.join(table)}")
     return table[method]
 
 
 def balanced(combine: Combine, elements: Sequence[Any]) -> Any:
-    """elements[0] (+) ... (+) elements[n - 1] for n > 0, in ceil(log2 n) rounds."""
+    """Returns elements[0] (+) ... (+) elements[n - 1] for n > 0, ceil(log2 n) combines deep."""
     values = list(elements)
     while len(values) > 1:
         values = _pairs(combine, values)
@@ -78,13 +77,13 @@ def balanced(combine: Combine, elements: Sequence[Any]) -> Any:
 
 
 def _pairs(combine: Combine, values: list[Any]) -> list[Any]:
-    """Neighbours combined; the last of an odd number stays as it is."""
+    """Combines neighbours; the last of an odd number of values stays as it is."""
     pairs = [combine(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
     return pairs + values[len(pairs) * 2 :]
 
 
 def serial(combine: Combine, elements: Sequence[Any]) -> list[Any]:
-    """One after the other."""
+    """Combines one element after the other."""
     values = list(elements)
     for i in range(1, len(values)):
         values[i] = combine(values[i - 1], values[i])
@@ -92,16 +91,16 @@ def serial(combine: Combine, elements: Sequence[Any]) -> list[Any]:
 
 
 def kogge_stone(combine: Combine, elements: Sequence[Any]) -> list[Any]:
-    """The least depth: in each round every element reaches back twice as far."""
+    """Combines every element with the one d before it, for d = 1, 2, 4 ...: the least depth."""
     values, d = list(elements), 1
     while d < len(values):
-        moved = [combine(a, b) for a, b in zip(values, values[d:], strict=False)]
-        values, d = values[:d] + moved, 2 * d
+        sums = [combine(a, b) for a, b in zip(values, values[d:], strict=False)]
+        values, d = values[:d] + sums, 2 * d
     return values
 
 
 def brent_kung(combine: Combine, elements: Sequence[Any]) -> list[Any]:
-    """In place: a tree of sums upwards, and the elements between filled in downwards."""
+    """Builds a tree of sums in place, then fills in the elements between them."""
     values, n = list(elements), len(elements)
     steps = [1 << k for k in range(max(n - 1, 0).bit_length())]
     rounds = [(2 * d - 1, d) for d in steps] + [(3 * d - 1, d) for d in reversed(steps)]
@@ -112,9 +111,9 @@ def brent_kung(combine: Combine, elements: Sequence[Any]) -> list[Any]:
 
 
 def blelloch(combine: Combine, elements: Sequence[Any]) -> list[Any]:
-    """Up-sweep to the total, down-sweep of what stands before each node of the tree of sums.
+    """Sweeps up to the total, then down with the sum of all that stands before each node.
 
-    What stands before the first node is an identity that is never made: () instead of (value,).
+    Nothing stands before the first node: () stands for that identity, and (value,) for a sum.
     """
     sums = [list(elements)]
     while len(sums[-1]) > 1:
@@ -131,14 +130,14 @@ def blelloch(combine: Combine, elements: Sequence[Any]) -> list[Any]:
 
 
 def _blocks(elements: Sequence[Any], block: int) -> list[Sequence[Any]]:
-    """At least one, and each of at least one element if there are any."""
+    """Cuts a list into blocks; an empty list is one empty block."""
     if block < 1:
-        raise ValueError(f"block is {block}; a block has at least one element")
+        raise ValueError(f"block is {block}; wanted 1 element or more")
     return [elements[i : i + block] for i in range(0, max(len(elements), 1), block)]
 
 
 def blocked(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[Any]:
-    """Serial inside blocks, a Kogge-Stone scan of the blocks' totals across them."""
+    """Scans each block serially, and the blocks' totals by Kogge-Stone."""
     blocks = [serial(combine, values) for values in _blocks(elements, block)]
     totals = kogge_stone(combine, [values[-1] for values in blocks if values])
     result = blocks[0]
@@ -148,8 +147,9 @@ def blocked(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[A
 
 
 def reduce_then_scan(combine: Combine, elements: Sequence[Any], block: int = 8) -> list[Any]:
-    """Each block to its total, a Kogge-Stone scan of the totals, and each block serially from what
-    stands before it: before the first block the first element, so that all blocks do the same.
+    """Reduces each block, scans the totals by Kogge-Stone, then each block from what is before it.
+
+    Before the first block stands the first element, so that all blocks do the same work.
     """
     head, blocks = list(elements[:1]), _blocks(elements[1:], block)
     totals = kogge_stone(combine, head + [reduce(combine, values) for values in blocks[:-1]])

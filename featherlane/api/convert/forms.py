@@ -1,8 +1,8 @@
-"""The table of other libraries: how each holds a joint of every type.
+"""The table of other libraries' conventions for the coordinates of each joint type.
 
-Of their public documentation; the rows of Pinocchio, MuJoCo and Drake are tested against the
-libraries themselves. A type without a row has the same q, v and tau there, if need be as a chain of
-joints of one degree of freedom.
+It follows their public documentation; Pinocchio, MuJoCo and Drake are also tested themselves. A
+type without a row has the same q, v and tau there, if need be as a chain of joints of one degree of
+freedom.
 """
 
 from __future__ import annotations
@@ -22,58 +22,50 @@ def _same(q: Array) -> Array:
     return q
 
 
-class Form(NamedTuple):
-    """A joint's coordinates in another library.
-
-    nq: how many. to_q, from_q: theirs from ours (..., nq) and back. v: the place there of each of
-    our entries of v; empty: the same order. turned: where in v the vectors begin that are in the
-    parent's axes there and in the body's axes here. at_com: the linear velocity is that of the
-    body's centre of mass, not of its origin.
-    """
+class Convention(NamedTuple):
+    """The coordinates of a joint in another library."""
 
     nq: int
-    to_q: Map = _same
+    to_q: Map = _same  # the other library's q for ours (..., nq)
     from_q: Map = _same
-    v: tuple[int, ...] = ()
-    turned: tuple[int, ...] = ()
-    at_com: bool = False
+    v: tuple[int, ...] = ()  # the index there of each of our entries of v; empty: the same order
+    turned: tuple[int, ...] = ()  # first entries of vectors in parent's axes there, body's here
+    at_com: bool = False  # the linear velocity is the centre of mass's, not the origin's
 
 
 class Library(NamedTuple):
-    """forms, lacks: by joint type. parts: suffixes of the names of several joints that are one
-    here. model: what else than names may be its peer, for messages.
-    """
+    """The conventions of a library, by joint type."""
 
     name: str
-    forms: Mapping[str, Form]
-    lacks: tuple[str, ...] = ()
-    parts: Mapping[str, tuple[str, ...]] = {}
-    breadth_first: bool = False  # the usual order of joints: else depth-first, as here
+    conventions: Mapping[str, Convention]
+    lacks: tuple[str, ...] = ()  # the joint types that it does not have
+    parts: Mapping[str, tuple[str, ...]] = {}  # name suffixes of several joints that are one here
+    breadth_first: bool = False  # its usual order of joints; else depth-first
     w_last: bool = False  # the w of all quaternions are at the end of q
-    model: str = ""
+    model: str = ""  # for messages: what a peer may be besides names
 
 
-# Ways to write an orientation
+# Conversions of orientations
 
 
 def _entries(*order: int) -> tuple[Map, Map]:
-    """The same numbers in another order: entry k there is entry order[k] here."""
+    """Returns maps that reorder q and back: entry k there is entry order[k] here."""
     there, here = list(order), np.argsort(order)
     return lambda q: q[..., there], lambda q: q[..., here]
 
 
-def _to_turn(q: Array) -> Array:
-    """The angle at the end as cosine and sine."""
+def _to_cos_sin(q: Array) -> Array:
+    """Replaces the angle at the end by its cosine and sine."""
     return np.concatenate([q[..., :-1], np.cos(q[..., -1:]), np.sin(q[..., -1:])], -1)
 
 
-def _from_turn(q: Array) -> Array:
-    """Between -pi and pi."""
+def _from_cos_sin(q: Array) -> Array:
+    """Replaces cosine and sine at the end by the angle, between -pi and pi."""
     return np.concatenate([q[..., :-2], np.arctan2(q[..., -1:], q[..., -2:-1])], -1)
 
 
 def _to_rpy(quaternion: Array) -> Array:
-    """Roll, pitch and yaw about the parent's x, y and z: R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Returns roll, pitch and yaw, with R = Rz(yaw) Ry(pitch) Rx(roll)."""
     x, y, z, w = np.moveaxis(quaternion, -1, 0)
     roll = np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
     pitch = np.arcsin(np.clip(2 * (w * y - x * z), -1, 1))
@@ -96,14 +88,16 @@ FREE_WXYZ = _entries(0, 1, 2, 6, 3, 4, 5)
 WORLD_LINEAR, WORLD_BOTH = (0,), (0, 3)
 ANGULAR_FIRST = (3, 4, 5, 0, 1, 2)
 
-CONTINUOUS = Form(2, _to_turn, _from_turn)  # a turn without limits, in Pinocchio
-PINOCCHIO = Library("Pinocchio", {"planar": Form(4, _to_turn, _from_turn)})
+CONTINUOUS = Convention(
+    2, _to_cos_sin, _from_cos_sin
+)  # a revolute joint without limits, in Pinocchio
+PINOCCHIO = Library("Pinocchio", {"planar": Convention(4, _to_cos_sin, _from_cos_sin)})
 MUJOCO = Library(
     "MuJoCo",
     {
-        "spherical": Form(4, *BALL_WXYZ),
-        "free": Form(7, *FREE_WXYZ, turned=WORLD_LINEAR),
-        "planar": Form(3, turned=WORLD_LINEAR),
+        "spherical": Convention(4, *BALL_WXYZ),
+        "free": Convention(7, *FREE_WXYZ, turned=WORLD_LINEAR),
+        "planar": Convention(3, turned=WORLD_LINEAR),
     },
     lacks=("helical",),
     parts={"planar": ("_TX", "_TY", "_RZ")},  # as MuJoCo's reader of URDF names them
@@ -112,23 +106,23 @@ MUJOCO = Library(
 DRAKE = Library(
     "Drake",
     {
-        "spherical": Form(3, _to_rpy, _from_rpy, turned=WORLD_LINEAR),
-        "free": Form(7, *_entries(6, 3, 4, 5, 0, 1, 2), v=ANGULAR_FIRST, turned=WORLD_BOTH),
-        "planar": Form(3, turned=WORLD_LINEAR),
+        "spherical": Convention(3, _to_rpy, _from_rpy, turned=WORLD_LINEAR),
+        "free": Convention(7, *_entries(6, 3, 4, 5, 0, 1, 2), v=ANGULAR_FIRST, turned=WORLD_BOTH),
+        "planar": Convention(3, turned=WORLD_LINEAR),
     },
 )
 ISAAC = Library(
     "Isaac Lab",
-    {"free": Form(7, *FREE_WXYZ, turned=WORLD_BOTH, at_com=True)},
+    {"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH, at_com=True)},
     lacks=("helical", "spherical", "planar"),
     breadth_first=True,
 )
-ISAAC_LINK = ISAAC._replace(forms={"free": Form(7, *FREE_WXYZ, turned=WORLD_BOTH)})
+ISAAC_LINK = ISAAC._replace(conventions={"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH)})
 RBDL = Library(
     "RBDL",
     {
-        "free": Form(7, turned=WORLD_LINEAR),
-        "planar": Form(3, turned=WORLD_LINEAR),
+        "free": Convention(7, turned=WORLD_LINEAR),
+        "planar": Convention(3, turned=WORLD_LINEAR),
     },
     w_last=True,
 )

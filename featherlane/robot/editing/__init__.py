@@ -1,1 +1,1 @@
-"""Changes of a robot that give another robot: names, physics, locked joints, another root."""
+"""Edits that make a new robot of one: names, physics, locked joints, another root."""

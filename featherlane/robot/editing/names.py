@@ -1,4 +1,4 @@
-"""Other names for joints, bodies and frames."""
+"""Renaming of joints, bodies and frames."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from featherlane.robot.loaders.words import near, quoted
 from featherlane.robot.model import Mimic, Model
 
 M = TypeVar("M", bound=Model)
-Names = Mapping[str, str] | Callable[[str], str] | None
+Renaming = Mapping[str, str] | Callable[[str], str] | None
 
 
-def renamed(model: M, joints: Names = None, bodies: Names = None, frames: Names = None) -> M:
-    """See `Editing.renamed`."""
+def renamed(
+    model: M, joints: Renaming = None, bodies: Renaming = None, frames: Renaming = None
+) -> M:
+    """Implements `Editing.renamed`."""
     joint = _new("joint", model.joint_names, joints)
     body = _new("body", model.body_names, bodies)
     frame = _new("frame", model.frame_names, frames)
@@ -30,8 +32,8 @@ def renamed(model: M, joints: Names = None, bodies: Names = None, frames: Names 
     )
 
 
-def _new(kind: str, names: Sequence[str], change: Names) -> dict[str, str]:
-    """The new name of every old one."""
+def _new(kind: str, names: Sequence[str], change: Renaming) -> dict[str, str]:
+    """Returns the new name of every old one."""
     if isinstance(change, Mapping):
         for name in change:
             index(kind, name, names)
@@ -39,10 +41,9 @@ def _new(kind: str, names: Sequence[str], change: Names) -> dict[str, str]:
     elif change is None or callable(change):
         new = {name: change(name) if change else name for name in names}
     else:
-        given = type(change).__name__
         raise TypeError(
-            f"the new names of {kind}s are {given}: wanted a dict of new names by old ones, or a "
-            "function from old to new"
+            f"the new names of {kind}s are {type(change).__name__}: wanted a dict of new names by "
+            "old ones, or a function from old to new"
         )
     _check(kind, new)
     return new
@@ -52,7 +53,7 @@ def _check(kind: str, new: Mapping[str, str]) -> None:
     taken: dict[str, str] = {}
     for old, name in new.items():
         if not isinstance(name, str):
-            raise TypeError(f"the new name of {kind} {quoted(old)} is {name!r}: wanted a text")
+            raise TypeError(f"the new name of {kind} {quoted(old)} is {name!r}: wanted a str")
         if not name.strip():
             raise ValueError(f"the new name of {kind} {quoted(old)} is empty")
         if name in taken:
@@ -65,15 +66,15 @@ def _check(kind: str, new: Mapping[str, str]) -> None:
 
 def _notes(changes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     for kind, new in changes.items():
-        told = [f"{old} -> {name}" for old, name in new.items() if old != name]
-        if told:
-            yield f"{kind} renamed: {', '.join(told)}"
+        changed = [f"{old} -> {name}" for old, name in new.items() if old != name]
+        if changed:
+            yield f"{kind} renamed: {', '.join(changed)}"
 
 
 def index(kind: str, name: object, names: Sequence[str]) -> int:
-    """Where the name is among those of a model's joints, bodies or frames."""
+    """Returns the index of a name among a model's joints, bodies or frames."""
     if not isinstance(name, str):
-        raise TypeError(f"{name!r} is no name of a {kind}: wanted a text")
+        raise TypeError(f"{name!r} is no name of a {kind}: wanted a str")
     if name not in names:
         raise ValueError(f"there is no {kind} {quoted(name)}{near(name, names)}")
     return names.index(name)

@@ -1,17 +1,17 @@
-"""Joints locked: what they carry becomes part of their parents."""
+"""Locking of joints: the bodies that they carry become part of their parents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from featherlane.robot.editing.names import index
+from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.model import (
-    IDENTITY,
     WORLD,
     Body,
     Floats,
@@ -27,34 +27,25 @@ from featherlane.robot.tree_of import tree_of
 M = TypeVar("M", bound=Model)
 
 
-class Hang(NamedTuple):
-    """The body that an old body is now part of (or WORLD), and its placement there."""
-
-    body: int
-    placement: Placement = IDENTITY
-
-
 def reduced(model: M, lock: Mapping[str, Any]) -> M:
-    """See `Editing.reduced`."""
+    """Implements `Editing.reduced`."""
     if not isinstance(lock, Mapping):
-        kind = type(lock).__name__
-        raise TypeError(
-            f"lock is {kind}: wanted a dict of positions by joint, as in {{'elbow': 0}}"
-        )
+        wanted = "a dict of positions by joint, as in {'elbow': 0}"
+        raise TypeError(f"lock is {type(lock).__name__}: wanted {wanted}")
     if not lock:
         return model
     q, still = _locked(model, lock)
-    hangs = _hangs(model, q, still)
+    attached = _attached(model, q, still)
     kept = [i for i in range(model.nbodies) if i not in still]
     parts: dict[int, list[tuple[Body, Placement]]] = {k: [] for k in range(WORLD, len(kept))}
-    for body, hang in zip(model.bodies, hangs, strict=False):
-        parts[hang.body].append((body, hang.placement))
+    for body, at in zip(model.bodies, attached, strict=False):
+        parts[at.body].append((body, at.placement))
     grounded = sum(body.mass for body, _ in parts[WORLD])
     return replace(
         model,
-        joints=tuple(_joint(model.joints[i], hangs) for i in kept),
+        joints=tuple(_joint(model.joints[i], attached) for i in kept),
         bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(kept)),
-        frames=tuple(_frame(frame, hangs) for frame in model.frames),
+        frames=tuple(_frame(frame, attached) for frame in model.frames),
         root=_root(model, still),
         ground_mass=model.ground_mass + grounded,
         notes=(*model.notes, *_notes(model, q, still, grounded)),
@@ -65,9 +56,7 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
 
 
 def _locked(model: Model, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozenset[int]]:
-    """A configuration (nq,) with the locked joints in place, and those joints with their
-    followers.
-    """
+    """Returns q (nq,) with the locked joints in place, and these joints with their followers."""
     q = np.concatenate([model.types[i].neutral for i in model.independent])
     for name, value in lock.items():
         i = index("joint", name, model.joint_names)
@@ -88,7 +77,7 @@ def _locked(model: Model, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozense
 
 
 def _position(joint: Joint, value: Any) -> np.ndarray:
-    """Where a joint is locked (nq,)."""
+    """Returns the position (nq,) that a joint is locked at."""
     if value is None:
         return np.array(joint.kind.neutral)
     where, nq = f"the position of joint {quoted(joint.name)}", joint.kind.nq
@@ -107,7 +96,7 @@ def _position(joint: Joint, value: Any) -> np.ndarray:
 
 
 def _pose(model: Model, i: int, q: np.ndarray) -> Placement:
-    """Of body i on its parent, at q."""
+    """Returns the placement of body i on its parent at q."""
     tree, p = tree_of(model), model.parent[i]
     stop, turn = (
         (WORLD, NO_TURN) if p == WORLD else (tree.carriers[p], tree.turns[tree.carriers[p]])
@@ -119,36 +108,36 @@ def _pose(model: Model, i: int, q: np.ndarray) -> Placement:
     return Placement.of(np.array(X.E.rows, float).T, X.r)
 
 
-def _hangs(model: Model, q: np.ndarray, still: frozenset[int]) -> list[Hang]:
-    """Where each old body is; at the end, so that WORLD finds it, the ground."""
-    ground = Hang(WORLD)
-    hangs: list[Hang] = []
+def _attached(model: Model, q: np.ndarray, still: frozenset[int]) -> list[Attachment]:
+    """Returns what each old body is attached to; the last entry, at index WORLD, is the ground."""
+    ground = Attachment(WORLD)
+    attached: list[Attachment] = []
     moving = 0
     for i, parent in enumerate(model.parent):
         if i in still:
-            above = hangs[parent] if parent != WORLD else ground
-            hangs.append(Hang(above.body, above.placement * _pose(model, i, q)))
+            body, place = attached[parent] if parent != WORLD else ground
+            attached.append(Attachment(body, place * _pose(model, i, q)))
         else:
-            hangs.append(Hang(moving))
+            attached.append(Attachment(moving))
             moving += 1
-    return [*hangs, ground]
+    return [*attached, ground]
 
 
-def _joint(joint: Joint, hangs: Sequence[Hang]) -> Joint:
-    body, place = hangs[joint.parent]
+def _joint(joint: Joint, attached: Sequence[Attachment]) -> Joint:
+    body, place = attached[joint.parent]
     return replace(joint, parent=body, placement=place * joint.placement)
 
 
-def _frame(frame: Frame, hangs: Sequence[Hang]) -> Frame:
-    body, place = hangs[frame.body]
+def _frame(frame: Frame, attached: Sequence[Attachment]) -> Frame:
+    body, place = attached[frame.body]
     return Frame(frame.name, body, place * frame.placement)
 
 
-# What the card tells
+# The card
 
 
 def _root(model: Model, still: frozenset[int]) -> str:
-    """What is left of the root: a split one may keep one of its two joints."""
+    """Returns what is left of the root: a split one may keep one of its two joints."""
     roots = [i for i, parent in enumerate(model.parent) if parent == WORLD]
     if model.root == "fixed" or not still & _root_joints(model, roots):
         return model.root
@@ -162,14 +151,15 @@ def _root_joints(model: Model, roots: Sequence[int]) -> frozenset[int]:
 
 
 def _notes(model: Model, q: np.ndarray, still: frozenset[int], grounded: float) -> Iterator[str]:
-    told = []
+    locked = []
     for i in sorted(still):
-        joint, own = model.joints[i], q[model.first_q[i] :][: model.types[i].nq]
-        position = own if not joint.mimic else joint.mimic.multiplier * own + joint.mimic.offset
-        told.append(f"{joint.name} at {_told(position)}")
+        joint, position = model.joints[i], q[model.first_q[i] :][: model.types[i].nq]
+        if joint.mimic:
+            position = joint.mimic.multiplier * position + joint.mimic.offset
+        locked.append(f"{joint.name} at {_written(position)}")
         if _beyond(position, joint.lower, joint.upper):
-            yield f"{WARNING}locked beyond its limits: {told[-1]} (rad, m)"
-    yield f"joints locked, what they carry is part of their parents: {', '.join(told)}"
+            yield f"{WARNING}locked beyond its limits: {locked[-1]} (rad, m)"
+    yield f"joints locked, what they carry is part of their parents: {', '.join(locked)}"
     if grounded:
         yield f"{grounded:.6g} kg came to rest on the ground with locked joints"
 
@@ -178,6 +168,6 @@ def _beyond(position: np.ndarray, lower: Floats, upper: Floats) -> bool:
     return bool(np.any(position < (lower or -np.inf)) or np.any(position > (upper or np.inf)))
 
 
-def _told(position: np.ndarray) -> str:
+def _written(position: np.ndarray) -> str:
     figures = [f"{x + 0.0:.6g}" for x in position]
     return figures[0] if len(figures) == 1 else f"({', '.join(figures)})"

@@ -1,9 +1,9 @@
-"""A floating robot seen from another of its bodies.
+"""Rerooting: a floating robot whose free joint carries another of its bodies.
 
-The free joint carries the new root body, and the joints on the way to the old one are reversed:
-where a joint placed its body at P E(q) on the parent, it now places the parent at E(q)^-1 P^-1 on
-its body. E(q)^-1 is a joint of the same type. Its frame at q = 0 is on the old parent at P, and
-that is where the frame of the old parent, which it now carries, must be.
+The joints on the path to the old root body are reversed: where a joint placed its body at P E(q) on
+the parent, it now places the parent at E(q)^-1 P^-1 on its body. E(q)^-1 is a joint of the same
+type. The frame of a body is that of the joint which carries it, so the frame of the old parent
+moves to P on that body.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from featherlane.robot.editing.names import index
 from featherlane.robot.joints import quaternion_turn
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, Placement, joined
+from featherlane.robot.walk import children, path_to_root
 
 Array = np.ndarray
 M = TypeVar("M", bound=Model)
 
 
-def negative(axis: Floats) -> Floats:
+def _negative(axis: Floats) -> Floats:
     return tuple(0.0 - x for x in axis)
 
 
@@ -48,17 +49,17 @@ def _free_inverse(q: Array) -> Array:
 
 
 def _other_axis(joint: Joint) -> Joint:
-    return replace(joint, axis=negative(joint.axis))
+    return replace(joint, axis=_negative(joint.axis))
 
 
 def _swapped(joint: Joint) -> Joint:
-    pairs = ("lower", "upper", "armature", "damping", "friction")
-    turned = {name: getattr(joint, name)[::-1] for name in pairs}
-    return replace(joint, axis=negative(joint.axis2), axis2=negative(joint.axis), **turned)
+    fields = ("lower", "upper", "armature", "damping", "friction")
+    swapped = {name: getattr(joint, name)[::-1] for name in fields}
+    return replace(joint, axis=_negative(joint.axis2), axis2=_negative(joint.axis), **swapped)
 
 
 def _mirrored(joint: Joint) -> Joint:
-    return replace(joint, lower=negative(joint.upper), upper=negative(joint.lower))
+    return replace(joint, lower=_negative(joint.upper), upper=_negative(joint.lower))
 
 
 def _unlimited(joint: Joint) -> Joint:
@@ -67,11 +68,12 @@ def _unlimited(joint: Joint) -> Joint:
 
 @dataclass(frozen=True)
 class Reversal:
-    """How a type of joint is reversed: the new joint (but for parent and placement) and its q, the
-    same function there and back.
+    """How a type of joint is reversed, both ways.
 
-    v: the same; "swapped"; or "moved", -Ad_E v: the motion of the parent as seen from the body.
-    keeps: what may resist it, since it is the same in all directions that the motion may take.
+    joint: the new joint, but for parent and placement. q: its coordinates. v: "same", "swapped", or
+    "moved": -Ad_E v, the motion of the parent as seen from the body. keeps(name, figures): whether
+    the reversed joint has the same armature, damping or friction, as it does where these are the
+    same in all directions of its motion.
     """
 
     joint: Callable[[Joint], Joint]
@@ -84,44 +86,33 @@ def _isotropic(what: str, figures: Floats) -> bool:
     return what != "friction" and len(set(figures)) == 1
 
 
-def _nothing(what: str, figures: Floats) -> bool:
+def _none(what: str, figures: Floats) -> bool:
     return False
 
 
-ALONG = Reversal(_other_axis)
+ONE_AXIS = ("revolute", "prismatic", "helical", "cylindrical")
 REVERSALS = {
-    "revolute": ALONG,
-    "prismatic": ALONG,
-    "helical": ALONG,
-    "cylindrical": ALONG,
+    **dict.fromkeys(ONE_AXIS, Reversal(_other_axis)),
     "universal": Reversal(_swapped, lambda q: q[..., ::-1], "swapped"),
     "translation": Reversal(_mirrored, np.negative, "moved"),
     "spherical": Reversal(_unlimited, _conjugate, "moved", _isotropic),
-    "planar": Reversal(_unlimited, _planar_inverse, "moved", _nothing),
-    "free": Reversal(_unlimited, _free_inverse, "moved", _nothing),
+    "planar": Reversal(_unlimited, _planar_inverse, "moved", _none),
+    "free": Reversal(_unlimited, _free_inverse, "moved", _none),
 }
 
 
-def way_to_root(model: Model, body: int) -> list[int]:
-    """The bodies from this one to the root of its tree."""
-    way = [body]
-    while model.parent[way[-1]] != WORLD:
-        way.append(model.parent[way[-1]])
-    return way
-
-
-def turned_round(model: M, new: int) -> M:
-    """The same robot with body `new` on the free joint."""
-    way = way_to_root(model, new)
-    _check_root(model, way)
-    if len(way) == 1:
+def on_free_joint(model: M, new: int) -> M:
+    """Returns the same robot with body `new` on the free joint."""
+    path = path_to_root(model.parent, new)
+    _check_root(model, path)
+    if len(path) == 1:
         return model
-    for j in way:
+    for j in path:
         _check_physics(model.joints[j])
-    shifts = [IDENTITY] * model.nbodies  # of the new body frames, in the old ones
-    for below, above in pairwise(way):
+    shifts = [IDENTITY] * model.nbodies  # placements of the new body frames in the old ones
+    for below, above in pairwise(path):
         shifts[above] = model.joints[below].placement
-    order, carried, joints = _joints(model, way, shifts)
+    order, carried, joints = _joints(model, path, shifts)
     place = {WORLD: WORLD} | {carried[j]: k for k, j in enumerate(order)}
     back = [shift.inverse() for shift in shifts]
     return replace(
@@ -135,47 +126,45 @@ def turned_round(model: M, new: int) -> M:
             f if f.body == WORLD else Frame(f.name, place[f.body], back[f.body] * f.placement)
             for f in model.frames
         ),
-        notes=(*model.notes, *_notes(model, way)),
+        notes=(*model.notes, *_notes(model, path)),
     )
 
 
 def _joints(
-    model: Model, way: Sequence[int], shifts: Sequence[Placement]
+    model: Model, path: Sequence[int], shifts: Sequence[Placement]
 ) -> tuple[list[int], list[int], list[Joint]]:
-    """The old numbers of the joints in their new order; and by old number the body that each now
-    carries, and the joint, whose parent is an old number too.
+    """Returns the joints' new order, and for each joint the body that it then carries and the joint
+    itself. All indices, of parents too, are the old ones.
     """
     joints, carried = list(model.joints), list(range(model.nbodies))
     for j, joint in enumerate(joints):
         if joint.parent != WORLD and shifts[joint.parent] != IDENTITY:
             joints[j] = replace(joint, placement=shifts[joint.parent].inverse() * joint.placement)
-    for below, above in pairwise(way):
-        turned = REVERSALS[model.joints[below].type].joint(model.joints[below])
-        joints[below] = replace(turned, parent=below, placement=shifts[below].inverse())
+    for below, above in pairwise(path):
+        reversed_joint = REVERSALS[model.joints[below].type].joint(model.joints[below])
+        joints[below] = replace(reversed_joint, parent=below, placement=shifts[below].inverse())
         carried[below] = above
-    joints[way[-1]], carried[way[-1]] = _unlimited(model.joints[way[-1]]), way[0]
+    joints[path[-1]], carried[path[-1]] = _unlimited(model.joints[path[-1]]), path[0]
     return _depth_first([joint.parent for joint in joints], carried), carried, joints
 
 
 def _depth_first(parents: Sequence[int], carried: Sequence[int]) -> list[int]:
-    below: dict[int, list[int]] = {}
-    for j, parent in enumerate(parents):
-        below.setdefault(parent, []).append(j)
+    below = children(parents)
     order, stack = [], below[WORLD][::-1]
     while stack:
         order.append(stack.pop())
-        stack.extend(below.get(carried[order[-1]], [])[::-1])
+        stack.extend(below[carried[order[-1]]][::-1])
     return order
 
 
-# What cannot be turned round
+# What cannot be reversed
 
 
-def _check_root(model: Model, way: Sequence[int]) -> None:
-    root = model.joints[way[-1]]
+def _check_root(model: Model, path: Sequence[int]) -> None:
+    root = model.joints[path[-1]]
     if root.type != "free":
         raise ValueError(
-            f"body {quoted(model.bodies[way[0]].name)} is in a tree on the {root.type} joint "
+            f"body {quoted(model.bodies[path[0]].name)} is in a tree on the {root.type} joint "
             f'{quoted(root.name)}: rerooted wants one on a free joint, load it with root="free"'
         )
 
@@ -190,21 +179,21 @@ def _check_physics(joint: Joint) -> None:
             )
 
 
-def _notes(model: Model, way: Sequence[int]) -> Iterator[str]:
-    names = ", ".join(model.joint_names[j] for j in reversed(way[:-1]))
-    yield f"seen from body {model.bodies[way[0]].name}: these joints are reversed: {names}"
+def _notes(model: Model, path: Sequence[int]) -> Iterator[str]:
+    names = ", ".join(model.joint_names[j] for j in reversed(path[:-1]))
+    yield f"seen from body {model.bodies[path[0]].name}: these joints are reversed: {names}"
     lost = [
         joint.name
-        for joint in (model.joints[j] for j in reversed(way))
+        for joint in (model.joints[j] for j in reversed(path))
         if np.any(np.isfinite((*joint.lower, *joint.upper)))
         and REVERSALS[joint.type].joint is _unlimited
     ]
     if lost:
-        yield f"limits dropped, which the other body does not see as such: {', '.join(lost)}"
+        yield f"limits dropped, which are none as seen from the other body: {', '.join(lost)}"
 
 
 def body_number(model: Model, body: object) -> int:
-    """Of a body by name. Raises ValueError, which tells where a frame of that name is."""
+    """Returns the index of a body by name. Raises ValueError, which says where such a frame is."""
     for frame in model.frames:
         if frame.name == body and body not in model.body_names:
             at = "the ground" if frame.body == WORLD else quoted(model.bodies[frame.body].name)

@@ -1,4 +1,4 @@
-"""From a file, a text or a name to a Model."""
+"""Loading: a Model from a file, a text or a name."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from featherlane.robot.loaders.specs import EARTH_GRAVITY
 from featherlane.robot.loaders.urdf import read_urdf
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.loaders.xml import Element, parse
-from featherlane.robot.model import Floats, Model
+from featherlane.robot.model import Floats, Model, floats
 
 __all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load", "xml_text"]
 
 Source = str | bytes | os.PathLike[str]
 
-REFUSED = {  # root elements of other formats, and what to say of them
+REFUSED = {  # complaints about root elements of other formats
     "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
     "sdf": "this is SDF, which is not supported; export the robot as URDF",
 }
 
 
 class File(NamedTuple):
-    """A robot's text, and where it came from."""
+    """A robot's text and its origin."""
 
     text: str | bytes
     name: str = "<text>"  # in messages
-    robot: str = "robot"  # the name of a robot that has none
+    robot: str = "robot"  # the name of the robot if the text does not name it
     path: str | None = None
     arguments: Mapping[str, str] | None = None  # for xacro
 
@@ -53,23 +53,23 @@ def load(
     joint_order: JointOrder = "depth-first",
     loops: str = "refuse",
 ) -> Model:
-    """A robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str or
-    bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
+    """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
+    or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
 
-    root: what is between the ground and the root link. "fixed" (the default): nothing, the root
-    link is the ground. Or a joint, which moves body 0: "free", "planar", "free-split" (a
-    translation, then a spherical joint), another type of joint, or a `Joint` of your own, as screws
-    and universal joints must be, for their pitch and axes. gravity: m/s^2, in the ground's axes, by
-    default (0, 0, -9.81). mimic: "project" (joints that follow another have no entries in q and v)
-    or "keep" (they are independent). joint_order: "depth-first", "breadth-first" (both with
-    siblings by name), "file" (as in the file, parents first), or all moving joints by name.
+    root: the joint between the ground and the root link. "fixed" (the default): the root link is
+    the ground. The others carry body 0: "free", "planar", "free-split" (a translation, then a
+    spherical joint), another joint type, or a `Joint` of your own, which helical and universal
+    roots must be, for their pitch and axes. gravity: m/s^2, in the ground's axes, by default
+    (0, 0, -9.81). mimic: "project" (joints that follow another have no entries in q and v) or
+    "keep" (they are independent). joint_order: "depth-first", "breadth-first" (both with siblings
+    by name), "file" (as in the file, parents first), or the names of all moving joints.
     print(model) shows what was read, merged and ignored. A xacro file is expanded by xacrodoc, if
-    that is installed; it is a program, which must be trusted.
+    that is installed; xacro evaluates code, so the file must be trusted.
 
-    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
-    by default what the file says, siblings are in its order, and a root that is given takes the
-    place of the free joint of a robot on the world. loops: "refuse" constraints that close loops
-    or hold a joint still, and soft bodies, or "drop" them.
+    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). The defaults of root and
+    gravity are then those of the file, siblings are in its order, and `root` replaces the free
+    joint of the robot's base. loops: "refuse" constraints that close loops or hold a joint still,
+    and soft bodies, or "drop" them.
 
     Raises ModelError for a robot that cannot be used, naming file, line and element;
     ValueError or TypeError for a wrong argument.
@@ -88,28 +88,28 @@ def load(
 
 
 def xml_text(source: Source) -> tuple[bytes, str | None]:
-    """The XML that `load` reads of this source, xacro expanded, and its path if it is a file: what
-    another library is given of the same robot. Raises ModelError as `load` does.
+    """Returns the XML that `load` reads of a source, xacro expanded, and the path if it is a file.
+
+    Comparisons give it to other libraries. Raises ModelError as `load` does.
     """
     file = _read(source)
     return etree.tostring(_document(file).node), file.path
 
 
 def bundled() -> tuple[str, ...]:
-    """The names of the robots that come with the package."""
+    """Returns the names of the robots that come with the package."""
     names = [file.name for file in _bundled().iterdir()]
     return tuple(sorted(n.removesuffix(".urdf") for n in names if n.endswith(".urdf")))
 
 
 def _bundled() -> Any:
-    """The folder of the robot files that come with the package."""
     return resources.files("featherlane.robot") / "bundled"
 
 
 def checked_options(
     root: Root | None, gravity: Sequence[float] | None, mimic: str, joint_order: JointOrder
 ) -> dict[str, Any]:
-    """What `assemble` is told; None stands for what the file says.
+    """Returns the options of `assemble`, where None stands for the file's own.
 
     Raises ValueError or TypeError naming the argument.
     """
@@ -127,10 +127,10 @@ def _checked_gravity(gravity: Sequence[float]) -> Floats:
     numbers = np.asarray(gravity, float)
     if numbers.shape != (3,) or not np.all(np.isfinite(numbers)):
         raise ValueError(f"gravity is {gravity!r}; wanted three finite numbers, in m/s^2")
-    return tuple(map(float, numbers))
+    return floats(numbers)
 
 
-# Where the text comes from
+# The text of a source
 
 
 def _read(source: Source) -> File:
@@ -146,8 +146,9 @@ def _read(source: Source) -> File:
         kind = type(source).__name__
         raise TypeError(f"source is of type {kind}; wanted a path, XML text or a robot's name")
     path = os.fsdecode(source)
-    told = description(path) if isinstance(source, str) and not os.path.exists(path) else None
-    return _read_file(path) if told is None else _read_file(told.path, told.arguments)
+    if isinstance(source, str) and not os.path.exists(path) and (robot := description(path)):
+        return _read_file(robot.path, robot.arguments)
+    return _read_file(path)
 
 
 def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
@@ -156,20 +157,16 @@ def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
     try:
         return File(Path(path).read_bytes(), path, Path(path).stem, path, arguments)
     except FileNotFoundError:
-        raise ModelError(_not_found(path)) from None
+        raise ModelError(
+            f"there is no file {quoted(path)} (looked for in {os.getcwd()}), and no bundled robot "
+            f"of that name; the bundled robots are {', '.join(bundled())}"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ModelError(f"{quoted(path)} cannot be read: {reason}") from None
 
 
-def _not_found(path: str) -> str:
-    return (
-        f"there is no file {quoted(path)} (looked for in {os.getcwd()}), and no bundled robot of "
-        f"that name; the bundled robots are {', '.join(bundled())}"
-    )
-
-
-# What the text is
+# The format of a text
 
 
 def _document(file: File) -> Element:

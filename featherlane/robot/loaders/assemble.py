@@ -1,4 +1,4 @@
-"""From links and joints, in any format's or builder's words, to a Model: fixed joints merged."""
+"""Assembly of a Model from links and joints of any format; fixed joints are merged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from featherlane.robot.loaders.mimics import mimic_notes, resolved
 from featherlane.robot.loaders.order import JointOrder, permutation
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import EARTH_GRAVITY, INF, FrameSpec, JointSpec, LinkSpec
-from featherlane.robot.loaders.tree import Hang, Moving, outward, root_link, unique
+from featherlane.robot.loaders.tree import Attachment, Moving, attach, root_link, unique
 from featherlane.robot.loaders.words import WARNING, counted, quoted
 from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Model, joined
 
@@ -42,26 +42,27 @@ def assemble(
     source: str = "",
     notes: Iterable[str] = (),
 ) -> Model:
-    """The Model of a tree of links.
+    """Makes the Model of a tree of links.
 
-    A body's frame is that of the link which its joint moves; every link becomes a Frame, and
-    `frames` are more of them. root: what stands between the ground and the root link, None for
-    "fixed". gravity: m/s^2, None for the Earth's. mimic, joint_order: see `load`; siblings are in
-    the order given. Raises ModelError where the links are not one tree, where figures are not
-    finite, or where nothing would resist a joint.
+    A body's frame is the frame of the link which its joint moves. Every link becomes a Frame, and
+    so do `frames`. root: the joint between the ground and the root link, None for "fixed". gravity:
+    m/s^2, None for the Earth's. mimic, joint_order: see `load`; siblings are in the order of
+    `joints`. Raises ModelError where the links are not one tree, where figures are not finite, or
+    where no inertia would resist a joint.
     """
     root, gravity = root or "fixed", gravity or EARTH_GRAVITY
     base = root_link(links, joints, source)
     every = resolved([*root_joints(root, base, links, joints), *joints], mimic)
     for spec in every:
         check_joint(spec)
-    moving, hangs = _ordered(*outward(GROUND, every), joint_order, [joint.name for joint in joints])
-    grouped = _group(links, hangs, len(moving))
+    file_order = [joint.name for joint in joints]
+    moving, attached = _ordered(*attach(GROUND, every), joint_order, file_order)
+    grouped = _group(links, attached, len(moving))
     model = Model(
         name,
-        joints=tuple(_joint(spec, hang) for spec, hang in moving),
-        bodies=tuple(_merge(s.child, grouped[i], hangs) for i, (s, _) in enumerate(moving)),
-        frames=tuple(_frames(frames, links, hangs)),
+        joints=tuple(_joint(spec, at) for spec, at in moving),
+        bodies=tuple(_merge(s.child, grouped[i], attached) for i, (s, _) in enumerate(moving)),
+        frames=tuple(_frames(frames, links, attached)),
         gravity=gravity,
         root=described(root),
         source=source,
@@ -70,45 +71,45 @@ def assemble(
     check_finite(model, moving)
     check_inertia(model, moving)
     merged = sum(joint.type == "fixed" for joint in joints)
-    told = [*_merge_notes(model, merged, grouped[WORLD]), *notes, *mimic_notes(joints, mimic)]
-    told += [*inertia_notes(links), *physics_notes(model), *singular_notes(model)]
-    warnings_first = sorted(told, key=lambda note: not note.startswith(WARNING))
+    card = [*_merge_notes(model, merged, grouped[WORLD]), *notes, *mimic_notes(joints, mimic)]
+    card += [*inertia_notes(links), *physics_notes(model), *singular_notes(model)]
+    warnings_first = sorted(card, key=lambda note: not note.startswith(WARNING))
     return replace(model, notes=tuple(warnings_first))
 
 
 def _ordered(
-    moving: Moving, hangs: dict[str, Hang], order: JointOrder, file: Sequence[str]
-) -> tuple[Moving, dict[str, Hang]]:
-    """The same in the order of the joints that was asked for."""
-    chosen = permutation(moving, order, file)
-    new = {WORLD: WORLD} | {old: i for i, old in enumerate(chosen)}
-    again = [(spec, hang._replace(body=new[hang.body])) for spec, hang in moving]
-    there = {link: hang._replace(body=new[hang.body]) for link, hang in hangs.items()}
-    return [again[old] for old in chosen], there
+    moving: Moving, attached: dict[str, Attachment], order: JointOrder, file: Sequence[str]
+) -> tuple[Moving, dict[str, Attachment]]:
+    """Renumbers moving joints, and the bodies that links are part of, in the order asked for."""
+    old_numbers = permutation(moving, order, file)
+    new = {WORLD: WORLD} | {old: i for i, old in enumerate(old_numbers)}
+    renumbered = [(spec, at._replace(body=new[at.body])) for spec, at in moving]
+    links = {link: at._replace(body=new[at.body]) for link, at in attached.items()}
+    return [renumbered[old] for old in old_numbers], links
 
 
 def _frames(
-    frames: Sequence[FrameSpec], links: Sequence[LinkSpec], hangs: dict[str, Hang]
+    frames: Sequence[FrameSpec], links: Sequence[LinkSpec], attached: dict[str, Attachment]
 ) -> Iterator[Frame]:
-    """The links' own, then the others."""
-    yield from (Frame(link, *hang) for link, hang in hangs.items())
+    """Yields the links' frames, then the others."""
+    yield from (Frame(link, *at) for link, at in attached.items())
     named = unique("link", links)
     for name, frame in unique("frame", frames).items():
         if name in named:
             raise ModelError(f"{frame.where}: the name is taken by a link ({named[name].where})")
         if frame.link not in named:
             raise ModelError(f"{frame.where}: its link {quoted(frame.link)} does not exist")
-        hang = hangs[frame.link]
-        yield Frame(name, hang.body, hang.placement * frame.placement)
+        body, place = attached[frame.link]
+        yield Frame(name, body, place * frame.placement)
 
 
-def _joint(spec: JointSpec, hang: Hang) -> Joint:
+def _joint(spec: JointSpec, at: Attachment) -> Joint:
     nq = JOINT_TYPES[spec.type].nq
     return Joint(
         spec.name,
         spec.type,
-        parent=hang.body,
-        placement=hang.placement * spec.placement,
+        parent=at.body,
+        placement=at.placement * spec.placement,
         axis=spec.axis,
         axis2=spec.axis2,
         pitch=spec.pitch,
@@ -124,9 +125,9 @@ def _joint(spec: JointSpec, hang: Hang) -> Joint:
 
 
 def _group(
-    links: Sequence[LinkSpec], hangs: dict[str, Hang], nbodies: int
+    links: Sequence[LinkSpec], attached: dict[str, Attachment], nbodies: int
 ) -> dict[int, list[LinkSpec]]:
-    """The links with inertia on each body, those on the ground under WORLD."""
+    """Returns the links with inertia on each body; those on the ground are under WORLD."""
     grouped: dict[int, list[LinkSpec]] = {i: [] for i in range(WORLD, nbodies)}
     for link in links:
         if not np.all(np.isfinite([link.mass, *link.com, *np.ravel(link.inertia)])):
@@ -134,20 +135,19 @@ def _group(
         if link.mass < 0:
             raise ModelError(f"{link.where}: its mass is {link.mass!r} kg; wanted 0 or more")
         if link.mass or np.any(link.inertia):
-            grouped[hangs[link.name].body].append(link)
+            grouped[attached[link.name].body].append(link)
     return grouped
 
 
-def _merge(name: str, links: Sequence[LinkSpec], hangs: dict[str, Hang]) -> Body:
-    own = [Body(link.name, link.mass, link.com, link.inertia) for link in links]
-    places = [hangs[link.name].placement for link in links]
-    return joined(name, list(zip(own, places, strict=True)))
+def _merge(name: str, links: Sequence[LinkSpec], attached: dict[str, Attachment]) -> Body:
+    bodies = [Body(link.name, link.mass, link.com, link.inertia) for link in links]
+    return joined(name, [(body, attached[body.name].placement) for body in bodies])
 
 
 def _merge_notes(model: Model, merged: int, ground: Sequence[LinkSpec]) -> Iterator[str]:
     if merged:
         joints = counted(merged, "fixed joint")
-        yield f"{joints} merged: links joined so are one body, and each stays a frame"
+        yield f"{joints} merged: the links are one body, and each keeps its frame"
     if model.ground_mass > 0:
         names = ", ".join(link.name for link in ground if link.mass)
         kg = f"{model.ground_mass:.6g} kg"

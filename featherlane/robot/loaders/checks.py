@@ -1,4 +1,4 @@
-"""Figures that are refused, and those that are accepted but told on the card."""
+"""Checks of a robot's figures: those that are refused, and those that the card warns of."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from featherlane.robot.model import WORLD, Model
 from featherlane.robot.spatial import Articulated, Transform
 from featherlane.robot.tree_of import tree_of
 
-INERTIA_DIGITS = 1e-6  # relative: files print inertias with about this many digits
-SINGULAR = 1e-12
-UNIT_NOISE = 1e-9
-PARALLEL = 1 - 1e-9
-TAKES_PART = 0.1  # of a unit vector
+INERTIA_DIGITS = 1e-6  # relative: files print inertias with about six digits
+PIVOT_NOISE = 1e-12  # relative: a pivot of the mass matrix that is smaller counts as zero
+UNIT_NOISE = 1e-9  # by which the length of a unit vector may differ from 1
+PARALLEL = 1 - 1e-9  # the cosine from which two axes count as parallel
+TAKES_PART = 0.1  # the entry of a unit eigenvector from which a joint takes part in its motion
 LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
 PER_Q = ("lower", "upper")
 PER_V = ("armature", "damping", "friction")
@@ -28,7 +28,7 @@ LIMITS = ("velocity", "effort")
 
 
 def check_joint(spec: JointSpec) -> None:
-    """Refuses figures that are not as many as the type of joint wants, or not finite."""
+    """Raises ModelError for figures that are too many or too few for the type, or not finite."""
     if spec.type == "fixed":
         return
     kind = JOINT_TYPES[spec.type]
@@ -37,14 +37,14 @@ def check_joint(spec: JointSpec) -> None:
         (PER_V, kind.nv, "degree of freedom"),
     ):
         for name in names:
-            given = getattr(spec, name)
-            if len(given) not in (0, wanted):
+            figures = getattr(spec, name)
+            if len(figures) not in (0, wanted):
                 raise ModelError(
-                    f"{spec.where}: its {name} has {counted(len(given), 'number')}; a {spec.type} "
-                    f"joint has {wanted}, one for each {per}"
+                    f"{spec.where}: its {name} has {counted(len(figures), 'number')}; a "
+                    f"{spec.type} joint has {wanted}, one for each {per}"
                 )
-            if any(map(isnan, given)) or (name in PER_V and any(map(isinf, given))):
-                raise ModelError(f"{spec.where}: its {name} is {given}; wanted finite numbers")
+            if any(map(isnan, figures)) or (name in PER_V and any(map(isinf, figures))):
+                raise ModelError(f"{spec.where}: its {name} is {figures}; wanted finite numbers")
     _check_axes(spec)
 
 
@@ -62,7 +62,7 @@ def _check_axes(spec: JointSpec) -> None:
 
 
 def check_finite(model: Model, moving: Moving) -> None:
-    """Sums and products of figures near the largest float are infinite."""
+    """Raises ModelError for figures whose sums and products overflow."""
     for joint, body, (spec, _) in zip(model.joints, model.bodies, moving, strict=True):
         com = np.array(body.com)
         figures = [*joint.placement.p, *np.ravel(body.inertia), *com, body.mass * (com @ com)]
@@ -76,9 +76,9 @@ def check_finite(model: Model, moving: Moving) -> None:
 
 
 def check_inertia(model: Model, moving: Moving) -> None:
-    """Refuses a joint that moves nothing with inertia: any force would accelerate it infinitely.
+    """Raises ModelError for a joint that moves no inertia: any force accelerates it infinitely.
 
-    A mimic joint moves with its leader, and one of them with inertia is enough.
+    A mimic joint moves with its leader; inertia on one of them is enough.
     """
     resists = [body.mass > 0 or bool(np.any(body.inertia)) for body in model.bodies]
     for i in range(model.nbodies - 1, -1, -1):
@@ -94,21 +94,21 @@ def check_inertia(model: Model, moving: Moving) -> None:
 
 def _nothing_resists(spec: JointSpec) -> str:
     return (
-        f"{spec.where}: link {quoted(spec.child)} and all that hangs on it have no mass and "
-        f"no inertia, so nothing resists joint {quoted(spec.name)} and the mass matrix has no "
+        f"{spec.where}: link {quoted(spec.child)} and all links beyond it have no mass and no "
+        f"inertia, so nothing resists joint {quoted(spec.name)} and the mass matrix has no "
         "inverse; give the link mass and inertia, or make the joint fixed"
     )
 
 
 def inertia_notes(links: Iterable[LinkSpec]) -> Iterator[str]:
-    """Links whose figures no solid body can have, one note for each way to be impossible."""
-    found: dict[str, list[str]] = {title: [] for title in SUSPICIONS}
+    """Yields a note for each kind of impossible inertia, with the links that have it."""
+    suspects: dict[str, list[str]] = {title: [] for title in SUSPICIONS}
     for link in links:
         for title, suspicion in SUSPICIONS.items():
-            told = suspicion(link.mass, np.linalg.eigvalsh(np.array(link.inertia)))
-            if told is not None:
-                found[title].append(link.name + told)
-    return (f"{title}: {', '.join(names)}" for title, names in found.items() if names)
+            detail = suspicion(link.mass, np.linalg.eigvalsh(np.array(link.inertia)))
+            if detail is not None:
+                suspects[title].append(link.name + detail)
+    return (f"{title}: {', '.join(names)}" for title, names in suspects.items() if names)
 
 
 def _noise(moments: np.ndarray) -> float:
@@ -139,23 +139,20 @@ SUSPICIONS: dict[str, Callable[[float, np.ndarray], str | None]] = {
     f"{WARNING}links with rotational inertia but no mass": _massless,
     "point masses, without rotational inertia": _point,
 }
-"""What is said of a link, or None, given its mass and its principal moments in ascending order."""
+"""A detail, or None for no suspicion, of a link's mass and ascending principal moments."""
 
 
 def physics_notes(model: Model) -> Iterator[str]:
-    """Joint physics and limits that no machine has."""
-    negative = {
-        w: [j.name for j in model.joints if min(getattr(j, w), default=0) < 0] for w in PER_V
-    }
-    for what in LIMITS:
-        negative[f"{what} limits"] = [j.name for j in model.joints if getattr(j, what) < 0]
-    for title, names in negative.items():
-        if names:
-            yield f"{WARNING}negative {title}: {', '.join(names)}"
+    """Yields a note for each kind of joint physics or limit that is negative."""
+    titles = {name: name for name in PER_V} | {name: f"{name} limits" for name in LIMITS}
+    for name, title in titles.items():
+        negative = [j.name for j in model.joints if np.any(np.array(getattr(j, name)) < 0)]
+        if negative:
+            yield f"{WARNING}negative {title}: {', '.join(negative)}"
 
 
 def singular_notes(model: Model) -> Iterator[str]:
-    """Joints that make the mass matrix singular or indefinite at q = 0."""
+    """Yields a note on joints that make the mass matrix singular or indefinite at q = 0."""
     suspects = _shared_suspects(model) if tree_of(model).coupled else _suspects(model)
     if suspects:
         names = ", ".join(model.joints[i].name for i in sorted(suspects))
@@ -166,8 +163,10 @@ def singular_notes(model: Model) -> Iterator[str]:
 
 
 def _suspects(model: Model) -> set[int]:
-    """M = L^T D L with D_i = S^T IA S, IA the articulated-body inertia (Featherstone, chapter 7):
-    M is positive definite if and only if every D_i is. Joint transforms are 1 at q = 0.
+    """Returns the joints whose D_i is not positive definite, in M = L^T D L at q = 0.
+
+    D_i = S^T IA S, with the articulated-body inertia IA (Featherstone 2008, chapter 7), and M is
+    positive definite if and only if every D_i is. XJ(q) is the identity at q = 0.
     """
     tree = tree_of(model)
     IA: list[np.ndarray] = [np.array(Articulated.of(inertia).rows) for inertia in tree.inertias]
@@ -189,9 +188,9 @@ def _suspects(model: Model) -> set[int]:
 
 
 def _shared_suspects(model: Model) -> set[int]:
-    """The same where bodies share coordinates: M itself, J_i^T I_i J_i over all bodies.
+    """Returns the suspects where joints share coordinates, from M = sum of J_i^T I_i J_i.
 
-    The rows of M are measured by the inertia that the joints would have if they moved it rigidly.
+    A row of M is compared with the inertia that its joint would feel if bodies moved rigidly.
     """
     tree, q = tree_of(model), [0.0] * model.nq
     for i in model.independent:
@@ -201,28 +200,27 @@ def _shared_suspects(model: Model) -> set[int]:
     J: list[np.ndarray] = []
     M, scale = np.diag(model.armature), np.array(model.armature)
     for i, inertia in enumerate(tree.inertias):
-        own = np.zeros((6, model.nv))
+        J.append(np.zeros((6, model.nv)))
         if tree.parent[i] != WORLD:
-            own += _matrix(tree.joint_transform(i, q)) @ J[tree.parent[i]]
+            J[i] += _matrix(tree.joint_transform(i, q)) @ J[tree.parent[i]]
         for freedom in tree.freedoms[i]:
-            own[:, freedom.k] += freedom.S
+            J[i][:, freedom.k] += freedom.S
         I: np.ndarray = np.array(Articulated.of(inertia).rows)
-        M += own.T @ I @ own
+        M += J[i].T @ I @ J[i]
         trace = np.repeat([np.trace(I[:3, :3]), np.trace(I[3:, 3:])], 3)
-        scale += trace @ own**2
-        J.append(own)
+        scale += trace @ J[i] ** 2
     weak = _weak(M, scale)
     return {i for i in model.independent if weak[list(model.dofs[i])].any()}
 
 
 def _weak(M: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Which coordinates take part in a motion that next to nothing resists."""
+    """Tells which coordinates take part in a motion that next to no inertia resists."""
     root = np.sqrt(np.where(scale > 0, scale, 1.0))
     M = M / root / root[:, None]
     if not np.all(np.isfinite(M)):
         return np.zeros(len(M), bool)
     values, vectors = np.linalg.eigh(M)
-    return np.asarray(np.any(np.abs(vectors[:, values < SINGULAR]) > TAKES_PART, 1))
+    return np.asarray(np.any(np.abs(vectors[:, values < PIVOT_NOISE]) > TAKES_PART, 1))
 
 
 def _matrix(X: Transform) -> np.ndarray:
@@ -232,15 +230,15 @@ def _matrix(X: Transform) -> np.ndarray:
 def _eliminated(
     IA: np.ndarray, IC: np.ndarray, S: np.ndarray, armature: np.ndarray
 ) -> np.ndarray | None:
-    """IA - U D^-1 U^T, or None if D is not positive definite by a margin."""
+    """Returns IA - U D^-1 U^T, or None if D is not positive definite by a margin."""
     U = IA @ S
     D = S.T @ U + armature
     angular, linear = np.trace(IC[:3, :3]), np.trace(IC[3:, 3:])
     scale = np.sum(S[:3] ** 2, 0) * angular + np.sum(S[3:] ** 2, 0) * linear
-    if not np.all(np.diag(D) > SINGULAR * scale):
+    if not np.all(np.diag(D) > PIVOT_NOISE * scale):
         return None
     root = np.sqrt(np.diag(D))
     U, D = U / root, D / root / root[:, None]
-    if not (np.all(np.isfinite(D)) and np.linalg.eigvalsh(D)[0] > SINGULAR):
+    if not (np.all(np.isfinite(D)) and np.linalg.eigvalsh(D)[0] > PIVOT_NOISE):
         return None
     return IA - U @ np.linalg.solve(D, U.T)

@@ -1,4 +1,4 @@
-"""Joints that follow others: a chain of them becomes one leader and q = m q_leader + b."""
+"""Mimic joints: a chain of followers is resolved to q = multiplier q_leader + offset."""
 
 from __future__ import annotations
 
@@ -12,43 +12,44 @@ from featherlane.robot.loaders.specs import JointSpec
 from featherlane.robot.loaders.words import WARNING, listed, near, quoted
 from featherlane.robot.model import Mimic
 
-MIMIC = ("project", "keep")  # follow their leaders, or are joints like any other
+MIMIC = ("project", "keep")  # mimic joints follow their leaders, or are independent
 KEEP = '; load with mimic="keep" to make the followers independent joints'
 
 
 def resolved(joints: Sequence[JointSpec], mimic: str) -> list[JointSpec]:
-    """The joints with every leader independent; with "keep", without leaders.
+    """Returns the joints, where every follower names an independent leader; none for "keep".
 
     Raises ModelError for a leader that does not exist or is fixed, for joints of other than one
-    degree of freedom, and where followers go round in a circle.
+    degree of freedom, and for followers in a circle.
     """
     if mimic == "keep":
         return [replace(joint, mimic=None) for joint in joints]
-    # A fixed joint has nothing that could follow.
+    # A fixed joint does not move, so that it cannot follow.
     moving = [replace(j, mimic=None) if j.type == "fixed" else j for j in joints]
     named = {joint.name: joint for joint in moving}
-    done: dict[str, Mimic] = {}
+    laws: dict[str, Mimic] = {}
     for joint in moving:
-        _follow(joint, named, done)
-    return [replace(j, mimic=done[j.name]) if j.mimic else j for j in moving]
+        _resolve(joint, named, laws)
+    return [replace(j, mimic=laws[j.name]) if j.mimic else j for j in moving]
 
 
-def _follow(joint: JointSpec, named: dict[str, JointSpec], done: dict[str, Mimic]) -> None:
+def _resolve(joint: JointSpec, named: dict[str, JointSpec], laws: dict[str, Mimic]) -> None:
+    """Adds the law of a joint, and those of the followers between it and its leader, to `laws`."""
     path: dict[str, Mimic] = {}
-    while joint.mimic is not None and joint.name not in done:
+    while joint.mimic is not None and joint.name not in laws:
         if joint.name in path:
             circle = listed([*path, joint.name], " <- ")
             raise ModelError(f"{joint.where}: its mimic goes round in a circle: {circle}{KEEP}")
         path[joint.name] = joint.mimic
         joint = _leader(joint, joint.mimic, named)
-    for name, own in reversed(path.items()):
-        m, above = own.multiplier, done.get(own.joint, Mimic(own.joint))
-        line = Mimic(above.joint, m * above.multiplier, m * above.offset + own.offset)
-        if not (isfinite(line.multiplier * line.multiplier) and isfinite(line.offset)):
+    for name, (followed, multiplier, offset) in reversed(path.items()):
+        leader, m, b = laws.get(followed, Mimic(followed))
+        law = Mimic(leader, multiplier * m, multiplier * b + offset)
+        if not (isfinite(law.multiplier * law.multiplier) and isfinite(law.offset)):
             raise ModelError(
                 f"{named[name].where}: its mimic has figures too large to compute with"
             )
-        done[name] = line
+        laws[name] = law
 
 
 def _leader(joint: JointSpec, mimic: Mimic, named: dict[str, JointSpec]) -> JointSpec:
@@ -70,12 +71,11 @@ def _leader(joint: JointSpec, mimic: Mimic, named: dict[str, JointSpec]) -> Join
 
 
 def mimic_notes(joints: Sequence[JointSpec], mimic: str) -> Iterator[str]:
-    """What the card says of the joints that follow, as the file has them."""
-    followers = [(joint, joint.mimic) for joint in joints if joint.mimic is not None]
-    still = [joint.name for joint, line in followers if not line.multiplier]
-    if mimic == "keep":
-        told = ", ".join(f"{joint.name} ({line})" for joint, line in followers)
-        title = f'{WARNING}mimic is not applied (mimic="keep"), these joints are independent: '
-        yield from [title + told] if followers else []
-    elif still:
+    """Yields the card's notes on the followers of the file."""
+    followers = [(joint.name, joint.mimic) for joint in joints if joint.mimic is not None]
+    still = [name for name, law in followers if not law.multiplier]
+    if mimic == "keep" and followers:
+        names = ", ".join(f"{name} ({law})" for name, law in followers)
+        yield f'{WARNING}mimic is not applied (mimic="keep"), these joints are independent: {names}'
+    elif mimic != "keep" and still:
         yield f"{WARNING}mimic joints with multiplier 0 do not move: {', '.join(still)}"

@@ -33,7 +33,7 @@ from featherlane.robot.loaders.order import JointOrder
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.urdf import xyzw_rotation
-from featherlane.robot.loaders.words import fresh, listed, quoted
+from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
 from featherlane.robot.model import IDENTITY, Floats, Model, Placement
 
@@ -124,13 +124,13 @@ def _body(parts: _Parts, b: int, coupled: dict[int, Any], reflected: np.ndarray)
     place = above * Placement.of(_rotation(m.body_quat[b]), m.body_pos[b])
     link, origin = own, np.zeros(3)  # where the link is, in the axes of the MJCF body
     if not (joints := robot.joints_of(b)):
-        name = fresh(f"{own}/fixed", parts.taken_joints)
+        name = unused(f"{own}/fixed", parts.taken_joints)
         parts.joints.append(JointSpec(name, "fixed", parent, own, place, where=where))
     for j in joints:
         kind = int(m.jnt_type[j])
         anchor = m.jnt_pos[j] if kind in (BALL, HINGE) else np.zeros(3)
         at_end = j == joints[-1] and not np.any(anchor)
-        link = own if at_end else fresh(f"{own}/{robot.joints[j]}", parts.taken)
+        link = own if at_end else unused(f"{own}/{robot.joints[j]}", parts.taken)
         step = IDENTITY if kind == FREE else place * _zero(m, j, anchor - origin)
         spec = _joint(robot, j, parent, link, step, reflected)
         parts.joints.append(replace(spec, mimic=coupled.get(j), where=where))
@@ -200,7 +200,7 @@ def _site(parts: _Parts, i: int) -> None:
     name = given if given not in parts.taken else f"{given}/site"
     place = above * Placement.of(_rotation(m.site_quat[i]), m.site_pos[i])
     parts.frames.append(
-        FrameSpec(fresh(name, parts.taken), link, place, f"{robot.source}: site {quoted(given)}")
+        FrameSpec(unused(name, parts.taken), link, place, f"{robot.source}: site {quoted(given)}")
     )
 
 
@@ -252,7 +252,7 @@ def _root_specs(parts: _Parts, root: Root, b: int, old: JointSpec) -> list[Joint
     m, world = parts.robot.m, WORLD_LINK
     if root == "fixed":
         place = Placement.of(_rotation(m.body_quat[b]), m.body_pos[b])
-        name = fresh(f"{old.child}/fixed", parts.taken_joints)
+        name = unused(f"{old.child}/fixed", parts.taken_joints)
         return [JointSpec(name, "fixed", world, old.child, place, where=old.where)]
     base = next(link for link in parts.links if link.name == old.child)
     specs = root_joints(root, base, parts.links, parts.joints)

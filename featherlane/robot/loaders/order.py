@@ -1,4 +1,4 @@
-"""In which order the joints are counted."""
+"""The order of the joints in q, v and the model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from heapq import heappop, heappush
 from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import listed, quoted
 from featherlane.robot.model import WORLD
+from featherlane.robot.walk import children, depths
 
 JOINT_ORDERS = ("depth-first", "file", "breadth-first")
 JointOrder = str | Sequence[str]
 
 
 def checked_order(order: JointOrder) -> JointOrder:
-    """The order as it was given, or as a tuple of names. Raises ValueError or TypeError."""
+    """Returns an order's name, or a tuple of joint names; raises ValueError or TypeError."""
     wanted = f"wanted one of {', '.join(map(repr, JOINT_ORDERS))}, or a sequence of joint names"
     if isinstance(order, str):
         if order not in JOINT_ORDERS:
@@ -26,66 +27,53 @@ def checked_order(order: JointOrder) -> JointOrder:
 
 
 def permutation(moving: Moving, order: JointOrder, file: Sequence[str]) -> list[int]:
-    """Which of the moving joints, given depth-first, comes first, second, ...
+    """Returns the indices of the moving joints, which come depth-first, in the order asked for.
 
-    file: the names of the file's joints in its order; a joint of `moving` that is not among them
-    stands before the root link. Raises ValueError for names that are not those of the joints, and
-    for a child before its parent.
+    file: the names of the file's joints in its order; a moving joint that is not among them is a
+    root joint that `load` has added. Raises ValueError for names that are not those of the joints,
+    and for a child before its parent.
     """
-    names, above = [spec.name for spec, _ in moving], [hang.body for _, hang in moving]
+    names, parents = [spec.name for spec, _ in moving], [at.body for _, at in moving]
     if order == "depth-first":
         return list(range(len(moving)))
     if order == "breadth-first":
-        return _by_level(above)
+        return sorted(range(len(moving)), key=depths(parents).__getitem__)
     if order == "file":
         rank = {name: k for k, name in enumerate(file)}
-        return _parents_first(above, [rank.get(name, -1) for name in names])
-    return _named(names, above, _with_root(order, names, set(file)))
+        return _parents_first(parents, [rank.get(name, -1) for name in names])
+    added = [name for name in names if name not in set(file) and name not in order]
+    return _named(names, parents, [*added, *order])
 
 
-def _by_level(above: Sequence[int]) -> list[int]:
-    level = {WORLD: 0}
-    for i, parent in enumerate(above):
-        level[i] = level[parent] + 1
-    return sorted(range(len(above)), key=level.__getitem__)
-
-
-def _parents_first(above: Sequence[int], rank: Sequence[int]) -> list[int]:
-    """By rank, as far as parents come first."""
-    below: dict[int, list[int]] = {}
-    for i, parent in enumerate(above):
-        below.setdefault(parent, []).append(i)
+def _parents_first(parents: Sequence[int], rank: Sequence[int]) -> list[int]:
+    """Sorts by rank, as far as parents come first."""
+    below = children(parents)
     result: list[int] = []
     ready: list[tuple[int, int]] = []
-    place = WORLD
-    for _ in above:
-        for i in below.get(place, ()):
+    last = WORLD
+    for _ in parents:
+        for i in below[last]:
             heappush(ready, (rank[i], i))
-        _, place = heappop(ready)
-        result.append(place)
+        _, last = heappop(ready)
+        result.append(last)
     return result
 
 
-def _with_root(order: JointOrder, names: Sequence[str], file: set[str]) -> list[str]:
-    """Joints that load has put before the root link come first if they are not named."""
-    return [name for name in names if name not in file and name not in order] + list(order)
-
-
-def _named(names: Sequence[str], above: Sequence[int], order: Sequence[str]) -> list[int]:
-    at = {name: i for i, name in enumerate(names)}
-    unknown = [name for name in order if name not in at]
-    given = set(order)
-    missing = [name for name in names if name not in given]
+def _named(names: Sequence[str], parents: Sequence[int], order: Sequence[str]) -> list[int]:
+    index = {name: i for i, name in enumerate(names)}
+    unknown = [name for name in order if name not in index]
+    ordered = set(order)
+    missing = [name for name in names if name not in ordered]
     if unknown or missing or len(order) > len(names):
-        told = [
+        faults = [
             f"not a moving joint: {listed(unknown)}" if unknown else "",
             f"missing: {listed(missing)}" if missing else "",
-            "" if len(given) == len(order) else "some names are there twice",
+            "" if len(ordered) == len(order) else "some names are there twice",
         ]
-        said = "; ".join(filter(None, told))
-        raise ValueError(f"joint_order must name every moving joint once; {said}")
-    position = {at[name]: k for k, name in enumerate(order)}
-    for i, parent in enumerate(above):
+        fault = "; ".join(filter(None, faults))
+        raise ValueError(f"joint_order must name every moving joint once; {fault}")
+    position = {index[name]: k for k, name in enumerate(order)}
+    for i, parent in enumerate(parents):
         if parent != WORLD and position[parent] > position[i]:
             raise ValueError(
                 f"joint_order has {quoted(names[i])} before {quoted(names[parent])}, which carries "

@@ -1,4 +1,4 @@
-"""What is between the ground and the root link."""
+"""The root joint between the ground and the root link."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import fields
 from featherlane.errors import ModelError
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
-from featherlane.robot.loaders.words import quoted
+from featherlane.robot.loaders.words import quoted, unused
 from featherlane.robot.model import WORLD, Joint
 
 FREE_SPLIT = "free-split"  # a translation, a body without mass, a spherical joint
-# A screw needs a pitch, and a universal joint two axes that are meant: give a Joint.
+# A helical joint needs a pitch, a universal joint two axes: these roots are given as a Joint.
 PLAIN = tuple(name for name in JOINT_TYPES if name not in ("helical", "universal"))
 ROOTS = ("fixed", "free", "planar", FREE_SPLIT, *sorted(set(PLAIN) - {"free", "planar"}))
 GROUND = ""  # the name of no link
@@ -21,7 +21,7 @@ Root = str | Joint
 
 
 def checked_root(root: Root) -> Root:
-    """Raises ValueError or TypeError for what cannot be a root."""
+    """Returns the root; raises ValueError or TypeError for what cannot be one."""
     if isinstance(root, Joint):
         if root.parent != WORLD:
             raise ValueError(
@@ -36,8 +36,10 @@ def checked_root(root: Root) -> Root:
         raise TypeError(f"root is of type {type(root).__name__}; wanted a name or a Joint")
     if root not in ROOTS:
         known = ", ".join(map(repr, ROOTS))
-        meant = f", a {root} one with its pitch or axes" if root in JOINT_TYPES else ""
-        raise ValueError(f"root is {root!r}; wanted one of {known}, or a Joint of your own{meant}")
+        example = f", a {root} one with its pitch or axes" if root in JOINT_TYPES else ""
+        raise ValueError(
+            f"root is {root!r}; wanted one of {known}, or a Joint of your own{example}"
+        )
     return root
 
 
@@ -48,19 +50,19 @@ def described(root: Root) -> str:
 def root_joints(
     root: Root, base: LinkSpec, links: Sequence[LinkSpec], joints: Sequence[JointSpec]
 ) -> list[JointSpec]:
-    """The joints from the ground to the root link, and so the link without mass between them."""
-    taken = {joint.name for joint in joints}
+    """Returns the joints from the ground to the root link; two have a massless link between."""
+    taken: set[str | None] = {joint.name for joint in joints}
     if isinstance(root, Joint):
         if root.name in taken:
             raise ModelError(
                 f"root is a joint of the name {quoted(root.name)}, which the robot has"
             )
         return [_spec(root, base)]
-    name, where = _free_name("root_joint", taken), base.where
+    name, where = unused("root_joint", taken), base.where
     if root != FREE_SPLIT:
         return [JointSpec(name, root, GROUND, base.name, where=where)]
-    between = _free_name("root_translation", {link.name for link in links})
-    slide = _free_name("root_translation", taken)
+    between = unused("root_translation", {link.name for link in links})
+    slide = unused("root_translation", taken)
     return [
         JointSpec(slide, "translation", GROUND, between, where=where),
         JointSpec(name, "spherical", between, base.name, where=where),
@@ -69,12 +71,6 @@ def root_joints(
 
 def _spec(root: Joint, base: LinkSpec) -> JointSpec:
     shared = {f.name for f in fields(Joint)} & {f.name for f in fields(JointSpec)} - {"parent"}
-    told = {name: getattr(root, name) for name in shared}
+    values = {name: getattr(root, name) for name in shared}
     where = f"the root joint {quoted(root.name)}"
-    return JointSpec(**told, parent=GROUND, child=base.name, where=where)
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
+    return JointSpec(**values, parent=GROUND, child=base.name, where=where)

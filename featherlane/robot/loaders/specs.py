@@ -1,10 +1,10 @@
-"""Links and joints as any format or builder has them, before they are one robot."""
+"""Links, joints and frames as files and the builder name them, before they are assembled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from featherlane.robot.model import IDENTITY, NO_MOMENT, Floats, Mimic, Placement
+from featherlane.robot.model import IDENTITY, NO_MOMENT, Floats, Mimic, Placement, Rows3
 
 INF = float("inf")
 EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
@@ -12,18 +12,18 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
 
 @dataclass(frozen=True)
 class LinkSpec:
-    """A link with its inertia in its own frame. `where` opens the message of an error about it."""
+    """A link with its inertia in its own frame; `where` begins error messages about it."""
 
     name: str
     mass: float = 0.0  # kg
     com: Floats = (0.0, 0.0, 0.0)  # m
-    inertia: tuple[Floats, Floats, Floats] = NO_MOMENT  # kg m^2, about com, in the link's axes
+    inertia: Rows3 = NO_MOMENT  # kg m^2, about com, in the link's axes
     where: str = ""
 
 
 @dataclass(frozen=True)
 class FrameSpec:
-    """A frame besides those of the links; `placement` is on the link."""
+    """A frame besides the links' own; `placement` is on the link."""
 
     name: str
     link: str

@@ -1,4 +1,4 @@
-"""Whether links and joints are one tree, and the walk through it."""
+"""Checks that links and joints form one tree, and the walk through it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from featherlane.robot.model import IDENTITY, WORLD, Placement
 Spec = TypeVar("Spec", LinkSpec, JointSpec, FrameSpec)
 
 
-class Hang(NamedTuple):
-    """Where a link is: on which body (or WORLD), and its placement there."""
+class Attachment(NamedTuple):
+    """The body that a link or a body is part of (or WORLD), and its placement on it."""
 
     body: int
     placement: Placement = IDENTITY
 
 
-Moving = list[tuple[JointSpec, Hang]]  # each moving joint, and where its parent link is
+Moving = list[tuple[JointSpec, Attachment]]  # moving joints, and where their parent links are
 
 
 def root_link(links: Sequence[LinkSpec], joints: Sequence[JointSpec], source: str) -> LinkSpec:
-    """The root link, once it is sure that the links hang together as one tree."""
+    """Returns the root link; raises ModelError where links and joints are not one tree."""
     if not links:
         raise ModelError(f"{source}: there are no links in it")
     unique("joint", joints)
@@ -41,6 +41,7 @@ def root_link(links: Sequence[LinkSpec], joints: Sequence[JointSpec], source: st
 
 
 def unique(kind: str, specs: Sequence[Spec]) -> dict[str, Spec]:
+    """Returns specs by name; raises ModelError for an empty name, or one that two have."""
     seen: dict[str, Spec] = {}
     for spec in specs:
         if not spec.name:
@@ -53,7 +54,7 @@ def unique(kind: str, specs: Sequence[Spec]) -> dict[str, Spec]:
 
 
 def _joints_above(links: dict[str, LinkSpec], joints: Sequence[JointSpec]) -> dict[str, JointSpec]:
-    """The joint that carries each link."""
+    """Returns the joint that carries each link but the root."""
     above: dict[str, JointSpec] = {}
     for joint in joints:
         for end, name in (("parent", joint.parent), ("child", joint.child)):
@@ -77,31 +78,29 @@ def _check_loops(links: Sequence[LinkSpec], above: dict[str, JointSpec]) -> None
         while name in above and name not in reaches_root:
             if name in path:
                 loop = list(path)[list(path).index(name) :]
-                told = listed([*loop, name], " <- ")
-                raise ModelError(f"{above[name].where}: its links go round in a loop: {told}")
+                links_of_loop = listed([*loop, name], " <- ")
+                raise ModelError(f"{above[name].where}: its links form a loop: {links_of_loop}")
             path[name] = None
             name = above[name].parent
         reaches_root.update(path)
 
 
-def outward(start: str, joints: Sequence[JointSpec]) -> tuple[Moving, dict[str, Hang]]:
-    """Depth-first from the ground, called `start`: the moving joints in order, and where every link
-    is.
-    """
+def attach(ground: str, joints: Sequence[JointSpec]) -> tuple[Moving, dict[str, Attachment]]:
+    """Walks depth-first from the ground: the moving joints in order, and where every link is."""
     below: dict[str, list[JointSpec]] = {}
     for joint in joints:
         below.setdefault(joint.parent, []).append(joint)
     moving: Moving = []
-    hangs = {start: Hang(WORLD)}
-    stack = below.get(start, [])[::-1]
+    attached = {ground: Attachment(WORLD)}
+    stack = below.get(ground, [])[::-1]
     while stack:
         joint = stack.pop()
-        hang = hangs[joint.parent]
+        body, place = attached[joint.parent]
         if joint.type == "fixed":
-            hangs[joint.child] = Hang(hang.body, hang.placement * joint.placement)
+            attached[joint.child] = Attachment(body, place * joint.placement)
         else:
-            hangs[joint.child] = Hang(len(moving))
-            moving.append((joint, hang))
+            attached[joint.child] = Attachment(len(moving))
+            moving.append((joint, Attachment(body, place)))
         stack.extend(below.get(joint.child, [])[::-1])
-    del hangs[start]
-    return moving, hangs
+    del attached[ground]
+    return moving, attached
