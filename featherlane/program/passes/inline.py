@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from featherlane.program.graph import Graph, Output, entered
-from featherlane.program.program import Program, Y
+from featherlane.program.program import Function, Program, X, Y
 from featherlane.program.trace import FLAT, Policy
 
 
@@ -13,41 +15,42 @@ def inline(program: Program, policy: Policy = FLAT) -> Program:
     """
     new, main = Graph(), program.main
     new.inputs = dict(main.inputs)
-    place: list[int] = []
-    results: dict[int, list[int]] = {}  # of each call that is gone, by its number in main
-    for k, (op, args) in enumerate(zip(main.op, main.args, strict=True)):
-        new.current_tag = main.tag[k]
-        if op == "call" and not policy(program.functions[main.value[k]], main.tag[k]):
-            results[k] = body(program, main.value[k], [place[a] for a in args], new)
-            place.append(-1)
-        elif op == "result" and args[0] in results:
-            place.append(results[args[0]][main.value[k]])
-        else:
-            place.append(entered(main, new, k, [place[a] for a in args]))
-    new.current_tag = None
+    place = _enter(program.functions, main, new, {}, policy)
     for name, (shape, nodes) in main.outputs.items():
         new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
     return Program(new, program.functions, tuple(place[k] for k in program.boundary))
 
 
-def body(program: Program, number: int, operands: list[int], into: Graph) -> list[int]:
-    """Enters what a function computes of these operands, and gives the nodes of its results."""
-    graph = program.functions[number].graph
-    place: list[int] = []
-    results: dict[int, list[int]] = {}
-    for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
-        if op == "input":
-            place.append(operands[value[1]])
-        elif op == "call":
-            results[k] = body(program, value, [place[a] for a in args], into)
-            place.append(-1)
-        elif op == "result":
-            place.append(results[args[0]][value])
-        else:
-            place.append(entered(graph, into, k, [place[a] for a in args]))
-    return [place[k] for k in graph.outputs[Y].nodes]
-
-
 def flat(program: Program) -> Graph:
     """The graph of a program without calls."""
     return inline(program).main
+
+
+def _enter(
+    functions: Sequence[Function],
+    graph: Graph,
+    into: Graph,
+    inputs: Mapping[tuple[str, int], int],
+    policy: Policy,
+) -> list[int]:
+    """Enters the nodes of a graph, with `inputs` in place of its own, and gives the place of each.
+    Nodes of a function, which has inputs, keep the tag of its call.
+    """
+    place: list[int] = []
+    results: dict[int, list[int]] = {}  # of each call that is gone
+    for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
+        if not inputs:
+            into.current_tag = graph.tag[k]
+        if op == "call" and not policy(functions[value], graph.tag[k]):
+            called = functions[value].graph
+            operands = {(X, i): place[a] for i, a in enumerate(args)}
+            inner = _enter(functions, called, into, operands, FLAT)
+            results[k] = [inner[n] for n in called.outputs[Y].nodes]
+            place.append(-1)
+        elif op == "result" and args[0] in results:
+            place.append(results[args[0]][value])
+        elif op == "input" and inputs:
+            place.append(inputs[value])
+        else:
+            place.append(entered(graph, into, k, [place[a] for a in args]))
+    return place
