@@ -7,12 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.rows.inertia import (
-    ByArticulation,
-    ByInertia,
-    articulated_rows,
-    inertia_rows,
-)
+from featherlane.algorithms.rows import inertia
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, RecordedStage
 from featherlane.backends.cpu.steps.run import Recorded
@@ -39,14 +34,14 @@ def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     products.
     """
     f = freedoms(tree_of(model))
-    S, _, F, _ = offsets(ByInertia())
+    S, _, F, _ = offsets(inertia.ByInertia())
     above = np.triu(f.before | f.joint, 1)
     parts = [
         tables.MaskedProduct(above, S, F, 6),
         tables.MaskedProduct(above.T, F, S, 6),
         tables.MaskedProduct(f.same, S, F, 7),
     ]
-    return products(model, variant, dtype, [parts], rows=inertia_rows)
+    return products(model, variant, dtype, [parts], rows=inertia.inertia_rows)
 
 
 class SweptMassMatrix(NamedTuple):
@@ -72,21 +67,21 @@ class SweptMassMatrix(NamedTuple):
 
     def invert(self, name: str) -> list[MatrixJob]:
         """The jobs that make a matrix the inverse."""
-        size, d, dtype = self.size, offsets(ByArticulation())[2], self.run.dtype
+        size, d, dtype = self.size, offsets(inertia.ByArticulation())[2], self.run.dtype
         inverting = tables.inverting(self.order, size, d, dtype)
         programs = inverting, tables.mirroring(size, dtype)
         return [MatrixJob(program, "factor", "slots", name) for program in programs]
 
     def solve_negative(self, name: str) -> MatrixJob:
         """The job that multiplies a matrix by minus the inverse."""
-        minus = offsets(ByArticulation())[3]
+        minus = offsets(inertia.ByArticulation())[3]
         program = tables.solving(self.order, self.size, minus, self.run.dtype)
         return MatrixJob(program, "factor", "slots", name)
 
 
 def swept_mass_matrix(model: Model, variant: Variant, dtype: Any) -> SweptMassMatrix:
     """variant: of "mass_matrix_inverse"."""
-    run = recording(model, variant, dtype, rows=articulated_rows)
+    run = recording(model, variant, dtype, rows=inertia.articulated_rows)
     return SweptMassMatrix(run, *sweep_order(tree_of(model)))
 
 
