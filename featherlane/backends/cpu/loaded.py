@@ -15,7 +15,7 @@ from featherlane.backends.cpu.linked import loaded
 # The global @work of such code: the addresses of its program and of the program's data, the bytes
 # of a workspace, and the address of what a new workspace contains
 LoopWords = namedtuple(
-    "LoopWords", "constants program end given results bytes start", defaults=(0,) * 7
+    "LoopWords", "constants program end given results bytes start", defaults=(0, 0, 0, 0, 0, 0, 0)
 )
 
 

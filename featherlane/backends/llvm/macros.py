@@ -10,7 +10,8 @@
 | word %list %k                 | the address of word k of a list                               |
 | record %list %k n             | the address of record k of a list whose records are n words   |
 | need %test                    | goes on if the test holds, else to the label %no              |
-| when %test: yes, no           | branches to one of two labels                                 |
+| when %test: label             | goes to the label if the test holds, else on                  |
+| when %test: yes, no           | goes to one of two labels                                     |
 | return T %x when %test        | returns if the test holds                                     |
 | each %k %first %end           | a loop over first <= k < end, closed by `again %k`            |
 | repeat %k                     | a loop over 0 <= k < n, run at least once, closed by          |
@@ -47,11 +48,14 @@ _MACROS = [
 {0}.yes:""",
         r"when (%\S+): (\S+), (\S+)": """
   br i1 {0}, label %{1}, label %{2}""",
+        r"when %(\S+): (\S+)": """
+  br i1 %{0}, label %{1}, label %{name}.on
+{name}.on:""",
         r"return (\S+ \S+) when %(\S+)": """
-  br i1 %{1}, label %{1}.yes, label %{1}.no
-{1}.yes:
+  br i1 %{1}, label %{name}.return, label %{name}.on
+{name}.return:
   ret {0}
-{1}.no:""",
+{name}.on:""",
         r"each %(\S+) (\S+) (\S+)": """
   br label %{0}.before
 {0}.before:
@@ -85,7 +89,7 @@ _MACROS = [
 _USED = re.compile(
     r"\$\(|^(need|when|return|each|again|repeat|put)\b|= (item|field|at|word|record)\b"
 )
-_COMPARISON = re.compile(r"(need|when|return \S+ \S+ when) (?=[a-z])(.*?)(: \S+, \S+)?")
+_COMPARISON = re.compile(r"(need|when|return \S+ \S+ when) (?=[a-z])(.*?)(: \S+(?:, \S+)?)?")
 
 
 def expanded(text: str) -> str:

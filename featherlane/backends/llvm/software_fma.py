@@ -10,155 +10,126 @@ C library is called. What this costs is in docs/processors.md.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.macros import expanded
 
 LARGE, SMALL = 2.0**990, 2.0**-900  # between them no intermediate overflows or underflows
 HALVES = 134217729.0  # 2^27 + 1 splits a float64 into two halves (Veltkamp)
 
-
-class _Emitter:
-    """The lines of a function on vectors of float64; each method appends instructions and returns
-    the name of their value.
-    """
-
-    def __init__(self, width: int) -> None:
-        self.t = Lanes(np.dtype(np.float64), width)
-        self.lines: list[str] = []
-
-    def new(self, text: str) -> str:
-        name = f"%v{len(self.lines)}"
-        self.lines.append(f"{name} = {text}")
-        return name
-
-    def floats(self, instruction: str, a: str, b: str) -> str:
-        return self.new(f"{instruction} {self.t.vector} {a}, {b}")
-
-    def integers(self, instruction: str, a: str, b: str) -> str:
-        return self.new(f"{instruction} {self.t.integers} {a}, {b}")
-
-    def booleans(self, instruction: str, a: str, b: str) -> str:
-        return self.new(f"{instruction} {self.t.booleans} {a}, {b}")
-
-    def magnitude(self, a: str) -> str:
-        return self.new(f"call {self.t.vector} @llvm.fabs.{self.t.suffix}({self.t.vector} {a})")
-
-    def mask(self, condition: str) -> str:
-        return self.new(f"sext {self.t.booleans} {condition} to {self.t.integers}")
-
-    def two_sum(self, a: str, b: str) -> tuple[str, str]:
-        """a + b as a rounded sum and its error (Knuth)."""
-        s = self.floats("fadd", a, b)
-        t = self.floats("fsub", s, a)
-        rest = self.floats("fsub", a, self.floats("fsub", s, t))
-        return s, self.floats("fadd", rest, self.floats("fsub", b, t))
-
-    def split(self, a: str) -> tuple[str, str]:
-        """a as a sum of two numbers of 26 bits (Veltkamp)."""
-        c = self.floats("fmul", a, self.t.splat(HALVES))
-        high = self.floats("fsub", c, self.floats("fsub", c, a))
-        return high, self.floats("fsub", a, high)
-
-    def two_product(self, a: str, b: str) -> tuple[str, str]:
-        """a b as a rounded product and its error (Dekker)."""
-        p = self.floats("fmul", a, b)
-        (ah, al), (bh, bl) = self.split(a), self.split(b)
-        rest = p
-        for x, y in ((ah, bh), (al, bh), (ah, bl)):
-            rest = self.floats("fsub", rest, self.floats("fmul", x, y))
-        return p, self.floats("fsub", self.floats("fmul", al, bl), rest)
-
-    def sum_to_odd(self, a: str, b: str) -> str:
-        """a + b rounded to odd: truncated where it is inexact, with the last bit set."""
-        s, error = self.two_sum(a, b)
-        integers, one = self.t.integers, self.t.splat_integer(1)
-        bits = self.new(f"bitcast {self.t.vector} {s} to {integers}")
-        up = self.floats("fcmp ogt", error, "zeroinitializer")
-        positive = self.floats("fcmp ogt", s, "zeroinitializer")
-        inexact = self.mask(self.floats("fcmp une", error, "zeroinitializer"))
-        step = self.integers("or", self.mask(self.booleans("xor", up, positive)), one)
-        even = self.integers("sub", self.integers("and", bits, one), one)
-        change = self.integers("and", self.integers("and", step, inexact), even)
-        odd = self.integers("add", bits, change)
-        return self.new(f"bitcast {integers} {odd} to {self.t.vector}")
+# In the text D are vectors of double, I of integers and B of booleans, with as many lanes
 
 
-def _single(width: int) -> list[str]:
+def _two_sum(s: str, a: str, b: str) -> str:
+    """s and s.error: a + b as a rounded sum and its error (Knuth)."""
+    return f"""
+  {s} = fadd D {a}, {b}
+  {s}.t = fsub D {s}, {a}
+  {s}.rest = fsub D {a}, $(fsub D {s}, {s}.t)
+  {s}.error = fadd D {s}.rest, $(fsub D {b}, {s}.t)"""
+
+
+def _split(t: Lanes, a: str) -> str:
+    """a.high and a.low: a as a sum of two numbers of 26 bits (Veltkamp)."""
+    return f"""
+  {a}.c = fmul D {a}, {t.splat(HALVES)}
+  {a}.high = fsub D {a}.c, $(fsub D {a}.c, {a})
+  {a}.low = fsub D {a}, {a}.high"""
+
+
+def _two_product(t: Lanes, p: str, a: str, b: str) -> str:
+    """p and p.error: a b as a rounded product and its error (Dekker)."""
+    return f"""
+  {p} = fmul D {a}, {b}{_split(t, a)}{_split(t, b)}
+  {p}.0 = fsub D {p}, $(fmul D {a}.high, {b}.high)
+  {p}.1 = fsub D {p}.0, $(fmul D {a}.low, {b}.high)
+  {p}.2 = fsub D {p}.1, $(fmul D {a}.high, {b}.low)
+  {p}.error = fsub D $(fmul D {a}.low, {b}.low), {p}.2"""
+
+
+def _sum_to_odd(t: Lanes, to: str, a: str, b: str) -> str:
+    """a + b rounded to odd: truncated where it is inexact, with the last bit set."""
+    s, one = f"{to}.sum", t.splat_integer(1)
+    return f"""{_two_sum(s, a, b)}
+  {to}.bits = bitcast D {s} to I
+  {to}.up = fcmp ogt D {s}.error, zeroinitializer
+  {to}.positive = fcmp ogt D {s}, zeroinitializer
+  {to}.inexact = sext B $(fcmp une D {s}.error, zeroinitializer) to I
+  {to}.step = or I $(sext B $(xor B {to}.up, {to}.positive) to I), {one}
+  {to}.even = sub I $(and I {to}.bits, {one}), {one}
+  {to}.change = and I $(and I {to}.step, {to}.inexact), {to}.even
+  {to} = bitcast I $(add I {to}.bits, {to}.change) to D"""
+
+
+def _magnitude(t: Lanes, a: str) -> str:
+    return f"$(call D @llvm.fabs.{t.suffix}(D {a}))"
+
+
+def _single(t: Lanes) -> str:
     """The body for float32: a product of two float32 is exact in float64, and a sum rounded to odd
     may be rounded once more.
     """
-    code, t = _Emitter(width), Lanes(np.dtype(np.float32), width)
-    wide = lambda name: code.new(f"fpext {t.vector} %{name} to {code.t.vector}")
-    product, c = code.floats("fmul", wide("a"), wide("b")), wide("c")
-    plain, odd = code.floats("fadd", product, c), code.sum_to_odd(product, c)
-    finite = code.floats("fcmp one", code.magnitude(plain), code.t.splat(np.inf))
-    either = f"{code.t.vector} {odd}, {code.t.vector} {plain}"
-    total = code.new(f"select {t.booleans} {finite}, {either}")
-    result = code.new(f"fptrunc {code.t.vector} {total} to {t.vector}")
-    return [*code.lines, f"ret {t.vector} {result}"]
+    narrow = t.of(t.width).replace("double", "float")
+    return f"""
+  %product = fmul D $(fpext {narrow} %a to D), $(fpext {narrow} %b to D)
+  %wide = fpext {narrow} %c to D
+  %plain = fadd D %product, %wide{_sum_to_odd(t, "%odd", "%product", "%wide")}
+  %finite = fcmp one D {_magnitude(t, "%plain")}, {t.splat(np.inf)}
+  ret {narrow} $(fptrunc D $(select B %finite, D %odd, D %plain) to {narrow})"""
 
 
-def _double(width: int) -> list[str]:
-    """The body for float64: error-free in all lanes, else through the C library."""
-    code = _Emitter(width)
-    t = code.t
-    high, low = code.two_product("%a", "%b")
-    total, total_low = code.two_sum("%c", low)
-    v, v_low = code.two_sum(high, total)
-    exact = code.floats("fadd", v, code.sum_to_odd(total_low, v_low))
-    safe = _in_range(code, high)
-    zero = code.floats("fcmp oeq", exact, "zeroinitializer")
-    signed = code.floats("fadd", high, "%c")
-    result = code.new(f"select {t.booleans} {zero}, {t.vector} {signed}, {t.vector} {exact}")
-    all_safe = code.new(f"call i1 @llvm.vector.reduce.and.v{width}i1({t.booleans} {safe})")
-    return [
-        *code.lines,
-        f"br i1 {all_safe}, label %fast, label %slow",
-        "fast:",
-        f"ret {t.vector} {result}",
-        "slow:",
-        *_by_library(t),
-    ]
+def _double(t: Lanes) -> str:
+    """The body for float64: error-free if all lanes are in range, else by the C library."""
+    return f"""{_two_product(t, "%high", "%a", "%b")}{_two_sum("%total", "%c", "%high.error")}
+{_two_sum("%v", "%high", "%total")}{_sum_to_odd(t, "%odd", "%total.error", "%v.error")}
+  %exact = fadd D %v, %odd{_in_range(t)}
+  %zero = fcmp oeq D %exact, zeroinitializer
+  %signed = fadd D %high, %c
+  %result = select B %zero, D %signed, D %exact
+  when $(call i1 @llvm.vector.reduce.and.v{t.width}i1(B %safe)): fast, slow
+fast:
+  ret D %result
+slow:{_by_library(t)}"""
 
 
-def _in_range(code: _Emitter, product: str) -> str:
-    """Whether nothing overflows or underflows on the way, by lane."""
-    safe = code.floats("fcmp ogt", code.magnitude(product), code.t.splat(SMALL))
-    for x in ("%a", "%b"):
-        safe = code.booleans("or", safe, code.floats("fcmp oeq", x, "zeroinitializer"))
-    for x in ("%a", "%b", "%c", product):
-        below = code.floats("fcmp olt", code.magnitude(x), code.t.splat(LARGE))
-        safe = code.booleans("and", safe, below)
-    return safe
+def _in_range(t: Lanes) -> str:
+    """safe: whether nothing overflows or underflows on the way, by lane."""
+    below = lambda x: f"$(fcmp olt D {_magnitude(t, x)}, {t.splat(LARGE)})"
+    return f"""
+  %normal = fcmp ogt D {_magnitude(t, "%high")}, {t.splat(SMALL)}
+  %normal.a = or B %normal, $(fcmp oeq D %a, zeroinitializer)
+  %normal.b = or B %normal.a, $(fcmp oeq D %b, zeroinitializer)
+  %below.a = and B %normal.b, {below("%a")}
+  %below.b = and B %below.a, {below("%b")}
+  %below.c = and B %below.b, {below("%c")}
+  %safe = and B %below.c, {below("%high")}"""
 
 
-def _by_library(t: Lanes) -> list[str]:
+def _by_library(t: Lanes) -> str:
     """Calls the C library's fma for each lane."""
-    lines, before = [], "poison"
+    lines, before = [""], "poison"
     for lane in range(t.width):
-        for x in "abc":
-            lines.append(f"%{x}{lane} = extractelement {t.vector} %{x}, i32 {lane}")
-        operands = ", ".join(f"{t.scalar} %{x}{lane}" for x in "abc")
-        lines.append(f"%f{lane} = call {t.scalar} @llvm.fma.f{t.bits}({operands})")
-        result = f"{t.scalar} %f{lane}, i32 {lane}"
-        lines.append(f"%r{lane} = insertelement {t.vector} {before}, {result}")
+        a, b, c = (f"double $(extractelement D %{x}, i32 {lane})" for x in "abc")
+        lines.append(f"%f{lane} = call double @llvm.fma.f64({a}, {b}, {c})")
+        lines.append(f"%r{lane} = insertelement D {before}, double %f{lane}, i32 {lane}")
         before = f"%r{lane}"
-    return [*lines, f"ret {t.vector} {before}"]
+    return "\n".join([*lines, f"ret D {before}"])
 
 
 def source(bits: int, width: int, name: str) -> str:
     """The LLVM IR of a function (a, b, c) -> a b + c, rounded once, on vectors of floats of so many
     bits.
     """
-    t = Lanes(np.dtype(f"f{bits // 8}"), width)
-    arguments = ", ".join(f"{t.vector} %{x}" for x in "abc")
-    lines = [
-        f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)",
-        f"declare i1 @llvm.vector.reduce.and.v{width}i1({t.booleans})",
-        "declare double @llvm.fma.f64(double, double, double)",
-        f"define {t.vector} @{name}({arguments}) noinline {{",
-        *(_single(width) if bits == 32 else _double(width)),
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    t, v = Lanes(np.dtype(np.float64), width), Lanes(np.dtype(f"f{bits // 8}"), width).vector
+    text = f"""
+declare D @llvm.fabs.{t.suffix}(D)
+declare i1 @llvm.vector.reduce.and.v{width}i1(B)
+declare double @llvm.fma.f64(double, double, double)
+define {v} @{name}({v} %a, {v} %b, {v} %c) noinline {{{_single(t) if bits == 32 else _double(t)}
+}}
+"""
+    types = {"D": t.vector, "I": t.integers, "B": t.booleans}
+    return re.sub(r"\b[DIB]\b", lambda match: types[match[0]], expanded(text))

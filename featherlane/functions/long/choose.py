@@ -16,27 +16,10 @@ import numpy as np
 
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.backends.cpu.strides import power_of_two
+from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.backends.llvm import jit
 from featherlane.functions.compile import scalar_function
-from featherlane.functions.long.derivatives import (
-    DerivativesFromInverse,
-    coriolis_matrix,
-    forward_derivatives,
-    inverse_derivatives,
-)
-from featherlane.functions.long.directional import (
-    ParameterDerivatives,
-    SecondDerivatives,
-    forward_hessian_product,
-    inverse_hessian_product,
-)
-from featherlane.functions.long.mass_matrix import (
-    Evaluator,
-    JointSpaceDynamics,
-    forward_dynamics,
-    mass_matrix,
-    mass_matrix_inverse,
-)
+from featherlane.functions.long import derivatives, directional, mass_matrix
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import Variant
 from featherlane.robot.model import Model
@@ -51,9 +34,9 @@ def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator]
     if variant.method is None and variant.name in BY_MATRICES:
         make = BY_MATRICES[variant.name]
     elif variant.method == "jsiia":
-        make = JointSpaceDynamics
+        make = mass_matrix.JointSpaceDynamics
     elif variant.name == "inverse_dynamics_derivatives":
-        make = inverse_derivatives
+        make = derivatives.inverse_derivatives
     elif variant.method is None and variant.name == "inverse_dynamics":
         make = FastestMethod
     elif scalar_function(model, variant) is None:
@@ -64,16 +47,16 @@ def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator]
 
 
 BY_MATRICES: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
-    "mass_matrix": mass_matrix,
-    "mass_matrix_inverse": mass_matrix_inverse,
-    "forward_dynamics": forward_dynamics,
-    "forward_dynamics_derivatives": forward_derivatives,
-    "forward_dynamics_derivatives_from": DerivativesFromInverse,
-    "coriolis_matrix": coriolis_matrix,
-    "inverse_dynamics_parameter_derivatives": ParameterDerivatives,
-    "inverse_dynamics_second_derivatives": SecondDerivatives,
-    "inverse_dynamics_hessian_product": inverse_hessian_product,
-    "forward_dynamics_hessian_product": forward_hessian_product,
+    "mass_matrix": mass_matrix.mass_matrix,
+    "mass_matrix_inverse": mass_matrix.mass_matrix_inverse,
+    "forward_dynamics": mass_matrix.forward_dynamics,
+    "forward_dynamics_derivatives": derivatives.forward_derivatives,
+    "forward_dynamics_derivatives_from": derivatives.DerivativesFromInverse,
+    "coriolis_matrix": derivatives.coriolis_matrix,
+    "inverse_dynamics_parameter_derivatives": directional.ParameterDerivatives,
+    "inverse_dynamics_second_derivatives": directional.SecondDerivatives,
+    "inverse_dynamics_hessian_product": directional.inverse_hessian_product,
+    "forward_dynamics_hessian_product": directional.forward_hessian_product,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.algorithms.rows.derivatives import ByCoriolis, ByPosition, ByVelocity
+from featherlane.algorithms.rows import derivatives as rows
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, RecordedStage
 from featherlane.functions.compile import input_shapes
@@ -31,13 +31,13 @@ from featherlane.robot.tree_of import tree_of
 def _parts(model: Model) -> list[list[tables.MaskedProduct]]:
     """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
     f = freedoms(tree_of(model))
-    S, _, onto, below, above, own = offsets(ByPosition())
+    S, _, onto, below, above, own = offsets(rows.ByPosition())
     by_position = [
         tables.MaskedProduct(f.before, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 12),
         tables.MaskedProduct(f.joint, S, own, 6),
     ]
-    onto, _, above = offsets(ByVelocity())
+    onto, _, above = offsets(rows.ByVelocity())
     by_velocity = [
         tables.MaskedProduct(f.before | (f.joint & ~f.same), S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 9),
@@ -55,7 +55,7 @@ def inverse_derivatives(model: Model, variant: Variant, dtype: Any) -> Pipeline:
 def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     """C, see `ByCoriolis`."""
     f = freedoms(tree_of(model))
-    S, onto, below, above = offsets(ByCoriolis())
+    S, onto, below, above = offsets(rows.ByCoriolis())
     parts = [
         tables.MaskedProduct(f.before | f.joint, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 9),
@@ -75,15 +75,9 @@ class DerivativesFromInverse:
         job = MatrixJob(tables.dense_product(size, n, dtype), "left", "right", "dx")
         self.product = Pipeline(MatrixPlan(inputs, {"dx": None}, n, size, [], [job]), dtype)
 
-    def __call__(
-        self,
-        q: np.ndarray,
-        v: np.ndarray,
-        a: np.ndarray,
-        minv: np.ndarray,
-        *others: np.ndarray,
-        out: Sequence[np.ndarray],
-    ) -> None:
+    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        """arrays: q, v, a, M^-1, wrenches and parameters."""
+        q, v, a, minv, *others = arrays
         self.derivatives(q, v, a, *others, out=out)
         inverse = np.broadcast_to(minv, out[0].shape)
         for at in np.ndindex(out[0].shape[:-2]):
@@ -106,14 +100,9 @@ class ForwardDerivatives:
         self.from_inverse = DerivativesFromInverse(model, variant, dtype)
         self.parameters = len(variant.parameters)
 
-    def __call__(
-        self,
-        q: np.ndarray,
-        v: np.ndarray,
-        tau: np.ndarray,
-        *others: np.ndarray,
-        out: Sequence[np.ndarray],
-    ) -> None:
+    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        """arrays: q, v, tau, wrenches and parameters."""
+        q, v, tau, *others = arrays
         a = np.empty(out[0].shape[:-1], out[0].dtype)
         self.forward(q, v, tau, *others, out=[a])
         self.inverse(q, *others[len(others) - self.parameters :], out=[out[2]])
@@ -128,18 +117,18 @@ def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -
     inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
     first = variant._replace(name="inverse_dynamics_derivatives", method="serial")
     M = swept_mass_matrix(model, inverse, dtype)
-    rows = recording(model, first, dtype, ROWS[first.name, first.method])
+    recorded = recording(model, first, dtype, ROWS[first.name, first.method])
     inputs, by_freedom = tuple(input_shapes(model, variant)), ("by_position", "by_velocity")
     with_acceleration = tuple("acceleration" if name == "tau" else name for name in inputs)
     stages = [
         RecordedStage(recording(model, forward, dtype), inputs, ("acceleration",)),
-        RecordedStage(rows, with_acceleration, by_freedom),
+        RecordedStage(recorded, with_acceleration, by_freedom),
         M.stage(("q", *variant.parameters)),
     ]
     *derivatives, last = TABLE[variant.name].outputs
     jobs = []
     for parts, own, name in zip(_parts(model), by_freedom, derivatives, strict=True):
-        program = tables.products(parts, M.size, rows.dtype)
+        program = tables.products(parts, M.size, recorded.dtype)
         jobs += [MatrixJob(program, by_freedom[0], own, name), M.solve_negative(name)]
     return pipeline(model, variant, stages, [*jobs, *M.invert(last)], M.size, room=M.room)
 

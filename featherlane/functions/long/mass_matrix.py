@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.rows.inertia import ByArticulation, ByInertia
+from featherlane.algorithms.rows import inertia
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, RecordedStage
 from featherlane.backends.cpu.steps.run import Recorded
@@ -34,7 +34,7 @@ def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     products.
     """
     f = freedoms(tree_of(model))
-    S, _, F, _ = offsets(ByInertia())
+    S, _, F, _ = offsets(inertia.ByInertia())
     above = np.triu(f.before | f.joint, 1)
     parts = [
         tables.MaskedProduct(above, S, F, 6),
@@ -67,14 +67,14 @@ class SweptMassMatrix(NamedTuple):
 
     def invert(self, name: str) -> list[MatrixJob]:
         """The jobs that make a matrix the inverse."""
-        size, d, dtype = self.size, offsets(ByArticulation())[2], self.run.dtype
+        size, d, dtype = self.size, offsets(inertia.ByArticulation())[2], self.run.dtype
         inverting = tables.inverting(self.order, size, d, dtype)
         programs = inverting, tables.mirroring(size, dtype)
         return [MatrixJob(program, "factor", "slots", name) for program in programs]
 
     def solve_negative(self, name: str) -> MatrixJob:
         """The job that multiplies a matrix by minus the inverse."""
-        minus = offsets(ByArticulation())[3]
+        minus = offsets(inertia.ByArticulation())[3]
         program = tables.solving(self.order, self.size, minus, self.run.dtype)
         return MatrixJob(program, "factor", "slots", name)
 

@@ -4,13 +4,8 @@ says, whether results overlap other arrays, and new arrays for results.
 
 from __future__ import annotations
 
+from featherlane.backends.cpu.call import cpython
 from featherlane.backends.cpu.call.cpython import (
-    DENSE,
-    NPY_ARRAY_CARRAY,
-    NPY_UINT8,
-    RANK,
-    RECORD_WORDS,
-    SHAPE,
     ArrayRecord,
     CallTable,
     PyArrayObject,
@@ -23,25 +18,22 @@ BATCH_SIZE = f"""
 ; The record of array k.
 define internal ptr @record(ptr %table, i64 %k) {{
   %start = word %table $(item i64 %table {field(CallTable, "records")})
-  %record = record %start %k {RECORD_WORDS}
+  %record = record %start %k {cpython.RECORD_WORDS}
   ret ptr %record
 }}
 
 ; The number of states: the leading dimension of the first input, 0 if it has none. -1 if the call
 ; is handed on: the input is no array, has several leading dimensions, or more states than %most.
 define internal i64 @batch_size(ptr %table, ptr %objects, i64 %most) {{
-entry:
-  when eq i64 $(item i64 %table {field(CallTable, "inputs")}), 0: single, first
-first:
+  when eq i64 $(item i64 %table {field(CallTable, "inputs")}), 0: single
   %array = item ptr %objects 0
-  need eq ptr $(field ptr %array {PyArrayObject.OB_TYPE}), @array_type
+  need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), @array_type
   %record = call ptr @record(ptr %table, i64 0)
   %core = item i64 %record {field(ArrayRecord, "ndim")}
-  %leading = sub i64 $(zext i32 $(field i32 %array {PyArrayObject.ND}) to i64), %core
-  when eq i64 %leading, 0: single, batch
-batch:
+  %leading = sub i64 $(zext i32 $(field i32 %array {PyArrayObject.nd.offset}) to i64), %core
+  when eq i64 %leading, 0: single
   need eq i64 %leading, 1
-  %states = item i64 $(field ptr %array {PyArrayObject.DIMENSIONS}) 0
+  %states = item i64 $(field ptr %array {PyArrayObject.dimensions.offset}) 0
   need ult i64 $(sub i64 %states, 1), %most
   ret i64 %states
 single:
@@ -55,19 +47,18 @@ STATE_STRIDE = f"""
 ; The bytes from one state of an array to the next, -1 if the array is not what its record says. An
 ; input may lack the leading dimension, or have the stride 0 there; a result may not.
 define internal i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch) {{
-entry:
-  need eq ptr $(field ptr %array {PyArrayObject.OB_TYPE}), @array_type
-  %dtype = field ptr %array {PyArrayObject.DESCR}
+  need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), @array_type
+  %dtype = field ptr %array {PyArrayObject.descr.offset}
   need eq ptr %dtype, $(item ptr %table {field(CallTable, "dtype")})
   %record = call ptr @record(ptr %table, i64 %number)
-  %flags = zext i32 $(field i32 %array {PyArrayObject.FLAGS}) to i64
+  %flags = zext i32 $(field i32 %array {PyArrayObject.flags.offset}) to i64
   %set = and i64 %flags, $(item i64 %record {field(ArrayRecord, "mask")})
   need eq i64 %set, $(item i64 %record {field(ArrayRecord, "flags")})
-  %ndim = zext i32 $(field i32 %array {PyArrayObject.ND}) to i64
+  %ndim = zext i32 $(field i32 %array {PyArrayObject.nd.offset}) to i64
   %core = item i64 %record {field(ArrayRecord, "ndim")}
   %leading = sub i64 %ndim, %core
-  %dims = field ptr %array {PyArrayObject.DIMENSIONS}
-  %strides = field ptr %array {PyArrayObject.STRIDES}
+  %dims = field ptr %array {PyArrayObject.dimensions.offset}
+  %strides = field ptr %array {PyArrayObject.strides.offset}
   %least = item i64 %record {field(ArrayRecord, "least")}
   when eq i64 %leading, 0: one, rows
 one:
@@ -86,8 +77,8 @@ core_shape:
   %step = phi i64 [ 0, %repeated.yes ], [ %stride, %far.yes ]
   %core_dims = word %dims %leading
   %core_strides = word %strides %leading
-  %shape = word %record {SHAPE}
-  %dense = word %record {DENSE}
+  %shape = word %record {cpython.SHAPE}
+  %dense = word %record {cpython.DENSE}
   each %k 0 %core
   need eq i64 $(item i64 %core_dims %k), $(item i64 %shape %k)
   need eq i64 $(item i64 %core_strides %k), $(item i64 %dense %k)
@@ -103,7 +94,6 @@ READ_ARRAYS = f"""
 ; of them is not what the table says.
 define internal i1 @read_arrays(ptr %table, i64 %first, i64 %count, ptr %objects, i64 %batch,
                                 ptr %pointers, ptr %ends, ptr %steps) {{
-entry:
   %single = icmp eq i64 %batch, 0
   %rows = select i1 %single, i64 0, i64 $(sub i64 %batch, 1)
   each %k 0 %count
@@ -111,7 +101,7 @@ entry:
   %number = add i64 %first, %k
   %step = call i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch)
   need sge i64 %step, 0
-  %data = field ptr %array {PyArrayObject.DATA}
+  %data = field ptr %array {PyArrayObject.data.offset}
   put ptr %data %pointers %number
   put i64 %step %steps %number
   %record = call ptr @record(ptr %table, i64 %number)
@@ -125,9 +115,8 @@ no:
 
 ; The list of the arrays of `out`: the array itself, or the items of a tuple of the right length.
 define internal ptr @out_arrays(ptr %slot, ptr %packed, i64 %outputs) {{
-entry:
   %out = item ptr %slot 0
-  %type = field ptr %out {PyArrayObject.OB_TYPE}
+  %type = field ptr %out {PyArrayObject.ob_type.offset}
   %array = icmp eq ptr %type, @array_type
   %itself = and i1 %array, $(icmp eq i64 %outputs, 1)
   return ptr %slot when %itself
@@ -140,7 +129,6 @@ no:
 
 ; Whether no result shares memory with an input or another result.
 define internal i1 @disjoint(i64 %inputs, i64 %arrays, ptr %pointers, ptr %ends) {{
-entry:
   each %k %inputs %arrays
   %start = item ptr %pointers %k
   %end = item ptr %ends %k
@@ -159,7 +147,6 @@ no:
 NEW_ARRAYS = f"""
 ; Makes new arrays for the results. Without memory: false, with the error set and no array left.
 define internal i1 @new_arrays(ptr %table, i64 %batch, ptr %arrays, ptr %pointers, ptr %steps) {{
-entry:
   %inputs = item i64 %table {field(CallTable, "inputs")}
   %outputs = item i64 %table {field(CallTable, "outputs")}
   each %k 0 %outputs
@@ -168,7 +155,7 @@ entry:
   %array = call ptr @new_array(ptr %table, ptr %record, i64 %batch)
   need ne ptr %array, null
   put ptr %array %arrays %k
-  put ptr $(field ptr %array {PyArrayObject.DATA}) %pointers %number
+  put ptr $(field ptr %array {PyArrayObject.data.offset}) %pointers %number
   put i64 $(item i64 %record {field(ArrayRecord, "bytes")}) %steps %number
   again %k
   ret i1 true
@@ -177,7 +164,6 @@ no:
   ret i1 false
 }}
 define internal void @release(ptr %objects, i64 %count) {{
-entry:
   each %k 0 %count
   call void @decref(ptr $(item ptr %objects %k))
   again %k
@@ -186,13 +172,12 @@ entry:
 
 ; A new array of so many states; a large one begins on a cache line.
 define internal ptr @new_array(ptr %table, ptr %record, i64 %batch) {{
-entry:
-  %dims = alloca [{RANK + 1} x i64]
+  %dims = alloca [{cpython.RANK + 1} x i64]
   %core = item i64 %record {field(ArrayRecord, "ndim")}
   %several = icmp sgt i64 %batch, 0
   %leading = zext i1 %several to i64
   put i64 %batch %dims 0
-  call void @copy(ptr $(word %dims %leading), ptr %record, i64 {SHAPE}, i64 %core)
+  call void @copy(ptr $(word %dims %leading), ptr %record, i64 {cpython.SHAPE}, i64 %core)
   %nd = trunc i64 $(add i64 %core, %leading) to i32
   %type = trunc i64 $(item i64 %table {field(CallTable, "number")}) to i32
   %size = item i64 %record {field(ArrayRecord, "bytes")}
@@ -208,20 +193,18 @@ large:
 
 ; An array that begins on a cache line: a view of a longer one.
 define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) {{
-entry:
   %length = alloca i64
   put i64 $(add i64 %bytes, {LINE}) %length 0
-  %base = call ptr @array_new(ptr @array_type, i32 1, ptr %length, i32 {NPY_UINT8}, ptr null,
-                              ptr null, i32 0, i32 0, ptr null)
+  %base = call ptr @array_new(ptr @array_type, i32 1, ptr %length, i32 {cpython.NPY_UINT8},
+                              ptr null, ptr null, i32 0, i32 0, ptr null)
   need ne ptr %base, null
-  %address = ptrtoint ptr $(field ptr %base {PyArrayObject.DATA}) to i64
+  %address = ptrtoint ptr $(field ptr %base {PyArrayObject.data.offset}) to i64
   %start = inttoptr i64 $(and i64 $(add i64 %address, {LINE - 1}), -{LINE}) to ptr
   %view = call ptr @array_new(ptr @array_type, i32 %nd, ptr %dims, i32 %type, ptr null,
-                              ptr %start, i32 0, i32 {NPY_ARRAY_CARRAY}, ptr null)
+                              ptr %start, i32 0, i32 {cpython.NPY_ARRAY_CARRAY}, ptr null)
   when ne ptr %view, null: set_base, no_view
 set_base:
-  when eq i32 $(call i32 @array_set_base(ptr %view, ptr %base)), 0: done, no_base
-no_base:
+  when eq i32 $(call i32 @array_set_base(ptr %view, ptr %base)), 0: done
   call void @decref(ptr %view)
   ret ptr null
 no_view:
@@ -233,3 +216,5 @@ no:
   ret ptr null
 }}
 """
+
+FUNCTIONS = BATCH_SIZE + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS

@@ -25,10 +25,20 @@ from featherlane.backends.llvm.records import words
 RANK = 4  # the most dimensions of one state's array
 
 
-class PyArrayObject:
-    """Bytes from the beginning of an array object to its fields, by NumPy's definition."""
+class PyArrayObject(ctypes.Structure):
+    """The fields of an array object, by NumPy's definition."""
 
-    OB_TYPE, DATA, ND, DIMENSIONS, STRIDES, BASE, DESCR, FLAGS = 8, 16, 24, 32, 40, 48, 56, 64
+    _fields_ = [
+        ("ob_refcnt", ctypes.c_ssize_t),
+        ("ob_type", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("nd", ctypes.c_int),
+        ("dimensions", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("base", ctypes.c_void_p),
+        ("descr", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    ]
 
 
 # Bits of an array's flags, by NumPy's definition
@@ -75,26 +85,14 @@ def available() -> bool:
     return sys.implementation.name == "cpython" and _arrays_are_known() and _tuples_are_known()
 
 
-def _read(base: int, offset: int, kind: Any = ctypes.c_ssize_t) -> int:
-    return kind.from_address(base + offset).value
-
-
 def _arrays_are_known() -> bool:
     sample = np.arange(6.0).reshape(2, 3)
-    at = id(sample)
-    expected = {
-        PyArrayObject.OB_TYPE: id(np.ndarray),
-        PyArrayObject.DATA: sample.ctypes.data,
-        PyArrayObject.BASE: id(sample.base),
-        PyArrayObject.DESCR: id(np.dtype(np.float64)),
-    }
-    flags = _read(at, PyArrayObject.FLAGS, ctypes.c_int)
+    fields = PyArrayObject.from_address(id(sample))
     return (
-        all(_read(at, offset) == word for offset, word in expected.items())
-        and _read(at, PyArrayObject.ND, ctypes.c_int) == 2
-        and [_read(_read(at, PyArrayObject.DIMENSIONS), 8 * k) for k in range(2)] == [2, 3]
-        and [_read(_read(at, PyArrayObject.STRIDES), 8 * k) for k in range(2)] == [24, 8]
-        and flags & NPY_ARRAY_CARRAY == NPY_ARRAY_CARRAY
+        (fields.ob_type, fields.data) == (id(np.ndarray), sample.ctypes.data)
+        and (fields.base, fields.descr) == (id(sample.base), id(sample.dtype))
+        and (fields.nd, fields.dimensions[:2], fields.strides[:2]) == (2, [2, 3], [24, 8])
+        and fields.flags & NPY_ARRAY_CARRAY == NPY_ARRAY_CARRAY
         and _new_arrays_are_known(sample)
     )
 
@@ -133,11 +131,11 @@ def _tuples_are_known() -> bool:
     pair, text = _Pair(object(), object()), b"16 bytes of text"
     new = ctypes.pythonapi.PyType_GenericAlloc
     new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_ssize_t]
-    empty = new(_Pair, 0)
+    empty, word = new(_Pair, 0), ctypes.c_ssize_t.from_address
+    items = id(pair) + PyTupleObject.OB_ITEM
     return (
-        _read(id(pair), PyTupleObject.OB_SIZE) == 2
-        and _read(id(pair), PyTupleObject.OB_ITEM) == id(pair.first)
-        and _read(id(pair), PyTupleObject.OB_ITEM + 8) == id(pair.second)
+        word(id(pair) + PyTupleObject.OB_SIZE).value == 2
+        and (word(items).value, word(items + 8).value) == (id(pair.first), id(pair.second))
         and type(empty) is _Pair
         and len(empty) == 0
         and ctypes.string_at(id(text) + OB_SVAL, len(text)) == text

@@ -47,7 +47,7 @@ def gufunc(
     loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
     types = ctypes.create_string_buffer(bytes([np.dtype(dtype).num] * arrays))
     texts = name.encode(), b"", signature(inputs, outputs).encode()
-    tables = map(ctypes.addressof, (loops, data, types))
+    tables = ctypes.addressof(loops), ctypes.addressof(data), ctypes.addressof(types)
     counts = 1, len(inputs), len(outputs), _NO_IDENTITY
     ufunc = create(*tables, *counts, *texts[:2], 0, texts[2])
     return ufunc, (loops, data, types, texts)

@@ -11,19 +11,8 @@ functions: what it compares with is a table in the tuple that it is bound to, se
 
 from __future__ import annotations
 
-from featherlane.backends.cpu.call.check_arrays import (
-    BATCH_SIZE,
-    NEW_ARRAYS,
-    READ_ARRAYS,
-    STATE_STRIDE,
-)
-from featherlane.backends.cpu.call.cpython import (
-    OB_SVAL,
-    BoundSelf,
-    CallTable,
-    PyArrayObject,
-    PyTupleObject,
-)
+from featherlane.backends.cpu.call import check_arrays, cpython
+from featherlane.backends.cpu.call.cpython import BoundSelf, CallTable, PyArrayObject, PyTupleObject
 from featherlane.backends.cpu.threads.pool_ir import SharedTask, pool_word
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, words
@@ -49,11 +38,10 @@ declare void @gil_take(ptr)
 
 FRAME = f"""
 define ptr @call(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
-entry:
   %bound = at %self {PyTupleObject.OB_ITEM}
   %packed = item ptr %bound {field(BoundSelf, "packed")}
   %names = item ptr %bound {field(BoundSelf, "names")}
-  %table = at $(item ptr %bound {field(BoundSelf, "table")}) {OB_SVAL}
+  %table = at $(item ptr %bound {field(BoundSelf, "table")}) {cpython.OB_SVAL}
   %inputs = item i64 %table {field(CallTable, "inputs")}
   %outputs = item i64 %table {field(CallTable, "outputs")}
   %arrays = add i64 %inputs, %outputs
@@ -80,8 +68,7 @@ CHECK_INPUTS = f"""
 """
 RESULTS = """
   %out = item ptr %slots 0
-  when eq ptr %out, @py_none: make, look
-look:
+  when eq ptr %out, @py_none: make
   %outs = call ptr @out_arrays(ptr %slots, ptr %packed, i64 %outputs)
   need ne ptr %outs, null
   %written = call i1 @read_arrays(ptr %table, i64 %inputs, i64 %outputs, ptr %outs, i64 %batch,
@@ -92,8 +79,7 @@ look:
   br label %run
 make:
   %enough = call i1 @new_arrays(ptr %table, i64 %batch, ptr %new, ptr %pointers, ptr %steps)
-  when %enough: run, failed
-failed:
+  when %enough: run
   ret ptr null
 """
 RUN_LOOP = f"""
@@ -113,15 +99,13 @@ BIND = f"""
 ; Puts the arguments into slots: out, threads, inputs; None stands for what is not given.
 define internal i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords,
                          ptr %slots) {{
-entry:
   need ule i64 %count, %inputs
   %options = add i64 %inputs, 2
   each %c 0 %options
   put ptr @py_none %slots %c
   again %c
   call void @copy(ptr $(word %slots 2), ptr %args, i64 0, i64 %count)
-  when eq ptr %keywords, null: yes, named
-named:
+  when eq ptr %keywords, null: yes
   %values = word %args %count
   %keys = at %keywords {PyTupleObject.OB_ITEM}
   %size = field i64 %keywords {PyTupleObject.OB_SIZE}
@@ -142,12 +126,10 @@ no:
 
 ; The number of an interned string in a tuple, -1 if it is not there.
 define internal i64 @find(ptr %names, ptr %key) {{
-entry:
   %size = field i64 %names {PyTupleObject.OB_SIZE}
   %list = at %names {PyTupleObject.OB_ITEM}
   each %n 0 %size
-  when eq ptr $(item ptr %list %n), %key: found, other
-other:
+  when eq ptr $(item ptr %list %n), %key: found
   again %n
   ret i64 -1
 found:
@@ -156,7 +138,6 @@ found:
 
 ; Copies `count` words, from number `first` on.
 define internal void @copy(ptr %to, ptr %from, i64 %first, i64 %count) {{
-entry:
   each %k 0 %count
   put i64 $(item i64 %from $(add i64 %first, %k)) %to %k
   again %k
@@ -167,10 +148,9 @@ entry:
 RUN = f"""
 ; The threads that are asked for, 0 for None; -1 if the call is handed on.
 define internal i64 @threads_asked(ptr %threads) {{
-entry:
   return i64 0 when eq ptr %threads, @py_none
   return i64 1 when eq ptr %threads, @py_one
-  need eq ptr $(field ptr %threads {PyArrayObject.OB_TYPE}), @int_type
+  need eq ptr $(field ptr %threads {PyArrayObject.ob_type.offset}), @int_type
   %value = call i64 @int_value(ptr %threads)
   return i64 %value when sgt i64 %value, 0
   call void @error_clear()
@@ -181,7 +161,6 @@ no:
 
 ; The states of the largest call that is not handed on: any number if there are workers to share it.
 define internal i64 @largest_batch(ptr %table, i64 %asked) {{
-entry:
   %most = item i64 %table {field(CallTable, "most")}
   %bound = select i1 $(icmp ult i64 %asked, 2), i64 %most, i64 0
   %task = item ptr %table {field(CallTable, "task")}
@@ -197,7 +176,6 @@ no:
 ; The task for the thread pool, null for one thread. For several threads that are asked for it is a
 ; copy in %own that takes as many.
 define internal ptr @task_of(ptr %table, i64 %asked, ptr %own) {{
-entry:
   %task = item ptr %table {field(CallTable, "task")}
   %known = select i1 $(icmp eq i64 %asked, 1), ptr null, ptr %task
   %several = icmp ugt i64 %asked, 1
@@ -214,7 +192,6 @@ same:
 
 ; Runs the loop, or shares it; a long call releases the interpreter's lock meanwhile.
 define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr %task) {{
-entry:
   %states = alloca i64
   %several = icmp sgt i64 %batch, 0
   %count = select i1 %several, i64 %batch, i64 1
@@ -222,8 +199,7 @@ entry:
   %own = item ptr %table {field(CallTable, "loop")}
   %share = item ptr %table {field(CallTable, "share")}
   %loop = select i1 $(icmp eq ptr %task, null), ptr %own, ptr %share
-  when uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")}): unlocked, locked
-locked:
+  when uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")}): unlocked
   call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   ret void
 unlocked:
@@ -243,11 +219,10 @@ entry:
   %first = item ptr %arrays 0
   when eq i64 %count, 1: one, several
 several:
-  when eq ptr $(field ptr %out {PyArrayObject.OB_TYPE}), %packed: one, pack
+  when eq ptr $(field ptr %out {PyArrayObject.ob_type.offset}), %packed: one, pack
 one:
   %result = phi ptr [ %first, %entry ], [ %out, %several ]
-  when %new: done, share
-share:
+  when %new: done
   call void @incref(ptr %result)
   br label %done
 done:
@@ -262,8 +237,7 @@ fill:
   each %k 0 %count
   %array = item ptr %arrays %k
   put ptr %array %items %k
-  when %new: kept, keep
-keep:
+  when %new: kept
   call void @incref(ptr %array)
   br label %kept
 kept:
@@ -280,7 +254,6 @@ no:
 
 ; From Python 3.14 on a tuple keeps its hash, which is -1 until it is computed.
 define internal void @forget_hash(ptr %hash, i64 %count) {{
-entry:
   each %k 0 %count
   put i64 -1 %hash %k
   again %k
@@ -292,5 +265,4 @@ entry:
 def source() -> str:
     """The LLVM IR of @call."""
     call = FRAME + CHECK_INPUTS + RESULTS + RUN_LOOP
-    checks = BATCH_SIZE + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS
-    return expanded(DECLARED + call + BIND + checks + RUN + ANSWER)
+    return expanded(DECLARED + call + BIND + check_arrays.FUNCTIONS + RUN + ANSWER)

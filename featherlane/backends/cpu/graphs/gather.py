@@ -54,7 +54,6 @@ def helpers(t: Lanes) -> str:
   store {t.scalar} $(load {t.scalar}, ptr %from, align {align}), ptr %entry.at, align {align}"""
     return "\n" + expanded(f"""{ALLOCATOR}
 define internal void @offsets(ptr %to, i64 %step, i64 %last) noinline {{
-entry:
   repeat %r
   %row = select i1 $(icmp slt i64 %r, %last), i64 %r, i64 %last
   put i64 $(mul i64 %row, %step) %to %r
@@ -91,7 +90,6 @@ def copy(t: Lanes) -> str:
     return expanded(f"""
 define internal void @copy(ptr %to, ptr %from, i64 %rows, i64 %columns,
                            i64 %to1, i64 %to2, i64 %from1, i64 %from2) noinline {{
-entry:
   repeat %i
   %ti = mul i64 %i, %to1
   %fi = mul i64 %i, %from1

@@ -37,9 +37,7 @@ OperandRecord = namedtuple("OperandRecord", "array offset step cores to core0 co
 # A job: its kernel, the places of its three arrays, the address of its program and how many records
 # that has
 JobRecord = namedtuple(
-    "JobRecord",
-    "kernel a_array a_offset a_step b_array b_offset b_step c_array c_offset c_step "
-    "program records",
+    "JobRecord", "kernel a a_offset a_step b b_offset b_step c c_offset c_step program records"
 )
 # A result: the number of its array, and of its first stride; the rows of the user's matrix, and of
 # the matrix as jobs fill it; the address of `count` numbers, the user's row of each row that jobs
@@ -70,7 +68,6 @@ def _scatter(t: Lanes) -> str:
     align = t.dtype.itemsize
     return f"""
 define internal void @scatter(ptr %from, ptr %to, ptr %record, i64 %row, i64 %along) noinline {{
-entry:
   %n = item i64 %record {field(ResultRecord, "n")}
   %size = item i64 %record {field(ResultRecord, "size")}
   %owners = item ptr %record {field(ResultRecord, "owners")}
@@ -106,7 +103,6 @@ def _temporary(t: Lanes) -> str:
     size = t.dtype.itemsize
     return f"""
 define internal ptr @temporary(ptr %record, ptr %steps) noinline {{
-entry:
   %at = item i64 %record {field(ResultRecord, "strides")}
   %size = item i64 %record {field(ResultRecord, "size")}
   %same = item i64 %record {field(ResultRecord, "same")}
@@ -124,7 +120,6 @@ STAGE = f"""
 ; Runs a stage on some states.
 define internal void @stage(ptr %record, ptr %memory, ptr %bases, ptr %strides, ptr %steps,
                             i64 %first, i64 %count, ptr %args, ptr %own.steps) noinline {{
-entry:
   %loop = item ptr %record {field(StageRecord, "loop")}
   %operands = item i64 %record {field(StageRecord, "operands")}
   %table = item ptr %record {field(StageRecord, "operand_list")}
@@ -159,7 +154,7 @@ def _job() -> str:
     """@job: runs a job on one state."""
     places = "".join(
         f"""
-  %{x}.at = getelementptr inbounds i64, ptr %record, i64 {field(JobRecord, f"{x}_array")}
+  %{x}.at = getelementptr inbounds i64, ptr %record, i64 {field(JobRecord, x)}
   %{x} = call ptr @place(ptr %memory, ptr %bases, ptr %strides, ptr %{x}.at, i64 %first, i64 %s)"""
         for x in "abc"
     )
@@ -173,7 +168,6 @@ do.{name}:
     )
     return f"""
 define internal void @job(ptr %record, ptr %memory, ptr %bases, ptr %strides, i64 %first, i64 %s) {{
-entry:
   %kernel = item i64 %record {field(JobRecord, "kernel")}{places}
   %program = item ptr %record {field(JobRecord, "program")}
   %records = item i64 %record {field(JobRecord, "records")}
@@ -186,7 +180,6 @@ none:
 
 FRAME = f"""
 define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %unused) {{
-entry:
   %states = item i64 %dims 0
   when sgt i64 %states, 0: begin, leave
 begin:
@@ -245,8 +238,7 @@ STATES = f"""
 RESULTS = f"""
   each %d 0 %results
   %full = item ptr %temporaries %d
-  when eq ptr %full, null: done, scatter
-scatter:
+  when eq ptr %full, null: done
   %result = record %result.all %d {words(ResultRecord)}
   %d.array = item i64 %result {field(ResultRecord, "array")}
   %d.strides = item i64 %result {field(ResultRecord, "strides")}

@@ -129,7 +129,8 @@ class _Tables:
     def _job(self, job: MatrixJob) -> JobRecord:
         kernel = loop.KERNELS.index(job.program.kernel)
         places = [x for name in (job.a, job.b or job.a, job.c) for x in self.arrays[name].place]
-        return JobRecord(kernel, *places, address(job.program.numbers), job.program.records)
+        program = address(job.program.numbers), job.program.records
+        return JobRecord(*[kernel, *places, *program])
 
     def _result(self, name: str) -> ResultRecord:
         (place, strides), n, size = self.arrays[name], self.plan.n, self.plan.size

@@ -141,67 +141,54 @@ class SweepOrder(NamedTuple):
         return slots
 
 
-class _SweepWriter:
-    """The records of a sweep over rows of n columns, as they are written."""
+def _record(
+    operation: str, i: int, slots: tuple[int, int], vectors: tuple[int, int], end: int = 0
+) -> SweepRecord:
+    """slots: what it reads and writes; vectors: the first, and the one behind the last."""
+    return SweepRecord(OPERATIONS.index(operation), i, *slots, *vectors, end)
 
-    def __init__(self, n: int, dtype: np.dtype) -> None:
-        self.n, self.width = n, jit.widest(dtype)
-        self.vectors = -(-n // self.width)
-        self.records: list[SweepRecord] = []
 
-    def add(
-        self,
-        operation: str,
-        i: int = 0,
-        slots: tuple[int, int] = (FIRST, FIRST),
-        vectors: tuple[int, int] = (0, 0),
-        end: int = 0,
-    ) -> None:
-        """slots: what it reads and writes; vectors: the first, and the one behind the last."""
-        self.records.append(SweepRecord(OPERATIONS.index(operation), i, *slots, *vectors, end))
-
-    def outward(self, order: SweepOrder, first: Callable[[int], int]) -> None:
-        """The way outward; first: the vector that a row begins with."""
-        slots = order.slots
-        for i, p in enumerate(order.parent):
-            between = slots[p] if p >= 0 else ZEROS, slots[i]
-            self.add("outward", i, between, (first(i), self.vectors - 1))
-
-    def program(self, d: int) -> KernelProgram:
-        header = SweepHeader(self.n, d, self.n, self.n, self.vectors)
-        return _program("sweep", header, self.records)
+def _outward(order: SweepOrder, vectors: int, first: Callable[[int], int]) -> list[SweepRecord]:
+    """The way outward over rows of so many vectors; first: the vector that a row begins with."""
+    slots = order.slots
+    parents = [slots[p] if p >= 0 else ZEROS for p in order.parent]
+    return [
+        _record("outward", i, (parents[i], slots[i]), (first(i), vectors - 1))
+        for i in range(len(slots))
+    ]
 
 
 def solving(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram:
     """c = M^-1 c, in place. a: the numbers of `ByArticulation`; d: which of them is 1/D, or -1/D
     for -M^-1 c; b: the slots.
     """
-    sweep, slots = _SweepWriter(n, dtype), order.slots
-    inner = set(order.parent)
+    slots, inner, vectors = order.slots, set(order.parent), -(-n // jit.widest(dtype))
+    records = []
     for i in reversed(range(len(slots))):
         p, branch = order.parent[i], slots[i]
         read = branch if i in inner else ZEROS
-        sweep.add("inward", i, (read, branch), (0, sweep.vectors - 1))
+        records.append(_record("inward", i, (read, branch), (0, vectors - 1)))
         if p >= 0 and not order.last[i]:
-            sweep.add("merge", i, (branch, slots[p]), (0, sweep.vectors))
-    sweep.outward(order, lambda i: 0)
-    return sweep.program(d)
+            records.append(_record("merge", i, (branch, slots[p]), (0, vectors)))
+    records += _outward(order, vectors, lambda i: 0)
+    return _program("sweep", SweepHeader(n, d, n, n, vectors), records)
 
 
 def inverting(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram:
     """c = M^-1 on and above the diagonal. Each column is a unit torque, whose force goes inward on
     one path to the root alone, so that one slot serves all branches.
     """
-    sweep = _SweepWriter(n, dtype)
-    sweep.add("clear", vectors=(0, sweep.vectors))
+    width, slots = jit.widest(dtype), (FIRST, FIRST)
+    vectors = -(-n // width)
+    records = [_record("clear", 0, slots, (0, vectors))]
     for i in reversed(range(len(order.parent))):
         end = order.end[i]
-        until = sweep.vectors if end > n - sweep.width else -(-end // sweep.width)
-        sweep.add("unit", i, vectors=(i // sweep.width, until), end=end)
-        if until < sweep.vectors:
-            sweep.add("zero", i, vectors=(until, sweep.vectors))
-    sweep.outward(order, lambda i: i // sweep.width)
-    return sweep.program(d)
+        until = vectors if end > n - width else -(-end // width)
+        records.append(_record("unit", i, slots, (i // width, until), end))
+        if until < vectors:
+            records.append(_record("zero", i, slots, (until, vectors)))
+    records += _outward(order, vectors, lambda i: i // width)
+    return _program("sweep", SweepHeader(n, d, n, n, vectors), records)
 
 
 def slot_numbers(order: SweepOrder, n: int, dtype: np.dtype) -> int:

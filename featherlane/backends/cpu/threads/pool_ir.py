@@ -68,7 +68,6 @@ SHARE = f"""
 ; An inner loop whose data is a SharedTask: runs it with the pool if that pays and the pool is free,
 ; else in this thread.
 define void @share(ptr %args, ptr %dims, ptr %steps, ptr %task) {{
-entry:
   %pool = item ptr %task {field(SharedTask, "pool")}
   %states = item i64 %dims 0
   %threads = call i64 @wanted(ptr %pool, ptr %task, i64 %states)
@@ -96,11 +95,9 @@ no:
 
 ; The threads for so many states: 1 if the first worker sleeps and few states do not pay for waking.
 define internal i64 @wanted(ptr %pool, ptr %task, i64 %states) {{
-entry:
   %asleep = load atomic i64, ptr $(word %pool {WORKERS}) monotonic, align 8
   %few = icmp ult i64 %states, $(item i64 %task {field(SharedTask, "cold")})
-  when $(and i1 $(icmp ne i64 %asleep, 0), %few): alone, count
-count:
+  when $(and i1 $(icmp ne i64 %asleep, 0), %few): alone
   %each = item i64 %task {field(SharedTask, "each")}
   %worth = udiv i64 $(add i64 %states, $(sub i64 %each, 1)), %each
   %most = item i64 %task {field(SharedTask, "threads")}
@@ -113,17 +110,14 @@ alone:
 
 ; Closes the gate and waits until all workers have left: spins, then sleeps.
 define internal void @finish(ptr %pool) {{
-entry:
   %closed = atomicrmw and ptr %pool, i64 {INSIDE} acq_rel
   %spins = item i64 %pool {pool_word("spins")}
   each %k 0 %spins
-  when eq i64 $(load atomic i64, ptr %pool acquire, align 8), 0: over, wait
-wait:
+  when eq i64 $(load atomic i64, ptr %pool acquire, align 8), 0: over
   PAUSE
   again %k
   %before = atomicrmw or ptr %pool, i64 {WAITING} acq_rel
-  when eq i64 %before, 0: reset, sleep
-sleep:
+  when eq i64 %before, 0: reset
   %done = item ptr %pool {pool_word("done")}
   %acquire = item ptr %pool {pool_word("acquire")}
   %got = call i32 %acquire(ptr %done, i32 1)
@@ -139,7 +133,6 @@ over:
 WORK = f"""
 ; Claims parts of the states and runs the loop on them, until none is left.
 define internal void @work(ptr %pool) {{
-entry:
   %task = item ptr %pool {pool_word("task")}
   %whole = item ptr %pool {pool_word("args")}
   %dims = item ptr %pool {pool_word("dims")}
@@ -175,7 +168,6 @@ define internal i64 @least(ptr %task, i64 %threads, i64 %states) {{
 
 ; Claims a part: its first state, its states in %count. Behind the last state if none is left.
 define internal i64 @claim(ptr %pool, ptr %task, i64 %states, ptr %count) {{
-entry:
   %at = word %pool {pool_word("claimed")}
   %threads = item i64 %pool {pool_word("threads")}
   %least = call i64 @least(ptr %task, i64 %threads, i64 %states)
@@ -198,7 +190,6 @@ no:
 
 ; Wakes the next worker that is wanted and sleeps.
 define internal void @wake(ptr %pool) {{
-entry:
   %at = word %pool {pool_word("next")}
   %wanted = sub i64 $(item i64 %pool {pool_word("threads")}), 1
   br label %next
@@ -285,7 +276,6 @@ no:
 
 ; Leaves; the last worker wakes a caller that waits for it.
 define internal void @leave(ptr %pool) {{
-entry:
   %before = atomicrmw sub ptr %pool, i64 1 acq_rel
   need eq i64 %before, {WAITING + 1}
   %done = item ptr %pool {pool_word("done")}
@@ -298,7 +288,6 @@ no:
 
 ; Sleeps until it is woken, unless the gate has just opened or the pool has stopped.
 define internal void @sleep(ptr %pool, ptr %worker) {{
-entry:
   store atomic i64 1, ptr %worker seq_cst, align 8
   %gate = load atomic i64, ptr %pool seq_cst, align 8
   %stop = word %pool {pool_word("stop")}
@@ -317,7 +306,6 @@ end:
 
 ; Ends the service of all workers.
 define void @dismiss(ptr %pool) {{
-entry:
   store atomic i64 1, ptr $(word %pool {pool_word("stop")}) seq_cst, align 8
   %size = item i64 %pool {pool_word("size")}
   each %k 0 %size
@@ -332,7 +320,6 @@ rung:
 
 ; Pauses so many times, which tells how long a pause is.
 define void @pauses(i64 %count) {{
-entry:
   each %k 0 %count
   PAUSE
   again %k
