@@ -1,4 +1,4 @@
-"""What all tests share: a cache of compiled code of their own, and a few robots."""
+"""Fixtures of all tests: a cache for compiled code, two robots, and random states."""
 
 import os
 
@@ -11,7 +11,7 @@ from featherlane.functions.table import FUNCTIONS, shape
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory):
-    """Compiled code is shared by the tests of a session and by nothing else."""
+    """The tests of a session share a cache for compiled code, and nothing else uses it."""
     folder = tmp_path_factory.mktemp("compiled", numbered=True)
     folder.chmod(0o700)
     before = os.environ.get("FEATHERLANE_CACHE")

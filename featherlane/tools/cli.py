@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
 import featherlane
-from featherlane.robot.loaders.words import near
 from featherlane.tools.commands import COMMANDS, Command
-from featherlane.tools.options import ROBOT
+from featherlane.tools.options import ROBOT, did_you_mean
 
 ABOUT_ROBOTS = (
     "ROBOT: a bundled robot (featherlane list), a URDF, MJCF or xacro file, a name of "
@@ -43,8 +42,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(word) for word in action.choices]
-            told = f"is {value!r}; wanted one of {', '.join(known)}{near(str(value), known)}"
-            raise argparse.ArgumentError(action, told)
+            meant = did_you_mean(str(value), known)
+            message = f"is {value!r}; wanted one of {', '.join(known)}{meant}"
+            raise argparse.ArgumentError(action, message)
 
 
 def parser() -> Parser:
@@ -98,29 +98,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _refuse(unknown: Sequence[str], command: Command) -> NoReturn:
     """Ends the program: arguments are left over."""
-    first, about = unknown[0].partition("=")[0], f"featherlane {command.name}"
-    names = [option.name for option in command.options if option.name.startswith("-")]
-    told = f"{first!r} is one argument too many"
+    first = unknown[0].partition("=")[0]
+    message = f"{first!r} is one argument too many"
     if first.startswith("-"):
-        told = f"there is no option {first}{near(first, names)}"
-    _say_error(f"{told}; {about} --help lists them", about)
+        names = [option.name for option in command.options if not option.positional]
+        message = f"there is no option {first} (see --help){did_you_mean(first, names)}"
+    _say_error(message, f"featherlane {command.name}")
     sys.exit(2)
 
 
 def _say_error(message: str, about: str = "featherlane") -> None:
-    told = f"{RED}{about}:{PLAIN}" if _coloured(sys.stderr) else f"{about}:"
-    print(f"{told} {' '.join(message.split())}", file=sys.stderr)
+    start = f"{RED}{about}:{PLAIN}" if _coloured(sys.stderr) else f"{about}:"
+    print(f"{start} {' '.join(message.split())}", file=sys.stderr)
 
 
 def _painted(text: str, stream: TextIO) -> str:
-    """The text with its verdicts in colour, on a terminal that wants it."""
+    """The text, with coloured verdicts if the stream takes colours."""
     if not _coloured(stream):
         return text
-    return VERDICT.sub(lambda found: f"{GREEN if found[1] else RED}{found[0]}{PLAIN}", text)
+    return VERDICT.sub(lambda word: f"{GREEN if word[1] else RED}{word[0]}{PLAIN}", text)
 
 
 def _coloured(stream: TextIO) -> bool:
-    """Whether to write colours: https://no-color.org."""
+    """Whether the stream takes colours, by https://no-color.org."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not plain
 

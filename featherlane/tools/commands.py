@@ -34,7 +34,7 @@ PEERS = ("pinocchio", "mujoco")
 
 
 class Answer(NamedTuple):
-    """What a command found. data: as JSON; text: what `str` makes of it is printed."""
+    """The result of a command. data: for JSON; text: an object whose `str` is printed."""
 
     data: dict[str, Any]
     text: object

@@ -1,6 +1,6 @@
 """Scripts that complete the command line in bash, zsh and fish.
 
-They hold all words themselves, so that no key press waits for Python to start.
+A script contains all words, so that completion does not wait for Python to start.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ from shlex import quote
 from featherlane.tools.commands import Command
 from featherlane.tools.options import Option
 
-GENERAL = {"--help": "what there is", "--version": "the version"}
+GENERAL = {"--help": "show the commands", "--version": "show the version"}
 Script = Callable[[Iterable[Command]], str]
 
 
-def _positional(option: Option) -> bool:
-    return not option.name.startswith("-")
-
-
-def _plain(text: str) -> str:
-    """A help text of argparse as it is shown, without its default."""
-    return text.replace(" (%(default)s)", "").replace("%%", "%")
+def _help(option: Option) -> str:
+    """The help text of an option without its default."""
+    return option.help.replace(" (%(default)s)", "")
 
 
 # bash
 
 
 def bash(commands: Iterable[Command]) -> str:
-    """A function that finds the words for `command option` before the cursor in a table."""
+    """A shell function that looks the words up in a table of commands and options."""
     commands = list(commands)
     rows = [("1 *", _reply([*(c.name for c in commands), *GENERAL]))]
     for command in commands:
@@ -38,13 +34,15 @@ def bash(commands: Iterable[Command]) -> str:
 
 
 def _bash_rows(command: Command) -> Iterator[tuple[str, str]]:
-    """(pattern of "number command word-before word", what to reply) of one command, best first."""
+    """Rows of the table for one command, the specific ones first: a pattern for the number of the
+    word, the command, the word before and the word itself; and the words to offer.
+    """
     for option in command.options:
-        if option.takes_value and not _positional(option):
+        if option.takes_value and not option.positional:
             yield f"* {command.name} {option.name} *", _reply(option.words, option.files)
-    flags = [option.name for option in command.options if not _positional(option)]
+    flags = [option.name for option in command.options if not option.positional]
     yield f"* {command.name} * -*", _reply([*flags, "--help"])
-    for option in filter(_positional, command.options):
+    for option in (o for o in command.options if o.positional):
         yield f"* {command.name} *", _reply(option.words, option.files)
 
 
@@ -79,10 +77,10 @@ complete -F _featherlane featherlane"""
 
 
 def zsh(commands: Iterable[Command]) -> str:
-    """A function that hands each command's options to zsh's own `_arguments`."""
+    """A shell function that passes the options of a command to zsh's `_arguments`."""
     commands = list(commands)
     names = {**{c.name: c.summary for c in commands}, **GENERAL}
-    listed = " ".join(quote(f"{name}:{told}") for name, told in names.items())
+    listed = " ".join(quote(f"{name}:{help}") for name, help in names.items())
     cases = "\n".join(f"        {c.name}) _arguments {_zsh_options(c)};;" for c in commands)
     return ZSH.replace("NAMES", listed).replace("CASES", cases)
 
@@ -92,14 +90,15 @@ def _zsh_options(command: Command) -> str:
 
 
 def _zsh_option(option: Option) -> str:
-    told = "".join(f"\\{c}" if c in "[]:\\" else c for c in _plain(option.help))
+    help = "".join(f"\\{c}" if c in "[]:\\" else c for c in _help(option))
     words, name = " ".join(option.words), option.metavar
     offered = f"({words})" if words else "_files" if option.files else " "
     if words and option.files:
         offered = f'{{_alternative "names:{name}:({words})" "files:file:_files"}}'
-    if _positional(option):
+    if option.positional:
         return f"1:{name}:{offered}"
-    return f"{option.name}[{told}]" + f":{name}:{offered}" * option.takes_value
+    again = "*" if option.settings.get("action") == "append" else ""
+    return f"{again}{option.name}[{help}]" + f":{name}:{offered}" * option.takes_value
 
 
 ZSH = """\
@@ -128,24 +127,24 @@ fi"""
 
 
 def fish(commands: Iterable[Command]) -> str:
-    """One `complete` for each command and each option."""
+    """A `complete` line for each command and each option."""
     lines = ["# featherlane in fish; made by: featherlane completion fish"]
     lines.append("complete -c featherlane -f")
-    lines += [_fish("__fish_use_subcommand", f"-l {o[2:]}", told) for o, told in GENERAL.items()]
+    lines += [_fish("__fish_use_subcommand", f"-l {o[2:]}", help) for o, help in GENERAL.items()]
     for command in commands:
         lines.append(_fish("__fish_use_subcommand", f"-a {command.name}", command.summary))
         inside = f"__fish_seen_subcommand_from {command.name}"
-        lines += [_fish(inside, _fish_option(o), _plain(o.help)) for o in command.options]
+        lines += [_fish(inside, _fish_option(o), _help(o)) for o in command.options]
     return "\n".join(lines)
 
 
-def _fish(condition: str, what: str, told: str) -> str:
-    return f"complete -c featherlane -n {quote(condition)} {what} -d {quote(told)}"
+def _fish(condition: str, what: str, help: str) -> str:
+    return f"complete -c featherlane -n {quote(condition)} {what} -d {quote(help)}"
 
 
 def _fish_option(option: Option) -> str:
     words = f" -a {quote(' '.join(option.words))}" if option.words else ""
-    if _positional(option):
+    if option.positional:
         return ("-F" if option.files else "-f") + words
     name = f"-l {option.name[2:]}"
     if not option.takes_value:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.loaders import ROOTS, bundled
-from featherlane.robot.loaders.words import near
 from featherlane.tools.timing import DTYPES, SHORT
 
 IN_FULL = {short: name for name, short in SHORT.items()}
@@ -29,6 +29,10 @@ class Option(NamedTuple):
     settings: dict[str, Any] = {}  # noqa: RUF012 - read only
 
     @property
+    def positional(self) -> bool:
+        return not self.name.startswith("-")
+
+    @property
     def takes_value(self) -> bool:
         return self.settings.get("action") != "store_true"
 
@@ -36,6 +40,12 @@ class Option(NamedTuple):
     def metavar(self) -> str:
         """The name of the value in help texts."""
         return self.settings.get("metavar", self.name.removeprefix("--").upper())
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """The end of an error message: the known words that are close to a wrong one."""
+    close = " or ".join(map(repr, get_close_matches(word, words, 2)))
+    return f"; did you mean {close}?" if close else ""
 
 
 def flag(name: str, help: str) -> Option:
@@ -87,9 +97,8 @@ def _function(text: str) -> str:
     if name in FUNCTIONS:
         return name
     known = ", ".join(f"{name} ({SHORT[name]})" for name in FUNCTIONS)
-    raise ArgumentTypeError(
-        f"is {text!r}; wanted one of {known}{near(text, [*FUNCTIONS, *IN_FULL])}"
-    )
+    meant = did_you_mean(text, [*FUNCTIONS, *IN_FULL])
+    raise ArgumentTypeError(f"is {text!r}; wanted one of {known}{meant}")
 
 
 ROBOT = Option("robot", "name, file, or - for stdin", bundled(), True, {"metavar": "ROBOT"})
