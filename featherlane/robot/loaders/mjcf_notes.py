@@ -1,4 +1,4 @@
-"""The rest of an MJCF: couplings, inertia behind gears, loops, and notes for the card."""
+"""Couplings, inertia behind gears, loops of an MJCF file, and its notes for the card."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.errors import ModelError
-from featherlane.robot.loaders.mjcf_compile import Compiled
+from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
 from featherlane.robot.loaders.words import WARNING, counted, listed
 from featherlane.robot.model import Mimic
 
@@ -16,7 +16,7 @@ LOOPS = ("refuse", "drop")
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
 ON_JOINTS = ("JOINT", "JOINTINPARENT")  # transmissions of actuators, of mjtTrn
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq
-IGNORED = {  # what has no part in the equation of motion without contacts, and how it is called
+IGNORED = {  # objects without a part in the equation of motion without contacts, and their counts
     "geom": "ngeom",
     "contact pair": "npair",
     "contact exclusion": "nexclude",
@@ -32,7 +32,7 @@ IGNORED = {  # what has no part in the equation of motion without contacts, and 
 # Equalities
 
 
-def _equalities(robot: Compiled, *kinds: str, active: bool = True) -> list[int]:
+def _equalities(robot: CompiledMjcf, *kinds: str, active: bool = True) -> list[int]:
     m, types = robot.m, robot.mujoco.mjtEq
     wanted = [int(getattr(types, f"mjEQ_{kind}", -1)) for kind in kinds]
     off = robot.disabled("CONSTRAINT") or robot.disabled("EQUALITY")
@@ -43,22 +43,22 @@ def _equalities(robot: Compiled, *kinds: str, active: bool = True) -> list[int]:
     ]
 
 
-def _kind(robot: Compiled, i: int) -> str:
+def _kind(robot: CompiledMjcf, i: int) -> str:
     return robot.mujoco.mjtEq(int(robot.m.eq_type[i])).name.removeprefix("mjEQ_")
 
 
-def _all_kinds(robot: Compiled) -> list[str]:
+def _all_kinds(robot: CompiledMjcf) -> list[str]:
     return [name.removeprefix("mjEQ_") for name in robot.mujoco.mjtEq.__members__]
 
 
-def _is_line(robot: Compiled, i: int) -> bool:
-    """y - y0 = c0 + c1 (x - x0), and of two joints."""
+def _is_line(robot: CompiledMjcf, i: int) -> bool:
+    """Tells whether an equality is linear, y - y0 = c0 + c1 (x - x0), and of two joints."""
     coefficients = robot.m.eq_data[i][:5]
     return robot.m.eq_obj2id[i] >= 0 and coefficients[1] != 0 and not np.any(coefficients[2:])
 
 
-def _coupled(robot: Compiled) -> dict[int, int]:
-    """For each joint that follows another, the equality that says so."""
+def _coupled(robot: CompiledMjcf) -> dict[int, int]:
+    """Returns the equality that couples each joint that follows another."""
     first: dict[int, int] = {}
     for i in _equalities(robot, "JOINT"):
         if _is_line(robot, i):
@@ -66,20 +66,20 @@ def _coupled(robot: Compiled) -> dict[int, int]:
     return first
 
 
-def followers(robot: Compiled) -> dict[int, Mimic]:
-    """The joints that follow others by a linear equality, which holds from qpos0 on."""
-    m, found = robot.m, {}
+def followers(robot: CompiledMjcf) -> dict[int, Mimic]:
+    """Returns the laws of joints that follow others by a linear equality, relative to qpos0."""
+    m, laws = robot.m, {}
     for j, i in _coupled(robot).items():
         leader = int(m.eq_obj2id[i])
         y0, x0 = (m.qpos0[m.jnt_qposadr[k]] for k in (j, leader))
         c0, c1 = m.eq_data[i][:2]
-        found[j] = Mimic(robot.joints[leader], float(c1), float(y0 + c0 - c1 * x0))
-    return found
+        laws[j] = Mimic(robot.joints[leader], float(c1), float(y0 + c0 - c1 * x0))
+    return laws
 
 
-def check_loops(robot: Compiled, loops: str) -> None:
-    """Refuses what makes the robot another thing than a tree of rigid bodies, unless it is to be
-    dropped.
+def check_loops(robot: CompiledMjcf, loops: str) -> None:
+    """Raises ModelError for constraints and bodies that a tree of rigid bodies cannot have, unless
+    they are dropped.
     """
     if loops == "drop" or not (closing := _closing(robot)):
         return
@@ -90,14 +90,14 @@ def check_loops(robot: Compiled, loops: str) -> None:
     )
 
 
-def _closing(robot: Compiled) -> list[str]:
-    """'weld grip (hand, cup)' for each."""
+def _closing(robot: CompiledMjcf) -> list[str]:
+    """Describes what closes loops or holds joints: 'weld grip (hand, cup)', and soft bodies."""
     soft = [f"flex {robot.name('flex', i)}" for i in range(getattr(robot.m, "nflex", 0))]
-    return [_told(robot, i) for i in [*_equalities(robot, *CLOSING), *_holding(robot)]] + soft
+    return [_described(robot, i) for i in [*_equalities(robot, *CLOSING), *_holding(robot)]] + soft
 
 
-def _holding(robot: Compiled) -> list[int]:
-    """Equalities that hold one joint where it is, as a weld does."""
+def _holding(robot: CompiledMjcf) -> list[int]:
+    """Returns the equalities that hold one joint where it is, as a weld does."""
     m = robot.m
     return [
         i
@@ -106,7 +106,7 @@ def _holding(robot: Compiled) -> list[int]:
     ]
 
 
-def _told(robot: Compiled, i: int) -> str:
+def _described(robot: CompiledMjcf, i: int) -> str:
     m = robot.m
     kind, name = _kind(robot, i).lower(), robot.name("equality", i)
     objects = {"joint": "joint", "tendon": "tendon"}.get(kind, "body")
@@ -119,8 +119,8 @@ def _told(robot: Compiled, i: int) -> str:
 # Actuators
 
 
-def _transmissions(robot: Compiled) -> Iterator[tuple[int, bool]]:
-    """Actuators with armature or damping, and whether they act on a joint."""
+def _transmissions(robot: CompiledMjcf) -> Iterator[tuple[int, bool]]:
+    """Yields actuators with armature or damping, and whether they act on a joint."""
     direct = [int(getattr(robot.mujoco.mjtTrn, f"mjTRN_{kind}")) for kind in ON_JOINTS]
     armature, damping = robot.array("actuator_armature"), robot.array("actuator_damping")
     for i in range(len(armature)):
@@ -128,52 +128,53 @@ def _transmissions(robot: Compiled) -> Iterator[tuple[int, bool]]:
             yield i, int(robot.m.actuator_trntype[i]) in direct
 
 
-def geared(robot: Compiled) -> np.ndarray:
-    """(2, nv): the armature and damping of actuators, as their joints feel them through gears."""
-    m, felt = robot.m, np.zeros((2, robot.m.nv))
+def geared(robot: CompiledMjcf) -> np.ndarray:
+    """Returns the armature and damping of actuators, reflected through their gears, (2, nv)."""
+    m, reflected = robot.m, np.zeros((2, robot.m.nv))
     for i, on_joint in _transmissions(robot):
         if on_joint:
             dofs = m.dof_jntid == m.actuator_trnid[i][0]
             ratio = m.actuator_gear[i][0] ** 2
-            felt[:, dofs] += ratio * np.array([[m.actuator_armature[i]], [m.actuator_damping[i]]])
-    return felt
+            own = [[m.actuator_armature[i]], [m.actuator_damping[i]]]
+            reflected[:, dofs] += ratio * np.array(own)
+    return reflected
 
 
-def rubbing(robot: Compiled) -> bool:
-    """Whether friction is in force."""
+def has_friction(robot: CompiledMjcf) -> bool:
+    """Tells whether the file leaves friction switched on."""
     return not (robot.disabled("FRICTIONLOSS") or robot.disabled("CONSTRAINT"))
 
 
 # Notes
 
 
-def notes(robot: Compiled) -> Iterator[str]:
-    """What the card says of the file, for whatever there is of it."""
-    yield from (f"{WARNING}MuJoCo: {' '.join(text.split())}" for text in robot.warned)
-    for title, names in {**WARNINGS, **REMARKS}.items():
-        if told := names(robot):
-            yield f"{WARNING * (title in WARNINGS)}{title}: {', '.join(told)}"
+def notes(robot: CompiledMjcf) -> Iterator[str]:
+    """Yields the card's notes on the file."""
+    yield from (f"{WARNING}MuJoCo: {' '.join(text.split())}" for text in robot.warnings)
+    for title, names_of in {**WARNINGS, **REMARKS}.items():
+        if names := names_of(robot):
+            yield f"{WARNING * (title in WARNINGS)}{title}: {', '.join(names)}"
     ignored = [counted(n, what) for what, size in IGNORED.items() if (n := getattr(robot.m, size))]
     if ignored:
         yield f"ignored: {', '.join(ignored)}"
 
 
-def _named(robot: Compiled, kind: str, which: Any) -> list[str]:
-    """The names of the objects for which `which` holds something."""
+def _named(robot: CompiledMjcf, kind: str, which: Any) -> list[str]:
+    """Returns the names of the objects whose row of `which` is not zero."""
     rows = np.asarray(which, float)
     names = {"body": robot.bodies, "joint": robot.joints}.get(kind)
     chosen = np.flatnonzero(rows.reshape(len(rows), -1).any(1)) if rows.size else ()
     return [names[i] if names else robot.name(kind, int(i)) for i in chosen]
 
 
-def _springs(robot: Compiled) -> list[str]:
+def _springs(robot: CompiledMjcf) -> list[str]:
     if robot.disabled("SPRING"):
         return []
     poly = _named(robot, "joint", robot.array("jnt_stiffnesspoly"))
     return list(dict.fromkeys(_named(robot, "joint", robot.m.jnt_stiffness) + poly))
 
 
-def _curved_damping(robot: Compiled) -> list[str]:
+def _curved_damping(robot: CompiledMjcf) -> list[str]:
     if robot.disabled("DAMPER") or not len(poly := robot.array("dof_dampingpoly")):
         return []
     joints = robot.m.dof_jntid[np.any(poly, 1)]
@@ -182,47 +183,47 @@ def _curved_damping(robot: Compiled) -> list[str]:
     )
 
 
-def _tendons(robot: Compiled) -> list[str]:
-    """Those that pull, brake or have inertia."""
+def _tendons(robot: CompiledMjcf) -> list[str]:
+    """Names the tendons with a spring, damping, inertia or friction."""
     fields = ("stiffness", "damping", "armature", "frictionloss", "stiffnesspoly", "dampingpoly")
-    told = [n for f in fields for n in _named(robot, "tendon", robot.array(f"tendon_{f}"))]
-    return list(dict.fromkeys(told))
+    names = [n for f in fields for n in _named(robot, "tendon", robot.array(f"tendon_{f}"))]
+    return list(dict.fromkeys(names))
 
 
-def _free_armature(robot: Compiled) -> list[str]:
+def _free_armature(robot: CompiledMjcf) -> list[str]:
     reflected = (robot.m.dof_armature + geared(robot)[0]) != 0
     joints = np.unique(robot.m.dof_jntid[reflected])
     return [robot.joints[j] for j in joints if robot.m.jnt_type[j] == FREE]
 
 
-def _fluid(robot: Compiled) -> list[str]:
+def _fluid(robot: CompiledMjcf) -> list[str]:
     fields = ("density", "viscosity")
     return [f"{f} {x:g}" for f in fields if (x := getattr(robot.m.opt, f))]
 
 
-def _plugins(robot: Compiled) -> list[str]:
+def _plugins(robot: CompiledMjcf) -> list[str]:
     return _named(robot, "body", np.asarray(robot.array("body_plugin")) >= 0)
 
 
-def _other_actuators(robot: Compiled) -> list[str]:
+def _other_actuators(robot: CompiledMjcf) -> list[str]:
     return [robot.name("actuator", i) for i, on_joint in _transmissions(robot) if not on_joint]
 
 
-def _other_equalities(robot: Compiled) -> list[str]:
+def _other_equalities(robot: CompiledMjcf) -> list[str]:
     others = [k for k in _all_kinds(robot) if k not in CLOSING and not k.startswith("FLEX")]
     applied = {*_coupled(robot).values(), *_holding(robot)}
-    return [_told(robot, i) for i in _equalities(robot, *others) if i not in applied]
+    return [_described(robot, i) for i in _equalities(robot, *others) if i not in applied]
 
 
-def _inactive(robot: Compiled) -> list[str]:
-    return [_told(robot, i) for i in _equalities(robot, *_all_kinds(robot), active=False)]
+def _inactive(robot: CompiledMjcf) -> list[str]:
+    return [_described(robot, i) for i in _equalities(robot, *_all_kinds(robot), active=False)]
 
 
-def _exact(robot: Compiled) -> list[str]:
-    return [_told(robot, i) for i in _coupled(robot).values()]
+def _exact(robot: CompiledMjcf) -> list[str]:
+    return [_described(robot, i) for i in _coupled(robot).values()]
 
 
-def _chains(robot: Compiled) -> list[str]:
+def _chains(robot: CompiledMjcf) -> list[str]:
     return [
         f"{robot.bodies[b]} ({', '.join(robot.joints[j] for j in robot.joints_of(b))})"
         for b in range(robot.m.nbody)
@@ -230,44 +231,44 @@ def _chains(robot: Compiled) -> list[str]:
     ]
 
 
-def _anchored(robot: Compiled) -> list[str]:
+def _anchored(robot: CompiledMjcf) -> list[str]:
     turns = np.isin(robot.m.jnt_type, (BALL, HINGE))
     return _named(robot, "joint", np.any(robot.m.jnt_pos, 1) & turns)
 
 
-def _referred(robot: Compiled) -> list[str]:
+def _referred(robot: CompiledMjcf) -> list[str]:
     m = robot.m
-    plain = [j for j in range(m.njnt) if m.jnt_type[j] in (SLIDE, HINGE)]
-    told = ((robot.joints[j], m.qpos0[m.jnt_qposadr[j]]) for j in plain)
-    return [f"{name} ({x:g})" for name, x in told if x]
+    single = [j for j in range(m.njnt) if m.jnt_type[j] in (SLIDE, HINGE)]
+    references = ((robot.joints[j], m.qpos0[m.jnt_qposadr[j]]) for j in single)
+    return [f"{name} ({x:g})" for name, x in references if x]
 
 
-def _soft_limits(robot: Compiled) -> list[str]:
+def _soft_limits(robot: CompiledMjcf) -> list[str]:
     return _named(robot, "joint", np.asarray(robot.m.jnt_limited) * robot.m.jnt_margin)
 
 
-def _ball_limits(robot: Compiled) -> list[str]:
+def _ball_limits(robot: CompiledMjcf) -> list[str]:
     return _named(robot, "joint", np.asarray(robot.m.jnt_limited) & (robot.m.jnt_type == BALL))
 
 
-def _friction(robot: Compiled) -> list[str]:
+def _friction(robot: CompiledMjcf) -> list[str]:
     rough = np.unique(robot.m.dof_jntid[robot.m.dof_frictionloss != 0])
-    return [counted(len(rough), "joint")] if len(rough) and rubbing(robot) else []
+    return [counted(len(rough), "joint")] if len(rough) and has_friction(robot) else []
 
 
-def _idle_tendons(robot: Compiled) -> list[str]:
+def _idle_tendons(robot: CompiledMjcf) -> list[str]:
     names = [robot.name("tendon", i) for i in range(robot.m.ntendon)]
     return [name for name in names if name not in _tendons(robot)]
 
 
-def _disabled(robot: Compiled) -> list[str]:
+def _disabled(robot: CompiledMjcf) -> list[str]:
     flags = ("GRAVITY", "DAMPER", "FRICTIONLOSS", "CONSTRAINT", "EQUALITY")
     return [flag.lower() for flag in flags if robot.disabled(flag)]
 
 
-Names = Callable[[Compiled], list[str]]
+NamesOf = Callable[[CompiledMjcf], list[str]]
 
-WARNINGS: dict[str, Names] = {  # where the motion differs from MuJoCo's
+WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
     "loop closures, soft bodies and holds of joints are dropped, as asked": _closing,
     "joint springs are not applied": _springs,
     "damping is applied without the terms of higher order in v": _curved_damping,
@@ -281,7 +282,7 @@ WARNINGS: dict[str, Names] = {  # where the motion differs from MuJoCo's
     "armature and damping of actuators that act on no joint are not applied": _other_actuators,
     "equalities that are no line between two joints are not applied": _other_equalities,
 }
-REMARKS: dict[str, Names] = {
+REMARKS: dict[str, NamesOf] = {
     "switched off by the file": _disabled,
     "equalities of joints, which MuJoCo keeps softly, are exact": _exact,
     "inactive equalities are ignored": _inactive,

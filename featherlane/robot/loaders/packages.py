@@ -1,4 +1,4 @@
-"""Robots that come through other packages: robot_descriptions' names, and xacro files."""
+"""Robots that other packages provide: names of robot_descriptions, and xacro files."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from featherlane.robot.loaders.words import near, quoted
 from featherlane.robot.loaders.xml import EXPAND, XACRO, Element, parse
 
 DESCRIPTION = re.compile(r"[A-Za-z0-9_]+_description")
-ATTRIBUTES = ("URDF_PATH", "MJCF_PATH", "XACRO_PATH")  # of a module, in order of preference
+PATHS = ("URDF_PATH", "MJCF_PATH", "XACRO_PATH")  # attributes of a module, the best first
 
 
 class Description(NamedTuple):
-    """A robot of robot_descriptions: its file, and how to expand it if it is xacro."""
+    """The file of a robot of robot_descriptions, and the arguments for xacro."""
 
     path: str
     arguments: Mapping[str, str] | None = None
 
 
 def description(name: str) -> Description | None:
-    """The robot of this name ("go2_description"), fetched by git when it is first asked for.
+    """Returns the robot of a name ("go2_description"), fetched by git for its first use.
 
-    None for other names. Raises ModelError where the package is missing, does not know the name, or
-    could not fetch it.
+    Other names give None. Raises ModelError where the package is missing, does not know the name,
+    or could not fetch it.
     """
     if not DESCRIPTION.fullmatch(name):
         return None
     module = _module(name)
-    found = next((getattr(module, key) for key in ATTRIBUTES if hasattr(module, key)), None)
-    if found is None:
-        raise ModelError(f"robot_descriptions.{name} has none of {', '.join(ATTRIBUTES)}")
+    path = next((getattr(module, key) for key in PATHS if hasattr(module, key)), None)
+    if path is None:
+        raise ModelError(f"robot_descriptions.{name} has none of {', '.join(PATHS)}")
     packages = getattr(module, "XACRO_PACKAGE_PATHS", None)
     if packages and not hasattr(module, "URDF_PATH"):
         complaint = ModelError(f"robot_descriptions.{name} is a xacro file: {EXPAND}")
         _xacrodoc(complaint).packages.update_package_cache(packages)
-    return Description(str(found), getattr(module, "XACRO_ARGS", None))
+    return Description(str(path), getattr(module, "XACRO_ARGS", None))
 
 
 def _module(name: str) -> ModuleType:
@@ -61,7 +61,7 @@ def _module(name: str) -> ModuleType:
             raise ModelError(f"robot_descriptions cannot load {quoted(name)}: {error}") from None
         hint = near(name, _known(package))
         raise ModelError(f"robot_descriptions knows no {quoted(name)}{hint}") from None
-    except Exception as error:  # what git and the network can raise
+    except Exception as error:  # git and the network raise errors of any type
         reason = " ".join(str(error).split())[:500]
         raise ModelError(f"robot_descriptions could not fetch {quoted(name)}: {reason}") from error
 
@@ -75,7 +75,7 @@ def _known(package: ModuleType) -> list[str]:
 
 
 def uses_xacro(document: Element) -> Element | None:
-    """The first element that is xacro's."""
+    """Returns the first element that belongs to xacro, if there is one."""
     for node in document.node.iter(etree.Element):
         if XACRO in (node.prefix or "") or XACRO in (node.nsmap.get(node.prefix) or ""):
             return Element(node, document.source)
@@ -85,23 +85,23 @@ def uses_xacro(document: Element) -> Element | None:
 def expanded(
     document: Element, path: str | None = None, arguments: Mapping[str, str] | None = None
 ) -> Element:
-    """What xacro makes of a document; its source says that lines are those of the expanded text.
+    """Returns a document as xacro expands it; its source says that it is the expanded text.
 
-    path: where the document is, so that what it includes beside it is found. Raises ModelError with
-    xacro's own complaint. A xacro file is a program: it reads files and evaluates expressions.
+    path: the document's file, beside which its includes are found. Raises ModelError with xacro's
+    own complaint. A xacro file is code: it reads files and evaluates expressions.
     """
     xacro = _xacrodoc((uses_xacro(document) or document).error(EXPAND))
-    given: dict[str, Any] = {"subargs": dict(arguments or {}), "resolve_packages": False}
+    options: dict[str, Any] = {"subargs": dict(arguments or {}), "resolve_packages": False}
     try:
         if path is None:
             text = etree.tostring(document.node.getroottree(), encoding="unicode")
-            told = xacro.XacroDoc.from_string(text, **given)
-        else:  # an include, and not the text, knows its own folder
+            xacro_doc = xacro.XacroDoc.from_string(text, **options)
+        else:  # an include knows its own folder, which a text does not
             xacro.packages.walk_up_from(path)
             file, name = (escape(text, {'"': "&quot;"}) for text in _file_and_name(document, path))
-            told = xacro.XacroDoc.from_includes([file], name=name, **given)
-        result = told.to_urdf_string()
-    except Exception as error:  # xacro evaluates Python: anything can come
+            xacro_doc = xacro.XacroDoc.from_includes([file], name=name, **options)
+        result = xacro_doc.to_urdf_string()
+    except Exception as error:  # xacro evaluates Python, which raises errors of any type
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         raise ModelError(f"{document.source}: xacro cannot expand it: {reason}") from error
     return parse(result, f"{document.source} (expanded)")

@@ -1,6 +1,6 @@
 """URDF, by its specification (wiki.ros.org/urdf/XML, version 1.1, and quat_xyzw of 1.2).
 
-Siblings are sorted by name, as urdfdom and hence Pinocchio count them. Only kinematics, inertia,
+Siblings are sorted by name, as urdfdom and so Pinocchio order them. Only kinematics, inertia,
 limits, dynamics and mimic are read; visuals, collisions and meshes are never opened.
 """
 
@@ -20,9 +20,9 @@ from featherlane.robot.loaders.roots import Root
 from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element
-from featherlane.robot.model import IDENTITY, Floats, Mimic, Model, Placement
+from featherlane.robot.model import IDENTITY, Floats, Mimic, Model, Placement, floats, rows3
 
-TYPES = {
+URDF_TYPES = {
     "fixed": "fixed",
     "revolute": "revolute",
     "continuous": "revolute",
@@ -31,18 +31,18 @@ TYPES = {
     "floating": "free",
 }
 WITH_AXIS = ("revolute", "prismatic", "planar")
-READ = {  # the elements that are read, by the one they are in; others are ignored and counted
+READ = {  # the child elements that are read; others are ignored and counted
     "robot": {"link", "joint"},
     "link": {"inertial"},
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic"},
 }
-UNIT = 1e-4  # an axis printed with four digits is a unit vector
+UNIT = 1e-4  # files print unit vectors with four digits
 
 
 @dataclass
 class Remarks:
-    """What the card will say of the file, gathered while it is read."""
+    """The card's notes on the file, collected while it is read."""
 
     ignored: Counter[str] = field(default_factory=Counter)
     unlimited: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Remarks:
     fixed_mimic: list[str] = field(default_factory=list)
 
     def notes(self) -> Iterator[str]:
-        told = (
+        lists = (
             (f"{WARNING}lower limit above upper limit", self.crossed),
             ("mimic of fixed joints, ignored", self.fixed_mimic),
             ("no <limit>, taken as unlimited", self.unlimited),
@@ -60,7 +60,7 @@ class Remarks:
             ("planar joints whose normal is not z (Pinocchio takes z)", self.normals),
             ("ignored", [f"{tag} ({count})" for tag, count in self.ignored.most_common()]),
         )
-        return (f"{title}: {', '.join(names)}" for title, names in told if names)
+        return (f"{title}: {', '.join(names)}" for title, names in lists if names)
 
     def count(self, element: Element) -> None:
         self.ignored.update(c.tag for c in element.children() if c.tag not in READ[element.tag])
@@ -76,7 +76,7 @@ def read_urdf(
     joint_order: JointOrder = "depth-first",
     fallback_name: str = "robot",
 ) -> Model:
-    """The Model of a <robot> element; ModelError names the line and element that cannot be used."""
+    """Makes the Model of a <robot> element; a ModelError names the line and element at fault."""
     remarks = Remarks()
     remarks.count(robot)
     links = [_link(e, remarks) for e in robot.children() if e.tag == "link"]
@@ -114,8 +114,7 @@ def _link(element: Element, remarks: Remarks) -> LinkSpec:
     R, I = np.array(frame.R), _moments(inertial.required("inertia"))
     if frame.R != IDENTITY.R:
         I = R @ I @ R.T
-    rows = tuple(tuple(map(float, row)) for row in I)
-    return LinkSpec(name, value, frame.p, rows, element.where)  # type: ignore[arg-type]
+    return LinkSpec(name, value, frame.p, rows3(I), element.where)
 
 
 def _moments(element: Element) -> np.ndarray:
@@ -139,7 +138,7 @@ def _origin(element: Element) -> Placement:
 
 
 def rpy_rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    """Rz(yaw) Ry(pitch) Rx(roll): turns about the fixed axes x, y, z, in this order."""
+    """Returns Rz(yaw) Ry(pitch) Rx(roll): rotations about the fixed axes x, y, z in this order."""
     (sr, cr), (sp, cp), (sy, cy) = ((math.sin(a), math.cos(a)) for a in (roll, pitch, yaw))
     return np.array(
         [
@@ -158,14 +157,14 @@ def _quaternion(origin: Element) -> np.ndarray:
 
 
 def xyzw_rotation(quaternion: np.ndarray) -> np.ndarray:
-    """Of a unit quaternion."""
+    """Returns the rotation matrix of a unit quaternion."""
     u, w = quaternion[:3], quaternion[3]
     ux = np.cross(np.eye(3), u)  # the matrix of u x
     return np.asarray((w * w - u @ u) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)
 
 
 def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
-    """The unit vector along these numbers, however large or small they are; None for zero."""
+    """Returns the unit vector along numbers however large or small; None for zero."""
     x, largest = np.array(numbers), max(map(abs, numbers))
     if largest == 0:
         return None
@@ -179,11 +178,12 @@ def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
 
 def _joint(element: Element, remarks: Remarks) -> JointSpec:
     remarks.count(element)
-    name, given = element.text("name"), element.text("type")
-    if given not in TYPES:
-        raise element.error(f"its type is {quoted(given)}; wanted one of {', '.join(TYPES)}")
-    kind = TYPES[given]
-    lower, upper, velocity, effort = _limits(element, name, given, remarks)
+    name, urdf_type = element.text("name"), element.text("type")
+    if urdf_type not in URDF_TYPES:
+        known = ", ".join(URDF_TYPES)
+        raise element.error(f"its type is {quoted(urdf_type)}; wanted one of {known}")
+    kind = URDF_TYPES[urdf_type]
+    lower, upper, velocity, effort = _limits(element, name, urdf_type, remarks)
     damping, friction = _dynamics(element, JOINT_TYPES[kind].nv if kind != "fixed" else 0)
     return JointSpec(
         name,
@@ -213,15 +213,15 @@ def _axis(joint: Element, name: str, kind: str, remarks: Remarks) -> Floats:
         remarks.not_unit.append(name)
     if kind == "planar" and np.abs(axis - [0, 0, 1]).max() > UNIT:
         remarks.normals.append(name)
-    return tuple(map(float, axis))
+    return floats(axis)
 
 
 Limits = tuple[Floats, Floats, float, float]  # lower, upper (empty: none), velocity, effort
 
 
-def _limits(joint: Element, name: str, given: str, remarks: Remarks) -> Limits:
+def _limits(joint: Element, name: str, urdf_type: str, remarks: Remarks) -> Limits:
     limit = joint.child("limit")
-    bounded = given in ("revolute", "prismatic")
+    bounded = urdf_type in ("revolute", "prismatic")
     if limit is None:
         if bounded:
             remarks.unlimited.append(name)
@@ -236,7 +236,7 @@ def _limits(joint: Element, name: str, given: str, remarks: Remarks) -> Limits:
 
 
 def _dynamics(joint: Element, nv: int) -> tuple[Floats, Floats]:
-    """Damping and friction, the same for each degree of freedom."""
+    """Returns damping and friction, the same for each degree of freedom."""
     element = joint.child("dynamics")
     if element is None:
         return (), ()

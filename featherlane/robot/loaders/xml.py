@@ -1,4 +1,4 @@
-"""XML from strangers: no entities, no network, and complaints that say file, line and element."""
+"""Parsing of untrusted XML: no entities, no network; errors name file, line and element."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Element:
-    """An element of a robot file that knows where it stands."""
+    """An element of a robot file, with the file's name for messages."""
 
     node: etree._Element
     source: str
 
     @property
     def tag(self) -> str:
-        """The tag as it is written: a prefixed element belongs to somebody else's format."""
+        """The tag with its prefix: a prefixed element belongs to another format."""
         name = etree.QName(self.node).localname
         return f"{self.node.prefix}:{name}" if self.node.prefix else name
 
     @property
     def where(self) -> str:
-        """'arm.urdf, line 12: joint 'elbow', <axis>', down from the nearest element with a name."""
+        """The element's place: 'arm.urdf, line 12: joint 'elbow', <axis>'."""
         path = [self.node]
         while path[0].get("name") is None and path[0].getparent() is not None:
             path.insert(0, path[0].getparent())
@@ -59,16 +59,16 @@ class Element:
         return ModelError(f"{self.where}: {complaint}")
 
     def children(self) -> Iterator[Element]:
-        """The elements directly inside, without comments and the like."""
+        """Yields the child elements, without comments and processing instructions."""
         return (Element(node, self.source) for node in self.node.iterchildren(etree.Element))
 
     def child(self, tag: str) -> Element | None:
-        """The element of this tag directly inside, if there is one; two of them are an error."""
-        found = [c for c in self.children() if c.tag == tag]
-        if len(found) > 1:
-            first = found[0].node.sourceline
-            raise found[1].error(f"there is another <{tag}> on line {first}; wanted one")
-        return found[0] if found else None
+        """Returns the child element of this tag, if there is one; two of them are an error."""
+        elements = [c for c in self.children() if c.tag == tag]
+        if len(elements) > 1:
+            first = elements[0].node.sourceline
+            raise elements[1].error(f"there is another <{tag}> on line {first}; wanted one")
+        return elements[0] if elements else None
 
     def required(self, tag: str) -> Element:
         child = self.child(tag)
@@ -77,7 +77,7 @@ class Element:
         return child
 
     def text(self, attribute: str) -> str:
-        """An attribute that must be there and not be blank."""
+        """Returns an attribute, which must be present and not blank."""
         value = self.node.get(attribute)
         if value is None or not value.strip():
             what = "is missing" if value is None else "is empty"
@@ -85,7 +85,7 @@ class Element:
         return str(value)
 
     def numbers(self, attribute: str, default: str | None = None, *, count: int = 3) -> Floats:
-        """The numbers of an attribute; without a default it must be there."""
+        """Returns the numbers of an attribute, which must be present if it has no default."""
         value = self.node.get(attribute, default)
         words = self.text(attribute).split() if value is None else value.split()
         if len(words) != count:
@@ -97,7 +97,7 @@ class Element:
         return self.numbers(attribute, default, count=1)[0]
 
     def limit(self, attribute: str, default: float) -> float:
-        """A number that may be infinite."""
+        """Returns a number that may be infinite."""
         value = self.node.get(attribute)
         if value is None:
             return default
@@ -111,9 +111,9 @@ class Element:
 
 
 def parse(text: str | bytes, source: str) -> Element:
-    """The root element of an XML document; ModelError if it is not one, or declares entities."""
+    """Returns the root element; ModelError if the text is not XML, or declares entities."""
     try:
-        # A str has been decoded already, whatever encoding its declaration still names.
+        # A str is decoded already, whatever encoding its declaration names.
         data = text.encode("utf-8") if isinstance(text, str) else text
         root = _root(_declaration_first(data), "utf-8" if isinstance(text, str) else None)
     except etree.XMLSyntaxError as error:
@@ -125,8 +125,9 @@ def parse(text: str | bytes, source: str) -> Element:
 
 
 def _root(data: bytes, encoding: str | None) -> etree._Element:
-    """libxml2 stops at 256 elements inside one another, unless it is to drop its bounds on what
-    entities expand to as well: so only where a document plainly declares none.
+    """Parses a document, one nested more than 256 deep only if it plainly declares no entities.
+
+    libxml2 gives up its limit on the depth only together with its limits on entity expansion.
     """
     try:
         return etree.fromstring(data, _parser(encoding))
@@ -137,7 +138,7 @@ def _root(data: bytes, encoding: str | None) -> etree._Element:
 
 
 def _is_plain(data: bytes, encoding: str | None) -> bool:
-    """Whether it is UTF-8 without a DOCTYPE, which other encodings might hide."""
+    """Tells whether a text is UTF-8 without a DOCTYPE, which other encodings could hide."""
     declared = DECLARED.match(data)
     utf8 = encoding or declared is None or declared[1].lower() in (b"utf-8", b"us-ascii", b"ascii")
     return bool(utf8) and b"<!DOCTYPE" not in data and b"\0" not in data
@@ -167,9 +168,10 @@ def _parser(encoding: str | None, huge_tree: bool = False) -> etree.XMLParser:
 
 
 def _declaration_first(data: bytes) -> bytes:
-    """Text between triple quotes starts with a line break; XML wants its declaration before that.
+    """Moves the XML declaration to the front of a text that starts with line breaks.
 
-    The break moves behind the declaration, so that line numbers stay those of the text.
+    Python's triple-quoted texts often do. The breaks follow the declaration, so that line numbers
+    stay those of the text.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     rest = data.lstrip()

@@ -1,8 +1,8 @@
-"""Other libraries' answers for the same robot file, in our conventions: what `check` compares with.
+"""Other libraries' results for the same robot file, in our conventions, for `check`.
 
-A peer has a method for each of its `functions`, of the function's name; each takes the states and
-the axes of f_ext (None: there is none) and returns the function's blocks by name. Peers know
-neither damping nor friction; joints that follow others are for `Projected`.
+A peer has a method for each of its `functions`, with the function's name. It takes the states and
+the axes of f_ext (None: no f_ext) and returns the function's blocks by name. Peers ignore damping
+and friction; `Projected` gives them mimic joints.
 """
 
 from featherlane.tools.peers.common import Blocks, States, module
@@ -12,13 +12,4 @@ from featherlane.tools.peers.pinocchio import Pinocchio
 
 PEERS: dict[str, type] = {"pinocchio": Pinocchio, "mujoco": MuJoCo}
 
-__all__ = [
-    "PEERS",
-    "Blocks",
-    "MuJoCo",
-    "Pinocchio",
-    "Projected",
-    "States",
-    "independent",
-    "module",
-]
+__all__ = ["PEERS", "Blocks", "MuJoCo", "Pinocchio", "Projected", "States", "independent", "module"]

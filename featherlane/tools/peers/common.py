@@ -1,4 +1,4 @@
-"""What all peers need."""
+"""What all peers share: states, blocks of results, robot files without shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Blocks = dict[str, np.ndarray]
 
 
 class States(NamedTuple):
-    """Random states of a robot, (states, ...) each, float64."""
+    """States of a robot, arrays (states, ...) of float64."""
 
     q: np.ndarray
     v: np.ndarray
@@ -34,7 +34,7 @@ class States(NamedTuple):
 
 
 def module(name: str) -> Any:
-    """A library that only comparisons need."""
+    """Imports a library that only comparisons need."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -49,7 +49,7 @@ def is_mjcf(text: str | bytes) -> bool:
 
 
 def bare(text: str | bytes) -> str:
-    """A URDF without what is to be seen or touched, so that no mesh is looked for."""
+    """Returns a URDF without visuals, collisions and the like, so that no mesh is looked for."""
     robot = parse(text, "<text>").node
     for element in list(robot.iter(*NOT_MECHANICS)):
         parent = element.getparent()

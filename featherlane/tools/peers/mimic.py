@@ -1,7 +1,7 @@
-"""Robots whose joints follow others, from a peer that takes every joint for independent.
+"""Robots with mimic joints, from a peer that takes every joint for independent.
 
-With the robot's coordinates u, all joints move with v = G u and the same forces do the same work:
-tau_u = G^T tau, M_u = G^T M G, and so on for the derivatives, G being constant.
+With the velocities u of the robot, all joints move with v = G u, where G is constant. Equal power
+gives tau_u = G^T tau and M_u = G^T M G, and likewise the derivatives.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ SomeModel = TypeVar("SomeModel", bound=Model)
 
 
 def independent(model: SomeModel) -> SomeModel:
-    """The same robot with joints that follow no other."""
+    """Returns the robot with its mimic joints made independent."""
     return replace(model, joints=tuple(replace(joint, mimic=None) for joint in model.joints))
 
 
 class Projected:
-    """A peer of `independent(model)` as a peer of model."""
+    """Makes a peer of `independent(model)` a peer of the model."""
 
     def __init__(self, peer: Any, model: Model) -> None:
         self.peer, self.model, self.version = peer, model, peer.version
@@ -40,10 +40,10 @@ class Projected:
                 self.Gq[free.first_q[i] + k, model.first_q[i] + k] = ratio
                 self.offset[free.first_q[i] + k] = offset
 
-    def _all(self, s: States, a: np.ndarray | None = None) -> States:
-        """The states of all joints; tau, which does not follow from those of a few, is none."""
-        v, a = s.v @ self.G.T, (s.a if a is None else a) @ self.G.T
-        return s._replace(q=s.q @ self.Gq.T + self.offset, v=v, a=a, tau=0 * v)
+    def _all(self, s: States) -> States:
+        """Returns the states of all joints; tau is zero, for it does not determine all torques."""
+        v = s.v @ self.G.T
+        return s._replace(q=s.q @ self.Gq.T + self.offset, v=v, a=s.a @ self.G.T, tau=0 * v)
 
     def _ours(self, matrix: np.ndarray) -> np.ndarray:
         return self.G.T @ matrix @ self.G
@@ -55,7 +55,7 @@ class Projected:
         return {"M": self._ours(self.peer.mass_matrix(self._all(s), frame)["M"])}
 
     def mass_matrix_inverse(self, s: States, frame: str | None) -> Blocks:
-        """Of a singular M, whose states `check` leaves out, something finite."""
+        """Returns M^-1; a pseudo-inverse for a singular M, whose states `check` leaves out."""
         return {"Minv": np.linalg.pinv(self.mass_matrix(s, frame)["M"], hermitian=True)}
 
     def forward_dynamics(self, s: States, frame: str | None) -> Blocks:

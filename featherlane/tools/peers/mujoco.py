@@ -1,4 +1,4 @@
-"""MuJoCo's answers, through its Python API."""
+"""MuJoCo as a peer, through its Python API."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COMPILER = {
 
 
 class MuJoCo:
-    """MuJoCo's Python API, state by state: it has no analytic derivatives.
+    """MuJoCo, called state by state; it has no analytic derivatives.
 
-    A URDF is given the root joint of the model; an MJCF file is read from `path`, where there is
-    one, and its joints are in the model's order.
+    A URDF gets the root joint of the model. An MJCF file is read from `path`, if there is one, and
+    its joints are in the model's order.
     """
 
     functions = DYNAMICS
@@ -40,8 +40,8 @@ class MuJoCo:
             self.peer = self._mjcf(text, path) if mjcf else self._urdf(text).compile()
             self.change = convert.mujoco(model, None if mjcf else self.peer)
             if self.peer.nv != model.nv:
-                own = ": an MJCF file is compared with the root that it has" if mjcf else ""
-                raise ValueError(f"nv is {self.peer.nv} there and {model.nv} here{own}")
+                hint = ": an MJCF file is compared with the root that it has" if mjcf else ""
+                raise ValueError(f"nv is {self.peer.nv} there and {model.nv} here{hint}")
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise RuntimeError(f"MuJoCo does not load {model.name!r}: {reason}") from error
@@ -83,7 +83,7 @@ class MuJoCo:
                 )
 
     def _joint(self, i: int) -> int | None:
-        """The last joint there of joint i here; None where more joints move the same body."""
+        """Returns MuJoCo's last joint of our joint i; None where more joints move that body."""
         dofs, order = self.model.dofs[i], self.change.order
         joint = int(self.peer.dof_jntid[max(order[k] for k in dofs)])
         body = self.peer.jnt_bodyid[joint]
@@ -92,11 +92,11 @@ class MuJoCo:
 
     @property
     def unloaded(self) -> list[int]:
-        """Bodies that MuJoCo does not have, between joints in series: nothing can act on them."""
+        """The bodies between joints in series: MuJoCo does not have them, so they bear no f_ext."""
         return [i for i, joint in enumerate(self.joints) if joint is None]
 
     def _each(self, there: convert.State, s: States, frame: str | None) -> Iterator[Any]:
-        """With the state set: its number, and the generalised forces of f_ext there."""
+        """Sets one state after another; yields its number and the generalised forces of f_ext."""
         for k in range(len(s.q)):
             self.data.qpos = there.q[k]
             self.data.qvel = 0.0 if there.v is None else there.v[k]
@@ -120,13 +120,13 @@ class MuJoCo:
         return total
 
     def _anchor(self, joint: int) -> np.ndarray:
-        """Where our body has its origin: what does not turn has no anchor."""
+        """Returns our body's origin in MuJoCo's body: the anchor of a joint that rotates."""
         kinds = self.mujoco.mjtJoint
         turns = self.peer.jnt_type[joint] in (int(kinds.mjJNT_BALL), int(kinds.mjJNT_HINGE))
         return np.asarray(self.peer.jnt_pos[joint] * turns)
 
     def _drift(self, s: States) -> np.ndarray:
-        """Their acceleration at a = 0 here, with which our armature has nothing to do."""
+        """Returns MuJoCo's acceleration at our a = 0, on which our armature does not act."""
         return np.asarray(self.change.to(s.q, v=s.v, a=0 * s.v).a)
 
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:

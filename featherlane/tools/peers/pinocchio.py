@@ -1,4 +1,4 @@
-"""Pinocchio's answers, through its Python API."""
+"""Pinocchio as a peer, through its Python API."""
 
 from __future__ import annotations
 
@@ -21,29 +21,28 @@ from featherlane.tools.peers.common import (
     module,
 )
 
-LIKE = 1e-10  # placements that differ by less are meant to be the same
+ROUNDING = 1e-10  # placements that differ by less do so by the rounding of the file
 
 
 def computed_placement(model: Model, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """R, p of joint i on its parent as the algorithms have it: see `ANGLE_NOISE` in tree.py."""
+    """Returns R, p of joint i on its parent as the algorithms have it (`tree.ANGLE_NOISE`)."""
     tree = tree_of(model)
 
     def turn(k: int) -> np.ndarray:
         return np.eye(3) if k == WORLD else np.array(tree.turns[tree.carriers[k]].rows, float).T
 
     first = tree.carriers[i] + 1 - max(1, len(model.types[i].chain))
-    X, above = tree.X_tree[first], turn(model.parent[i])
-    own = np.array(tree.turns[first].rows, float)
-    R = above @ np.array(X.E.rows, float).T @ own
-    return R, above @ np.array(X.r, float)
+    X, parent_turn = tree.X_tree[first], turn(model.parent[i])
+    R = parent_turn @ np.array(X.E.rows, float).T @ np.array(tree.turns[first].rows, float)
+    return R, parent_turn @ np.array(X.r, float)
 
 
 class Pinocchio:
-    """Pinocchio's Python API, state by state.
+    """Pinocchio, called state by state.
 
-    same_angles: joints are placed as `Model` has them where that differs by the rounding of the
-    file alone: "1.57079632679" is a right angle here and 5e-12 off in Pinocchio. `adjusted` tells
-    how many joints that moved.
+    same_angles: Pinocchio's joints get the placements of the algorithms where these differ by the
+    rounding of the file alone: "1.57079632679" is a right angle here and 5e-12 off in Pinocchio.
+    `adjusted` is the number of joints that this moved.
     """
 
     functions = (*DYNAMICS, *DERIVATIVES)
@@ -85,9 +84,9 @@ class Pinocchio:
             there = self.peer.jointPlacements[joint]
             R, p = computed_placement(self.model, i)
             change = max(np.abs(R - there.rotation).max(), np.abs(p - there.translation).max())
-            if change < LIKE:
+            if change < ROUNDING:
                 self.peer.jointPlacements[joint] = self.pin.SE3(R, p)
-            count += int(1e-14 < change < LIKE)
+            count += int(1e-14 < change < ROUNDING)
         return count
 
     def _theirs(self, x: np.ndarray) -> np.ndarray:
@@ -108,7 +107,7 @@ class Pinocchio:
             yield k, q[k], self._theirs(s.v[k])
 
     def _wrenches(self, q: np.ndarray, f_ext: np.ndarray, frame: str | None) -> tuple[Any, ...]:
-        """The last argument of Pinocchio's functions, in body axes; empty without f_ext."""
+        """Returns the last argument of Pinocchio's functions, in body axes; () without f_ext."""
         if frame is None:
             return ()
         if frame == "world":
@@ -122,7 +121,10 @@ class Pinocchio:
         return (vector,)
 
     def _world_term(self, q: np.ndarray, wrenches: tuple[Any, ...]) -> np.ndarray:
-        """d(sum J^T f)/dq by the turning of f in body axes alone: Pinocchio lets it turn along."""
+        """Returns the part of d(sum J^T f)/dq by which f in world axes turns in body axes.
+
+        Pinocchio's derivatives are those of wrenches that turn with their bodies.
+        """
         self.pin.computeJointJacobians(self.peer, self.data, q)
         total = np.zeros((self.model.nv, self.model.nv))
         for joint in self.joints:
@@ -131,31 +133,30 @@ class Pinocchio:
             total += J.T @ np.vstack([np.array(skew(x)) @ J[3:] for x in (f.linear, f.angular)])
         return total
 
-    def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
-        tau = np.empty_like(s.v)
+    def _vectors(self, function: Any, s: States, x: np.ndarray, frame: str | None) -> np.ndarray:
+        """Calls rnea with accelerations x, or aba with torques x."""
+        result = np.empty_like(s.v)
         for k, q, v in self._each(s):
             f = self._wrenches(q, s.f_ext[k], frame)
-            a = self._theirs(s.a[k])
-            tau[k] = self.pin.rnea(self.peer, self.data, q, v, a, *f)[self.order]
-        return {"tau": tau}
+            y = function(self.peer, self.data, q, v, self._theirs(x[k]), *f)
+            result[k] = y[self.order]
+        return result
+
+    def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
+        return {"tau": self._vectors(self.pin.rnea, s, s.a, frame)}
 
     def forward_dynamics(self, s: States, frame: str | None) -> Blocks:
-        a = np.empty_like(s.v)
-        for k, q, v in self._each(s):
-            f = self._wrenches(q, s.f_ext[k], frame)
-            tau = self._theirs(s.tau[k])
-            a[k] = self.pin.aba(self.peer, self.data, q, v, tau, *f)[self.order]
-        return {"a": a}
+        return {"a": self._vectors(self.pin.aba, s, s.tau, frame)}
+
+    def _matrices(self, function: Any, s: States) -> np.ndarray:
+        each = self._each(s)
+        return np.array([self._symmetric(function(self.peer, self.data, q)) for _, q, _ in each])
 
     def mass_matrix(self, s: States, frame: str | None) -> Blocks:
-        crba = self.pin.crba
-        M = [self._symmetric(crba(self.peer, self.data, q)) for _, q, _ in self._each(s)]
-        return {"M": np.array(M)}
+        return {"M": self._matrices(self.pin.crba, s)}
 
     def mass_matrix_inverse(self, s: States, frame: str | None) -> Blocks:
-        inverse = self.pin.computeMinverse
-        M = [self._symmetric(inverse(self.peer, self.data, q)) for _, q, _ in self._each(s)]
-        return {"Minv": np.array(M)}
+        return {"Minv": self._matrices(self.pin.computeMinverse, s)}
 
     def inverse_dynamics_derivatives(self, s: States, frame: str | None) -> Blocks:
         dq, dv = [], []
