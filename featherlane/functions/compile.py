@@ -21,7 +21,7 @@ from featherlane.program.graph import Graph, simplify
 from featherlane.program.lower import lower
 from featherlane.program.passes.pack import Packed, pack
 from featherlane.program.program import Program
-from featherlane.program.trace import COLUMNS, program_of, trace
+from featherlane.program.trace import COLUMNS, no_garbage, program_of, trace
 from featherlane.robot import limbs
 from featherlane.robot.model import Model
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
@@ -125,7 +125,7 @@ def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
     """The graphs of the algorithms that compute a variant, by their names."""
     inputs = input_shapes(model, variant)
     names = [a.__name__ + (not ride) * ", not regrouped" for a, ride in _choices(model, variant)]
-    with _solvable(model, variant):
+    with _solvable(model, variant), no_garbage():
         return {
             name: simplify(trace(run, inputs))
             for name, run in zip(names or ["derived"], _runs(model, variant), strict=True)

@@ -327,15 +327,16 @@ def rewrite(
     new, rules, needed = Graph(), rules or {}, graph.live()
     new.inputs = dict(graph.inputs)
     place: dict[int, int] = {}
+    enter = {op: getattr(new, op) for op in ARITHMETIC}
     for k in order if order is not None else range(len(graph)):
         if not needed[k]:
             continue
-        new.current_tag = graph.tag[k]
+        op, new.current_tag = graph.op[k], graph.tag[k]
         args = [place[a] for a in graph.args[k]]
-        if rule := rules.get(k) or rules.get(graph.op[k]):
+        if rules and (rule := rules.get(k) or rules.get(op)):
             place[k] = rule(new, *args)
-        elif graph.value[k] is None:  # an operation: most nodes
-            place[k] = getattr(new, graph.op[k])(*args)
+        elif op in enter:
+            place[k] = enter[op](*args)
         else:
             place[k] = entered(graph, new, k, args)
     new.outputs = {

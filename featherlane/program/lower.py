@@ -19,7 +19,7 @@ from featherlane.program.passes.recompute import recompute
 from featherlane.program.passes.sincos import expand
 from featherlane.program.passes.specialise import specialise
 from featherlane.program.program import Program
-from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy
+from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy, no_garbage
 from featherlane.program.verify import verify_program
 
 Pass = Callable[[Program, Any], Program]  # (program, dtype)
@@ -56,8 +56,9 @@ TARGETS = {
 
 def lower(program: Program, target: str, dtype: Any) -> Program:
     """The program as the target runs it in this dtype, checked before and after."""
-    verify_program(program)
-    for change in TARGETS[target].passes:
-        program = change(program, dtype)
-    verify_program(program, allowed=OPS.keys() - TARGETS[target].refused)
+    with no_garbage():
+        verify_program(program)
+        for change in TARGETS[target].passes:
+            program = change(program, dtype)
+        verify_program(program, allowed=OPS.keys() - TARGETS[target].refused)
     return program

@@ -89,7 +89,7 @@ class Tracing:
         if self._inside or not isinstance(tag, Tag | None):
             return function(*arguments)
         self._calls += 1  # the outermost call tags all that is computed in it
-        self._inside, self.graph.current_tag = True, (tag or NO_TAG)._replace(call=self._calls)
+        self._inside, self.graph.current_tag = True, Tag(*(tag or NO_TAG)[:3], self._calls)
         try:
             return function(*arguments)
         finally:
