@@ -8,13 +8,7 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
-from featherlane.algorithms.common import (
-    Scalars,
-    Wrenches,
-    joint_entries,
-    net_torques,
-    put_entries,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, net_torques, put_entries
 from featherlane.algorithms.parallel.dense import motion_matrix
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,

@@ -25,13 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.common import (
-    Scalars,
-    Wrenches,
-    joint_entries,
-    net_torques,
-    put_entries,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, net_torques, put_entries
 from featherlane.algorithms.parallel.dense import IDENTITY6, motion_matrix, solve
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,

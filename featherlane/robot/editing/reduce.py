@@ -11,16 +11,7 @@ import numpy as np
 from featherlane.robot.editing.names import index
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
-from featherlane.robot.model import (
-    WORLD,
-    Body,
-    Floats,
-    Frame,
-    Joint,
-    Model,
-    Placement,
-    joined,
-)
+from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Model, Placement, joined
 from featherlane.robot.spatial import NO_TURN, ZERO3, Transform
 from featherlane.robot.tree_of import tree_of
 
