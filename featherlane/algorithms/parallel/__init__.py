@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
-from featherlane.algorithms.parallel.abia import abia, abia_refusal
+from featherlane.algorithms.parallel.abia import abia
 from featherlane.algorithms.parallel.constraint_force import cfa, cfa_refusal
 from featherlane.algorithms.parallel.derivatives import scanned_derivatives
-from featherlane.algorithms.parallel.divide_and_conquer import dca, dca_refusal
+from featherlane.algorithms.parallel.divide_and_conquer import dca
 from featherlane.algorithms.parallel.inverse import scanned_inverse_dynamics
 from featherlane.algorithms.parallel.joint import coupling_refusal
 from featherlane.algorithms.parallel.jsiia import jsiia
@@ -27,9 +28,9 @@ class Method(NamedTuple):
 
 FORWARD_DYNAMICS = {
     "jsiia": Method(jsiia),
-    "abia": Method(abia, abia_refusal),
+    "abia": Method(abia, partial(coupling_refusal, method="abia")),
     "cfa": Method(cfa, cfa_refusal, regroup=False),
-    "dca": Method(dca, dca_refusal, regroup=False),
+    "dca": Method(dca, partial(coupling_refusal, method="dca"), regroup=False),
 }
 
 __all__ = [
