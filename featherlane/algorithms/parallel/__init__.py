@@ -17,13 +17,11 @@ from featherlane.robot.tree import Tree
 
 
 class Method(NamedTuple):
-    """An algorithm, algorithm(tree, *inputs, f_ext) -> result; why it refuses a tree, if it does;
-    and whether it takes trees with regrouped inertias (`build_tree(model, regroup)`).
-    """
+    """An algorithm for a function of the robot, and the trees that it takes."""
 
-    algorithm: Callable[..., Any]
-    refusal: Callable[[Tree], str | None] = lambda tree: None
-    regroup: bool = True
+    algorithm: Callable[..., Any]  # (tree, *inputs, f_ext) -> result
+    refusal: Callable[[Tree], str | None] = lambda tree: None  # why it refuses a tree, if it does
+    regroup: bool = True  # whether inertias may be regrouped (`build_tree(model, regroup)`)
 
 
 FORWARD_DYNAMICS = {

@@ -252,7 +252,7 @@ class _Terms(NamedTuple):
 
 
 def _plus(x: State, terms: _Terms, names: tuple[str, ...], sign: int = 1) -> State:
-    """Adds terms to those of these arrays that are there."""
+    """Adds terms to the named arrays that are not None."""
     pairs = {name: (getattr(x, name), getattr(terms, name)) for name in names}
     return x._replace(**{name: y + sign * t for name, (y, t) in pairs.items() if y is not None})
 
