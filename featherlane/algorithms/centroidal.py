@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from featherlane.algorithms.common import Scalars, joint_coordinates, joint_entries, link_motion
+from featherlane.algorithms.common import (
+    Scalars,
+    add_force,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
+)
 from featherlane.algorithms.frames import linear_first, matrix, placements
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.model import WORLD
@@ -93,10 +99,6 @@ def _body_momentum(
     return X, v, link.inertia @ v
 
 
-def _add_force(X: Transform, h: Vector, parent: Vector) -> Vector:
-    return parent + X.force_to_parent(h)
-
-
 def _about_centre(h: Vector, c: Vector) -> list[Scalar]:
     angular, linear = split(h)
     return [*linear, *(angular - cross(c, linear))]
@@ -110,5 +112,5 @@ def centroidal_momentum(model: Tree, q: Scalars, qd: Scalars) -> list[Scalar]:
         X[i], v[i], h[i] = call(_body_momentum, model.links[i], v[model.parent[i]], *state)
     for i in inward(model, "C"):
         p = model.parent[i]
-        h[p] = call(_add_force, X[i], h[i], h[p])
+        h[p] = call(add_force, X[i], h[i], h[p])
     return call(_about_centre, h[WORLD], center_of_mass(model, q))

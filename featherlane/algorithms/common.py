@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from featherlane.robot.spatial import ZERO6, Matrix, Vector
+from featherlane.robot.spatial import ZERO6, Matrix, Transform, Vector
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, sqrt
 
@@ -50,6 +50,11 @@ def rigid_acceleration(w: Vector, dw: Sequence[Scalar]) -> Matrix:
         Vector((xy + dw[2], -(xx + zz), yz - dw[0])),
         Vector((xz - dw[1], yz + dw[0], -(xx + yy))),
     )
+
+
+def add_force(X: Transform, f: Vector, parent: Vector) -> Vector:
+    """Adds a body's force to its parent's: a step of the sums over subtrees."""
+    return parent + X.force_to_parent(f)
 
 
 def link_resistance(link: Link, velocities: Scalars) -> list[Scalar]:

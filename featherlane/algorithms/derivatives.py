@@ -25,6 +25,7 @@ from featherlane.algorithms.aba import ground_acceleration
 from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
+    add_force,
     joint_coordinates,
     joint_entries,
     link_motion,
@@ -149,10 +150,6 @@ def _loaded(
     return ap, a, link.inertia.wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext
 
 
-def _force_with_subtree(X: Transform, f: Vector, parent: Vector) -> Vector:
-    return parent + X.force_to_parent(f)
-
-
 def _fixed_with_subtree(X: Transform, T: Coriolis, parent: Coriolis) -> Coriolis:
     return parent + X.coriolis_to_parent(T)
 
@@ -169,7 +166,7 @@ def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
-            load.f[p] = call(_force_with_subtree, m.X[i], load.f[i], load.f[p])
+            load.f[p] = call(add_force, m.X[i], load.f[i], load.f[p])
             if fixed:
                 load.T[p] = call(_fixed_with_subtree, m.X[i], load.T[i], load.T[p])
     return load

@@ -172,9 +172,9 @@ def solve_row(
 
 
 class Round(NamedTuple):
-    """The rows that are eliminated at the same time, and those whose neighbours they are.
+    """The rows that are eliminated at the same time, and the rows whose blocks that reduces.
 
-    Neighbours are `step` rows apart. In odd-even elimination a row is both.
+    Neighbours are `step` rows apart. In odd-even elimination a row is in both lists.
     """
 
     step: int

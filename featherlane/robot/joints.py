@@ -33,13 +33,14 @@ from featherlane.scalar import Scalar, cos, sin
 
 Array = np.ndarray
 Rates = list[list[Scalar]]
+XJ = Callable[[Sequence[Scalar]], Transform]
 
 
 @dataclass(frozen=True)
 class JointType:
     name: str
     S: tuple[Vector, ...]
-    transform: Callable[[Sequence[Scalar]], Transform]
+    transform: XJ
     """XJ(q): it takes coordinates of the joint's frame on the parent to the child's."""
     description: str
     neutral: tuple[float, ...]
@@ -267,75 +268,68 @@ def _planar_rates(q: Sequence[Scalar]) -> Rates:
 # The table
 
 
-def _plain(n: int) -> dict[str, Any]:
-    """Returns the functions of n coordinates whose rates are the joint's velocities, dq/dt = v."""
-    return {
-        "neutral": (0.0,) * n,
-        "integrate": add,
-        "difference": lambda q0, q1: q1 - q0,
-        "rates": lambda q: np.eye(n).tolist(),
-    }
+def _plain(
+    name: str, S: tuple[Vector, ...], transform: XJ, description: str, **options: Any
+) -> JointType:
+    """Makes a type whose coordinates are plain numbers with dq/dt = v."""
+    n, subtract = len(S), lambda q0, q1: q1 - q0
+    rates = lambda q: np.eye(n).tolist()
+    return JointType(name, S, transform, description, (0.0,) * n, add, subtract, rates, **options)
 
 
 NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # as a quaternion
 TURN, SLIDE = unit(2), unit(5)  # about z, along z
 
-REVOLUTE = JointType(
+REVOLUTE = _plain(
     "revolute",
     (TURN,),
     lambda q: Transform(_turn(q[0]), ZERO3),
     "a turn about its axis, in radians",
-    **_plain(1),
     regrouped=_on_axis,
     angles=(0,),
 )
-PRISMATIC = JointType(
+PRISMATIC = _plain(
     "prismatic",
     (SLIDE,),
     lambda q: Transform(NO_TURN, Vector((0.0, 0.0, q[0]))),
     "a slide along its axis, in metres",
-    **_plain(1),
     regrouped=_second_moment,
 )
 
 
 def helical(pitch: float) -> JointType:
     """Returns the type of a screw joint that advances `pitch` metres for each radian."""
-    return JointType(
+    return _plain(
         "helical",
         (TURN + SLIDE * pitch,),
         lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, pitch * q[0]))),
         "a screw about its axis, in radians; its pitch is in metres per radian",
-        **_plain(1),
         regrouped=_axial_moment,
         angles=(0,),
     )
 
 
-CYLINDRICAL = JointType(
+CYLINDRICAL = _plain(
     "cylindrical",
     (TURN, SLIDE),
     lambda q: Transform(_turn(q[0]), Vector((0.0, 0.0, q[1]))),
     "a turn about its axis, in radians, and a slide along it, in metres",
-    **_plain(2),
     regrouped=_axial_moment,
     angles=(0,),
 )
-UNIVERSAL = JointType(
+UNIVERSAL = _plain(
     "universal",
     (TURN, TURN),
     lambda q: NotImplemented,  # a Tree has its chain instead
     "a turn about its first axis, then about its second, which the first turns; in radians",
-    **_plain(2),
     chain=(REVOLUTE, REVOLUTE),
     angles=(0, 1),
 )
-TRANSLATION = JointType(
+TRANSLATION = _plain(
     "translation",
     (unit(3), unit(4), unit(5)),
     lambda q: Transform(NO_TURN, Vector(q)),
     "q = [x, y, z], in metres",
-    **_plain(3),
     regrouped=_second_moment,
     axis=False,
 )

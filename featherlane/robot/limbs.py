@@ -10,7 +10,7 @@ from featherlane.robot.model import WORLD, Model
 from featherlane.robot.walk import children
 
 Twins = list[tuple[tuple[str, int], ...]]  # entries of inputs that correspond in alike limbs
-COUNTS = (4, 2)  # how many limbs may share a vector: as many as it has lanes
+COUNTS = (4, 2)  # limbs that may share a vector of so many lanes (docs/performance.md)
 
 
 def alike(model: Model, count: int) -> list[tuple[int, ...]]:

@@ -99,7 +99,7 @@ class BodyFrame(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Bodies and joints, parents first; tuples have an entry for each body unless it says other."""
+    """Bodies and joints, parents first; tuples have an entry for each body unless stated."""
 
     nv: int
     gravity: Vector
@@ -184,8 +184,8 @@ class Tree:
     @cached_property
     def owners(self) -> tuple[int, ...]:
         """The body of each entry of v, the first one of those that share an entry."""
-        own = [(k, i) for i, freedoms in enumerate(self.freedoms) for k, _ in freedoms]
-        first = dict(reversed(own))
+        pairs = [(k, i) for i, freedoms in enumerate(self.freedoms) for k, _ in freedoms]
+        first = dict(reversed(pairs))
         return tuple(first[k] for k in range(self.nv))
 
     @cached_property

@@ -67,16 +67,14 @@ def build_tree(
     values = parameters or {}
     bodies, carriers = _bodies(model, values)
     axes = [_axis_to_z(body.axis) if body.kind.axis else np.eye(3) for body in bodies]
-    X_tree = [
-        fixed_transform(
-            *body.placement, own, np.eye(3) if body.parent == WORLD else axes[body.parent]
-        )
-        for body, own in zip(bodies, axes, strict=True)
-    ]
+    X_tree = []
+    for body, body_axes in zip(bodies, axes, strict=True):
+        parent_axes = np.eye(3) if body.parent == WORLD else axes[body.parent]
+        X_tree.append(fixed_transform(*body.placement, body_axes, parent_axes))
     inertias = [NO_INERTIA] * len(bodies)
-    for body, i in enumerate(carriers):
+    for number, i in enumerate(carriers):
         to_model = Rotation(vectors(rounded_rotation(axes[i])))
-        inertias[i] = call(_rotated, to_model, _inertia_of(model, body, values))
+        inertias[i] = call(_rotated, to_model, _inertia_of(model, number, values))
     ground = _regroup(bodies, X_tree, inertias) if regroup else NO_INERTIA
     return Tree(
         nv=model.nv,

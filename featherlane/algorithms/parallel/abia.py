@@ -8,13 +8,7 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
-from featherlane.algorithms.common import (
-    Scalars,
-    Wrenches,
-    joint_entries,
-    net_torques,
-    put_entries,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, net_torques, put_entries
 from featherlane.algorithms.parallel.dense import motion_matrix
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
@@ -49,11 +43,6 @@ from featherlane.scalar import Scalar, call
 NO_CHILDREN = Articulated.of(NO_INERTIA)
 
 
-def abia_refusal(tree: Tree) -> str | None:
-    """Returns why `abia` refuses a robot, if it does."""
-    return coupling_refusal(tree, "abia")
-
-
 def abia(
     tree: Tree,
     q: Scalars,
@@ -68,10 +57,10 @@ def abia(
     The recursion of the inertias is not linear (Yang's equation 7). Once they are known, bias
     forces and accelerations pass from body to body by linear maps (equations 18 and 19): N X for
     accelerations and its transpose for forces, with N from `SolvedJoint.through`. method: a method
-    of `path_scan`, with its options. Raises ValueError for any other, and for robots that
-    `abia_refusal` names.
+    of `path_scan`, with its options. Raises ValueError for any other, and for robots whose joints
+    share entries of v (`coupling_refusal`).
     """
-    refuse(abia_refusal(tree))
+    refuse(coupling_refusal(tree, "abia"))
     scans = TreeScans(tree.parent, method, options)
     t = bias_terms(tree, q, qd, scans)
     joints = articulated_joints(tree, t.X)

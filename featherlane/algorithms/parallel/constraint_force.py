@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, net_torques
+from featherlane.algorithms.common import Scalars, Wrenches, add_force, joint_entries, net_torques
 from featherlane.algorithms.elimination import block_factor
 from featherlane.algorithms.parallel.basis import ForceBasis, combined, joint_basis
 from featherlane.algorithms.parallel.dense import inverse, motion_matrix
@@ -198,7 +198,7 @@ def _without_massless(
         massless = _massless(tree.inertias[i])
         torques.append(call(_torques, tree.links[i], *rates, p[i] if massless else ZERO6))
         if massless and i > 0:
-            p[i - 1] = call(_add_force, X[i], p[i], p[i - 1])
+            p[i - 1] = call(add_force, X[i], p[i], p[i - 1])
     return p, torques[::-1]
 
 
@@ -206,10 +206,6 @@ def _torques(link: Link, qd: Scalars, tau: Scalars, p: Vector) -> list[Scalar]:
     """Returns a joint's net torques less those that hold p on its body."""
     net_tau = net_torques(link, qd, tau)
     return [t - dot(S, p) for S, t in zip(link.S, net_tau, strict=True)]
-
-
-def _add_force(X: Transform, p: Vector, parent: Vector) -> Vector:
-    return parent + X.force_to_parent(p)
 
 
 # The system

@@ -25,13 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.algorithms.common import (
-    Scalars,
-    Wrenches,
-    joint_entries,
-    net_torques,
-    put_entries,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, net_torques, put_entries
 from featherlane.algorithms.parallel.dense import IDENTITY6, motion_matrix, solve
 from featherlane.algorithms.parallel.joint import (
     SolvedJoint,
@@ -61,11 +55,6 @@ from featherlane.scalar import Scalar, call
 WEIGHTLESS = 1e-12  # relative to a body's inertia: a joint that feels less counts as free of it
 
 
-def dca_refusal(tree: Tree) -> str | None:
-    """Returns why `dca` refuses a robot, if it does."""
-    return coupling_refusal(tree, "dca")
-
-
 def dca(
     tree: Tree,
     q: Scalars,
@@ -78,9 +67,9 @@ def dca(
     """Returns qdd of `aba`, nv scalars, in O(log n) rounds for chains, O(log(n)^2) for trees.
 
     method: a method of `path_scan` for the scan of angular velocities, with its options. Raises
-    ValueError for any other, and for robots that `dca_refusal` names.
+    ValueError for any other, and for robots whose joints share entries of v.
     """
-    refuse(dca_refusal(tree))
+    refuse(coupling_refusal(tree, "dca"))
     bodies = _bodies(tree, q, qd, f_ext, TreeScans(tree.parent, method, options))
     joints: dict[int, JointSpan] = {}
     assemblies = {}

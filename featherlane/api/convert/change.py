@@ -97,42 +97,17 @@ class Change:
         """Returns the other library's arrays for ours, by the names of `State`."""
         x = self._checked(self.model.nq, {"q": q, **arrays})
         T, inverse = self._maps(x.q)
-        t = self._terms(x)
-        dual = np.swapaxes(inverse, -1, -2)
-        return State(
-            q=self.to_q(x.q),
-            v=times(T, x.v),
-            a=times(T, _plus(x.a, t.a)),
-            tau=times(dual, x.tau),
-            M=_product(dual, x.M, inverse),
-            dtau_dq=_product(dual, _plus(x.dtau_dq, t.dtau_dq), inverse),
-            dtau_dv=_product(dual, _plus(x.dtau_dv, t.dtau_dv), inverse),
-            da_dq=_product(T, _plus(x.da_dq, t.da_dq), inverse),
-            da_dv=_product(T, _plus(x.da_dv, t.da_dv), inverse),
-            da_dtau=_product(T, x.da_dtau, np.swapaxes(T, -1, -2)),
-        )
+        x = _plus(x, self._terms(x), tuple(_Terms._fields))
+        return _mapped(x, T, inverse)._replace(q=self.to_q(x.q))
 
     def back(self, q: Any, **arrays: Any) -> State:
         """Returns our arrays for the other library's."""
         x = self._checked(self.nq, {"q": q, **arrays})
         q = self.from_q(x.q)
         T, inverse = self._maps(q)
-        dual = np.swapaxes(T, -1, -2)
-        x = State(
-            q=q,
-            v=times(inverse, x.v),
-            a=times(inverse, x.a),
-            tau=times(dual, x.tau),
-            M=_product(dual, x.M, T),
-            dtau_dq=_product(dual, x.dtau_dq, T),
-            dtau_dv=_product(dual, x.dtau_dv, T),
-            da_dq=_product(inverse, x.da_dq, T),
-            da_dv=_product(inverse, x.da_dv, T),
-            da_dtau=_product(inverse, x.da_dtau, np.swapaxes(inverse, -1, -2)),
-        )
+        x = _mapped(x, inverse, T)._replace(q=q)
         for names in (("a",), ("dtau_dv", "da_dv"), ("dtau_dq", "da_dq")):  # in order of need
-            t = self._terms(x)._asdict()
-            x = x._replace(**{name: _plus(getattr(x, name), t[name], -1) for name in names})
+            x = _plus(x, self._terms(x), names, -1)
         return x
 
     def to_q(self, q: Any) -> Array:
@@ -276,8 +251,27 @@ class _Terms(NamedTuple):
 # Arrays that may be None
 
 
-def _plus(x: Any, y: Any, sign: int = 1) -> Any:
-    return None if x is None else x + sign * y
+def _plus(x: State, terms: _Terms, names: tuple[str, ...], sign: int = 1) -> State:
+    """Adds terms to the named arrays that are not None."""
+    pairs = {name: (getattr(x, name), getattr(terms, name)) for name in names}
+    return x._replace(**{name: y + sign * t for name, (y, t) in pairs.items() if y is not None})
+
+
+def _mapped(x: State, T: Array, inverse: Array) -> State:
+    """Maps velocities by T, and with them all arrays but q."""
+    dual = np.swapaxes(inverse, -1, -2)
+    return State(
+        q=x.q,
+        v=times(T, x.v),
+        a=times(T, x.a),
+        tau=times(dual, x.tau),
+        M=_product(dual, x.M, inverse),
+        dtau_dq=_product(dual, x.dtau_dq, inverse),
+        dtau_dv=_product(dual, x.dtau_dv, inverse),
+        da_dq=_product(T, x.da_dq, inverse),
+        da_dv=_product(T, x.da_dv, inverse),
+        da_dtau=_product(T, x.da_dtau, np.swapaxes(T, -1, -2)),
+    )
 
 
 def times(A: Array, x: Any) -> Any:

@@ -120,9 +120,6 @@ ISAAC = Library(
 ISAAC_LINK = ISAAC._replace(conventions={"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH)})
 RBDL = Library(
     "RBDL",
-    {
-        "free": Convention(7, turned=WORLD_LINEAR),
-        "planar": Convention(3, turned=WORLD_LINEAR),
-    },
+    {"free": Convention(7, turned=WORLD_LINEAR), "planar": Convention(3, turned=WORLD_LINEAR)},
     w_last=True,
 )

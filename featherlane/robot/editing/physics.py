@@ -73,8 +73,8 @@ def _per_dof(model: Model, name: str, value: Any) -> np.ndarray:
 
 def _of_joint(joint: Joint, dofs: range, values: dict[str, np.ndarray]) -> dict[str, Any]:
     """Returns a joint's values; a mimic joint has none, for its leader has them all."""
-    own = {name: x[dofs.start : dofs.stop] for name, x in values.items()}
-    return {name: floats(x) if x.any() and not joint.mimic else () for name, x in own.items()}
+    entries = {name: x[dofs.start : dofs.stop] for name, x in values.items()}
+    return {name: floats(x) if x.any() and not joint.mimic else () for name, x in entries.items()}
 
 
 def _speed(model: Model, value: Any) -> float:

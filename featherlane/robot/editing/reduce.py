@@ -11,16 +11,7 @@ import numpy as np
 from featherlane.robot.editing.names import index
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
-from featherlane.robot.model import (
-    WORLD,
-    Body,
-    Floats,
-    Frame,
-    Joint,
-    Model,
-    Placement,
-    joined,
-)
+from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Model, Placement, joined
 from featherlane.robot.spatial import NO_TURN, ZERO3, Transform
 from featherlane.robot.tree_of import tree_of
 
@@ -34,25 +25,25 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
         raise TypeError(f"lock is {type(lock).__name__}: wanted {wanted}")
     if not lock:
         return model
-    q, still = _locked(model, lock)
-    attached = _attached(model, q, still)
-    kept = [i for i in range(model.nbodies) if i not in still]
-    parts: dict[int, list[tuple[Body, Placement]]] = {k: [] for k in range(WORLD, len(kept))}
+    q, locked = _locked(model, lock)
+    attached = _attached(model, q, locked)
+    moving = [i for i in range(model.nbodies) if i not in locked]
+    parts: dict[int, list[tuple[Body, Placement]]] = {k: [] for k in range(WORLD, len(moving))}
     for body, at in zip(model.bodies, attached, strict=False):
         parts[at.body].append((body, at.placement))
     grounded = sum(body.mass for body, _ in parts[WORLD])
     return replace(
         model,
-        joints=tuple(_joint(model.joints[i], attached) for i in kept),
-        bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(kept)),
+        joints=tuple(_joint(model.joints[i], attached) for i in moving),
+        bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(moving)),
         frames=tuple(_frame(frame, attached) for frame in model.frames),
-        root=_root(model, still),
+        root=_root(model, locked),
         ground_mass=model.ground_mass + grounded,
-        notes=(*model.notes, *_notes(model, q, still, grounded)),
+        notes=(*model.notes, *_notes(model, q, locked, grounded)),
     )
 
 
-# Which joints stand still, and where
+# The locked joints and their positions
 
 
 def _locked(model: Model, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozenset[int]]:
@@ -68,12 +59,12 @@ def _locked(model: Model, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozense
             )
         first = model.first_q[i]
         q[first : first + joint.kind.nq] = _position(joint, value)
-    still = {
+    joints = {
         i
         for i, joint in enumerate(model.joints)
         if (joint.mimic.joint if joint.mimic else joint.name) in lock
     }
-    return q, frozenset(still)
+    return q, frozenset(joints)
 
 
 def _position(joint: Joint, value: Any) -> np.ndarray:
@@ -108,13 +99,13 @@ def _pose(model: Model, i: int, q: np.ndarray) -> Placement:
     return Placement.of(np.array(X.E.rows, float).T, X.r)
 
 
-def _attached(model: Model, q: np.ndarray, still: frozenset[int]) -> list[Attachment]:
+def _attached(model: Model, q: np.ndarray, locked: frozenset[int]) -> list[Attachment]:
     """Returns what each old body is attached to; the last entry, at index WORLD, is the ground."""
     ground = Attachment(WORLD)
     attached: list[Attachment] = []
     moving = 0
     for i, parent in enumerate(model.parent):
-        if i in still:
+        if i in locked:
             body, place = attached[parent] if parent != WORLD else ground
             attached.append(Attachment(body, place * _pose(model, i, q)))
         else:
@@ -136,12 +127,12 @@ def _frame(frame: Frame, attached: Sequence[Attachment]) -> Frame:
 # The card
 
 
-def _root(model: Model, still: frozenset[int]) -> str:
+def _root(model: Model, locked: frozenset[int]) -> str:
     """Returns what is left of the root: a split one may keep one of its two joints."""
     roots = [i for i, parent in enumerate(model.parent) if parent == WORLD]
-    if model.root == "fixed" or not still & _root_joints(model, roots):
+    if model.root == "fixed" or not locked & _root_joints(model, roots):
         return model.root
-    left = sorted(_root_joints(model, roots) - still)
+    left = sorted(_root_joints(model, roots) - locked)
     return model.joints[left[0]].type if left else "fixed"
 
 
@@ -150,16 +141,16 @@ def _root_joints(model: Model, roots: Sequence[int]) -> frozenset[int]:
     return frozenset({*roots, *split})
 
 
-def _notes(model: Model, q: np.ndarray, still: frozenset[int], grounded: float) -> Iterator[str]:
-    locked = []
-    for i in sorted(still):
+def _notes(model: Model, q: np.ndarray, locked: frozenset[int], grounded: float) -> Iterator[str]:
+    texts = []
+    for i in sorted(locked):
         joint, position = model.joints[i], q[model.first_q[i] :][: model.types[i].nq]
         if joint.mimic:
             position = joint.mimic.multiplier * position + joint.mimic.offset
-        locked.append(f"{joint.name} at {_written(position)}")
+        texts.append(f"{joint.name} at {_written(position)}")
         if _beyond(position, joint.lower, joint.upper):
-            yield f"{WARNING}locked beyond its limits: {locked[-1]} (rad, m)"
-    yield f"joints locked, what they carry is part of their parents: {', '.join(locked)}"
+            yield f"{WARNING}locked beyond its limits: {texts[-1]} (rad, m)"
+    yield f"joints locked, what they carry is part of their parents: {', '.join(texts)}"
     if grounded:
         yield f"{grounded:.6g} kg came to rest on the ground with locked joints"
 

@@ -201,26 +201,14 @@ def _fluid(robot: CompiledMjcf) -> list[str]:
     return [f"{f} {x:g}" for f in fields if (x := getattr(robot.m.opt, f))]
 
 
-def _plugins(robot: CompiledMjcf) -> list[str]:
-    return _named(robot, "body", np.asarray(robot.array("body_plugin")) >= 0)
-
-
-def _other_actuators(robot: CompiledMjcf) -> list[str]:
-    return [robot.name("actuator", i) for i, on_joint in _transmissions(robot) if not on_joint]
+def _actuators(robot: CompiledMjcf, on_joints: bool) -> list[str]:
+    return [robot.name("actuator", i) for i, on in _transmissions(robot) if on == on_joints]
 
 
 def _other_equalities(robot: CompiledMjcf) -> list[str]:
     others = [k for k in _all_kinds(robot) if k not in CLOSING and not k.startswith("FLEX")]
     applied = {*_coupled(robot).values(), *_holding(robot)}
     return [_described(robot, i) for i in _equalities(robot, *others) if i not in applied]
-
-
-def _inactive(robot: CompiledMjcf) -> list[str]:
-    return [_described(robot, i) for i in _equalities(robot, *_all_kinds(robot), active=False)]
-
-
-def _exact(robot: CompiledMjcf) -> list[str]:
-    return [_described(robot, i) for i in _coupled(robot).values()]
 
 
 def _chains(robot: CompiledMjcf) -> list[str]:
@@ -241,14 +229,6 @@ def _referred(robot: CompiledMjcf) -> list[str]:
     single = [j for j in range(m.njnt) if m.jnt_type[j] in (SLIDE, HINGE)]
     references = ((robot.joints[j], m.qpos0[m.jnt_qposadr[j]]) for j in single)
     return [f"{name} ({x:g})" for name, x in references if x]
-
-
-def _soft_limits(robot: CompiledMjcf) -> list[str]:
-    return _named(robot, "joint", np.asarray(robot.m.jnt_limited) * robot.m.jnt_margin)
-
-
-def _ball_limits(robot: CompiledMjcf) -> list[str]:
-    return _named(robot, "joint", np.asarray(robot.m.jnt_limited) & (robot.m.jnt_type == BALL))
 
 
 def _friction(robot: CompiledMjcf) -> list[str]:
@@ -278,24 +258,36 @@ WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
     "stiffness, damping, armature and friction of tendons are not applied": _tendons,
     "armature of free joints is without its term w x v": _free_armature,
     "forces of a fluid are not applied": _fluid,
-    "forces of plugins are not applied": _plugins,
-    "armature and damping of actuators that act on no joint are not applied": _other_actuators,
+    "forces of plugins are not applied": lambda r: _named(
+        r, "body", np.asarray(r.array("body_plugin")) >= 0
+    ),
+    "armature and damping of actuators that act on no joint are not applied": lambda r: _actuators(
+        r, False
+    ),
     "equalities that are no line between two joints are not applied": _other_equalities,
 }
 REMARKS: dict[str, NamesOf] = {
     "switched off by the file": _disabled,
-    "equalities of joints, which MuJoCo keeps softly, are exact": _exact,
-    "inactive equalities are ignored": _inactive,
-    "friction, in MuJoCo a constraint, is a smooth function of v": _friction,
-    "armature and damping of actuators are counted with their joints": lambda r: [
-        r.name("actuator", i) for i, on_joint in _transmissions(r) if on_joint
+    "equalities of joints, which MuJoCo keeps softly, are exact": lambda r: [
+        _described(r, i) for i in _coupled(r).values()
     ],
+    "inactive equalities are ignored": lambda r: [
+        _described(r, i) for i in _equalities(r, *_all_kinds(r), active=False)
+    ],
+    "friction, in MuJoCo a constraint, is a smooth function of v": _friction,
+    "armature and damping of actuators are counted with their joints": lambda r: _actuators(
+        r, True
+    ),
     "bodies of several joints are chains, all but the last without mass": _chains,
     "frames of bodies are at the anchors of these joints": _anchored,
     "joints with a ref, q there": _referred,
     "mocap bodies are fixed": lambda r: _named(r, "body", r.m.body_mocapid >= 0),
-    "limits of ball joints are not kept": _ball_limits,
-    "limits with a margin": _soft_limits,
+    "limits of ball joints are not kept": lambda r: _named(
+        r, "joint", np.asarray(r.m.jnt_limited) & (r.m.jnt_type == BALL)
+    ),
+    "limits with a margin": lambda r: _named(
+        r, "joint", np.asarray(r.m.jnt_limited) * r.m.jnt_margin
+    ),
     "tendons are ignored": _idle_tendons,
     "without a name, called by their number": lambda r: list(r.unnamed),
 }
