@@ -26,7 +26,7 @@ import numpy as np
 
 from featherlane.api.convert.forms import Convention
 from featherlane.functions.function import common_dtype
-from featherlane.robot.joints import JointType, quaternion_turn
+from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
 from featherlane.robot.model import Model
 from featherlane.robot.spatial import skew
 
@@ -142,7 +142,7 @@ class Change:
         for place in self.places:
             kind, x = self.model.types[place.joint], q[..., self._q(place.joint)]
             for k in kind.quaternions:
-                x = np.concatenate([x[..., :k], _unit(x[..., k : k + 4])], -1)
+                x = np.concatenate([x[..., :k], unit_quaternion(x[..., k : k + 4])], -1)
             result[..., list(place.q)] = place.convention.to_q(x)
         return result
 
@@ -288,16 +288,11 @@ def _product(A: Array, x: Any, B: Array) -> Any:
     return None if x is None else A @ x @ B
 
 
-@np.errstate(all="ignore")  # a quaternion of length 0 gives NaN, as everywhere
-def _unit(quaternion: Array) -> Array:
-    return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
-
-
 def _rotation(kind: JointType, q: Array) -> Array:
     """Returns R (..., 3, 3) of a joint, which takes the body's axes to the parent's."""
     if kind.quaternions:
         k = kind.quaternions[0]
-        turn = _unit(q[..., k : k + 4])
+        turn = unit_quaternion(q[..., k : k + 4])
     else:
         half = q[..., kind.angles[0]] / 2
         zero = np.zeros_like(half)
