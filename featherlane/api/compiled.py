@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -19,6 +18,7 @@ from featherlane.functions.compile import (
     input_shapes,
     output_shapes,
 )
+from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
 from featherlane.functions.long import choose
 from featherlane.functions.table import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
@@ -73,12 +73,9 @@ def in_order(params: Params) -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name in params)
 
 
-def _text_signature(method: Any) -> str:
-    """The signature in the form that CPython reads from the documentation of built-in methods."""
-    told = inspect.signature(method)
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
-    bare = inspect.Signature(plain)
-    return str(bare).replace("(self", "($self", 1)
+def _function_of(model: Compiled, variant: Variant, width: int | None) -> Function:
+    """What a pickled function becomes."""
+    return model._function(variant, width)
 
 
 class Compiled(model.Model):
@@ -121,9 +118,13 @@ class Compiled(model.Model):
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         cache = self.__dict__.setdefault("_functions", {})
         key = variant, width
-        if key not in cache:
-            cache[key] = self._make(*key)
-        return cache[key]
+        function = cache.get(key)
+        if function is None:
+            function = cache.setdefault(key, self._make(*key))
+            name, axes, *_ = variant
+            if key == (Variant(name, axes), None) and axes != "world":
+                FastPath.serve_method(self, name, function)
+        return function
 
     def _checked(self, variant: Variant) -> None:
         name, wrenches, parameters, frame, reference, wrt, at, method = variant
@@ -184,7 +185,7 @@ class Compiled(model.Model):
 
         steps = choose.evaluator(self, variant) if self._is_long(variant) else None
         if steps is not None and width is None:
-            return self._held(variant, steps)
+            return self._held(variant, width, steps)
         if steps is not None:
             raise CompileError(
                 f"width is {width}: for robots as long as {self.name!r} it goes by the states"
@@ -201,7 +202,7 @@ class Compiled(model.Model):
                 variant, dtype, "single", lambda text: compile_single(self, variant, text, dtype)
             )
 
-        return self._held(variant, kernel, single if width is None else None)
+        return self._held(variant, width, kernel, single if width is None else None)
 
     def _shared(
         self,
@@ -223,12 +224,15 @@ class Compiled(model.Model):
     def _held(
         self,
         variant: Variant,
+        width: int | None,
         kernel: Callable[[np.dtype], Any],
         single: Callable[[np.dtype], Kernel] | None = None,
     ) -> Function:
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
         collect = TABLE[variant.name].collect
-        return Function(variant.name, inputs, outputs, kernel, collect, self._explain, single)
+        origin = _function_of, (self, variant, width)
+        explain = self._explain
+        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin)
 
     def graph(
         self,
@@ -254,20 +258,53 @@ class Compiled(model.Model):
         last = shape[-1] if shape else None
         if name == "f_ext":
             return f"one [force; moment] for each of the {self.nbodies} moving bodies"
+        if name == "direction":
+            return f"the model has nv = {self.nv}, as many entries along each of q, v and tau"
         if name in PARAMETERS:
             return f"model.parameters({name!r}) has the model's own"
         if name not in ("q", "q0", "q1", "v", "a", "tau"):
             return ""
-        wanted = "nq" if name in ("q", "q0", "q1") else "nv"
+        wanted = "nq" if name.startswith("q") else "nv"
         size = f"the model has {wanted} = {getattr(self, wanted)}"
         if self.nq == self.nv:
             turned = len(shape) == 2 and shape[0] == self.nv
             return f"{size}; states go in rows, pass {name}.T" if turned else size
         free = "a free joint takes 7 entries of q (position, quaternion xyzw) and 6 of v"
-        other = "v" if name == "q" else "q"
-        if last == (self.nv if name == "q" else self.nq):
+        other, size_of_other = ("v", self.nv) if wanted == "nq" else ("q", self.nq)
+        if last == size_of_other:
             return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
         return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
+
+    def _bound(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        f_ext: Any = None,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        method: str = "auto",
+    ) -> tuple[Function, tuple[Any, ...]]:
+        """The function that the arguments of a method ask for, and all arrays that it takes."""
+        if f_ext_frame not in WRENCH_FRAMES:
+            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if not isinstance(method, str):
+            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
+        names = in_order(params)
+        values = tuple(params[name] for name in names) if params else ()
+        at: tuple[str, ...] = ()
+        if isinstance(f_ext, Mapping):
+            told = (*list(TABLE[name].inputs)[: len(arrays)], *names)
+            others = dict(zip(told, (*arrays, *values), strict=True))
+            at, f_ext = stacked(f_ext, others) if f_ext else ((), None)
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        axes = None if f_ext is None else f_ext_frame
+        chosen = None if method == "auto" else method
+        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
+        return self._function(variant), (*arrays, *values)
 
     def _call(
         self,
@@ -275,7 +312,7 @@ class Compiled(model.Model):
         arrays: tuple[Any, ...],
         f_ext: Any = None,
         f_ext_frame: str = "body",
-        params: Mapping[str, Any] | None = None,
+        params: Params = None,
         *,
         frame: str | None = None,
         reference: str | None = None,
@@ -284,42 +321,7 @@ class Compiled(model.Model):
         out: Any = None,
         threads: int | None = None,
     ) -> Any:
-        if f_ext_frame not in WRENCH_FRAMES:
-            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
-        if not isinstance(method, str):
-            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
-        at: tuple[str, ...] = ()
-        if isinstance(f_ext, Mapping):
-            at, f_ext = stacked(f_ext) if f_ext else ((), None)
-        if f_ext is not None:
-            arrays = (*arrays, f_ext)
-        names = in_order(params)
-        if params:
-            arrays = (*arrays, *(params[name] for name in names))
-        axes = None if f_ext is None else f_ext_frame
-        chosen = None if method == "auto" else method
-        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
-        function = self._function(variant)
-        result = function(*arrays, out=out, threads=threads)
-        known = self.__dict__.setdefault("_direct", {})
-        if known.get(variant) != function.codes:
-            known[variant] = function.codes
-            self._shorten(name)
-        return result
-
-    def _shorten(self, name: str) -> None:
-        """From now on plain calls, and those with wrenches on bodies, go straight to the machine
-        code: this instance's method is that code, unless a subclass has a method of its own.
-        """
-        method = getattr(type(self), name, None)
-        if method is None or not method.__module__.startswith("featherlane."):
-            return
-        doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
-        taken, short = list(inspect.signature(method).parameters)[1:], method.__get__(self)
-        for axes in ("body", None):
-            function = self.__dict__["_functions"].get((Variant(name, axes), None))
-            if function is not None:
-                names = [*function.inputs]
-                keywords = names if names == taken[: len(names)] else ()
-                short = function.direct(short, doc, keywords)
-        self.__dict__[name] = short
+        function, given = self._bound(
+            name, arrays, f_ext, f_ext_frame, params, frame, reference, wrt, method
+        )
+        return function(*given, out=out, threads=threads)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.compiled import Compiled
-from featherlane.functions.function import common_dtype
+from featherlane.functions.arguments import F32, F64, alike, lead_of
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import Joint
 
@@ -27,6 +27,13 @@ def _batch_shape(batch: Any) -> tuple[int, ...]:
     return lead
 
 
+def _real(dtype: Any) -> np.dtype:
+    """The dtype of configurations, checked."""
+    if np.dtype(dtype) not in (F32, F64):
+        raise TypeError(f"dtype is {np.dtype(dtype)}: wanted float32 or float64")
+    return np.dtype(dtype)
+
+
 def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
     """Its limits, infinite where it has none."""
     none = (np.inf,) * joint.kind.nq
@@ -36,20 +43,12 @@ def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
 class Configurations(Compiled):
     """How a `featherlane.Model` moves from one configuration to another."""
 
-    def _parts(self, q: Any, **others: Any) -> tuple[np.ndarray, ...]:
-        sizes = {"q": self.nq, "q0": self.nq, "q1": self.nq, "v": self.nv}
-        arrays = [np.asarray(q), *map(np.asarray, others.values())]
-        for name, array in zip(["q", *others], arrays, strict=True):
-            if not array.ndim or array.shape[-1] != sizes[name]:
-                hint = self._explain("v" if name == "v" else "q", array.shape)
-                raise ValueError(
-                    f"{name} has shape {array.shape}, wanted (..., {sizes[name]}): {hint}"
-                )
-        dtype = common_dtype(dict(zip(["q", *others], [q, *others.values()], strict=True)))
-        lead = np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
-        return tuple(
-            np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays
-        )
+    def _parts(self, **given: Any) -> tuple[np.ndarray, ...]:
+        """Configurations and a velocity by their names: checked, broadcast, of one dtype."""
+        _, arrays = alike(given)
+        cores = {name: (self.nv if name == "v" else self.nq,) for name in arrays}
+        lead = lead_of(arrays.values(), cores, self._explain)
+        return tuple(np.broadcast_to(x, lead + cores[k]) for k, x in arrays.items())
 
     def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
         """Type, first entry of q and of v of each joint that does not follow another."""
@@ -59,27 +58,34 @@ class Configurations(Compiled):
         """The configuration (..., nq) after moving for one second with the constant velocity v
         (give v * dt).
         """
-        q, v = self._parts(q, v=v)
-        result = np.empty_like(q)
+        q, v = self._parts(q=q, v=v)
+        result = np.empty(q.shape, q.dtype)
         for kind, i, k in self._own_coordinates():
             moved = kind.integrate(q[..., i : i + kind.nq], v[..., k : k + kind.nv])
             result[..., i : i + kind.nq] = moved
         return result
 
     def difference(self, q0: Any, q1: Any) -> np.ndarray:
-        """The velocity (..., nv) that `integrate` needs to go from q0 to q1, by the shortest
-        turn.
+        """The velocity (..., nv) that `integrate` needs to go from q0 to q1 in one second.
+
+        Orientations (quaternions) turn the shortest way, by pi at most. Angles, also the heading of
+        a planar joint, change by q1 - q0 as it is: a revolute joint that is to go from 0 to 6 pi
+        turns three times.
         """
-        q0, q1 = self._parts(q0, q1=q1)
+        q0, q1 = self._parts(q0=q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
         for kind, i, k in self._own_coordinates():
             at = slice(i, i + kind.nq)
             result[..., k : k + kind.nv] = kind.difference(q0[..., at], q1[..., at])
         return result
 
-    def neutral(self) -> np.ndarray:
-        """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1)."""
-        return np.array([x for kind, _, _ in self._own_coordinates() for x in kind.neutral])
+    def neutral(self, dtype: Any = float) -> np.ndarray:
+        """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1).
+
+        dtype: float64 or float32, else TypeError.
+        """
+        own = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
+        return np.array(own, _real(dtype))
 
     @cached_property
     def _followers(self) -> dict[str, list[Joint]]:
@@ -118,18 +124,27 @@ class Configurations(Compiled):
 
     @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
-        self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
+        self,
+        batch: int | tuple[int, ...] = (),
+        *,
+        seed: int | np.random.Generator | None = None,
+        dtype: Any = float,
     ) -> np.ndarray:
         """Configurations (*batch, nq): uniform between the limits, turns without limits over a full
         turn, slides and positions without limits over -1 to 1 m, orientations uniform. Where only
         one limit is given, and for turns whose limits are two turns apart or more, over a full turn
         or 2 m that the limits allow.
+
+        dtype: float64, or float32 for the same draws, rounded into the limits; else TypeError.
         """
-        rng, lead = np.random.default_rng(seed), _batch_shape(batch)
-        q = np.empty((*lead, self.nq))
+        rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
+        q = np.empty((*lead, self.nq), dtype)
         for n in self.independent:
             kind, i = self.types[n], self.first_q[n]
-            q[..., i : i + kind.nq] = rng.uniform(*self._bounds(n), (*lead, kind.nq))
+            low, high = self._bounds(n)
+            own = rng.uniform(low, high, (*lead, kind.nq)).astype(dtype)
+            own = np.where(own > high, np.nextafter(own, -np.inf), own)
+            q[..., i : i + kind.nq] = np.where(own < low, np.nextafter(own, np.inf), own)
             for k in kind.quaternions:
                 turn = rng.normal(size=(*lead, 4))
                 q[..., i + k : i + k + 4] = turn / np.linalg.norm(turn, axis=-1, keepdims=True)

@@ -78,7 +78,8 @@ def hessian_product(
     shapes = {**base.inputs, weight: (model.nv,)}
     graph = trace(gradient, shapes)
     given[weight] = given.pop("weights")
-    directions = {x: given.pop(f"d{x}") for x in wanted}
+    direction, n = given.pop("direction"), model.nv
+    directions = {x: direction[k * n : (k + 1) * n] for k, x in enumerate(wanted)}
     directions["q"] = configuration_rate(model, given["q"], directions["q"])
     product = [0.0] * (3 * model.nv)
     for x, direction in directions.items():

@@ -113,8 +113,15 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         ("f_ext",),
     ),
 }
-REPEATING = ("forward_dynamics_derivatives", "forward_dynamics_derivatives_from")
-"""Those whose algorithms do the same for each column of a matrix."""
+OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what else `forward_dynamics_derivatives` is
+    "forward_dynamics_derivatives_at": DynamicsFunction(
+        QVA,
+        {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
+        (algorithms.forward_dynamics_derivatives_at,),
+        ("f_ext",),
+        collect=ForwardDynamicsDerivatives,
+    ),
+}
 
 
 def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
@@ -183,7 +190,7 @@ ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
 """Algorithms that give a row of numbers for each freedom, of which products make the matrices."""
 
 
-DIRECTIONS = {"dq": V, "dv": V}
+ALONG: Sizes = {"weights": V, "direction": ("3v",)}
 DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
     "inverse_dynamics_parameter_derivatives": DynamicsFunction(
         QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
@@ -195,13 +202,13 @@ DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm comput
         ("f_ext",),
     ),
     "inverse_dynamics_hessian_product": DynamicsFunction(
-        {**QVA, "weights": V, **DIRECTIONS, "da": V}, {"product": ("3v",)}, (), ("f_ext",)
+        {**QVA, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
     ),
     "forward_dynamics_hessian_product": DynamicsFunction(
-        {**QVT, "weights": V, **DIRECTIONS, "dtau": V}, {"product": ("3v",)}, (), ("f_ext",)
+        {**QVT, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
     ),
 }
-TABLE = {**FUNCTIONS, **KINEMATICS, **DERIVED}
+TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 
 

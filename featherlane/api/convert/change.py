@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.convert.forms import Convention
-from featherlane.functions.function import common_dtype
+from featherlane.functions.arguments import as_array, common_dtype
 from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
 from featherlane.robot.model import Model
 from featherlane.robot.spatial import skew
@@ -137,7 +137,7 @@ class Change:
 
     def to_q(self, q: Any) -> Array:
         """Returns the other library's q for ours (..., nq), with unit quaternions."""
-        q = np.asarray(q)
+        q = as_array("q", q)
         result = np.empty((*q.shape[:-1], self.nq), q.dtype if q.dtype.kind == "f" else float)
         for place in self.places:
             kind, x = self.model.types[place.joint], q[..., self._q(place.joint)]
@@ -148,7 +148,7 @@ class Change:
 
     def from_q(self, q: Any) -> Array:
         """Returns our q for the other library's, with angles between -pi and pi for (cos, sin)."""
-        q = np.asarray(q)
+        q = as_array("q", q)
         shape = (*q.shape[:-1], self.model.nq)
         result = np.empty(shape, q.dtype if q.dtype.kind == "f" else float)
         for place in self.places:
@@ -162,7 +162,7 @@ class Change:
 
     def velocity_map(self, q: Any) -> Array:
         """Returns T (..., nv, nv) at our q, with v' = T v."""
-        q = np.asarray(q)
+        q = as_array("q", q)
         return self._maps(q.astype(np.float32 if q.dtype == np.float32 else float))[0]
 
     @cached_property
