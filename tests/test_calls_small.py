@@ -17,7 +17,7 @@ from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, numpy_c
 from featherlane.backends.cpu.threads.pool import physical_cores
 from featherlane.backends.llvm import jit
-from featherlane.functions.fast_path import ALWAYS, WORTH_UNLOCKING, straight
+from featherlane.functions.fast_path import ALWAYS, WORTH_UNLOCKING, machine_code_call
 
 pytestmark = pytest.mark.skipif(
     not cpython.available(), reason="arrays are laid out in another way"
@@ -51,12 +51,13 @@ def alone(function):
     def refuse(*arrays, **options):
         raise AssertionError("handed on to Python")
 
-    return straight(function, refuse)
+    return machine_code_call(function, refuse)
 
 
 def hands_on(function, *arrays, **options):
     """Whether it leaves a call to Python."""
-    return straight(function, lambda *arrays, **options: HANDED_ON)(*arrays, **options) is HANDED_ON
+    call = machine_code_call(function, lambda *arrays, **options: HANDED_ON)
+    return call(*arrays, **options) is HANDED_ON
 
 
 def together(result):
@@ -451,7 +452,7 @@ class Watched:
         ours = {name: self.spy.place(name) for name in COUNTED}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
         self.code = linked(jit.machine_code(vectorcall.source()), ("call",))
-        monkeypatch.setattr("featherlane.functions.fast_path._front", lambda: self.code)
+        monkeypatch.setattr("featherlane.functions.fast_path._entry_point", lambda: self.code)
         self._counts = (ctypes.c_int64 * len(COUNTED)).from_address(self.spy.place("counts"))
         self._left = ctypes.c_int64.from_address(self.spy.place("left"))
 

@@ -21,7 +21,7 @@ from featherlane.backends.cpu.threads import pool as pools
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.cpu.threads.pool_ir import LINE_WORDS, WORKERS, WorkerWords, pool_word
 from featherlane.backends.llvm.records import field
-from featherlane.functions.fast_path import straight
+from featherlane.functions.fast_path import machine_code_call
 
 on_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 
@@ -263,7 +263,7 @@ def test_shared_calls_go_straight_to_the_code(arm):
     def refuse(*arrays, **options):
         raise AssertionError("handed on to Python")
 
-    call = straight(function, refuse)
+    call = machine_code_call(function, refuse)
     for threads in (None, 1, 2, 3):
         assert_array_equal(call(*given, threads=threads), wanted)
     with pytest.raises(AssertionError, match="handed on"):

@@ -18,11 +18,11 @@ def compile_function(
     *,
     width: int | None = None,
 ) -> Function:
-    """A function of your own on scalars, or a graph, as a batched `Function` of arrays.
+    """Returns a function of your own on scalars, or a graph, as a batched `Function` of arrays.
 
     function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or
-    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor. What
-    it gives can be pickled: the graph goes along, the Python function does not.
+    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor. A
+    pickle of the result holds the graph, not the Python function.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"

@@ -1,4 +1,4 @@
-"""A robot whose functions are compiled when they are first called: what is behind the methods."""
+"""The base of the user's model: its functions, compiled when they are first called."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from featherlane.robot.tree import Tree, is_chain
 from featherlane.robot.tree_of import build_tree, tree_of
 
 Params = Mapping[str, Any] | None
-LONG = 100  # links from which on algorithms are programs of few steps, not one piece of code
-LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}
-"""The same for methods whose code is longer."""
+LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
+LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
 INERTIAL = {"mass", "com", "inertia"}
 ON_MOVING_GROUND = (
@@ -42,11 +41,11 @@ ON_MOVING_GROUND = (
     "bias_force",
 )
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
-"""Shared by equal models, for as long as one of them lives."""
+"""Kernels that equal models share, for as long as one of the models lives."""
 
 
 def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
-    """Raises ValueError for parameters that are unknown or say the same twice."""
+    """Raises ValueError for unknown parameters, and for two that hold the same figures."""
     for name in (*names, *([] if wrt is None else [wrt])):
         if name not in PARAMETERS:
             what = "wrt" if name == wrt else "params"
@@ -61,8 +60,8 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
 
 
 def in_order(params: Params) -> tuple[str, ...]:
-    """The names of the parameters that are given, in the order of their table: one kernel for all
-    orders of a dict.
+    """Returns the names of these parameters in the order of the table, so that all orders of a dict
+    have one kernel.
     """
     if params is None:
         return ()
@@ -74,19 +73,19 @@ def in_order(params: Params) -> tuple[str, ...]:
 
 
 def _function_of(model: Compiled, variant: Variant, width: int | None) -> Function:
-    """What a pickled function becomes."""
+    """Returns the function that was pickled."""
     return model._function(variant, width)
 
 
 class Compiled(model.Model):
-    """The functions of `functions.TABLE`, by name."""
+    """The functions of `functions.table.TABLE`, by name."""
 
     def __str__(self) -> str:
         return card(self)
 
     @property
     def tree(self) -> Tree:
-        """The robot as the algorithms read it: what functions of your own pass on to them."""
+        """The robot as algorithms read it, for functions of your own that call them."""
         return tree_of(self)
 
     def function(
@@ -101,15 +100,15 @@ class Compiled(model.Model):
         method: str | None = None,
         width: int | None = None,
     ) -> Function:
-        """One of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method of
-        `Kinematics`) as a `Function` of plain arrays.
+        """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
+        of `Kinematics`) as a `Function` of plain arrays.
 
-        f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
-        params: parameters that are further inputs behind it, see `parameters`. frame, reference:
-        for the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by
-        name (a key of `functions.METHODS[name]`), by default the one with the fewest operations.
+        f_ext: None, or the axes ("body" or "world") of one more input of shape (nbodies, 6).
+        params: parameters that are inputs too, after f_ext, see `parameters`. frame, reference: for
+        the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by name
+        (a key of `functions.table.METHODS[name]`), by default the one with the fewest operations.
         width: lanes of the vectors, by default the widest of the processor; results do not depend
-        on it.
+        on it. Raises ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
@@ -170,8 +169,8 @@ class Compiled(model.Model):
             raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
 
     def _is_long(self, variant: Variant) -> bool:
-        """Whether code for every link would be too much. Measured: that of a chain stops to pay
-        earlier, that of matrices when they have many pairs of joints on one path.
+        """Whether one piece of code would be too long. Chains are long from half as many links,
+        matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
         tree = tree_of(self)
         if variant.method in LONG_FOR:
@@ -211,7 +210,7 @@ class Compiled(model.Model):
         form: int | str | None,
         make: Callable[[str], Kernel],
     ) -> Kernel:
-        """A kernel, which equal models share. make: from a text that tells it from others."""
+        """Returns a kernel that equal models share. make: compiles it, given its key as a text."""
         named = (variant.frame, *variant.at)
         places = [self.frame(name)[1:] for name in named if name is not None]
         plain = variant._replace(frame=None, at=())
@@ -245,8 +244,8 @@ class Compiled(model.Model):
         wrt: str | None = None,
         method: str | None = None,
     ) -> Graph:
-        """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
-        Arguments as those of `function`.
+        """Returns the dataflow graph of a function, as the algorithm gives it; `graph.cost()`
+        counts its operations. The arguments are those of `function`.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
@@ -254,7 +253,7 @@ class Compiled(model.Model):
         return dynamics_graph(self, variant)
 
     def _explain(self, name: str, shape: tuple[int, ...]) -> str:
-        """The likely confusion behind a wrong shape."""
+        """Returns the likely confusion behind a wrong shape."""
         last = shape[-1] if shape else None
         if name == "f_ext":
             return f"one [force; moment] for each of the {self.nbodies} moving bodies"
@@ -287,7 +286,7 @@ class Compiled(model.Model):
         wrt: str | None = None,
         method: str = "auto",
     ) -> tuple[Function, tuple[Any, ...]]:
-        """The function that the arguments of a method ask for, and all arrays that it takes."""
+        """Returns the function that a method's arguments ask for, and all arrays for its call."""
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
         if not isinstance(method, str):

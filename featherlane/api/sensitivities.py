@@ -1,4 +1,4 @@
-"""Parameters at run time, derivatives by them, and second derivatives: the user's methods."""
+"""The user's methods for parameters, derivatives by them, and second derivatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Params = Mapping[str, Any] | None
 
 
 class Sensitivities(Compiled):
-    """How a `featherlane.Model`'s dynamics answer to its parameters, and twice to its state.
+    """The parameters of a `featherlane.Model`, derivatives by them, and second derivatives.
 
     Parameters, as `params=` takes them and `parameters` gives them, in SI units: mass (nbodies,),
     com (nbodies, 3), inertia (nbodies, 6) about the centre of mass as [Ixx, Ixy, Iyy, Ixz, Iyz,
@@ -31,8 +31,8 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """The model's own values of these parameters, or of all: to be changed and given as
-        `params=`.
+        """Returns the model's own values of these parameters, or of all: to be changed and passed
+        as `params=`.
         """
         check_parameters([name for name in names if name != "inertial"])
         return {name: parameter_value(self, name) for name in names or PARAMETERS}
@@ -210,8 +210,8 @@ class Sensitivities(Compiled):
         params: Params,
         threads: int | None,
     ) -> Any:
-        """A function of states and a direction for all of these directions, on an axis behind the
-        leading dimensions.
+        """Returns a function's results along each of these directions, on an axis behind the
+        leading dimensions: directions fill the lanes of vectors as states do.
         """
         function, given = self._bound(name, arrays, f_ext, frame, params)
         cores = {k: core for k, core in function.inputs.items() if k != "direction"}

@@ -1,6 +1,4 @@
-"""What a user passes to a function: arrays and their dtypes, leading dimensions, `out=`, and errors
-that teach.
-"""
+"""Checks of what users pass to functions: arrays and their dtypes, leading dimensions, `out=`."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ import numpy as np
 from featherlane.backends.cpu.strides import overlaps_itself
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-LEADING = 32  # dimensions: NumPy's broadcasting takes no more
-TO_NUMPY = {  # what makes a NumPy array of a package's own, wherever its memory is
+LEADING = 32  # leading dimensions: NumPy's broadcasting takes no more
+TO_NUMPY = {  # how an array of another package becomes NumPy's, wherever its memory is
     "torch": "pass {}.detach().cpu().numpy()",
     "cupy": "pass {}.get()",
     "numba": "pass {}.copy_to_host()",
@@ -24,7 +22,7 @@ Explain = Callable[[str, tuple[int, ...]], str]
 
 
 def as_array(name: str, value: Any) -> np.ndarray:
-    """The value as a NumPy array of its own dtype.
+    """Returns the value as a NumPy array of its own dtype.
 
     Raises TypeError for masked arrays and arrays of other packages, ValueError for ragged lists.
     """
@@ -46,7 +44,7 @@ def as_array(name: str, value: Any) -> np.ndarray:
 
 
 def _has_dtype(value: Any) -> bool:
-    """Whether the numbers are stored in a dtype, unlike Python's own and lists of them."""
+    """Whether the numbers are stored in a dtype, as those of Python and of lists are not."""
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return True
     try:
@@ -57,14 +55,14 @@ def _has_dtype(value: Any) -> bool:
 
 
 def common_dtype(values: Mapping[str, Any]) -> np.dtype:
-    """float32 if every array of floats is float32, float64 if none is; integers and lists
-    follow. Raises TypeError for both together, and for what is no real number.
+    """Returns float32 if all arrays of floats are float32, float64 if none is; integers and lists
+    follow them. Raises TypeError for both together, and for other than real numbers.
     """
     return alike(values)[0]
 
 
 def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
-    """The `common_dtype` of the values, and them as arrays of this dtype."""
+    """Returns the `common_dtype` of the values, and the values as arrays of that dtype."""
     arrays = {name: as_array(name, value) for name, value in values.items()}
     single, other = None, None
     for name, array in arrays.items():
@@ -88,14 +86,15 @@ def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
 def lead_of(
     arrays: Iterable[np.ndarray], inputs: Shapes, explain: Explain, most: int = LEADING
 ) -> tuple[int, ...]:
-    """The leading dimensions before core shapes, broadcast. explain: the likely confusion behind a
-    wrong shape of a name. Raises ValueError for other shapes and for more than `most` dimensions.
+    """Returns the leading dimensions before the core shapes, broadcast. explain(name, shape): the
+    likely confusion behind a wrong shape. Raises ValueError for wrong core shapes, and for leading
+    dimensions that do not broadcast or are more than `most`.
     """
     leads = [
         _lead(name, array.shape, core, explain, most)
         for array, (name, core) in zip(arrays, inputs.items(), strict=True)
     ]
-    if all(lead == leads[0] for lead in leads):  # a microsecond less than what comes next
+    if all(lead == leads[0] for lead in leads):  # saves a microsecond
         return leads[0] if leads else ()
     try:
         return np.broadcast_shapes(*leads)
@@ -120,7 +119,7 @@ def _lead(
 def results(
     out: Any, outputs: Shapes, lead: tuple[int, ...], dtype: np.dtype
 ) -> tuple[np.ndarray, ...]:
-    """The caller's arrays for the results, checked."""
+    """Returns the caller's arrays for the results, checked."""
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(outputs):
         raise ValueError(
@@ -153,7 +152,7 @@ def _check_result(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype
 
 
 def threads_asked(asked: Any) -> int | None:
-    """`threads=`, checked: a whole number from 1 on, or None."""
+    """Returns `threads=`, checked: a whole number from 1 on, or None."""
     if asked is None:
         return None
     if not isinstance(asked, int | np.integer) or asked < 1:

@@ -1,7 +1,9 @@
-"""Plain calls in machine code: which callables have it, when it is renewed, and the Python behind.
+"""Calls that machine code dispatches: which callables it replaces, when it is renewed, and the
+Python behind it.
 
-A fast path is a callable of CPython whose body is machine code (`backends/cpu/call`). It takes
-single states and plain batches of the dtypes that have kernels, and hands all else to Python.
+A fast path is a callable of CPython whose body is machine code (`backends/cpu/call`). It runs
+kernels on single states and on batches along one leading dimension, in the dtypes that are
+compiled, and hands every other call on to Python.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
     from featherlane.functions.function import Function
 
 ALWAYS = 1 << 40  # states
-WORTH_UNLOCKING = 1 << 13  # numbers read and written before others may run Python: about 10 us
-OPTIONS = {"out", "threads"}  # an input of such a name is given by position
-_renewing = RLock()  # an older choice of code must not replace a newer one
+WORTH_UNLOCKING = 1 << 13  # numbers read and written in about 10 us: others may run Python then
+OPTIONS = ("out", "threads")  # an input of such a name is passed by position
+_renewing = RLock()  # two renewals at once could leave the older code in place
 
 
 class Loops(NamedTuple):
-    """What computes a function in one dtype: loops for one state and for more, as objects with
-    their machine code in `code`; task: what threads are told of the second.
+    """The kernels of a function in one dtype, for one state and for more, with their machine code
+    in `code`; None where there is none yet. task: the SharedTask of calls that threads share.
     """
 
     dtype: np.dtype
@@ -42,11 +44,11 @@ class Loops(NamedTuple):
 
 
 class FastPath:
-    """Machine code for the plain calls of one method of an object.
+    """The machine code in the place of one method of an object.
 
-    The code becomes an attribute of the object, which Python finds before the method of its class.
-    It is renewed when one of the functions behind it has more loops than before; what it does not
-    take goes to `fallback`, the method itself.
+    The code becomes an attribute of the object itself, which Python finds before the method of the
+    class. It is renewed when a function that it serves has been compiled once more. Calls that it
+    does not take go to `fallback`, the method.
     """
 
     def __init__(self, owner: Any, name: str, fallback: Callable[..., Any], doc: str = "") -> None:
@@ -55,8 +57,9 @@ class FastPath:
 
     @staticmethod
     def serve_method(owner: Any, name: str, function: Function) -> None:
-        """Serves a function that has the name of a method of its owner, public or private, where
-        the inputs are the method's first arguments. A method of a user's subclass stays as it is.
+        """Lets machine code take the calls of a function that has the name of a method of its
+        owner, public or private, if its inputs are the method's first arguments. A method of a
+        user's subclass stays as it is.
         """
         name = name if hasattr(type(owner), name) else f"_{name}"
         method = getattr(type(owner), name, None)
@@ -69,19 +72,20 @@ class FastPath:
             vars(owner).setdefault("_fast_paths", {}).setdefault(name, path).serve(function)
 
     def serve(self, function: Function) -> None:
-        """Takes the plain calls of one more function, of other inputs than those before."""
-        self.functions.append(function)
-        self.functions.sort(key=lambda f: len(f.inputs), reverse=True)
-        function.paths.append(self)
+        """Takes calls of this function too, which has more or fewer inputs than the others."""
+        if function not in self.functions:
+            self.functions.append(function)
+            self.functions.sort(key=lambda f: len(f.inputs), reverse=True)
+            function.paths.append(self)
 
     def renew(self) -> bool:
-        """Puts all code of now in place; False if another thread is about it just then."""
+        """Puts machine code for all kernels in place; False if another thread is doing so."""
         if not _renewing.acquire(blocking=False):
             return False
         try:
             call = self.fallback
             for function in self.functions:
-                call = straight(function, call, self.doc)
+                call = machine_code_call(function, call, self.doc)
             if call is not self.fallback:
                 vars(self.owner)[self.name] = call
         finally:
@@ -89,9 +93,11 @@ class FastPath:
         return True
 
 
-def straight(function: Function, pass_on: Callable[..., Any], doc: str = "") -> Callable[..., Any]:
-    """A callable (*arrays, out=, threads=) that takes plain calls of the function by itself, with
-    inputs by position or by name, and gives all else to `pass_on`.
+def machine_code_call(
+    function: Function, pass_on: Callable[..., Any], doc: str = ""
+) -> Callable[..., Any]:
+    """Returns a callable (*arrays, out=, threads=) in machine code, with inputs by position or by
+    name, which runs the kernels that the function has by now; pass_on: gets all other calls.
     """
     shapes = [*function.inputs.values()], [*function.outputs.values()]
     packed = function.packed
@@ -103,34 +109,37 @@ def straight(function: Function, pass_on: Callable[..., Any], doc: str = "") -> 
     for loops in function.loops():
         single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
         share = thread_pool().code.place("share") if loops.task else 0
-        options = _most(function, loops.batch), unlocked, share, loops.task
+        most = _most(function, loops.batch)
+        call = cpython.CallSpec(
+            single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task
+        )
         pass_on = cpython.callable_of(
-            cpython.CallSpec(single, batch, loops.dtype, *shapes, *options),
-            _front().place("call"),
+            call,
+            _entry_point().place("call"),
             pass_on,
             packed,
             name=function.name,
             doc=doc,
-            keywords=() if OPTIONS & set(function.inputs) else tuple(function.inputs),
-            alive=(_front(), loops),
+            keywords=() if set(OPTIONS) & set(function.inputs) else tuple(function.inputs),
+            alive=(_entry_point(), loops),
         )
     return pass_on
 
 
 def _most(function: Function, batch: Kernel | None) -> int:
-    """The states of the largest call for one thread."""
+    """Returns the states of the largest call for one thread."""
     if batch is None or physical_cores() == 1:
         return ALWAYS
     return function.load(batch).alone()
 
 
 @cache
-def _front() -> jit.MachineCode:
+def _entry_point() -> jit.MachineCode:
     return loaded("vectorcall", vectorcall.source, ("call",))
 
 
 def _text_signature(method: Any) -> str:
-    """The signature in the form that CPython reads from the documentation of built-in methods."""
+    """Returns the signature as CPython reads it from the documentation of built-in methods."""
     told = inspect.signature(method)
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
     return str(inspect.Signature(plain)).replace("(self", "($self", 1)

@@ -1,6 +1,4 @@
-"""A kernel as a function of the user's arrays: compiled for a dtype when that is first asked for,
-called by the shortest way.
-"""
+"""Functions of the user's arrays, compiled for a dtype when a call first needs it."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from featherlane.backends.cpu.threads.share import (
 )
 from featherlane.functions import arguments
 from featherlane.functions.arguments import Explain, Shapes, alike
-from featherlane.functions.fast_path import FastPath, Loops
+from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -37,20 +35,20 @@ def _packed(*results: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _single_of(run: Any) -> Any:
-    """The machine code for single states of recorded steps, if they made it."""
+    """Returns the machine code of recorded steps for single states, if it was made."""
     return getattr(run, "single", None)
 
 
 def _tuple_type(collect: Callable[..., Any] | None) -> type[tuple] | None:
-    """The type of tuple that several results are returned in, perhaps with names."""
+    """Returns the type of tuple, perhaps with names, in which several results are returned."""
     if collect is None:
         return tuple
     return collect if isinstance(collect, type) and issubclass(collect, tuple) else None
 
 
 def _signature(inputs: Shapes) -> Signature:
-    """What tools show of a call: inputs by position or by name, and the options."""
-    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in ("out", "threads")]
+    """Returns what `inspect.signature` tells: inputs by position or by name, and the options."""
+    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS]
     try:
         arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in inputs]
         return Signature([*arrays, *options])
@@ -59,7 +57,9 @@ def _signature(inputs: Shapes) -> Signature:
 
 
 class Form(NamedTuple):
-    """A function in one dtype, with its kernel if it is one; alive is kept alive."""
+    """A function compiled for one dtype. kernel: None where recorded steps compute it; alive: what
+    `run` needs.
+    """
 
     run: Evaluator
     kernel: Kernel | None = None
@@ -69,15 +69,16 @@ class Form(NamedTuple):
 class Function:
     """A batched function of arrays, compiled for a dtype when it is first called with it.
 
-    Arrays, by position or by name, have the core shapes of `inputs` behind any leading dimensions
-    (up to 32), which broadcast as NumPy's do; results are arrays with the core shapes of
-    `outputs`, all of them in a tuple (or what `collect` makes of it) if there are several. float32
-    in gives float32 out, all else is float64. The results of a state have the same bits in every
-    batch, at every position, with any number of threads; only where `method="auto"` goes by the
-    number of states, for inverse dynamics of long chains, are they rounded in different ways.
+    f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
+    `inputs` behind up to 32 leading dimensions, which broadcast as NumPy's do. Results are arrays
+    with the core shapes of `outputs`; several come in a tuple, or in what `collect` makes of them.
+    float32 in gives float32 out, all else is float64. `out` are the caller's arrays for the
+    results, `threads` bounds the threads. The results of a state have the same bits in every batch,
+    at every position, with any number of threads, but for inverse dynamics of long chains, where
+    `method="auto"` chooses a method by the number of states.
 
-    Raises ValueError or TypeError naming the argument, what came and what was wanted. A function of
-    a model, or of a graph, can be pickled.
+    Raises ValueError or TypeError naming the argument, what came and what was wanted. Functions of
+    models and of graphs can be pickled.
     """
 
     def __init__(
@@ -91,21 +92,21 @@ class Function:
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
     ) -> None:
-        """single: what makes a kernel for one state, if it is not the one for more. origin: a
-        function of a module and its arguments that give this function again, for pickles.
+        """kernel, single: make the kernels for a batch and for one state, the same if `single` is
+        None; origin: a module's function and its arguments, of which a pickle makes this again.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
-        self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
+        self._make_batch, self._make_single, self._origin = kernel, single, origin
+        self._collect, self._explain = collect or _packed, explain
         self.packed = _tuple_type(collect)
         self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
-        self._single, self._origin = single, origin
-        self._alone: dict[np.dtype, Form] = {}  # for one state
-        self._tasks: dict[np.dtype, bytes] = {}  # of those whose calls take threads by themselves
+        self._compiled_single: dict[np.dtype, Form] = {}  # for one state
+        self._tasks: dict[np.dtype, bytes] = {}  # of kernels that have run on several threads
         self.__signature__ = _signature(inputs)
         self._call = self._through_numpy
         self.paths: list[FastPath] = []
-        self._served: tuple[Any, ...] = ()  # the code that fast paths know
+        self._known_to_paths: tuple[Any, ...] = ()
         FastPath(self, "_call", self._through_numpy).serve(self)
 
     if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Function:
         def __call__(
             self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
         ) -> Any: ...
-    else:  # the fast path itself, without a frame of Python before it: 0.27 us instead of 0.43
+    else:  # Python calls the fast path itself: 0.27 us, where a method that does so takes 0.43
         __call__ = property(attrgetter("_call"))
 
     def __repr__(self) -> str:
@@ -126,19 +127,19 @@ class Function:
         return self._origin or super().__reduce_ex__(protocol)
 
     def ufunc(self, dtype: Any) -> Evaluator:
-        """What computes batches in one dtype, a generalised ufunc or recorded steps: compiled now
-        if it is not yet.
+        """Returns the generalised ufunc for batches in one dtype, or the recorded steps that stand
+        for it, compiled now if it is not yet.
         """
         dtype = np.dtype(dtype)
         if dtype not in self._compiled:  # two threads may both come here: the first wins
-            kernel = self._kernel(dtype)
+            kernel = self._make_batch(dtype)
             form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
             self._compiled.setdefault(dtype, form)
         return self._compiled[dtype].run
 
     def kernel(self, dtype: Any) -> Kernel | None:
-        """The kernel for batches in one dtype, compiled now if it is not yet; None where recorded
-        steps compute them.
+        """Returns the kernel for batches in one dtype, compiled now if it is not yet; None where
+        recorded steps stand for it.
         """
         self.ufunc(dtype)
         return self._compiled[np.dtype(dtype)].kernel
@@ -149,40 +150,41 @@ class Function:
         return Form(made, kernel, alive)
 
     def _form(self, dtype: np.dtype, states: int) -> Form:
-        """The compiled form for so many states: one state has a kernel of its own, compiled when
-        the first comes, whatever came before. Its bits are those of the kernel for more.
+        """Returns the compiled form for so many states. One state has a kernel of its own, which is
+        compiled when the first comes, whatever came before; it gives the bits of the other kernel.
         """
-        if self._single is not None and (states == 1 or (not states and dtype in self._alone)):
-            if dtype not in self._alone:
-                self._alone.setdefault(dtype, self._form_of(self._single(dtype)))
-            return self._alone[dtype]
+        singles = self._compiled_single
+        if self._make_single is not None and (states == 1 or (not states and dtype in singles)):
+            if dtype not in singles:
+                singles.setdefault(dtype, self._form_of(self._make_single(dtype)))
+            return singles[dtype]
         self.ufunc(dtype)
         return self._compiled[dtype]
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
         """The dtypes it is compiled for."""
-        return tuple(self._compiled | self._alone)
+        return tuple(self._compiled | self._compiled_single)
 
     def loops(self) -> list[Loops]:
-        """The machine code that there is by now, for each dtype."""
+        """Returns the kernels that are compiled by now, for each dtype."""
         return [self._loops(dtype) for dtype in self.compiled]
 
     def _loops(self, dtype: np.dtype) -> Loops:
-        batch, alone = self._compiled.get(dtype), self._alone.get(dtype)
+        batch, alone = self._compiled.get(dtype), self._compiled_single.get(dtype)
         kernel = batch.kernel if batch else None
         single = alone.kernel if alone else _single_of(batch and batch.run)
-        if self._single is None:
+        if self._make_single is None:
             single = single or kernel
         task = self._tasks.get(dtype, b"") if physical_cores() > 1 else b""
         return Loops(dtype, single, kernel, task)
 
     def load(self, kernel: Kernel) -> CallCost:
-        """What its calls ask of the machine."""
+        """Returns what calls of a kernel cost."""
         return CallCost(kernel.slots, self.numbers * kernel.dtype.itemsize, kernel.width)
 
     def _named(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays of a call by the names of the inputs, in their order."""
+        """Returns the arrays of a call by the names of the inputs, in their order."""
         if not named and len(arrays) == len(self.inputs):
             return dict(zip(self.inputs, arrays, strict=True))
         wanted = f"wanted {len(self.inputs)}: {', '.join(self.inputs)}"
@@ -217,27 +219,27 @@ class Function:
         return made[0] if len(made) == 1 else self._several(made, out)
 
     def _renew(self) -> None:
-        """Tells the fast paths of new machine code."""
-        steps = [form.run for form in self._compiled.values() if form.kernel is None]
-        code = len(self._compiled), len(self._alone), len(self._tasks), *map(_single_of, steps)
-        if code != self._served and all(path.renew() for path in self.paths):
-            self._served = code
+        """Renews the fast paths if there are more kernels than they know."""
+        steps = [_single_of(form.run) for form in self._compiled.values() if form.kernel is None]
+        counts = len(self._compiled), len(self._compiled_single), len(self._tasks)
+        if (*counts, *steps) != self._known_to_paths and all(path.renew() for path in self.paths):
+            self._known_to_paths = *counts, *steps
 
     def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
-        """Several results as they are returned: `out` itself if it is of that type."""
+        """Returns several results as the user gets them: `out` itself if it has the type."""
         return out if type(out) is self.packed else self._collect(*results)
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
-        """The leading dimensions and the dtype of what a call with these arrays returns."""
+        """Returns the leading dimensions and the dtype of a call's results."""
         dtype, given = alike(self._named(arrays, {}))
         return arguments.lead_of(given.values(), self.inputs, self._explain), dtype
 
     def results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...]:
-        """The caller's arrays for the results, checked."""
+        """Returns the caller's arrays for the results, checked."""
         return arguments.results(out, self.outputs, lead, dtype)
 
     def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
-        """The threads of a call: those asked for, or those that are expected to be the fastest."""
+        """Returns how many threads run a call: as many as asked for, or the expected fastest."""
         asked = arguments.threads_asked(asked)
         if states < 2:
             return 1

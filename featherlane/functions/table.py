@@ -1,4 +1,4 @@
-"""The table of functions: what each takes and gives, and the algorithms that compute it.
+"""The table of functions: the inputs and outputs of each, and the algorithms that compute it.
 
 A function may name several algorithms; the graph with the fewest operations is the one that is
 compiled.
@@ -36,7 +36,9 @@ REFERENCE_HINT = (
 
 
 class DynamicsFunction(NamedTuple):
-    """inputs, outputs: the sizes by name. takes: "f_ext", "frame" or "reference" besides."""
+    """inputs, outputs: sizes by name. takes: which of "f_ext", "frame", "reference" and "wrt" a
+    variant may have besides.
+    """
 
     inputs: Sizes
     outputs: Sizes
@@ -48,11 +50,11 @@ class DynamicsFunction(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """One form of a function, which has a kernel of its own."""
+    """A function with its options; each variant has kernels of its own."""
 
     name: str
     wrenches: str | None = None  # the axes of f_ext, if it is given: "body" or "world"
-    parameters: tuple[str, ...] = ()  # those that are inputs
+    parameters: tuple[str, ...] = ()  # the parameters that are inputs
     frame: str | None = None
     reference: str | None = None
     wrt: str | None = None  # the parameter of a derivative
@@ -61,7 +63,9 @@ class Variant(NamedTuple):
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
-    """An algorithm of one output, for which it does not matter how wrenches turn."""
+    """Makes a tuple of an algorithm's one output, and leaves out `fixed`, of which only derivatives
+    depend.
+    """
 
     @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
@@ -113,7 +117,7 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         ("f_ext",),
     ),
 }
-OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what else `forward_dynamics_derivatives` is
+OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what a method calls by another name
     "forward_dynamics_derivatives_at": DynamicsFunction(
         QVA,
         {"da_dq": VV, "da_dv": VV, "da_dtau": VV},

@@ -29,9 +29,9 @@ from featherlane.scalar import Scalar, call
 def stacked(
     wrenches: Mapping[str, Any], others: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """The frames in alphabetical order, and their wrenches (..., frames, 6), in the dtype that they
-    have in common with the other arrays of the call. Raises ValueError or TypeError naming the
-    frame.
+    """Returns the names of the frames in alphabetical order and their wrenches (..., frames, 6), in
+    the dtype that they have in common with `others`, the other arrays of the call. Raises
+    ValueError or TypeError naming the frame.
     """
     for name in wrenches:
         if not isinstance(name, str):
@@ -54,9 +54,10 @@ WRENCH_FRAMES = ("body", "world")
 
 
 def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
-    """What algorithms take for the user's wrenches [force; moment], on bodies or at frames: sums
-    [moment; force] at the origins of the turned body frames, and, for wrenches in the world's axes,
-    how those change because body frames turn.
+    """Returns the options of algorithms for the user's wrenches [force; moment] on bodies or at
+    frames: "f_ext", the sum [moment; force] on each body, at the origin and in the axes of its
+    turned frame; "fixed", for wrenches in the world's axes, how those sums change as that frame
+    turns (`world_fixed`), else None.
     """
     frames = [model.frame(name) for name in variant.at]
     frames = frames or [Frame("", body) for body in range(model.nbodies)]
@@ -81,7 +82,7 @@ def _turned_on(E: Rotation, parent: Rotation) -> Rotation:
 
 
 def _wrench(given: Sequence[Scalar], E: Rotation) -> Vector:
-    """[moment; force] in axes that E turns to."""
+    """Returns [moment; force] in the axes that E turns to."""
     return spatial(E.to_child(given[3:]), E.to_child(given[:3]))
 
 
@@ -90,5 +91,5 @@ def _with_wrench(total: Vector, X: Transform, given: Sequence[Scalar], E: Rotati
 
 
 def _with_fixed(total: Coriolis, X: Transform, given: Sequence[Scalar], E: Rotation) -> Coriolis:
-    """How the wrench changes as a vector that does not turn with the body."""
+    """Adds how the wrench changes in axes that turn, while it keeps still in the world's."""
     return total + X.coriolis_to_parent(world_fixed(_wrench(given, E)))
