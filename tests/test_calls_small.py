@@ -15,8 +15,9 @@ import featherlane as fl
 from featherlane.backends.cpu import linked as host
 from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, numpy_c
+from featherlane.backends.cpu.threads.pool import physical_cores
 from featherlane.backends.llvm import jit
-from featherlane.functions.function import WORTH_UNLOCKING
+from featherlane.functions.fast_path import ALWAYS, WORTH_UNLOCKING, machine_code_call
 
 pytestmark = pytest.mark.skipif(
     not cpython.available(), reason="arrays are laid out in another way"
@@ -33,28 +34,30 @@ def dtype(request):
 
 @pytest.fixture
 def function(pendulum, dtype):
-    """function(name): compiled for this dtype, of a robot with nq 9, nv 8."""
+    """function(name): compiled for one state and for more, of a robot with nq 9, nv 8."""
 
     def make(name):
         made = pendulum.function(name)
-        made.ufunc(dtype)
+        for states in (1, 2):
+            made._form(np.dtype(dtype), states)
         return made
 
     return make
 
 
-def alone(function, **options):
+def alone(function):
     """Its front; a call that this hands on fails."""
 
     def refuse(*arrays, **options):
         raise AssertionError("handed on to Python")
 
-    return function.direct(refuse, **options)
+    return machine_code_call(function, refuse)
 
 
 def hands_on(function, *arrays, **options):
     """Whether it leaves a call to Python."""
-    return function.direct(lambda *arrays, **options: HANDED_ON)(*arrays, **options) is HANDED_ON
+    call = machine_code_call(function, lambda *arrays, **options: HANDED_ON)
+    return call(*arrays, **options) is HANDED_ON
 
 
 def together(result):
@@ -131,13 +134,12 @@ def test_inputs_by_name(function, pendulum, dtype):
     f = function(ONE)
     q, v, a = sample(pendulum, f, dtype, 3)
     wanted, out = f._through_numpy(q, v, a), empty(f, dtype, (3,))[0]
-    named = alone(f, keywords=f.inputs)
+    named = alone(f)
     assert_same(named(a=a, q=q, v=v), wanted)
     assert_same(named(q, a=a, out=out, v=v), wanted)
     made_up = "".join(["o", "ut"])  # equal, but another string: Python knows it
     assert hands_on(f, q, v, a, **{made_up: out})
     assert f(q, v, a, **{made_up: out}) is out
-    assert hands_on(f, q, v, a=a)  # only if it was told their names
     for wrong in ({"q": q, "v": v}, {"v": v, "a": a, "b": a}):
         with pytest.raises(AssertionError, match="handed on"):
             named(q, **wrong)
@@ -254,7 +256,7 @@ def test_results_in_the_memory_of_others(function, pendulum, dtype):
 def test_calls_worth_threads(function, pendulum, dtype):
     """Python is asked for those, until one has told the front of its workers."""
     f = function(ONE)
-    most, _ = f._bound(f.kernel(dtype))
+    most = f.load(f.kernel(dtype)).alone() if physical_cores() > 1 else ALWAYS
     q, v, a = sample(pendulum, f, dtype)
     for states, python in ((most, False), (most + 1, np.dtype(dtype) not in f._tasks)):
         given = [np.broadcast_to(x, (states, *x.shape)) for x in (q, v, a)]
@@ -283,29 +285,58 @@ def test_errors_are_those_of_python(pendulum, dtype):
 # Few states
 
 
-def test_single_states_that_come_first_get_code_of_their_own(dtype):
-    """And a kernel of the widest when more come; bits are the same, and which is told by width."""
-    f = fl.load("iiwa14").function(ONE)
-    few, widest = 1, jit.widest(dtype)
-    q, v, a = np.random.default_rng(0).normal(size=(3, widest, 7)).astype(dtype)
-    single = f(q[0], v[0], a[0])
-    assert [kernel.width for kernel in f.singles] == [few]
+def widths(function):
+    """The lanes of what machine code runs for one state and for more."""
+    return [[x and x.width for x in (loops.single, loops.batch)] for loops in function.loops()]
+
+
+@pytest.mark.parametrize("single_first", [True, False])
+def test_one_state_has_a_kernel_of_its_own(dtype, single_first):
+    """Whatever came before; bits are those of the batch."""
+    f, widest = fl.load("iiwa14").function(ONE), jit.widest(dtype)
+    given = np.random.default_rng(0).normal(size=(3, 20, 7)).astype(dtype)
+    one, many = (lambda: f(*given[:, 0])), (lambda: f(*given))
+    first, second = (one, many) if single_first else (many, one)
+    first()
+    assert widths(f) == [[1, None] if single_first else [None, widest]]
     assert f.compiled == (np.dtype(dtype),)
-    assert_same(f(q, v, a)[0], single)
-    assert [kernel.width for kernel in f.singles] == sorted({few, widest}, reverse=True)
-    for states in (1, few, widest):
-        assert_same(alone(f)(q[:states], v[:states], a[:states])[0], single)
+    second()
+    assert widths(f) == [[1, widest]]
+    whole = many()
+    for states in (1, 2, 20):
+        assert_same(alone(f)(*given[:, :states]), whole[:states])
+    assert_same(alone(f)(*given[:, 7]), whole[7])
 
 
-def test_few_states_that_come_later_share_the_widest(dtype):
+def test_code_takes_the_calls_that_it_has_loops_for(dtype):
     f = fl.load("iiwa14").function(ONE)
-    q, v, a = np.random.default_rng(0).normal(size=(3, 20, 7)).astype(dtype)
-    whole = f(q, v, a)
-    assert_same(f(q[0], v[0], a[0]), whole[0])
-    assert [kernel.width for kernel in f.singles] == [jit.widest(dtype)]
-    chosen = fl.load("iiwa14").function(ONE, width=1)
-    assert_same(chosen(q[0], v[0], a[0]), whole[0])
-    assert [kernel.width for kernel in chosen.singles] == [1]
+    given = np.random.default_rng(0).normal(size=(3, 4, 7)).astype(dtype)
+    single, row, empty = given[:, 0], given[:, :1], given[:, :0]
+    f(*given)
+    assert hands_on(f, *single)
+    assert hands_on(f, *row)
+    assert not hands_on(f, *given)
+    assert not hands_on(f, *given[:, :2])
+    f(*single)
+    for batch in (single, row, given):
+        assert not hands_on(f, *batch)
+    other = fl.load("iiwa14").function(ONE)
+    assert other(*empty).shape == (0, 7)
+    other = fl.load("iiwa14").function(ONE)
+    other(*row)
+    assert not hands_on(other, *single)
+    assert not hands_on(other, *row)
+    assert hands_on(other, *given[:, :2])
+    assert hands_on(other, *empty)
+
+
+def test_a_chosen_width_serves_all(dtype):
+    f = fl.load("iiwa14").function(ONE, width=1)
+    given = np.random.default_rng(0).normal(size=(3, 4, 7)).astype(dtype)
+    whole = f(*given)
+    assert widths(f) == [[1, 1]]
+    assert_same(alone(f)(*given[:, 1]), whole[1])
+    assert_same(alone(f)(*given), whole)
 
 
 # Methods of a model
@@ -320,6 +351,7 @@ def test_methods_reach_the_code():
     assert first is out
     assert type(model.inverse_dynamics).__name__ == "builtin_function_or_method"
     assert_same(model.inverse_dynamics(v=v, q=q, a=a), first)
+    model.inverse_dynamics(q[0], v[0], a[0], f_ext[0])
     wanted = model.inverse_dynamics(q, v, a, f_ext=f_ext)
     model._call = None  # Python would come through here
     for call in (
@@ -420,7 +452,7 @@ class Watched:
         ours = {name: self.spy.place(name) for name in COUNTED}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
         self.code = linked(jit.machine_code(vectorcall.source()), ("call",))
-        monkeypatch.setattr("featherlane.functions.function._front", lambda: self.code)
+        monkeypatch.setattr("featherlane.functions.fast_path._entry_point", lambda: self.code)
         self._counts = (ctypes.c_int64 * len(COUNTED)).from_address(self.spy.place("counts"))
         self._left = ctypes.c_int64.from_address(self.spy.place("left"))
 
@@ -480,14 +512,14 @@ def peak_of(call):
 def test_a_plain_tuple_costs_the_tuple_of_the_results(watched, function, pendulum, dtype):
     f = function(SEVERAL)
     given, out = sample(pendulum, f, dtype), empty(f, dtype)
-    assert type(alone(f)(*given, out=out)) is f._type
+    assert type(alone(f)(*given, out=out)) is f.packed
     counts = watched.counts(lambda: alone(f)(*given, out=out))
     assert counts == dict.fromkeys(COUNTED, 0) | {"object_new": 1}
 
 
 def test_the_lock_is_given_away_for_long_calls(watched, function, pendulum, dtype):
     f = function(ONE)
-    least = -(-WORTH_UNLOCKING // f._numbers)
+    least = -(-WORTH_UNLOCKING // f.numbers)
     for states, times in ((least - 1, 0), (least, 1)):
         given = sample(pendulum, f, dtype, states)
         counts = watched.counts(lambda g=given: alone(f)(*g))
@@ -533,7 +565,7 @@ def test_nothing_leaks(function, pendulum, dtype):
     tau, d = alone(one)(*single), alone(several)(*batch)
     pair, numbers = empty(several, dtype, (3,)), np.dtype(dtype)
     watch = [*single, *batch, tau, d, *d, pair, *pair, None, 1, numbers, tuple, type(d), np.ndarray]
-    one, several = alone(one, keywords=one.inputs), alone(several)
+    one, several = alone(one), alone(several)
     q, v, a = single
 
     def calls(count):
@@ -555,7 +587,7 @@ def test_nothing_leaks(function, pendulum, dtype):
 
 def test_calls_from_many_threads(function, pendulum, dtype):
     f = function(SEVERAL)
-    given = sample(pendulum, f, dtype, 2 * WORTH_UNLOCKING // f._numbers)
+    given = sample(pendulum, f, dtype, 2 * WORTH_UNLOCKING // f.numbers)
     call, wanted = alone(f), f._through_numpy(*given)
     with ThreadPoolExecutor(4) as pool:
         for future in [pool.submit(call, *given) for _ in range(40)]:

@@ -177,10 +177,13 @@ def test_forward_dynamics_derivatives_come_from_those_of_inverse_dynamics(model)
     given = algorithms.forward_dynamics_derivatives_from(
         model.tree, *map(scalars, (q, v, a)), scalars(minv, 2)
     )
+    known = run(algorithms.forward_dynamics_derivatives_at, model, q, v, a)
     tolerance = conditioned(model, q, 1000)
     for k in range(2):
         close(array(given[k]), -minv @ dtau[k], 1e-12)
         close(direct[k], -minv @ dtau[k], tolerance)
+        close(known[k], -minv @ dtau[k], tolerance)
+    close(known[2], minv, tolerance)
 
 
 @small_trees

@@ -15,6 +15,7 @@ import featherlane as fl
 from featherlane.api import compiled
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.functions.fast_path import machine_code_call
 from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import KINEMATICS, METHODS
 from featherlane.robot.joints import JOINT_TYPES
@@ -279,11 +280,11 @@ def test_states_do_not_depend_on_their_place(function, method):
 def test_single_states_go_straight_to_the_code(method):
     model = fresh(ROBOTS["types"])
     function = model.function("inverse_dynamics", method=method)
-    assert function.singles == []
+    assert function.loops() == []
     q, v, a = sample(model, 3)
     wanted = [function(*x) for x in zip(q, v, a, strict=True)]
-    assert len(function.singles) == 1
-    alone = function.direct(function.__call__)
+    assert [bool(loops.single) for loops in function.loops()] == [True]
+    alone = machine_code_call(function, function.__call__)
     assert type(alone).__name__ == "builtin_function_or_method"
     for n in range(3):
         assert_array_equal(alone(q[n], v[n], a[n]), wanted[n])

@@ -51,7 +51,7 @@ def long(monkeypatch):
     def make(model):
         monkeypatch.setattr(compiled, "LONG", 1)
         made = fresh(model)
-        for name in MATRICES:
+        for name in (*MATRICES, "forward_dynamics_derivatives_at"):
             assert made.function(name) is made.function(name)
         monkeypatch.setattr(compiled, "LONG", 1000)
         return made
@@ -214,6 +214,26 @@ def test_results_may_lie_where_an_input_was(robot, threads, long):
     torque = tau.copy()
     model.forward_dynamics(q, v, torque, out=torque, threads=threads)
     assert_array_equal(torque, model.forward_dynamics(q, v, tau))
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_forward_derivatives_at_known_accelerations(robot, long):
+    model, short = long(ROBOTS[robot]), fresh(ROBOTS[robot])
+    q, v, tau = sample(model, 5, 3)
+    tolerance = 1e-14 * np.linalg.cond(textbook.mass_matrix(model, q)).max()
+    a = model.forward_dynamics(q, v, tau)
+    known = model.forward_dynamics_derivatives(q, v, a=a)
+    for x, y in zip(known, model.forward_dynamics_derivatives(q, v, tau), strict=True):
+        close(x, y, tolerance)
+    for x, y in zip(known, short.forward_dynamics_derivatives(q, v, a=a), strict=True):
+        close(x, y, tolerance)
+    one = model.forward_dynamics_derivatives(q[3], v[3], a=a[3])
+    out = tuple(np.empty_like(x) for x in known)
+    out[2][:, 0] = a  # results may lie where an input is
+    model.forward_dynamics_derivatives(q, v, a=out[2][:, 0], out=out)
+    for x, y, z in zip(known, one, out, strict=True):
+        assert_array_equal(y, x[3])
+        assert_array_equal(z, x)
 
 
 def test_in_float32(long):

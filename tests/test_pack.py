@@ -308,7 +308,7 @@ def test_single_states_have_the_bits_of_their_graphs(robot, root, names, dtype):
             several = found if isinstance(found, tuple) else (found,)
             for x, y in zip(wanted.values(), several, strict=True):
                 same_bits(x[n], np.asarray(y))
-        assert [kernel.width for kernel in f.singles] == [1]
+        assert [loops.single.width for loops in f.loops()] == [1]
 
 
 def test_wrenches_and_parameters_of_limbs():

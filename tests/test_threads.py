@@ -21,6 +21,7 @@ from featherlane.backends.cpu.threads import pool as pools
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.cpu.threads.pool_ir import LINE_WORDS, WORKERS, WorkerWords, pool_word
 from featherlane.backends.llvm.records import field
+from featherlane.functions.fast_path import machine_code_call
 
 on_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 
@@ -262,17 +263,17 @@ def test_shared_calls_go_straight_to_the_code(arm):
     def refuse(*arrays, **options):
         raise AssertionError("handed on to Python")
 
-    straight = function.direct(refuse)
+    call = machine_code_call(function, refuse)
     for threads in (None, 1, 2, 3):
-        assert_array_equal(straight(*given, threads=threads), wanted)
+        assert_array_equal(call(*given, threads=threads), wanted)
     with pytest.raises(AssertionError, match="handed on"):
-        straight(*given, threads=len(thread_pool()) + 2)
+        call(*given, threads=len(thread_pool()) + 2)
     every = thread_pool()._words[pool_word("size") :]
     before = every[0]
     try:
         every[0] = 0  # as in a new process
         with pytest.raises(AssertionError, match="handed on"):
-            straight(*given)
+            call(*given)
     finally:
         every[0] = before
 

@@ -15,6 +15,7 @@ from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.forward_derivatives import (
     forward_dynamics_derivatives,
+    forward_dynamics_derivatives_at,
     forward_dynamics_derivatives_from,
 )
 from featherlane.algorithms.frames import (
@@ -45,6 +46,7 @@ __all__ = [
     "factored_forward_dynamics",
     "factored_inverse",
     "forward_dynamics_derivatives",
+    "forward_dynamics_derivatives_at",
     "forward_dynamics_derivatives_from",
     "frame_acceleration",
     "frame_placement",

@@ -18,7 +18,7 @@ from featherlane.algorithms.derivatives import (
     motion_and_loads,
     pairs,
 )
-from featherlane.algorithms.factor import factor
+from featherlane.algorithms.factor import Factor, factor
 from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.model import WORLD
@@ -126,13 +126,38 @@ def forward_dynamics_derivatives(
     """
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
+    factored = _factored_mass_matrix(model, m)
+    bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
+    qdd = factored.acceleration(tau, bias)
+    return _solved(model, m, factored, qdd, f_ext, fixed)
+
+
+def forward_dynamics_derivatives_at(
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
+) -> tuple[Rows, Rows, Rows]:
+    """Returns (da/dq, da/dv, da/dtau) at a known acceleration qdd, with the factor of M."""
+    m = motion(model, q, qd)
+    factored = _factored_mass_matrix(model, m)
+    return _solved(model, m, factored, qdd, f_ext or no_wrenches(model), fixed)
+
+
+def _factored_mass_matrix(model: Tree, m: Motion) -> Factor:
     M = square(model.nv, model.armature)
     for i, j, ci, cj, joint, same in pairs(model, m, columns(model, m, None)):
         if not joint or same or i < j:
             add_pair(M, i, j, ci.S, cj.IS, same)
-    factored = factor(model, M)
-    bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    qdd = factored.acceleration(tau, bias)
+    return factor(model, M)
+
+
+def _solved(
+    model: Tree, m: Motion, factored: Factor, qdd: Scalars, f_ext: Wrenches, fixed: Fixed
+) -> tuple[Rows, Rows, Rows]:
+    """Returns (da/dq, da/dv, da/dtau), solving for each column of dtau/dx with the factor of M."""
     boundary(qdd)
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()

@@ -18,10 +18,11 @@ def compile_function(
     *,
     width: int | None = None,
 ) -> Function:
-    """A function of your own on scalars, or a graph, as a batched `Function` of arrays.
+    """Returns a function of your own on scalars, or a graph, as a batched `Function` of arrays.
 
     function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or
-    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor.
+    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor. A
+    pickle of the result holds the graph, not the Python function.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"
@@ -31,16 +32,16 @@ def compile_function(
         )
     else:
         graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
+    return _of_graph(graph, name, width)
+
+
+def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
     _check_shapes(graph)
     outputs = {k: out.shape for k, out in graph.outputs.items()}
-    key = graph_key(graph)
-    program = Program(graph)
-    return Function(
-        name,
-        graph.inputs,
-        outputs,
-        lambda dtype: compile_program(lambda: program, key, dtype, width),
-    )
+    key, program = graph_key(graph), Program(graph)
+    kernel = lambda dtype: compile_program(lambda: program, key, dtype, width)
+    origin = _of_graph, (graph, name, width)
+    return Function(name, graph.inputs, outputs, kernel, origin=origin)
 
 
 def _check_shapes(graph: Graph) -> None:

@@ -1,8 +1,7 @@
-"""A robot whose functions are compiled when they are first called: what is behind the methods."""
+"""The base of the user's model: its functions, compiled when they are first called."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -19,6 +18,7 @@ from featherlane.functions.compile import (
     input_shapes,
     output_shapes,
 )
+from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
 from featherlane.functions.long import choose
 from featherlane.functions.table import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
@@ -30,9 +30,8 @@ from featherlane.robot.tree import Tree, is_chain
 from featherlane.robot.tree_of import build_tree, tree_of
 
 Params = Mapping[str, Any] | None
-LONG = 100  # links from which on algorithms are programs of few steps, not one piece of code
-LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}
-"""The same for methods whose code is longer."""
+LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
+LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
 INERTIAL = {"mass", "com", "inertia"}
 ON_MOVING_GROUND = (
@@ -42,11 +41,11 @@ ON_MOVING_GROUND = (
     "bias_force",
 )
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
-"""Shared by equal models, for as long as one of them lives."""
+"""Kernels that equal models share, for as long as one of the models lives."""
 
 
 def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
-    """Raises ValueError for parameters that are unknown or say the same twice."""
+    """Raises ValueError for unknown parameters, and for two that hold the same figures."""
     for name in (*names, *([] if wrt is None else [wrt])):
         if name not in PARAMETERS:
             what = "wrt" if name == wrt else "params"
@@ -61,8 +60,8 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
 
 
 def in_order(params: Params) -> tuple[str, ...]:
-    """The names of the parameters that are given, in the order of their table: one kernel for all
-    orders of a dict.
+    """Returns the names of these parameters in the order of the table, so that all orders of a dict
+    have one kernel.
     """
     if params is None:
         return ()
@@ -73,23 +72,20 @@ def in_order(params: Params) -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name in params)
 
 
-def _text_signature(method: Any) -> str:
-    """The signature in the form that CPython reads from the documentation of built-in methods."""
-    told = inspect.signature(method)
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
-    bare = inspect.Signature(plain)
-    return str(bare).replace("(self", "($self", 1)
+def _function_of(model: Compiled, variant: Variant, width: int | None) -> Function:
+    """Returns the function that was pickled."""
+    return model._function(variant, width)
 
 
 class Compiled(model.Model):
-    """The functions of `functions.TABLE`, by name."""
+    """The functions of `functions.table.TABLE`, by name."""
 
     def __str__(self) -> str:
         return card(self)
 
     @property
     def tree(self) -> Tree:
-        """The robot as the algorithms read it: what functions of your own pass on to them."""
+        """The robot as algorithms read it, for functions of your own that call them."""
         return tree_of(self)
 
     def function(
@@ -104,15 +100,15 @@ class Compiled(model.Model):
         method: str | None = None,
         width: int | None = None,
     ) -> Function:
-        """One of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method of
-        `Kinematics`) as a `Function` of plain arrays.
+        """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
+        of `Kinematics`) as a `Function` of plain arrays.
 
-        f_ext: None, or the axes ("body" or "world") of an additional input of shape (nbodies, 6).
-        params: parameters that are further inputs behind it, see `parameters`. frame, reference:
-        for the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by
-        name (a key of `functions.METHODS[name]`), by default the one with the fewest operations.
+        f_ext: None, or the axes ("body" or "world") of one more input of shape (nbodies, 6).
+        params: parameters that are inputs too, after f_ext, see `parameters`. frame, reference: for
+        the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by name
+        (a key of `functions.table.METHODS[name]`), by default the one with the fewest operations.
         width: lanes of the vectors, by default the widest of the processor; results do not depend
-        on it.
+        on it. Raises ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
@@ -121,9 +117,13 @@ class Compiled(model.Model):
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         cache = self.__dict__.setdefault("_functions", {})
         key = variant, width
-        if key not in cache:
-            cache[key] = self._make(*key)
-        return cache[key]
+        function = cache.get(key)
+        if function is None:
+            function = cache.setdefault(key, self._make(*key))
+            name, axes, *_ = variant
+            if key == (Variant(name, axes), None) and axes != "world":
+                FastPath.serve_method(self, name, function)
+        return function
 
     def _checked(self, variant: Variant) -> None:
         name, wrenches, parameters, frame, reference, wrt, at, method = variant
@@ -169,8 +169,8 @@ class Compiled(model.Model):
             raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
 
     def _is_long(self, variant: Variant) -> bool:
-        """Whether code for every link would be too much. Measured: that of a chain stops to pay
-        earlier, that of matrices when they have many pairs of joints on one path.
+        """Whether one piece of code would be too long. Chains are long from half as many links,
+        matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
         tree = tree_of(self)
         if variant.method in LONG_FOR:
@@ -184,7 +184,7 @@ class Compiled(model.Model):
 
         steps = choose.evaluator(self, variant) if self._is_long(variant) else None
         if steps is not None and width is None:
-            return self._held(variant, steps)
+            return self._held(variant, width, steps)
         if steps is not None:
             raise CompileError(
                 f"width is {width}: for robots as long as {self.name!r} it goes by the states"
@@ -201,7 +201,7 @@ class Compiled(model.Model):
                 variant, dtype, "single", lambda text: compile_single(self, variant, text, dtype)
             )
 
-        return self._held(variant, kernel, single if width is None else None)
+        return self._held(variant, width, kernel, single if width is None else None)
 
     def _shared(
         self,
@@ -210,7 +210,7 @@ class Compiled(model.Model):
         form: int | str | None,
         make: Callable[[str], Kernel],
     ) -> Kernel:
-        """A kernel, which equal models share. make: from a text that tells it from others."""
+        """Returns a kernel that equal models share. make: compiles it, given its key as a text."""
         named = (variant.frame, *variant.at)
         places = [self.frame(name)[1:] for name in named if name is not None]
         plain = variant._replace(frame=None, at=())
@@ -223,12 +223,15 @@ class Compiled(model.Model):
     def _held(
         self,
         variant: Variant,
+        width: int | None,
         kernel: Callable[[np.dtype], Any],
         single: Callable[[np.dtype], Kernel] | None = None,
     ) -> Function:
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
         collect = TABLE[variant.name].collect
-        return Function(variant.name, inputs, outputs, kernel, collect, self._explain, single)
+        origin = _function_of, (self, variant, width)
+        explain = self._explain
+        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin)
 
     def graph(
         self,
@@ -241,8 +244,8 @@ class Compiled(model.Model):
         wrt: str | None = None,
         method: str | None = None,
     ) -> Graph:
-        """The dataflow graph of a function, as the algorithm gives it: `graph.cost()` counts it.
-        Arguments as those of `function`.
+        """Returns the dataflow graph of a function, as the algorithm gives it; `graph.cost()`
+        counts its operations. The arguments are those of `function`.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
@@ -250,24 +253,57 @@ class Compiled(model.Model):
         return dynamics_graph(self, variant)
 
     def _explain(self, name: str, shape: tuple[int, ...]) -> str:
-        """The likely confusion behind a wrong shape."""
+        """Returns the likely confusion behind a wrong shape."""
         last = shape[-1] if shape else None
         if name == "f_ext":
             return f"one [force; moment] for each of the {self.nbodies} moving bodies"
+        if name == "direction":
+            return f"the model has nv = {self.nv}, as many entries along each of q, v and tau"
         if name in PARAMETERS:
             return f"model.parameters({name!r}) has the model's own"
         if name not in ("q", "q0", "q1", "v", "a", "tau"):
             return ""
-        wanted = "nq" if name in ("q", "q0", "q1") else "nv"
+        wanted = "nq" if name.startswith("q") else "nv"
         size = f"the model has {wanted} = {getattr(self, wanted)}"
         if self.nq == self.nv:
             turned = len(shape) == 2 and shape[0] == self.nv
             return f"{size}; states go in rows, pass {name}.T" if turned else size
         free = "a free joint takes 7 entries of q (position, quaternion xyzw) and 6 of v"
-        other = "v" if name == "q" else "q"
-        if last == (self.nv if name == "q" else self.nq):
+        other, size_of_other = ("v", self.nv) if wanted == "nq" else ("q", self.nq)
+        if last == size_of_other:
             return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
         return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
+
+    def _bound(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        f_ext: Any = None,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        frame: str | None = None,
+        reference: str | None = None,
+        wrt: str | None = None,
+        method: str = "auto",
+    ) -> tuple[Function, tuple[Any, ...]]:
+        """Returns the function that a method's arguments ask for, and all arrays for its call."""
+        if f_ext_frame not in WRENCH_FRAMES:
+            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+        if not isinstance(method, str):
+            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
+        names = in_order(params)
+        values = tuple(params[name] for name in names) if params else ()
+        at: tuple[str, ...] = ()
+        if isinstance(f_ext, Mapping):
+            told = (*list(TABLE[name].inputs)[: len(arrays)], *names)
+            others = dict(zip(told, (*arrays, *values), strict=True))
+            at, f_ext = stacked(f_ext, others) if f_ext else ((), None)
+        if f_ext is not None:
+            arrays = (*arrays, f_ext)
+        axes = None if f_ext is None else f_ext_frame
+        chosen = None if method == "auto" else method
+        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
+        return self._function(variant), (*arrays, *values)
 
     def _call(
         self,
@@ -275,7 +311,7 @@ class Compiled(model.Model):
         arrays: tuple[Any, ...],
         f_ext: Any = None,
         f_ext_frame: str = "body",
-        params: Mapping[str, Any] | None = None,
+        params: Params = None,
         *,
         frame: str | None = None,
         reference: str | None = None,
@@ -284,42 +320,7 @@ class Compiled(model.Model):
         out: Any = None,
         threads: int | None = None,
     ) -> Any:
-        if f_ext_frame not in WRENCH_FRAMES:
-            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
-        if not isinstance(method, str):
-            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
-        at: tuple[str, ...] = ()
-        if isinstance(f_ext, Mapping):
-            at, f_ext = stacked(f_ext) if f_ext else ((), None)
-        if f_ext is not None:
-            arrays = (*arrays, f_ext)
-        names = in_order(params)
-        if params:
-            arrays = (*arrays, *(params[name] for name in names))
-        axes = None if f_ext is None else f_ext_frame
-        chosen = None if method == "auto" else method
-        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
-        function = self._function(variant)
-        result = function(*arrays, out=out, threads=threads)
-        known = self.__dict__.setdefault("_direct", {})
-        if known.get(variant) != function.codes:
-            known[variant] = function.codes
-            self._shorten(name)
-        return result
-
-    def _shorten(self, name: str) -> None:
-        """From now on plain calls, and those with wrenches on bodies, go straight to the machine
-        code: this instance's method is that code, unless a subclass has a method of its own.
-        """
-        method = getattr(type(self), name, None)
-        if method is None or not method.__module__.startswith("featherlane."):
-            return
-        doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
-        taken, short = list(inspect.signature(method).parameters)[1:], method.__get__(self)
-        for axes in ("body", None):
-            function = self.__dict__["_functions"].get((Variant(name, axes), None))
-            if function is not None:
-                names = [*function.inputs]
-                keywords = names if names == taken[: len(names)] else ()
-                short = function.direct(short, doc, keywords)
-        self.__dict__[name] = short
+        function, given = self._bound(
+            name, arrays, f_ext, f_ext_frame, params, frame, reference, wrt, method
+        )
+        return function(*given, out=out, threads=threads)

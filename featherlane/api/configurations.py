@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.compiled import Compiled
-from featherlane.functions.function import common_dtype
+from featherlane.functions.arguments import F32, F64, alike, lead_of
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import Joint
 
 
 def _batch_shape(batch: Any) -> tuple[int, ...]:
-    """Of the user's number or tuple of numbers."""
+    """Returns the user's number or tuple of numbers as a shape, checked."""
     told = (batch,) if isinstance(batch, int | np.integer) else batch
     complaint = f"batch is {batch!r}: wanted a whole number, or a tuple of them"
     try:
@@ -27,63 +27,68 @@ def _batch_shape(batch: Any) -> tuple[int, ...]:
     return lead
 
 
+def _real(dtype: Any) -> np.dtype:
+    """Returns the dtype of configurations, checked."""
+    if np.dtype(dtype) not in (F32, F64):
+        raise TypeError(f"dtype is {np.dtype(dtype)}: wanted float32 or float64")
+    return np.dtype(dtype)
+
+
 def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-    """Its limits, infinite where it has none."""
+    """Returns the limits of a joint, infinite where it has none."""
     none = (np.inf,) * joint.kind.nq
     return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
 
 
 class Configurations(Compiled):
-    """How a `featherlane.Model` moves from one configuration to another."""
+    """The space of configurations of a `featherlane.Model`."""
 
-    def _parts(self, q: Any, **others: Any) -> tuple[np.ndarray, ...]:
-        sizes = {"q": self.nq, "q0": self.nq, "q1": self.nq, "v": self.nv}
-        arrays = [np.asarray(q), *map(np.asarray, others.values())]
-        for name, array in zip(["q", *others], arrays, strict=True):
-            if not array.ndim or array.shape[-1] != sizes[name]:
-                hint = self._explain("v" if name == "v" else "q", array.shape)
-                raise ValueError(
-                    f"{name} has shape {array.shape}, wanted (..., {sizes[name]}): {hint}"
-                )
-        dtype = common_dtype(dict(zip(["q", *others], [q, *others.values()], strict=True)))
-        lead = np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
-        return tuple(
-            np.broadcast_to(array, lead + array.shape[-1:]).astype(dtype) for array in arrays
-        )
+    def _parts(self, **given: Any) -> tuple[np.ndarray, ...]:
+        """Returns configurations and velocities: checked, broadcast, in their common dtype."""
+        _, arrays = alike(given)
+        cores = {name: (self.nv if name == "v" else self.nq,) for name in arrays}
+        lead = lead_of(arrays.values(), cores, self._explain)
+        return tuple(np.broadcast_to(x, lead + cores[k]) for k, x in arrays.items())
 
     def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
-        """Type, first entry of q and of v of each joint that does not follow another."""
+        """Returns type, first entry of q and of v of each joint that follows no other."""
         return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
 
     def integrate(self, q: Any, v: Any) -> np.ndarray:
-        """The configuration (..., nq) after moving for one second with the constant velocity v
-        (give v * dt).
+        """Returns the configuration (..., nq) after one second with the constant velocity v: for a
+        step of dt, pass v * dt. Quaternions may have any length but zero, results have length 1.
         """
-        q, v = self._parts(q, v=v)
-        result = np.empty_like(q)
+        q, v = self._parts(q=q, v=v)
+        result = np.empty(q.shape, q.dtype)
         for kind, i, k in self._own_coordinates():
             moved = kind.integrate(q[..., i : i + kind.nq], v[..., k : k + kind.nv])
             result[..., i : i + kind.nq] = moved
         return result
 
     def difference(self, q0: Any, q1: Any) -> np.ndarray:
-        """The velocity (..., nv) that `integrate` needs to go from q0 to q1, by the shortest
-        turn.
+        """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
+
+        Quaternions turn the shortest way, by pi at most. Angles, and the heading of a planar joint,
+        change by q1 - q0 as it is: a revolute joint that goes from 0 to 6 pi turns three times.
         """
-        q0, q1 = self._parts(q0, q1=q1)
+        q0, q1 = self._parts(q0=q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
         for kind, i, k in self._own_coordinates():
             at = slice(i, i + kind.nq)
             result[..., k : k + kind.nv] = kind.difference(q0[..., at], q1[..., at])
         return result
 
-    def neutral(self) -> np.ndarray:
-        """The configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1)."""
-        return np.array([x for kind, _, _ in self._own_coordinates() for x in kind.neutral])
+    def neutral(self, dtype: Any = float) -> np.ndarray:
+        """Returns the configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1).
+
+        dtype: float64 or float32; raises TypeError for others.
+        """
+        own = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
+        return np.array(own, _real(dtype))
 
     @cached_property
     def _followers(self) -> dict[str, list[Joint]]:
-        """The mimic joints that have limits, by the name of their leader."""
+        """The mimic joints with limits, by the name of the joint that they follow."""
         found: dict[str, list[Joint]] = {}
         for joint in self.joints:
             if joint.mimic and joint.mimic.multiplier and (joint.lower or joint.upper):
@@ -91,7 +96,7 @@ class Configurations(Compiled):
         return found
 
     def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-        """Of a joint, and of those that follow it as far as they leave it room."""
+        """Returns a joint's limits, narrowed to those of its followers where that leaves room."""
         lower, upper = _range(joint)
         for follower in self._followers.get(joint.name, ()):
             _, ratio, offset = follower.mimic  # type: ignore[misc]
@@ -102,8 +107,9 @@ class Configurations(Compiled):
         return lower, upper
 
     def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Between what the coordinates of joint n are drawn: its limits, or a stretch of twice the
-        reach within them where they are further apart, as near to zero as they allow.
+        """Returns the bounds between which the coordinates of joint n are drawn: its limits, or,
+        where these are far apart, an interval inside them of twice the reach (pi or 1 m), as near
+        to zero as they allow.
         """
         kind, (lower, upper) = self.types[n], self._limits(self.joints[n])
         turns = np.isin(np.arange(kind.nq), kind.angles)
@@ -118,18 +124,28 @@ class Configurations(Compiled):
 
     @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
-        self, batch: int | tuple[int, ...] = (), *, seed: int | np.random.Generator | None = None
+        self,
+        batch: int | tuple[int, ...] = (),
+        *,
+        seed: int | np.random.Generator | None = None,
+        dtype: Any = float,
     ) -> np.ndarray:
-        """Configurations (*batch, nq): uniform between the limits, turns without limits over a full
-        turn, slides and positions without limits over -1 to 1 m, orientations uniform. Where only
-        one limit is given, and for turns whose limits are two turns apart or more, over a full turn
-        or 2 m that the limits allow.
+        """Returns configurations (*batch, nq), uniform between the limits, with uniform
+        orientations. Without limits angles are drawn from a full turn, slides and positions from -1
+        to 1 m. Where only one limit is given, or limits are two turns apart or more, they are drawn
+        from a full turn or 2 m that the limits allow.
+
+        dtype: float64, or float32 for the same numbers, rounded into the limits. Raises TypeError
+        for other dtypes, TypeError or ValueError for a batch that is no shape.
         """
-        rng, lead = np.random.default_rng(seed), _batch_shape(batch)
-        q = np.empty((*lead, self.nq))
+        rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
+        q = np.empty((*lead, self.nq), dtype)
         for n in self.independent:
             kind, i = self.types[n], self.first_q[n]
-            q[..., i : i + kind.nq] = rng.uniform(*self._bounds(n), (*lead, kind.nq))
+            low, high = self._bounds(n)
+            own = rng.uniform(low, high, (*lead, kind.nq)).astype(dtype)
+            own = np.where(own > high, np.nextafter(own, -np.inf), own)
+            q[..., i : i + kind.nq] = np.where(own < low, np.nextafter(own, np.inf), own)
             for k in kind.quaternions:
                 turn = rng.normal(size=(*lead, 4))
                 q[..., i + k : i + k + 4] = turn / np.linalg.norm(turn, axis=-1, keepdims=True)

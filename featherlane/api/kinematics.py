@@ -1,4 +1,4 @@
-"""Kinematics, momentum, energies and the terms of the equation of motion: the user's methods."""
+"""The user's methods for kinematics, momentum, energies and terms of the equation of motion."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Out = np.ndarray | None
 
 
 class Kinematics(Compiled):
-    """What a `featherlane.Model` can do besides its dynamics.
+    """Kinematics, momentum, energies and terms of the equation of motion of a `featherlane.Model`.
 
-    q (..., nq), v and a (..., nv) broadcast; lengths in m, masses in kg, angles in rad. Motions are
-    [linear; angular], momenta too. A frame is one of `model.frame_names`; its motion is told in a
-    reference:
+    q (..., nq), v and a (..., nv) broadcast; lengths in m, masses in kg, angles in rad. Motions and
+    momenta are [linear; angular]. A frame is one of `model.frame_names`; `reference` says in which
+    axes, and at which point, its motion is expressed:
 
     - "body": the frame's axes, at its origin (LOCAL in Pinocchio);
     - "world": the world's axes, at the frame's origin (LOCAL_WORLD_ALIGNED);
@@ -196,7 +196,7 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: int | None = None,
     ) -> np.ndarray:
-        """(...), in J: 1/2 v^T M(q) v, that of the armatures included."""
+        """(...), in J: 1/2 v^T M(q) v, with the energy of the armatures."""
         return self._call("kinetic_energy", (q, v), params=params, out=out, threads=threads)
 
     def potential_energy(

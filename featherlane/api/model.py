@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import in_order
 from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
-from featherlane.functions.table import Variant
-from featherlane.functions.wrenches import stacked
 from featherlane.robot import loaders, model
 
 
@@ -163,68 +160,68 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and
         M^-1.
 
-        Give tau; or a and minv where both are known already (diFD of Dadu-RBD, table I), which
-        costs less but for robots of many links.
+        Give tau; or a, where it is known already; or a and minv = M(q)^-1, where both are (diFD of
+        Dadu-RBD, table I). TODO
         """
-        if tau is not None and a is None and minv is None:
-            return self._call(
-                "forward_dynamics_derivatives",
-                (q, v, tau),
-                f_ext,
-                f_ext_frame,
-                params,
-                out=out,
-                threads=threads,
+        if (tau is None) == (a is None) or (a is None and minv is not None):
+            got = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
+            raise TypeError(
+                f"forward_dynamics_derivatives got {', '.join(got) or 'neither'}: "
+                f"wanted tau, or a, or a and minv"
             )
-        if tau is None and a is not None and minv is not None:
-            return self._from_known(q, v, a, minv, f_ext, f_ext_frame, params, out, threads)
-        given = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
-        raise TypeError(
-            f"forward_dynamics_derivatives got {', '.join(given) or 'neither'}: "
-            f"wanted tau, or a and minv"
-        )
+        plain = f_ext is None and params is None and f_ext_frame == "body"
+        if minv is not None:
+            if plain and out is None:
+                first = self._forward_dynamics_derivatives_from(q, v, a, minv, threads=threads)
+                return _with_inverse(*first, minv, np.empty_like(first[0]))
+            more = f_ext, f_ext_frame, params
+            return self._from_known((q, v, a, minv), more, out, threads)
+        if plain and a is not None:
+            return self._forward_dynamics_derivatives_at(q, v, a, out=out, threads=threads)
+        name, third = "forward_dynamics_derivatives", tau
+        if a is not None:
+            name, third = "forward_dynamics_derivatives_at", a
+        given = q, v, third
+        return self._call(name, given, f_ext, f_ext_frame, params, out=out, threads=threads)
+
+    def _forward_dynamics_derivatives_at(
+        self, q: Any, v: Any, a: Any, *, out: Any = None, threads: int | None = None
+    ) -> ForwardDynamicsDerivatives:
+        """`forward_dynamics_derivatives` of a known acceleration, for plain calls."""
+        return self._call("forward_dynamics_derivatives_at", (q, v, a), out=out, threads=threads)
+
+    def _forward_dynamics_derivatives_from(
+        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """da/dq and da/dv of known a and M^-1, for plain calls."""
+        return self._call(FROM_INVERSE, (q, v, a, minv), out=out, threads=threads)
 
     def _from_known(
-        self,
-        q: Any,
-        v: Any,
-        a: Any,
-        minv: Any,
-        f_ext: Any,
-        frame: str,
-        params: Mapping[str, Any] | None,
-        out: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
-        threads: int | None,
+        self, known: tuple[Any, ...], more: tuple[Any, ...], out: Any, threads: int | None
     ) -> ForwardDynamicsDerivatives:
-        """diFD: the inverse mass matrix goes through unchanged."""
-        name, first = "forward_dynamics_derivatives_from", None
-        if out is None and f_ext is None and params is None and frame == "body":
-            function = self.__dict__.get("_plain_from") or self._function(Variant(name))
-            self.__dict__["_plain_from"] = function  # without the search, a third of the call
-            da_dq, da_dv = function(q, v, a, minv, threads=threads)
-            return _with_inverse(da_dq, da_dv, minv)
-        if out is not None:
-            names = in_order(params)
-            at, dense = stacked(f_ext) if isinstance(f_ext, Mapping) else ((), f_ext)
-            more = [] if dense is None else [dense]
-            more += [(params or {})[k] for k in names]
-            axes = frame if f_ext is not None else None
-            function = self._function(Variant(name, axes, names, at=at))
-            lead, dtype = function.batch_of(q, v, a, minv, *more)
-            checked = self.function("forward_dynamics_derivatives").results(out, lead, dtype)
-            first, minv = checked[:2], np.array(minv, dtype)  # which may be one of the results
-        given = (q, v, a, minv)
-        da_dq, da_dv = self._call(name, given, f_ext, frame, params, out=first, threads=threads)
-        return _with_inverse(da_dq, da_dv, minv, None if out is None else out[2])
+        """The derivatives from q, v, a and M^-1, which goes through unchanged."""
+        function, given = self._bound(FROM_INVERSE, known, *more)
+        if out is None:
+            da_dq, da_dv = function(*given, threads=threads)
+            return _with_inverse(da_dq, da_dv, known[3], np.empty_like(da_dq))
+        shapes = self.function("forward_dynamics_derivatives")
+        da_dq, da_dv, da_dtau = shapes.results(out, *function.batch_of(*given))
+        minv = known[3]
+        if any(np.may_share_memory(minv, x) for x in (da_dq, da_dv)):
+            minv = np.array(minv)
+        function(*given, out=(da_dq, da_dv), threads=threads)
+        return _with_inverse(da_dq, da_dv, minv, da_dtau)
+
+
+FROM_INVERSE = "forward_dynamics_derivatives_from"
 
 
 def _with_inverse(
-    da_dq: np.ndarray, da_dv: np.ndarray, minv: Any, da_dtau: np.ndarray | None = None
+    da_dq: np.ndarray, da_dv: np.ndarray, minv: Any, da_dtau: np.ndarray
 ) -> ForwardDynamicsDerivatives:
-    """All three derivatives, the last of which is known: a copy of it."""
-    if da_dtau is None:
-        da_dtau = np.empty_like(da_dq)
-    da_dtau[...] = minv
+    """All three derivatives, the last of which is known: a copy of it if it is not the result."""
+    if da_dtau is not minv:
+        da_dtau[...] = minv
     return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)
 
 

@@ -24,6 +24,7 @@ from featherlane.robot.joints import (
     matrix_quaternion,
     quaternion_product,
     quaternion_turn,
+    unit_quaternion,
 )
 from featherlane.robot.model import IDENTITY, Frame, Placement
 from featherlane.robot.walk import path_to_root
@@ -127,7 +128,7 @@ class Rerooting:
         neutral[..., here.q(self.root)] = here.kind(self.root).neutral
         R, p = (np.array(x, q.dtype) for x in here.model.joints[here.joints[self.root]].placement)
         T = here.model.frame_placement(neutral, OTHER)
-        turn = pose[..., 3:] / np.linalg.norm(pose[..., 3:], axis=-1, keepdims=True)
+        turn = unit_quaternion(pose[..., 3:])
         position = pose[..., :3] + quaternion_turn(turn, (T[..., :3, 3] - p) @ R)
         orientation = quaternion_product(turn, matrix_quaternion(R.T @ T[..., :3, :3]))
         return np.concatenate([position, orientation], -1)

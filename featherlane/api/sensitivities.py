@@ -1,4 +1,4 @@
-"""Parameters at run time, derivatives by them, and second derivatives: the user's methods."""
+"""The user's methods for parameters, derivatives by them, and second derivatives."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled, check_parameters, in_order
+from featherlane.api.compiled import Compiled, check_parameters
+from featherlane.functions.arguments import LEADING, alike, lead_of
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
-from featherlane.functions.table import TABLE
 from featherlane.robot.parameters import PARAMETERS, parameter_value
 
 Params = Mapping[str, Any] | None
 
 
-def _beside(x: Any, core: int) -> Any:
-    """The array with an axis for directions before its core dimensions."""
-    return None if x is None else np.expand_dims(np.asarray(x), max(np.ndim(x) - core, 0))
-
-
 class Sensitivities(Compiled):
-    """How a `featherlane.Model`'s dynamics answer to its parameters, and twice to its state.
+    """The parameters of a `featherlane.Model`, derivatives by them, and second derivatives.
 
     Parameters, as `params=` takes them and `parameters` gives them, in SI units: mass (nbodies,),
     com (nbodies, 3), inertia (nbodies, 6) about the centre of mass as [Ixx, Ixy, Iyy, Ixz, Iyz,
@@ -36,8 +31,8 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """The model's own values of these parameters, or of all: to be changed and given as
-        `params=`.
+        """Returns the model's own values of these parameters, or of all: to be changed and passed
+        as `params=`.
         """
         check_parameters([name for name in names if name != "inertial"])
         return {name: parameter_value(self, name) for name in names or PARAMETERS}
@@ -187,14 +182,7 @@ class Sensitivities(Compiled):
         """H direction (..., 3 nv), with H of `forward_dynamics_hessian` and direction (..., 3 nv):
         without H itself, in a few times the operations of forward dynamics.
         """
-        given = np.shape(direction)
-        if not given or given[-1] != 3 * self.nv:
-            raise ValueError(
-                f"direction has shape {given}, wanted (..., {3 * self.nv}): along q, v and tau, nv "
-                "of each"
-            )
-        parts = np.split(np.asarray(direction), [self.nv, 2 * self.nv], -1)
-        arrays = (q, v, tau, weights, *parts)
+        arrays = (q, v, tau, weights, direction)
         name = "forward_dynamics_hessian_product"
         return self._call(name, arrays, f_ext, f_ext_frame, params, out=out, threads=threads)
 
@@ -222,24 +210,12 @@ class Sensitivities(Compiled):
         params: Params,
         threads: int | None,
     ) -> Any:
-        """A function of states and directions for all of these directions, on one more axis."""
-        for what, x in zip(TABLE[name].inputs, arrays, strict=False):
-            size = self.nq if what == "q" else self.nv
-            if not np.ndim(x) or np.shape(x)[-1] != size:
-                hint = self._explain(what, np.shape(x))
-                told = f"{what} has shape {np.shape(x)}, wanted (..., {size})"
-                raise ValueError(told + (hint and f": {hint}"))
-        dtype = np.result_type(*arrays) if all(map(_single, arrays)) else float
-        parts = np.split(directions.astype(dtype), directions.shape[1] // self.nv, -1)
-        states = [_beside(x, 1) for x in arrays]
-        sizes = {name: len(PARAMETERS[name]) for name in in_order(params)}
-        beside = {name: _beside(params[name], n) for name, n in sizes.items()} if params else None
-        if isinstance(f_ext, Mapping):
-            f_ext = {where: _beside(wrench, 1) for where, wrench in f_ext.items()}
-        else:
-            f_ext = _beside(f_ext, 2)
-        return self._call(name, (*states, *parts), f_ext, frame, beside, threads=threads)
-
-
-def _single(x: Any) -> bool:
-    return getattr(x, "dtype", None) == np.float32
+        """Returns a function's results along each of these directions, on an axis behind the
+        leading dimensions: directions fill the lanes of vectors as states do.
+        """
+        function, given = self._bound(name, arrays, f_ext, frame, params)
+        cores = {k: core for k, core in function.inputs.items() if k != "direction"}
+        dtype, states = alike(dict(zip(cores, given, strict=True)))
+        lead_of(states.values(), cores, self._explain, LEADING - 1)
+        beside = {k: np.expand_dims(x, x.ndim - len(cores[k])) for k, x in states.items()}
+        return function(**beside, direction=directions.astype(dtype), threads=threads)

@@ -1,10 +1,8 @@
-"""What a user passes to a function: arrays and their dtypes, leading dimensions, `out=`, and errors
-that teach.
-"""
+"""Checks of what users pass to functions: arrays and their dtypes, leading dimensions, `out=`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,59 +10,92 @@ import numpy as np
 from featherlane.backends.cpu.strides import overlaps_itself
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+LEADING = 32  # leading dimensions: NumPy's broadcasting takes no more
+TO_NUMPY = {  # how an array of another package becomes NumPy's, wherever its memory is
+    "torch": "pass {}.detach().cpu().numpy()",
+    "cupy": "pass {}.get()",
+    "numba": "pass {}.copy_to_host()",
+}
+TRACER = "a tracer has no numbers: call it outside of jit, grad and vmap, or by jax.pure_callback"
 Shapes = Mapping[str, tuple[int, ...]]
 Explain = Callable[[str, tuple[int, ...]], str]
 
 
 def as_array(name: str, value: Any) -> np.ndarray:
-    """The user's array, or one of the same numbers."""
+    """Returns the value as a NumPy array of its own dtype.
+
+    Raises TypeError for masked arrays and arrays of other packages, ValueError for ragged lists.
+    """
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array: masks have no meaning here, fill it first")
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
-        kind = f"{type(value).__module__.split('.')[0]}.{type(value).__name__}"
-        raise TypeError(
-            f"{name} is a {kind}: this version takes NumPy arrays, pass np.asarray({name})"
-        )
+    package, kind = type(value).__module__.split(".")[0], type(value).__name__
+    traced = package.startswith("jax") and "Tracer" in kind
+    if traced or hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
+        hint = TRACER if traced else TO_NUMPY.get(package, "pass np.asarray({})").format(name)
+        raise TypeError(f"{name} is a {package}.{kind}: this version takes NumPy arrays; {hint}")
     try:
         return np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} is not an array of numbers: {error}") from None
 
 
-def common_dtype(arrays: Mapping[str, Any]) -> np.dtype:
-    """float32 if every array of floats is float32, float64 if none is; integers and lists
-    follow.
+def _has_dtype(value: Any) -> bool:
+    """Whether the numbers are stored in a dtype, as those of Python and of lists are not."""
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return True
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
+
+
+def common_dtype(values: Mapping[str, Any]) -> np.dtype:
+    """Returns float32 if all arrays of floats are float32, float64 if none is; integers and lists
+    follow them. Raises TypeError for both together, and for other than real numbers.
     """
+    return alike(values)[0]
+
+
+def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
+    """Returns the `common_dtype` of the values, and the values as arrays of that dtype."""
+    arrays = {name: as_array(name, value) for name, value in values.items()}
     single, other = None, None
-    for name, value in arrays.items():
-        array = as_array(name, value)
+    for name, array in arrays.items():
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
             raise TypeError(
                 f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64"
             )
         if array.dtype.type is np.float32:  # in any byte order
             single = single or name
-        elif array.dtype.kind == "f" and isinstance(value, np.ndarray):
+        elif array.dtype.kind == "f" and _has_dtype(values[name]):
             other = other or name
     if single and other:
-        have = as_array(other, arrays[other]).dtype
         raise TypeError(
-            f"{single} is float32 but {other} is {have}: float32 is not promoted silently, "
-            f"convert one of them with .astype(...)"
+            f"{single} is float32 but {other} is {arrays[other].dtype}: float32 is not promoted "
+            "silently, convert one of them with .astype(...)"
         )
-    return F32 if single else F64
+    dtype = F32 if single else F64
+    return dtype, {name: np.asarray(array, dtype) for name, array in arrays.items()}
 
 
-def lead_of(arrays: Sequence[np.ndarray], inputs: Shapes, explain: Explain) -> tuple[int, ...]:
-    """The leading dimensions before core shapes, broadcast. explain: the likely confusion behind a
-    wrong shape of a name.
+def lead_of(
+    arrays: Iterable[np.ndarray], inputs: Shapes, explain: Explain, most: int = LEADING
+) -> tuple[int, ...]:
+    """Returns the leading dimensions before the core shapes, broadcast. explain(name, shape): the
+    likely confusion behind a wrong shape. Raises ValueError for wrong core shapes, and for leading
+    dimensions that do not broadcast or are more than `most`.
     """
     leads = [
-        _lead(name, array.shape, core, explain)
+        _lead(name, array.shape, core, explain, most)
         for array, (name, core) in zip(arrays, inputs.items(), strict=True)
     ]
+    if all(lead == leads[0] for lead in leads):  # saves a microsecond
+        return leads[0] if leads else ()
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
@@ -73,20 +104,22 @@ def lead_of(arrays: Sequence[np.ndarray], inputs: Shapes, explain: Explain) -> t
 
 
 def _lead(
-    name: str, shape: tuple[int, ...], core: tuple[int, ...], explain: Explain
+    name: str, shape: tuple[int, ...], core: tuple[int, ...], explain: Explain, most: int
 ) -> tuple[int, ...]:
     cut = len(shape) - len(core)
     if cut < 0 or shape[cut:] != core:
         wanted = ", ".join(["...", *map(str, core)])
         hint = explain(name, shape)
         raise ValueError(f"{name} has shape {shape}, wanted ({wanted}){hint and ': ' + hint}")
+    if cut > most:
+        raise ValueError(f"{name} has {cut} leading dimensions, wanted at most {most}: reshape it")
     return shape[:cut]
 
 
 def results(
     out: Any, outputs: Shapes, lead: tuple[int, ...], dtype: np.dtype
 ) -> tuple[np.ndarray, ...]:
-    """The caller's arrays for the results, checked."""
+    """Returns the caller's arrays for the results, checked."""
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(outputs):
         raise ValueError(
@@ -119,7 +152,7 @@ def _check_result(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype
 
 
 def threads_asked(asked: Any) -> int | None:
-    """`threads=`, checked: a whole number from 1 on, or None."""
+    """Returns `threads=`, checked: a whole number from 1 on, or None."""
     if asked is None:
         return None
     if not isinstance(asked, int | np.integer) or asked < 1:

@@ -1,7 +1,7 @@
-"""Functions that no algorithm computes: derivatives of the graphs of others, by `graph.autodiff`.
+"""Functions that no algorithm computes: derivatives of the graphs of other functions.
 
-Each is traced as an algorithm is, and inside its trace calls the graphs of other functions of the
-model. Derivatives by q are taken in the tangent space, along dq/dt = N(q) v.
+Each is traced as an algorithm is, and calls graphs that `program/derivatives/graphs` made. The
+derivatives by q are taken in the tangent space, along dq/dt = N(q) v.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Graphs = Callable[[Variant], Graph]  # the graph of another function of the mode
 
 
 def parameter_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
-    """dtau/dp, nv x the entries of the parameter p: in reverse mode one sweep for each entry of tau
-    passes all bodies beyond it.
+    """Returns dtau/dp, nv x the entries of the parameter p, in reverse mode: one sweep for each
+    entry of tau, through the bodies that its joint carries.
     """
     p = str(variant.wrt)
     replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
     others = tuple(name for name in variant.parameters if name not in replaced)
     parameters = (*others, p)
     base = graphs(variant._replace(name="inverse_dynamics", parameters=parameters, wrt=None))
-    value = {p: parameter_value(model, p).tolist()}  # of which a linear parameter does not depend
+    value = {p: parameter_value(model, p).tolist()}  # the model's own, if p is no input
     rows = call(jacobian(base, "tau", p, "reverse"), **value | given)[f"dtau_d{p}"]
     return {"dtau": [_flat(row) for row in rows]}
 
@@ -41,8 +41,8 @@ def _flat(row: Any) -> list[Any]:
 
 
 def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
-    """The derivatives of dtau/dq, dtau/dv and M along one direction of q, and of dtau/dv along the
-    same direction of v.
+    """Returns the derivatives of dtau/dq, dtau/dv and M along one direction of q, and of dtau/dv
+    along the same direction of v.
     """
     direction = given.pop("direction")
     first = graphs(variant._replace(name="inverse_dynamics_derivatives"))
@@ -64,8 +64,8 @@ def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Gra
 def hessian_product(
     of: str, third: str, out: str, model: Model, variant: Variant, given: Given, graphs: Graphs
 ) -> Given:
-    """The derivative of the gradient of weights . f by (q, v, third) along one direction: reverse
-    mode, then forward mode.
+    """Returns the derivative along one direction of the gradient of weights . f by (q, v, third),
+    where f is the output `out` of the function `of`: reverse mode, then forward mode.
     """
     base = graphs(variant._replace(name=of))
     wanted, weight = ("q", "v", third), f"{out}_weight"
@@ -78,7 +78,8 @@ def hessian_product(
     shapes = {**base.inputs, weight: (model.nv,)}
     graph = trace(gradient, shapes)
     given[weight] = given.pop("weights")
-    directions = {x: given.pop(f"d{x}") for x in wanted}
+    direction, n = given.pop("direction"), model.nv
+    directions = {x: direction[k * n : (k + 1) * n] for k, x in enumerate(wanted)}
     directions["q"] = configuration_rate(model, given["q"], directions["q"])
     product = [0.0] * (3 * model.nv)
     for x, direction in directions.items():

@@ -1,25 +1,21 @@
-"""A kernel as a function of the user's arrays: compiled for a dtype when that is first asked for,
-called by the shortest way.
-"""
+"""Functions of the user's arrays, compiled for a dtype when a call first needs it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from itertools import chain
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.cpu import strides
-from featherlane.backends.cpu.call import cpython as direct
-from featherlane.backends.cpu.call import vectorcall
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.linked import loaded
-from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
+from featherlane.backends.cpu.threads.pool import physical_cores
 from featherlane.backends.cpu.threads.share import (
     CallArrays,
     Evaluator,
@@ -27,33 +23,43 @@ from featherlane.backends.cpu.threads.share import (
     spread_slices,
     task_of,
 )
-from featherlane.backends.llvm import jit
 from featherlane.functions import arguments
-from featherlane.functions.arguments import Explain, Shapes, as_array, common_dtype
+from featherlane.functions.arguments import Explain, Shapes, alike
+from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
-ALWAYS = 1 << 40  # states
-WORTH_UNLOCKING = 1 << 13  # such numbers before others may run Python meanwhile: about 10 us
 
 
 def _packed(*results: np.ndarray) -> tuple[np.ndarray, ...]:
     return results
 
 
-def _type_of(collect: Callable[..., Any] | None) -> type[tuple] | None:
-    """What several results are returned in, if it is a tuple, perhaps with names."""
+def _single_of(run: Any) -> Any:
+    """Returns the machine code of recorded steps for single states, if it was made."""
+    return getattr(run, "single", None)
+
+
+def _tuple_type(collect: Callable[..., Any] | None) -> type[tuple] | None:
+    """Returns the type of tuple, perhaps with names, in which several results are returned."""
     if collect is None:
         return tuple
     return collect if isinstance(collect, type) and issubclass(collect, tuple) else None
 
 
-@cache
-def _front() -> jit.MachineCode:
-    return loaded("vectorcall", vectorcall.source, ("call",))
+def _signature(inputs: Shapes) -> Signature:
+    """Returns what `inspect.signature` tells: inputs by position or by name, and the options."""
+    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS]
+    try:
+        arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in inputs]
+        return Signature([*arrays, *options])
+    except ValueError:  # a name that Python does not take, or that of an option
+        return Signature([Parameter("arrays", Parameter.VAR_POSITIONAL), *options])
 
 
 class Form(NamedTuple):
-    """A function in one dtype, with its kernel if it is one; alive is kept alive."""
+    """A function compiled for one dtype. kernel: None where recorded steps compute it; alive: what
+    `run` needs.
+    """
 
     run: Evaluator
     kernel: Kernel | None = None
@@ -63,12 +69,16 @@ class Form(NamedTuple):
 class Function:
     """A batched function of arrays, compiled for a dtype when it is first called with it.
 
-    Arrays have the core shapes of `inputs` behind any leading dimensions, which broadcast as
-    NumPy's do; results are arrays with the core shapes of `outputs`, all of them in a tuple (or
-    what `collect` makes of it) if there are several. float32 in gives float32 out, all else is
-    float64. The results of a state have the same bits in every batch, at every position, with any
-    number of threads; only where `method="auto"` goes by the number of states, for inverse dynamics
-    of long chains, are they rounded in different ways.
+    f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
+    `inputs` behind up to 32 leading dimensions, which broadcast as NumPy's do. Results are arrays
+    with the core shapes of `outputs`; several come in a tuple, or in what `collect` makes of them.
+    float32 in gives float32 out, all else is float64. `out` are the caller's arrays for the
+    results, `threads` bounds the threads. The results of a state have the same bits in every batch,
+    at every position, with any number of threads, but for inverse dynamics of long chains, where
+    `method="auto"` chooses a method by the number of states.
+
+    Raises ValueError or TypeError naming the argument, what came and what was wanted. Functions of
+    models and of graphs can be pickled.
     """
 
     def __init__(
@@ -80,17 +90,32 @@ class Function:
         collect: Callable[..., Any] | None = None,
         explain: Explain = lambda name, shape: "",
         single: Callable[[np.dtype], Kernel] | None = None,
+        origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
     ) -> None:
+        """kernel, single: make the kernels for a batch and for one state, the same if `single` is
+        None; origin: a module's function and its arguments, of which a pickle makes this again.
+        """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
-        self._kernel, self._collect, self._explain = kernel, collect or _packed, explain
-        self._type = _type_of(collect)
-        self._numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
+        self._make_batch, self._make_single, self._origin = kernel, single, origin
+        self._collect, self._explain = collect or _packed, explain
+        self.packed = _tuple_type(collect)
+        self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
-        self._single = single  # what makes a kernel for one state
-        self._alone: dict[np.dtype, Form] = {}
-        self._tasks: dict[np.dtype, bytes] = {}  # of those whose calls take threads by themselves
+        self._compiled_single: dict[np.dtype, Form] = {}  # for one state
+        self._tasks: dict[np.dtype, bytes] = {}  # of kernels that have run on several threads
+        self.__signature__ = _signature(inputs)
         self._call = self._through_numpy
-        self.codes = 0  # that take calls by themselves
+        self.paths: list[FastPath] = []
+        self._known_to_paths: tuple[Any, ...] = ()
+        FastPath(self, "_call", self._through_numpy).serve(self)
+
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
+        ) -> Any: ...
+    else:  # Python calls the fast path itself: 0.27 us, where a method that does so takes 0.43
+        __call__ = property(attrgetter("_call"))
 
     def __repr__(self) -> str:
         def show(shapes: Shapes) -> str:
@@ -98,20 +123,23 @@ class Function:
 
         return f"<Function {self.name}({show(self.inputs)}) -> ({show(self.outputs)})>"
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._origin or super().__reduce_ex__(protocol)
+
     def ufunc(self, dtype: Any) -> Evaluator:
-        """The generalised ufunc of one dtype, or what stands for it: compiled now if it is not
-        yet.
+        """Returns the generalised ufunc for batches in one dtype, or the recorded steps that stand
+        for it, compiled now if it is not yet.
         """
         dtype = np.dtype(dtype)
         if dtype not in self._compiled:  # two threads may both come here: the first wins
-            kernel = self._kernel(dtype)
+            kernel = self._make_batch(dtype)
             form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
             self._compiled.setdefault(dtype, form)
         return self._compiled[dtype].run
 
     def kernel(self, dtype: Any) -> Kernel | None:
-        """That of batches in one dtype, compiled now if it is not yet; None where recorded steps
-        stand for it.
+        """Returns the kernel for batches in one dtype, compiled now if it is not yet; None where
+        recorded steps stand for it.
         """
         self.ufunc(dtype)
         return self._compiled[np.dtype(dtype)].kernel
@@ -122,92 +150,59 @@ class Function:
         return Form(made, kernel, alive)
 
     def _form(self, dtype: np.dtype, states: int) -> Form:
-        """That of single states has code of its own, if they are the first that come: bits are the
-        same.
+        """Returns the compiled form for so many states. One state has a kernel of its own, which is
+        compiled when the first comes, whatever came before; it gives the bits of the other kernel.
         """
-        if self._single is not None and states <= 1:
-            if dtype not in self._alone and dtype not in self._compiled:
-                self._alone.setdefault(dtype, self._form_of(self._single(dtype)))
-            if dtype in self._alone:
-                return self._alone[dtype]
+        singles = self._compiled_single
+        if self._make_single is not None and (states == 1 or (not states and dtype in singles)):
+            if dtype not in singles:
+                singles.setdefault(dtype, self._form_of(self._make_single(dtype)))
+            return singles[dtype]
         self.ufunc(dtype)
         return self._compiled[dtype]
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
         """The dtypes it is compiled for."""
-        return tuple(self._compiled | self._alone)
+        return tuple(self._compiled | self._compiled_single)
 
-    @property
-    def singles(self) -> list[Any]:
-        """What has code for single states, as its attribute `code`."""
-        every = [*self._compiled.values(), *self._alone.values()]
-        made = [kernel or getattr(run, "single", None) for run, kernel, _ in every]
-        return [kernel for kernel in made if kernel]
+    def loops(self) -> list[Loops]:
+        """Returns the kernels that are compiled by now, for each dtype."""
+        return [self._loops(dtype) for dtype in self.compiled]
 
-    def direct(
-        self, pass_on: Callable[..., Any], doc: str = "", keywords: Sequence[str] = ()
-    ) -> Callable[..., Any]:
-        """A callable (*arrays, out=, threads=) that takes single states and plain batches of a
-        compiled dtype by itself, and gives all else to `pass_on`. keywords: the names of the inputs
-        if they may be given by name.
-        """
-        shapes = [*self.inputs.values()], [*self.outputs.values()]
-        packed = self._type
-        if packed is None or not direct.available() or max(map(len, chain(*shapes))) > direct.RANK:
-            return pass_on
-        for kernel in self.singles:
-            most, task = self._bound(kernel)
-            share = thread_pool().code.place("share") if task else 0
-            pass_on = direct.callable_of(
-                direct.CallSpec(
-                    kernel.code.address, kernel.dtype, *shapes, most, self._unlocked(), share, task
-                ),
-                _front().place("call"),
-                pass_on,
-                packed,
-                name=self.name,
-                doc=doc,
-                keywords=keywords,
-                alive=(_front(), kernel.code, task),
-            )
-        return pass_on
-
-    def _bound(self, kernel: Any) -> tuple[int, bytes]:
-        """The states of the largest call for one thread, and what is shared if there are more and
-        workers for them.
-        """
-        if not isinstance(kernel, Kernel):
-            return 1, b""
-        if kernel in [form.kernel for form in self._alone.values()]:
-            return kernel.width, b""
-        if physical_cores() == 1:
-            return ALWAYS, b""
-        return self.load(kernel).alone(), self._tasks.get(kernel.dtype, b"")
-
-    def _unlocked(self) -> int:
-        """The states of the smallest call that gives the lock of the interpreter away."""
-        return -(-WORTH_UNLOCKING // self._numbers)
+    def _loops(self, dtype: np.dtype) -> Loops:
+        batch, alone = self._compiled.get(dtype), self._compiled_single.get(dtype)
+        kernel = batch.kernel if batch else None
+        single = alone.kernel if alone else _single_of(batch and batch.run)
+        if self._make_single is None:
+            single = single or kernel
+        task = self._tasks.get(dtype, b"") if physical_cores() > 1 else b""
+        return Loops(dtype, single, kernel, task)
 
     def load(self, kernel: Kernel) -> CallCost:
-        """What its calls ask of the machine."""
-        return CallCost(kernel.slots, self._numbers * kernel.dtype.itemsize, kernel.width)
+        """Returns what calls of a kernel cost."""
+        return CallCost(kernel.slots, self.numbers * kernel.dtype.itemsize, kernel.width)
 
-    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
-        return self._call(*arrays, out=out, threads=threads)
+    def _named(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arrays of a call by the names of the inputs, in their order."""
+        if not named and len(arrays) == len(self.inputs):
+            return dict(zip(self.inputs, arrays, strict=True))
+        wanted = f"wanted {len(self.inputs)}: {', '.join(self.inputs)}"
+        given = dict(zip(self.inputs, arrays, strict=False))
+        for name in named:
+            if name not in self.inputs or name in given:
+                what = "a second" if name in given else "an unknown"
+                raise TypeError(f"{self.name} got {what} {name!r}, {wanted}")
+        if len(arrays) + len(named) != len(self.inputs):
+            raise TypeError(f"{self.name} got {len(arrays) + len(named)} arrays, {wanted}")
+        given |= named
+        return {name: given[name] for name in self.inputs}
 
-    def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        if len(arrays) != len(self.inputs):
-            raise TypeError(
-                f"{self.name} got {len(arrays)} arrays, "
-                f"wanted {len(self.inputs)}: {', '.join(self.inputs)}"
-            )
-        return dict(zip(self.inputs, arrays, strict=True))
-
-    def _through_numpy(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
-        named = self._named(arrays)
-        dtype = common_dtype(named)
-        given = [np.asarray(as_array(name, value), dtype) for name, value in named.items()]
+    def _through_numpy(
+        self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
+    ) -> Any:
+        dtype, arrays_of = alike(self._named(arrays, named))
+        given = [*arrays_of.values()]
         lead = arguments.lead_of(given, self.inputs, self._explain)
         results = None if out is None else self.results(out, lead, dtype)
         count = self._threads(threads, math.prod(lead), dtype)
@@ -220,27 +215,31 @@ class Function:
                 form.run(*given, out=made)
         else:
             self._spread(form, given, made, lead, count, threads is None)
-        if self.codes != len(self.singles) + len(self._tasks):
-            self.codes = len(self.singles) + len(self._tasks)
-            self._call = self.direct(self._through_numpy)
+        self._renew()
         return made[0] if len(made) == 1 else self._several(made, out)
 
+    def _renew(self) -> None:
+        """Renews the fast paths if there are more kernels than they know."""
+        steps = [_single_of(form.run) for form in self._compiled.values() if form.kernel is None]
+        counts = len(self._compiled), len(self._compiled_single), len(self._tasks)
+        if (*counts, *steps) != self._known_to_paths and all(path.renew() for path in self.paths):
+            self._known_to_paths = *counts, *steps
+
     def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
-        """Several results as they are returned: `out` itself if it is of that type."""
-        return out if type(out) is self._type else self._collect(*results)
+        """Returns several results as the user gets them: `out` itself if it has the type."""
+        return out if type(out) is self.packed else self._collect(*results)
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
-        """The leading dimensions and the dtype of what a call with these arrays returns."""
-        named = self._named(arrays)
-        given = [as_array(name, value) for name, value in named.items()]
-        return arguments.lead_of(given, self.inputs, self._explain), common_dtype(named)
+        """Returns the leading dimensions and the dtype of a call's results."""
+        dtype, given = alike(self._named(arrays, {}))
+        return arguments.lead_of(given.values(), self.inputs, self._explain), dtype
 
     def results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...]:
-        """The caller's arrays for the results, checked."""
+        """Returns the caller's arrays for the results, checked."""
         return arguments.results(out, self.outputs, lead, dtype)
 
     def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
-        """As many as are asked for, or those from which the least time is expected."""
+        """Returns how many threads run a call: as many as asked for, or the expected fastest."""
         asked = arguments.threads_asked(asked)
         if states < 2:
             return 1
@@ -249,7 +248,7 @@ class Function:
         kernel = self.kernel(dtype)
         if kernel is not None:
             return self.load(kernel).threads(states, physical_cores())
-        return min(physical_cores(), states) if states * self._numbers >= WORTH_A_THREAD else 1
+        return min(physical_cores(), states) if states * self.numbers >= WORTH_A_THREAD else 1
 
     def _spread(
         self,

@@ -1,4 +1,4 @@
-"""What functions of several results return."""
+"""The named tuples in which functions return several results."""
 
 from __future__ import annotations
 

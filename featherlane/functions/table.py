@@ -1,4 +1,4 @@
-"""The table of functions: what each takes and gives, and the algorithms that compute it.
+"""The table of functions: the inputs and outputs of each, and the algorithms that compute it.
 
 A function may name several algorithms; the graph with the fewest operations is the one that is
 compiled.
@@ -36,7 +36,9 @@ REFERENCE_HINT = (
 
 
 class DynamicsFunction(NamedTuple):
-    """inputs, outputs: the sizes by name. takes: "f_ext", "frame" or "reference" besides."""
+    """inputs, outputs: sizes by name. takes: which of "f_ext", "frame", "reference" and "wrt" a
+    variant may have besides.
+    """
 
     inputs: Sizes
     outputs: Sizes
@@ -48,11 +50,11 @@ class DynamicsFunction(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """One form of a function, which has a kernel of its own."""
+    """A function with its options; each variant has kernels of its own."""
 
     name: str
     wrenches: str | None = None  # the axes of f_ext, if it is given: "body" or "world"
-    parameters: tuple[str, ...] = ()  # those that are inputs
+    parameters: tuple[str, ...] = ()  # the parameters that are inputs
     frame: str | None = None
     reference: str | None = None
     wrt: str | None = None  # the parameter of a derivative
@@ -61,7 +63,9 @@ class Variant(NamedTuple):
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
-    """An algorithm of one output, for which it does not matter how wrenches turn."""
+    """Makes a tuple of an algorithm's one output, and leaves out `fixed`, of which only derivatives
+    depend.
+    """
 
     @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
@@ -113,8 +117,15 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         ("f_ext",),
     ),
 }
-REPEATING = ("forward_dynamics_derivatives", "forward_dynamics_derivatives_from")
-"""Those whose algorithms do the same for each column of a matrix."""
+OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what a method calls by another name
+    "forward_dynamics_derivatives_at": DynamicsFunction(
+        QVA,
+        {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
+        (algorithms.forward_dynamics_derivatives_at,),
+        ("f_ext",),
+        collect=ForwardDynamicsDerivatives,
+    ),
+}
 
 
 def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
@@ -183,7 +194,7 @@ ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
 """Algorithms that give a row of numbers for each freedom, of which products make the matrices."""
 
 
-DIRECTIONS = {"dq": V, "dv": V}
+ALONG: Sizes = {"weights": V, "direction": ("3v",)}
 DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
     "inverse_dynamics_parameter_derivatives": DynamicsFunction(
         QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
@@ -195,13 +206,13 @@ DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm comput
         ("f_ext",),
     ),
     "inverse_dynamics_hessian_product": DynamicsFunction(
-        {**QVA, "weights": V, **DIRECTIONS, "da": V}, {"product": ("3v",)}, (), ("f_ext",)
+        {**QVA, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
     ),
     "forward_dynamics_hessian_product": DynamicsFunction(
-        {**QVT, "weights": V, **DIRECTIONS, "dtau": V}, {"product": ("3v",)}, (), ("f_ext",)
+        {**QVT, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
     ),
 }
-TABLE = {**FUNCTIONS, **KINEMATICS, **DERIVED}
+TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.algorithms.derivatives import world_fixed
-from featherlane.functions.function import common_dtype
+from featherlane.functions.arguments import alike, lead_of
 from featherlane.functions.table import Variant
 from featherlane.robot.model import WORLD, Frame, Model
 from featherlane.robot.spatial import (
@@ -26,29 +26,38 @@ from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, call
 
 
-def stacked(wrenches: Mapping[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
-    """The frames, in an order of their own, and (..., frames, 6). Raises ValueError or TypeError
-    naming the frame.
+def stacked(
+    wrenches: Mapping[str, Any], others: Mapping[str, Any]
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Returns the names of the frames in alphabetical order and their wrenches (..., frames, 6), in
+    the dtype that they have in common with `others`, the other arrays of the call. Raises
+    ValueError or TypeError naming the frame.
     """
-    names = tuple(sorted(wrenches))
-    dtype = common_dtype({f"f_ext[{name!r}]": wrenches[name] for name in names})
-    arrays = [np.asarray(wrenches[name], dtype) for name in names]
-    for name, array in zip(names, arrays, strict=True):
-        if not array.ndim or array.shape[-1] != 6:
-            raise ValueError(
-                f"f_ext[{name!r}] has shape {array.shape}, wanted (..., 6): [force; moment] at the "
-                "frame's origin"
+    for name in wrenches:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"f_ext has the key {name!r}: wanted the name of a frame; wrenches on bodies by "
+                "their number are one array (..., nbodies, 6)"
             )
-    return names, np.stack(np.broadcast_arrays(*arrays), -2)
+    frames = {f"f_ext[{name!r}]": name for name in sorted(wrenches)}
+    dtype, given = alike({told: wrenches[name] for told, name in frames.items()} | {**others})
+    arrays = [given[told] for told in frames]
+    hint = "[force; moment] at the frame's origin"
+    lead = lead_of(arrays, dict.fromkeys(frames, (6,)), lambda name, shape: hint)
+    rows = np.empty((*lead, len(arrays), 6), dtype)
+    for k, array in enumerate(arrays):
+        rows[..., k, :] = array
+    return tuple(frames.values()), rows
 
 
 WRENCH_FRAMES = ("body", "world")
 
 
 def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
-    """What algorithms take for the user's wrenches [force; moment], on bodies or at frames: sums
-    [moment; force] at the origins of the turned body frames, and, for wrenches in the world's axes,
-    how those change because body frames turn.
+    """Returns the options of algorithms for the user's wrenches [force; moment] on bodies or at
+    frames: "f_ext", the sum [moment; force] on each body, at the origin and in the axes of its
+    turned frame; "fixed", for wrenches in the world's axes, how those sums change as that frame
+    turns (`world_fixed`), else None.
     """
     frames = [model.frame(name) for name in variant.at]
     frames = frames or [Frame("", body) for body in range(model.nbodies)]
@@ -73,7 +82,7 @@ def _turned_on(E: Rotation, parent: Rotation) -> Rotation:
 
 
 def _wrench(given: Sequence[Scalar], E: Rotation) -> Vector:
-    """[moment; force] in axes that E turns to."""
+    """Returns [moment; force] in the axes that E turns to."""
     return spatial(E.to_child(given[3:]), E.to_child(given[:3]))
 
 
@@ -82,5 +91,5 @@ def _with_wrench(total: Vector, X: Transform, given: Sequence[Scalar], E: Rotati
 
 
 def _with_fixed(total: Coriolis, X: Transform, given: Sequence[Scalar], E: Rotation) -> Coriolis:
-    """How the wrench changes as a vector that does not turn with the body."""
+    """Adds how the wrench changes in axes that turn, while it keeps still in the world's."""
     return total + X.coriolis_to_parent(world_fixed(_wrench(given, E)))

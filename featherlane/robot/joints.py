@@ -29,7 +29,7 @@ from featherlane.robot.spatial import (
     Vector,
     unit,
 )
-from featherlane.scalar import Scalar, cos, sin
+from featherlane.scalar import Scalar, cos, select, sin
 
 Array = np.ndarray
 Rates = list[list[Scalar]]
@@ -74,8 +74,14 @@ def _turn(angle: Scalar) -> RotationZ:
 
 
 def quaternion_rotation(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Rotation:
-    """Returns E, child from parent coordinates, for the child's orientation q / |q|, q not zero."""
-    s = 2.0 / (x * x + y * y + z * z + w * w)
+    """Returns E, child from parent coordinates, for the child's orientation q / |q|.
+
+    E is NaN where |q|^2 is zero, underflows or overflows; any other length is as good as 1.
+    """
+    square = x * x + y * y + z * z + w * w
+    s = 2.0 / square
+    # An overflow would leave s = 0, which is no turn at all; an underflow an infinite s.
+    s = select(square < np.inf, select(s < np.inf, s, np.nan), np.nan)
     sx, sy, sz = s * x, s * y, s * z
     xx, yy, zz = sx * x, sy * y, sz * z
     xy, xz, yz = sx * y, sx * z, sy * z
@@ -174,25 +180,34 @@ def matrix_quaternion(R: Array) -> Array:
     ]
     Q = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
     longest = np.argmax(np.diagonal(Q, axis1=-2, axis2=-1), -1)
-    q = np.take_along_axis(Q, longest[..., None, None], -2)[..., 0, :]
-    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    q = unit_quaternion(np.take_along_axis(Q, longest[..., None, None], -2)[..., 0, :])
     return np.asarray(np.where(q[..., 3:] < 0, -q, q))
 
 
-def _unit_quaternion(q: Array) -> Array:
+def near_unit(q: Array) -> Array:
+    """Returns the vectors (..., n) times powers of two that bring their largest entries to between
+    1/2 and 1. Nothing is rounded, and their squares neither overflow nor underflow.
+    """
+    return np.ldexp(q, -np.frexp(np.abs(q).max(-1, keepdims=True))[1])
+
+
+@np.errstate(all="ignore")  # a quaternion of length 0 gives NaN
+def unit_quaternion(q: Array) -> Array:
+    """Returns q / |q| (..., 4) of any length that the dtype has; NaN for zero."""
+    q = near_unit(q)
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
 def _spherical_integrate(q: Array, w: Array) -> Array:
     x2 = np.sum(w * w, -1, keepdims=True)
     turn = np.concatenate([_sinc(x2 / 4) / 2 * w, np.cos(np.sqrt(x2) / 2)], -1)
-    return _unit_quaternion(quaternion_product(_unit_quaternion(q), turn))
+    return unit_quaternion(quaternion_product(unit_quaternion(q), turn))
 
 
 def _spherical_difference(q0: Array, q1: Array) -> Array:
     """Returns the shortest rotation, by an angle of at most pi."""
-    inverse = _unit_quaternion(q0) * np.array([-1, -1, -1, 1], q0.dtype)
-    relative = quaternion_product(inverse, _unit_quaternion(q1))
+    inverse = unit_quaternion(q0) * np.array([-1, -1, -1, 1], q0.dtype)
+    relative = quaternion_product(inverse, unit_quaternion(q1))
     relative = np.where(relative[..., 3:] < 0, -relative, relative)
     sine = np.linalg.norm(relative[..., :3], axis=-1, keepdims=True)
     angle = 2 * np.arctan2(sine, relative[..., 3:])
@@ -209,12 +224,12 @@ def _free_integrate(q: Array, v: Array) -> Array:
     vo, w = v[..., :3], v[..., 3:]
     x2 = np.sum(w * w, -1, keepdims=True)
     step = vo + _versine(x2) * np.cross(w, vo) + _cubic(x2) * np.cross(w, np.cross(w, vo))
-    moved = q[..., :3] + quaternion_turn(_unit_quaternion(q[..., 3:]), step)
+    moved = q[..., :3] + quaternion_turn(unit_quaternion(q[..., 3:]), step)
     return np.concatenate([moved, _spherical_integrate(q[..., 3:], w)], -1)
 
 
 def _free_difference(q0: Array, q1: Array) -> Array:
-    inverse = _unit_quaternion(q0[..., 3:]) * np.array([-1, -1, -1, 1], q0.dtype)
+    inverse = unit_quaternion(q0[..., 3:]) * np.array([-1, -1, -1, 1], q0.dtype)
     step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
     w = _spherical_difference(q0[..., 3:], q1[..., 3:])
     x2 = np.sum(w * w, -1, keepdims=True)

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.convert.forms import Convention
-from featherlane.functions.function import common_dtype
-from featherlane.robot.joints import JointType, quaternion_turn
+from featherlane.functions.arguments import as_array, common_dtype
+from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
 from featherlane.robot.model import Model
 from featherlane.robot.spatial import skew
 
@@ -112,18 +112,18 @@ class Change:
 
     def to_q(self, q: Any) -> Array:
         """Returns the other library's q for ours (..., nq), with unit quaternions."""
-        q = np.asarray(q)
+        q = as_array("q", q)
         result = np.empty((*q.shape[:-1], self.nq), q.dtype if q.dtype.kind == "f" else float)
         for place in self.places:
             kind, x = self.model.types[place.joint], q[..., self._q(place.joint)]
             for k in kind.quaternions:
-                x = np.concatenate([x[..., :k], _unit(x[..., k : k + 4])], -1)
+                x = np.concatenate([x[..., :k], unit_quaternion(x[..., k : k + 4])], -1)
             result[..., list(place.q)] = place.convention.to_q(x)
         return result
 
     def from_q(self, q: Any) -> Array:
         """Returns our q for the other library's, with angles between -pi and pi for (cos, sin)."""
-        q = np.asarray(q)
+        q = as_array("q", q)
         shape = (*q.shape[:-1], self.model.nq)
         result = np.empty(shape, q.dtype if q.dtype.kind == "f" else float)
         for place in self.places:
@@ -137,7 +137,7 @@ class Change:
 
     def velocity_map(self, q: Any) -> Array:
         """Returns T (..., nv, nv) at our q, with v' = T v."""
-        q = np.asarray(q)
+        q = as_array("q", q)
         return self._maps(q.astype(np.float32 if q.dtype == np.float32 else float))[0]
 
     @cached_property
@@ -282,16 +282,11 @@ def _product(A: Array, x: Any, B: Array) -> Any:
     return None if x is None else A @ x @ B
 
 
-@np.errstate(all="ignore")  # a quaternion of length 0 gives NaN, as everywhere
-def _unit(quaternion: Array) -> Array:
-    return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
-
-
 def _rotation(kind: JointType, q: Array) -> Array:
     """Returns R (..., 3, 3) of a joint, which takes the body's axes to the parent's."""
     if kind.quaternions:
         k = kind.quaternions[0]
-        turn = _unit(q[..., k : k + 4])
+        turn = unit_quaternion(q[..., k : k + 4])
     else:
         half = q[..., kind.angles[0]] / 2
         zero = np.zeros_like(half)

@@ -51,6 +51,7 @@ BY_MATRICES: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
     "mass_matrix_inverse": mass_matrix.mass_matrix_inverse,
     "forward_dynamics": mass_matrix.forward_dynamics,
     "forward_dynamics_derivatives": derivatives.forward_derivatives,
+    "forward_dynamics_derivatives_at": derivatives.forward_derivatives,
     "forward_dynamics_derivatives_from": derivatives.DerivativesFromInverse,
     "coriolis_matrix": derivatives.coriolis_matrix,
     "inverse_dynamics_parameter_derivatives": directional.ParameterDerivatives,

@@ -27,6 +27,8 @@ from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
 from featherlane.robot.tree_of import tree_of
 
+AT = "forward_dynamics_derivatives_at"
+
 
 def _parts(model: Model) -> list[list[tables.MaskedProduct]]:
     """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
@@ -91,20 +93,22 @@ class DerivativesFromInverse:
 
 
 class ForwardDerivatives:
-    """da/dq, da/dv and da/dtau = M^-1 at a = FD(q, v, tau), of any robot."""
+    """da/dq, da/dv and da/dtau = M^-1 at a = FD(q, v, tau), or at a known a, of any robot."""
 
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
+        self.known = variant.name == AT
         self.forward = forward_dynamics(model, variant._replace(name="forward_dynamics"), dtype)
         self.inverse = mass_matrix_inverse(model, inverse, dtype)
         self.from_inverse = DerivativesFromInverse(model, variant, dtype)
         self.parameters = len(variant.parameters)
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        """arrays: q, v, tau, wrenches and parameters."""
-        q, v, tau, *others = arrays
-        a = np.empty(out[0].shape[:-1], out[0].dtype)
-        self.forward(q, v, tau, *others, out=[a])
+        """arrays: q, v, tau or a, wrenches and parameters."""
+        q, v, a, *others = arrays
+        if not self.known:
+            a = np.empty(out[0].shape[:-1], out[0].dtype)
+            self.forward(*arrays, out=[a])
         self.inverse(q, *others[len(others) - self.parameters :], out=[out[2]])
         self.from_inverse(q, v, a, out[2], *others, out=out[:2])
 
@@ -121,10 +125,12 @@ def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -
     inputs, by_freedom = tuple(input_shapes(model, variant)), ("by_position", "by_velocity")
     with_acceleration = tuple("acceleration" if name == "tau" else name for name in inputs)
     stages = [
-        RecordedStage(recording(model, forward, dtype), inputs, ("acceleration",)),
         RecordedStage(recorded, with_acceleration, by_freedom),
         M.stage(("q", *variant.parameters)),
     ]
+    if variant.name != AT:
+        accelerations = recording(model, forward, dtype)
+        stages.insert(0, RecordedStage(accelerations, inputs, ("acceleration",)))
     *derivatives, last = TABLE[variant.name].outputs
     jobs = []
     for parts, own, name in zip(_parts(model), by_freedom, derivatives, strict=True):

@@ -156,7 +156,7 @@ class HessianProduct(_OfStates):
 
     def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
         weights = given.pop("weights")
-        direction = {x: given.pop(f"d{x}") for x in self.seeds}
+        direction = _blocks(given.pop("direction"), self.seeds)
         columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
         self.along(given, _blocks(self.unit, self.seeds), direction, out=columns)
         np.matmul(columns, weights, out=out[0])
@@ -179,7 +179,7 @@ class ThroughInverse(_OfStates):
         self.unit = np.eye(3 * model.nv, dtype=dtype)
 
     def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
-        weights, d = given.pop("weights"), [given.pop(x) for x in ("dq", "dv", "dtau")]
+        weights, d = given.pop("weights"), np.split(given.pop("direction"), 3)
         arrays = [given[name] for name in self.taken]
         da = np.empty((3, len(weights), len(weights)), out[0].dtype)
         self.derivatives(*arrays, out=list(da))

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from featherlane.robot.editing.names import index
+from featherlane.robot.joints import near_unit
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Model, Placement, joined
@@ -81,8 +82,10 @@ def _position(joint: Joint, value: Any) -> np.ndarray:
         raise ValueError(f"{where} has shape {position.shape}: wanted {wanted}")
     if not np.all(np.isfinite(position)):
         raise ValueError(f"{where} is {value!r}: wanted finite numbers")
-    if any(not position[k : k + 4].any() for k in joint.kind.quaternions):
-        raise ValueError(f"{where} has a quaternion of length 0, which is no orientation")
+    for k in joint.kind.quaternions:
+        if not position[k : k + 4].any():
+            raise ValueError(f"{where} has a quaternion of length 0, which is no orientation")
+        position[k : k + 4] = near_unit(position[k : k + 4])
     return position
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from featherlane.robot.editing.names import index
-from featherlane.robot.joints import quaternion_turn
+from featherlane.robot.joints import quaternion_turn, unit_quaternion
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, Placement, joined
 from featherlane.robot.walk import children, path_to_root
@@ -44,7 +44,7 @@ def _planar_inverse(q: Array) -> Array:
 
 
 def _free_inverse(q: Array) -> Array:
-    back = _conjugate(q[..., 3:] / np.linalg.norm(q[..., 3:], axis=-1, keepdims=True))
+    back = _conjugate(unit_quaternion(q[..., 3:]))
     return np.concatenate([-quaternion_turn(back, q[..., :3]), back], -1)
 
 

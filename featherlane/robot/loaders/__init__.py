@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,13 +158,26 @@ def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
     try:
         return File(Path(path).read_bytes(), path, Path(path).stem, path, arguments)
     except FileNotFoundError:
+        near = " or ".join(map(quoted, _nearly(path)))
         raise ModelError(
             f"there is no file {quoted(path)} (looked for in {os.getcwd()}), and no bundled robot "
-            f"of that name; the bundled robots are {', '.join(bundled())}"
+            f"of that name{near and f'; did you mean {near}?'}; the bundled robots are "
+            f"{', '.join(bundled())}"
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ModelError(f"{quoted(path)} cannot be read: {reason}") from None
+
+
+def _nearly(path: str) -> list[str]:
+    """Returns the bundled robots, and the files in the path's folder, that have nearly its name."""
+    folder, name = os.path.split(path)
+    robots = get_close_matches(Path(name).stem.lower(), bundled(), 2)
+    try:
+        files = [file.name for file in os.scandir(folder or ".") if file.is_file()]
+    except OSError:
+        files = []
+    return robots + get_close_matches(name, files, 2)
 
 
 # The format of a text

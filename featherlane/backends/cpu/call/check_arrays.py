@@ -23,8 +23,10 @@ define internal ptr @record(ptr %table, i64 %k) {{
 }}
 
 ; The number of states: the leading dimension of the first input, 0 if it has none. -1 if the call
-; is handed on: the input is no array, has several leading dimensions, or more states than %most.
+; is handed on: the input is no array, has several leading dimensions, fewer states than have a
+; loop, or more than %most.
 define internal i64 @batch_size(ptr %table, ptr %objects, i64 %most) {{
+  %least = item i64 %table {field(CallTable, "least")}
   when eq i64 $(item i64 %table {field(CallTable, "inputs")}), 0: single
   %array = item ptr %objects 0
   need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), @array_type
@@ -35,8 +37,10 @@ define internal i64 @batch_size(ptr %table, ptr %objects, i64 %most) {{
   need eq i64 %leading, 1
   %states = item i64 $(field ptr %array {PyArrayObject.dimensions.offset}) 0
   need ult i64 $(sub i64 %states, 1), %most
+  need uge i64 %states, %least
   ret i64 %states
 single:
+  need ule i64 %least, 1
   ret i64 0
 no:
   ret i64 -1

@@ -59,13 +59,15 @@ OB_SVAL = bytes.__basicsize__ - 1  # bytes to the contents of a bytes object
 
 
 # What the entry point compares the arguments of a function with: the arrays, the address and the
-# number of their dtype, the loop, the states of the largest call for one thread and of the smallest
-# call that releases the interpreter's lock, how many strides the loop has, where the records of the
-# arrays begin, and the addresses of `pool_ir`'s @share and of what it shares (0: larger calls go
-# through Python). Behind these words lie the strides, known but for the leading dimension, and an
-# ArrayRecord for each array.
+# number of their dtype, the loops for one state and for more, the states of the smallest call that
+# has a loop, of the largest call for one thread and of the smallest call that releases the
+# interpreter's lock, how many strides the loops have, where the records of the arrays begin, and
+# the addresses of `pool_ir`'s @share and of what it shares (0: larger calls go through Python).
+# Behind these words lie the strides, known but for the leading dimension, and an ArrayRecord for
+# each array.
 CallTable = namedtuple(
-    "CallTable", "inputs outputs dtype number loop most unlocked strides records share task"
+    "CallTable",
+    "inputs outputs dtype number single loop least most unlocked strides records share task",
 )
 # An array of one state: its dimensions and bytes, the least bytes between states (0 for inputs,
 # which may be the same for all), the flags that are checked, and those of them that must be set.
@@ -143,9 +145,10 @@ def _tuples_are_known() -> bool:
 
 
 class CallSpec(NamedTuple):
-    """The arguments that a callable takes, and the loop that it runs."""
+    """The arguments that a callable takes, and the loops that it runs."""
 
-    loop: int  # an address
+    single: int  # the address of the loop for one state; 0: such calls are handed on
+    loop: int  # the address of the loop for more; 0: such calls are handed on
     dtype: np.dtype
     inputs: Sequence[tuple[int, ...]]
     outputs: Sequence[tuple[int, ...]]
@@ -172,7 +175,8 @@ def table(call: CallSpec) -> bytes:
     shapes, size = [*call.inputs, *call.outputs], call.dtype.itemsize
     strides = [0] * len(shapes) + [s for shape in shapes for s in _dense(shape, size)]
     counts = len(call.inputs), len(call.outputs)
-    loop = id(call.dtype), call.dtype.num, call.loop, call.most, call.unlocked
+    taken = 1 if call.single else 2, call.most if call.loop else 1, call.unlocked
+    loop = id(call.dtype), call.dtype.num, call.single, call.loop, *taken
     shared = (call.share, id(call.task) + OB_SVAL) if call.task else (0, 0)
     records = words(CallTable) + len(strides)
     head = CallTable(*counts, *loop, len(strides), records, *shared)

@@ -190,14 +190,18 @@ same:
   ret ptr %known
 }}
 
-; Runs the loop, or shares it; a long call releases the interpreter's lock meanwhile.
-define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr %task) {{
+; Runs the loop for one state, or that for more, or shares the latter; a long call releases the
+; interpreter's lock meanwhile.
+define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr %shared) {{
   %states = alloca i64
-  %several = icmp sgt i64 %batch, 0
+  %several = icmp sgt i64 %batch, 1
   %count = select i1 %several, i64 %batch, i64 1
   put i64 %count %states 0
-  %own = item ptr %table {field(CallTable, "loop")}
+  %single = item ptr %table {field(CallTable, "single")}
+  %more = item ptr %table {field(CallTable, "loop")}
   %share = item ptr %table {field(CallTable, "share")}
+  %task = select i1 %several, ptr %shared, ptr null
+  %own = select i1 %several, ptr %more, ptr %single
   %loop = select i1 $(icmp eq ptr %task, null), ptr %own, ptr %share
   when uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")}): unlocked
   call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr %task)

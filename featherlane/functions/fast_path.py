@@ -1,0 +1,145 @@
+"""Calls that machine code dispatches: which callables it replaces, when it is renewed, and the
+Python behind it.
+
+A fast path is a callable of CPython whose body is machine code (`backends/cpu/call`). It runs
+kernels on single states and on batches along one leading dimension, in the dtypes that are
+compiled, and hands every other call on to Python.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from itertools import chain
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.cpu.call import cpython, vectorcall
+from featherlane.backends.cpu.compile import Kernel
+from featherlane.backends.cpu.linked import loaded
+from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
+from featherlane.backends.llvm import jit
+
+if TYPE_CHECKING:
+    from featherlane.functions.function import Function
+
+ALWAYS = 1 << 40  # states
+WORTH_UNLOCKING = 1 << 13  # numbers read and written in about 10 us: others may run Python then
+OPTIONS = ("out", "threads")  # an input of such a name is passed by position
+_renewing = RLock()  # two renewals at once could leave the older code in place
+
+
+class Loops(NamedTuple):
+    """The kernels of a function in one dtype, for one state and for more, with their machine code
+    in `code`; None where there is none yet. task: the SharedTask of calls that threads share.
+    """
+
+    dtype: np.dtype
+    single: Any
+    batch: Kernel | None
+    task: bytes
+
+
+class FastPath:
+    """The machine code in the place of one method of an object.
+
+    The code becomes an attribute of the object itself, which Python finds before the method of the
+    class. It is renewed when a function that it serves has been compiled once more. Calls that it
+    does not take go to `fallback`, the method.
+    """
+
+    def __init__(self, owner: Any, name: str, fallback: Callable[..., Any], doc: str = "") -> None:
+        self.owner, self.name, self.fallback, self.doc = owner, name, fallback, doc
+        self.functions: list[Function] = []
+
+    @staticmethod
+    def serve_method(owner: Any, name: str, function: Function) -> None:
+        """Lets machine code take the calls of a function that has the name of a method of its
+        owner, public or private, if its inputs are the method's first arguments. A method of a
+        user's subclass stays as it is.
+        """
+        name = name if hasattr(type(owner), name) else f"_{name}"
+        method = getattr(type(owner), name, None)
+        if method is None or not method.__module__.startswith("featherlane."):
+            return
+        taken = [*inspect.signature(method).parameters][1:]
+        if taken[: len(function.inputs)] == [*function.inputs]:
+            doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
+            path = FastPath(owner, name, method.__get__(owner), doc)
+            vars(owner).setdefault("_fast_paths", {}).setdefault(name, path).serve(function)
+
+    def serve(self, function: Function) -> None:
+        """Takes calls of this function too, which has more or fewer inputs than the others."""
+        if function not in self.functions:
+            self.functions.append(function)
+            self.functions.sort(key=lambda f: len(f.inputs), reverse=True)
+            function.paths.append(self)
+
+    def renew(self) -> bool:
+        """Puts machine code for all kernels in place; False if another thread is doing so."""
+        if not _renewing.acquire(blocking=False):
+            return False
+        try:
+            call = self.fallback
+            for function in self.functions:
+                call = machine_code_call(function, call, self.doc)
+            if call is not self.fallback:
+                vars(self.owner)[self.name] = call
+        finally:
+            _renewing.release()
+        return True
+
+
+def machine_code_call(
+    function: Function, pass_on: Callable[..., Any], doc: str = ""
+) -> Callable[..., Any]:
+    """Returns a callable (*arrays, out=, threads=) in machine code, with inputs by position or by
+    name, which runs the kernels that the function has by now; pass_on: gets all other calls.
+    """
+    shapes = [*function.inputs.values()], [*function.outputs.values()]
+    packed = function.packed
+    if packed is None or not cpython.available():
+        return pass_on
+    if max(map(len, chain(*shapes))) > cpython.RANK:
+        return pass_on
+    unlocked = -(-WORTH_UNLOCKING // function.numbers)
+    for loops in function.loops():
+        single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
+        share = thread_pool().code.place("share") if loops.task else 0
+        most = _most(function, loops.batch)
+        call = cpython.CallSpec(
+            single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task
+        )
+        pass_on = cpython.callable_of(
+            call,
+            _entry_point().place("call"),
+            pass_on,
+            packed,
+            name=function.name,
+            doc=doc,
+            keywords=() if set(OPTIONS) & set(function.inputs) else tuple(function.inputs),
+            alive=(_entry_point(), loops),
+        )
+    return pass_on
+
+
+def _most(function: Function, batch: Kernel | None) -> int:
+    """Returns the states of the largest call for one thread."""
+    if batch is None or physical_cores() == 1:
+        return ALWAYS
+    return function.load(batch).alone()
+
+
+@cache
+def _entry_point() -> jit.MachineCode:
+    return loaded("vectorcall", vectorcall.source, ("call",))
+
+
+def _text_signature(method: Any) -> str:
+    """Returns the signature as CPython reads it from the documentation of built-in methods."""
+    told = inspect.signature(method)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
+    return str(inspect.Signature(plain)).replace("(self", "($self", 1)

@@ -1,0 +1,120 @@
+"""Quaternions of any length: the same bits where |q|^2 is a number of the dtype, NaN elsewhere."""
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane.robot.joints import quaternion_rotation
+
+ORDINARY = {np.float64: (-500, -60, 3, 500), np.float32: (-60, -7, 3, 60)}
+LOST = {np.float64: (-1060, -560, -540, 513, 1020), np.float32: (-140, -80, -70, 65, 124)}
+DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+@pytest.fixture(scope="module")
+def robot():
+    """A free root and a ball joint: quaternions at 3 and 7 of q."""
+    builder = fl.ModelBuilder("two quaternions")
+    builder.link("world")
+    builder.link("trunk", mass=2.0, com=(0.1, 0.2, 0.3), inertia=np.diag([1, 2, 2.5]))
+    builder.link("arm", mass=1.0, com=(0.0, 0.1, 0.4), inertia=np.diag([0.2, 0.3, 0.4]))
+    builder.joint("root", "free", "world", "trunk")
+    builder.joint("ball", "spherical", "trunk", "arm", xyz=(0.0, 0.0, 0.5))
+    return builder.build()
+
+
+def state(robot, dtype, batch=7):
+    rng = np.random.default_rng(0)
+    q = robot.random_configuration(batch, seed=rng)
+    return [x.astype(dtype) for x in (q, *rng.normal(size=(2, batch, robot.nv)))]
+
+
+def stretched(q, first, power):
+    """q with one of its quaternions times a power of two."""
+    q = q.copy()
+    q[..., first : first + 4] = np.ldexp(q[..., first : first + 4], power)
+    return q
+
+
+def turning(robot, v, a):
+    """Functions of q that depend on both orientations."""
+    return [
+        lambda q: robot.inverse_dynamics(q, v, a),
+        lambda q: robot.forward_dynamics(q, v, a),
+        lambda q: robot.forward_dynamics(q[0], v[0], a[0]),
+        lambda q: robot.frame_placement(q, "arm")[..., :3, :],
+        lambda q: robot.forward_dynamics(q, v, a, method="dca"),
+    ]
+
+
+@DTYPES
+@pytest.mark.parametrize("first", [3, 7])
+def test_dynamics_do_not_depend_on_the_length(robot, dtype, first):
+    q, v, a = state(robot, dtype)
+    for power in ORDINARY[dtype]:
+        for function in turning(robot, v, a):
+            assert np.array_equal(function(stretched(q, first, power)), function(q))
+
+
+@DTYPES
+@pytest.mark.parametrize("first", [3, 7])
+def test_a_square_that_is_no_number_gives_nan(robot, dtype, first):
+    q, v, a = state(robot, dtype)
+    zero = q.copy()
+    zero[:, first : first + 4] = 0
+    for lost in (zero, *[stretched(q, first, power) for power in LOST[dtype]]):
+        for function in turning(robot, v, a):
+            assert np.isnan(function(lost)).any(-1).all()
+        alone = lost.copy()
+        alone[1:] = q[1:]  # the first state is lost, the others are what they were
+        tau = robot.inverse_dynamics(alone, v, a)
+        assert np.isnan(tau[0]).any()
+        assert np.array_equal(tau[1:], robot.inverse_dynamics(q, v, a)[1:])
+
+
+@DTYPES
+def test_the_turn_of_a_lost_quaternion_is_not_a_number(dtype):
+    """Of none of its entries: neither one nor infinity."""
+    rotation = fl.compile(lambda q: quaternion_rotation(*q).rows, {"q": 4})
+    q = np.array([[1, 2, 3, 4], [0, 0, 0, 1], [0, 0, 0, 0]], dtype)
+    assert np.isfinite(rotation(q)[:2]).all()
+    assert np.isnan(rotation(q)[2]).all()
+    for power in LOST[dtype]:
+        assert np.isnan(rotation(np.ldexp(q, power))).all()
+    assert np.isnan(rotation(np.array([0, 0, np.inf, 1], dtype))).all()
+
+
+@DTYPES
+@pytest.mark.filterwarnings("error")
+def test_configurations_take_any_length(robot, dtype):
+    q0, v, _ = state(robot, dtype)
+    q1 = robot.integrate(q0, v)
+    mujoco = fl.convert.mujoco(robot)
+    for power in (*ORDINARY[dtype], *LOST[dtype][1:]):
+        for first in (3, 7):
+            q = stretched(q0, first, power)
+            assert np.array_equal(robot.integrate(q, v), q1)
+            assert np.array_equal(robot.difference(q, q1), robot.difference(q0, q1))
+            assert np.array_equal(robot.difference(q1, q), robot.difference(q1, q0))
+            assert np.array_equal(mujoco.to_q(q), mujoco.to_q(q0))
+    q0[:, 3:7] = 0
+    for lost in (robot.integrate(q0, v)[:, 3:7], robot.difference(q0, q1)[:, 3:6]):
+        assert np.isnan(lost).all()
+    assert np.isnan(mujoco.to_q(q0)[:, 3:7]).all()
+
+
+def test_a_joint_is_locked_at_any_length(robot):
+    turn = np.array([1.0, 2.0, 3.0, 4.0])
+    locked = robot.reduced({"ball": turn})
+    for power in (-1000, 600, 1020):
+        assert robot.reduced({"ball": np.ldexp(turn, power)}) == locked
+
+
+def test_another_root_takes_any_length(pendulum):
+    change = fl.editing.rerooting(pendulum, pendulum.body_names[-1])
+    q = pendulum.random_configuration(5, seed=0)
+    there = change.to(q).q
+    for power in (-600, 600, 1020):
+        assert np.array_equal(change.to(stretched(q, 3, power)).q, there)
+        longer = stretched(there, 3, power)
+        assert np.array_equal(change.back(longer).q, change.back(there).q)
