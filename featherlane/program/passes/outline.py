@@ -8,14 +8,13 @@ again, and no operation is there twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output, graph_key, simplify
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Function, Program, X, Y
-from featherlane.program.trace import Shape, trace
 
 COPIED = ("constant", "less")  # each module has its own: a condition cannot be a result
 
@@ -31,11 +30,11 @@ class _Cut(NamedTuple):
     gives: list[int]
 
 
-def joints(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Program:
-    """Returns the program of a function, as `trace` takes it, that consists of its outermost calls,
-    folded across them: the policy JOINTS. Raises as `trace` and `outline` do.
+def joints(program: Program) -> Program:
+    """Returns the program of the outermost calls of an algorithm that was traced flat, folded
+    across them: JOINTS. Raises CompileError as `outline` does.
     """
-    return outline(simplify(trace(function, inputs)))
+    return outline(simplify(program.main))
 
 
 def outline(graph: Graph) -> Program:
@@ -45,44 +44,59 @@ def outline(graph: Graph) -> Program:
     A call reads what earlier calls give, so that no calls wait for each other. Raises CompileError
     for a node that no call computed, and for one that reads what a later call computes.
     """
-    functions: dict[str, Function] = {}
-    numbers: dict[str, int] = {}
-    main, place = Graph(), dict[int, int]()
-    for name, shape in graph.inputs.items():
-        main.declare(name, shape)
-    for k, op in enumerate(graph.op):
-        if not graph.args[k]:
-            place[k] = main.node(op, value=graph.value[k])
-    for cut in _cuts(graph):
-        function = Function(str(cut.tag), _module(graph, cut))
-        key = graph_key(function.graph)
-        functions.setdefault(key, function)
-        number = numbers.setdefault(key, len(numbers))
+    ends = {k for out in graph.outputs.values() for k in out.nodes}
+    main, place = _leaves(graph, ends)
+    functions: list[Function] = []
+    numbers: dict[str, int] = {}  # of functions, by their graphs
+    for cut in _cuts(graph, ends):
+        module = _module(graph, cut)
+        number = numbers.setdefault(graph_key(module), len(functions))
+        if number == len(functions):
+            functions.append(Function(str(cut.tag), module))
         main.current_tag = cut.tag
         first = main.call(number, [place[a] for a in cut.reads], len(cut.gives)) + 1
         place |= {k: first + n for n, k in enumerate(cut.gives)}
     for name, (shape, nodes) in graph.outputs.items():
         main.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
-    return Program(main, tuple(functions.values()))
+    return Program(main, tuple(functions))
 
 
-def _cuts(graph: Graph) -> list[_Cut]:
-    """Returns the calls in their order."""
+def _leaves(graph: Graph, ends: set[int]) -> tuple[Graph, dict[int, int]]:
+    """Returns a main graph with the inputs, and the constants among the outputs, and their
+    places.
+    """
+    main, place = Graph(), dict[int, int]()
+    for name, shape in graph.inputs.items():
+        main.declare(name, shape)
+    for k, op in enumerate(graph.op):
+        if op == "input" or (op == "constant" and k in ends):
+            place[k] = main.node(op, value=graph.value[k])
+    return main, place
+
+
+def _cuts(graph: Graph, ends: set[int]) -> list[_Cut]:
+    """Returns the calls in their order. ends: the nodes of outputs."""
     calls: dict[int, list[int]] = {}
     call_of: dict[int, int] = {}
     for k, needed in enumerate(graph.live()):
-        if needed and graph.op[k] in ARITHMETIC and graph.op[k] not in COPIED:
-            call_of[k] = getattr(graph.tag[k], "call", 0)
-            if not call_of[k]:
-                raise CompileError(f"node {k} ({graph.op[k]}) was computed outside of calls")
+        if needed and graph.args[k] and graph.op[k] not in COPIED:
+            call_of[k] = _call(graph, k)
             calls.setdefault(call_of[k], []).append(k)
     reads = {n: _reads(graph, nodes, call_of) for n, nodes in sorted(calls.items())}
-    read = {a for own in reads.values() for a in own}
-    read |= {k for out in graph.outputs.values() for k in out.nodes}
+    read = ends.union(*reads.values())
     return [
         _Cut(graph.tag[calls[n][0]], calls[n], own, [k for k in calls[n] if k in read])
         for n, own in reads.items()
     ]
+
+
+def _call(graph: Graph, k: int) -> int:
+    op, number = graph.op[k], getattr(graph.tag[k], "call", 0)
+    if op not in ARITHMETIC:
+        raise CompileError(f"node {k} is a {op}: only flat graphs can be cut into calls")
+    if not number:
+        raise CompileError(f"node {k} ({op}) was computed outside of all calls")
+    return number
 
 
 def _reads(graph: Graph, nodes: list[int], call_of: Mapping[int, int]) -> list[int]:
