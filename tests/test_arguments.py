@@ -365,9 +365,14 @@ def test_rounded_configurations_stay_in_the_limits():
     assert ((q >= low) & (q <= high)).all()
 
 
-def test_differences_of_angles_are_those_of_the_numbers(arm):
+def test_differences_of_angles_and_orientations(arm):
+    """Angles change by their difference as it is; what has no turns to count, the shortest way."""
     q0, q1 = np.zeros(2), np.array([6 * np.pi, -4.0])
     assert np.array_equal(arm.difference(q0, q1), q1)
+    planar = fl.load("double_pendulum", root="planar")
+    q0, q1 = planar.neutral(), planar.neutral()
+    q1[2] = 1.5 * np.pi
+    np.testing.assert_allclose(planar.difference(q0, q1)[2], -0.5 * np.pi, atol=1e-12)
     free = fl.load("double_pendulum", root="free")
     q0, v = free.neutral(), np.zeros(8)
     v[3:6] = 0.0, 0.0, 1.5 * np.pi

@@ -377,6 +377,62 @@ def test_methods_of_other_forms_are_python():
         assert not np.allclose(plain, heavy)
 
 
+def builtin(call):
+    return type(call).__name__ == "builtin_function_or_method"
+
+
+def test_a_method_is_replaced_when_its_function_is_compiled():
+    """However that was called; a method of other arguments than the function's stays Python."""
+    model = fl.load("double_pendulum")
+    q, v, a, w = np.random.default_rng(0).normal(size=(4, 5, 2))
+    wanted = model.function("inverse_dynamics")(q, v, a)
+    assert builtin(model.inverse_dynamics)
+    assert_same(model.inverse_dynamics(q, v, a), wanted)
+    along = np.eye(2)[0]
+    model.function("inverse_dynamics_second_derivatives")(q, v, a, along)
+    assert not builtin(model.inverse_dynamics_second_derivatives)
+    model.jacobian(q, "link2")
+    assert not builtin(model.jacobian)
+    along = np.ones(6)
+    product = model.forward_dynamics_hessian_product(q, v, a, w, along)
+    assert builtin(model.forward_dynamics_hessian_product)
+    assert_same(model.forward_dynamics_hessian_product(q, v, a, w, direction=along), product)
+
+
+def test_known_accelerations_reach_the_code():
+    model = fl.load("double_pendulum")
+    q, v, a = np.random.default_rng(0).normal(size=(3, 2))
+    minv = model.mass_matrix_inverse(q)
+    known = {"a": a}, {"a": a, "minv": minv}
+    wanted = [model.forward_dynamics_derivatives(q, v, **given) for given in known]
+    model._call = None  # Python would come through here
+    for given, result in zip(known, wanted, strict=True):
+        assert_same(model.forward_dynamics_derivatives(q, v, **given), result)
+
+
+def test_first_calls_from_many_threads():
+    """Of single states and batches of both dtypes: all end in the code, which is put there once."""
+    model = fl.load("double_pendulum")
+    given = np.random.default_rng(0).normal(size=(3, 5, 2))
+    kinds = [(n, dtype) for n in (0, slice(None)) for dtype in (np.float64, np.float32)]
+    wanted = [fl.load("double_pendulum").inverse_dynamics(*given[:, n].astype(t)) for n, t in kinds]
+
+    def call(k):
+        n, dtype = kinds[k % 4]
+        return model.inverse_dynamics(*given[:, n].astype(dtype))
+
+    with ThreadPoolExecutor(8) as pool:
+        for k, found in enumerate(pool.map(call, range(64))):
+            assert_same(found, wanted[k % 4])
+    (function,) = vars(model)["_fast_paths"]["inverse_dynamics"].functions
+    for k in range(4):
+        call(k)
+    assert len(function.loops()) == 2
+    model._call = function._make_batch = function._make_single = None
+    for k in range(4):
+        assert_same(call(k), wanted[k])
+
+
 # What it leaves behind
 
 

@@ -68,8 +68,9 @@ class Configurations(Compiled):
     def difference(self, q0: Any, q1: Any) -> np.ndarray:
         """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
 
-        Quaternions turn the shortest way, by pi at most. Angles, and the heading of a planar joint,
-        change by q1 - q0 as it is: a revolute joint that goes from 0 to 6 pi turns three times.
+        Quaternions and the heading of a planar joint turn the shortest way, by pi at most. Other
+        angles change by q1 - q0 as it is: a revolute joint that goes from 0 to 6 pi turns three
+        times.
         """
         q0, q1 = self._parts(q0=q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)

@@ -160,8 +160,11 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and
         M^-1.
 
-        Give tau; or a, where it is known already; or a and minv = M(q)^-1, where both are (diFD of
-        Dadu-RBD, table I). TODO
+        Give tau; or a, where the acceleration is known, which saves its computation; or a and minv
+        = M(q)^-1, where both are known (diFD of Dadu-RBD, table I), which pays for arms alone: with
+        branches, solving with the factor of M is cheaper (docs/performance.md, "Derivatives of
+        forward dynamics at a known acceleration"). da_dtau is then a copy of minv, or minv itself
+        if that is out[2].
         """
         if (tau is None) == (a is None) or (a is None and minv is not None):
             got = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
