@@ -14,14 +14,9 @@ import numpy as np
 from featherlane.algorithms.rows import derivatives as rows
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, RecordedStage
+from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
-from featherlane.functions.long.freedoms import freedoms, offsets, pipeline, products, sweep_order
-from featherlane.functions.long.mass_matrix import (
-    Evaluator,
-    forward_dynamics,
-    mass_matrix_inverse,
-    swept_mass_matrix,
-)
+from featherlane.functions.long import freedoms, mass_matrix
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
@@ -32,14 +27,14 @@ AT = "forward_dynamics_derivatives_at"
 
 def _parts(model: Model) -> list[list[tables.MaskedProduct]]:
     """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
-    f = freedoms(tree_of(model))
-    S, _, onto, below, above, own = offsets(rows.ByPosition())
+    f = freedoms.masks(tree_of(model))
+    S, _, onto, below, above, own = freedoms.offsets(rows.ByPosition())
     by_position = [
         tables.MaskedProduct(f.before, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 12),
         tables.MaskedProduct(f.joint, S, own, 6),
     ]
-    onto, _, above = offsets(rows.ByVelocity())
+    onto, _, above = freedoms.offsets(rows.ByVelocity())
     by_velocity = [
         tables.MaskedProduct(f.before | (f.joint & ~f.same), S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 9),
@@ -51,18 +46,18 @@ def _parts(model: Model) -> list[list[tables.MaskedProduct]]:
 def inverse_derivatives(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     """dtau/dq and dtau/dv."""
     variant = variant._replace(method=variant.method or "serial")
-    return products(model, variant, dtype, _parts(model))
+    return freedoms.products(model, variant, dtype, _parts(model))
 
 
 def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     """C, see `ByCoriolis`."""
-    f = freedoms(tree_of(model))
-    S, onto, below, above = offsets(rows.ByCoriolis())
+    f = freedoms.masks(tree_of(model))
+    S, onto, below, above = freedoms.offsets(rows.ByCoriolis())
     parts = [
         tables.MaskedProduct(f.before | f.joint, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 9),
     ]
-    return products(model, variant, dtype, [parts])
+    return freedoms.products(model, variant, dtype, [parts])
 
 
 class DerivativesFromInverse:
@@ -98,8 +93,10 @@ class ForwardDerivatives:
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
         self.known = variant.name == AT
-        self.forward = forward_dynamics(model, variant._replace(name="forward_dynamics"), dtype)
-        self.inverse = mass_matrix_inverse(model, inverse, dtype)
+        self.forward = mass_matrix.forward_dynamics(
+            model, variant._replace(name="forward_dynamics"), dtype
+        )
+        self.inverse = mass_matrix.mass_matrix_inverse(model, inverse, dtype)
         self.from_inverse = DerivativesFromInverse(model, variant, dtype)
         self.parameters = len(variant.parameters)
 
@@ -120,7 +117,7 @@ def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -
     forward = variant._replace(name="forward_dynamics", method="aba")
     inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
     first = variant._replace(name="inverse_dynamics_derivatives", method="serial")
-    M = swept_mass_matrix(model, inverse, dtype)
+    M = mass_matrix.swept_mass_matrix(model, inverse, dtype)
     recorded = recording(model, first, dtype, ROWS[first.name, first.method])
     inputs, by_freedom = tuple(input_shapes(model, variant)), ("by_position", "by_velocity")
     with_acceleration = tuple("acceleration" if name == "tau" else name for name in inputs)
@@ -136,11 +133,11 @@ def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -
     for parts, own, name in zip(_parts(model), by_freedom, derivatives, strict=True):
         program = tables.products(parts, M.size, recorded.dtype)
         jobs += [MatrixJob(program, by_freedom[0], own, name), M.solve_negative(name)]
-    return pipeline(model, variant, stages, [*jobs, *M.invert(last)], M.size, room=M.room)
+    return freedoms.pipeline(model, variant, stages, [*jobs, *M.invert(last)], M.size, room=M.room)
 
 
 def forward_derivatives(model: Model, variant: Variant, dtype: Any) -> Evaluator:
     """da/dq, da/dv and da/dtau."""
-    in_order = not tree_of(model).coupled and sweep_order(tree_of(model))[1] is None
+    in_order = not tree_of(model).coupled and freedoms.sweep_order(tree_of(model))[1] is None
     make = _forward_derivatives_by_sweeps if in_order else ForwardDerivatives
     return make(model, variant, dtype)

@@ -64,7 +64,7 @@ def _unless_in_order(owners: np.ndarray) -> np.ndarray | None:
     return None if np.array_equal(owners, np.arange(len(owners))) else owners
 
 
-def freedoms(tree: Tree) -> Freedoms:
+def masks(tree: Tree) -> Freedoms:
     owners = np.array([k for own in tree.freedoms for k, _ in own])
     body = np.array([i for i, own in enumerate(tree.freedoms) for _ in own])
     before = np.zeros((len(body), len(body)), bool)
@@ -127,4 +127,4 @@ def products(
         for part, own, name in zip(parts, rows, TABLE[variant.name].outputs, strict=True)
     ]
     stage = RecordedStage(run, tuple(input_shapes(model, variant)), rows)
-    return pipeline(model, variant, [stage], jobs, size, freedoms(tree_of(model)).owners)
+    return pipeline(model, variant, [stage], jobs, size, masks(tree_of(model)).owners)

@@ -13,15 +13,7 @@ from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, Recorded
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
-from featherlane.functions.long.freedoms import (
-    freedoms,
-    matrix_size,
-    offsets,
-    pipeline,
-    products,
-    states,
-    sweep_order,
-)
+from featherlane.functions.long import freedoms
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
 from featherlane.robot.model import Model
@@ -33,15 +25,15 @@ def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     """M_ij = S_i . F_j for i before j or in its joint, F_i . S_j for the others, as the same sum of
     products.
     """
-    f = freedoms(tree_of(model))
-    S, _, F, _ = offsets(inertia.ByInertia())
+    f = freedoms.masks(tree_of(model))
+    S, _, F, _ = freedoms.offsets(inertia.ByInertia())
     above = np.triu(f.before | f.joint, 1)
     parts = [
         tables.MaskedProduct(above, S, F, 6),
         tables.MaskedProduct(above.T, F, S, 6),
         tables.MaskedProduct(f.same, S, F, 7),
     ]
-    return products(model, variant, dtype, [parts])
+    return freedoms.products(model, variant, dtype, [parts])
 
 
 class SweptMassMatrix(NamedTuple):
@@ -55,7 +47,7 @@ class SweptMassMatrix(NamedTuple):
 
     @property
     def size(self) -> int:
-        return matrix_size(self.run)
+        return freedoms.matrix_size(self.run)
 
     @property
     def room(self) -> dict[str, int]:
@@ -67,14 +59,14 @@ class SweptMassMatrix(NamedTuple):
 
     def invert(self, name: str) -> list[MatrixJob]:
         """The jobs that make a matrix the inverse."""
-        size, d, dtype = self.size, offsets(inertia.ByArticulation())[2], self.run.dtype
+        size, d, dtype = self.size, freedoms.offsets(inertia.ByArticulation())[2], self.run.dtype
         inverting = tables.inverting(self.order, size, d, dtype)
         programs = inverting, tables.mirroring(size, dtype)
         return [MatrixJob(program, "factor", "slots", name) for program in programs]
 
     def solve_negative(self, name: str) -> MatrixJob:
         """The job that multiplies a matrix by minus the inverse."""
-        minus = offsets(inertia.ByArticulation())[3]
+        minus = freedoms.offsets(inertia.ByArticulation())[3]
         program = tables.solving(self.order, self.size, minus, self.run.dtype)
         return MatrixJob(program, "factor", "slots", name)
 
@@ -82,7 +74,7 @@ class SweptMassMatrix(NamedTuple):
 def swept_mass_matrix(model: Model, variant: Variant, dtype: Any) -> SweptMassMatrix:
     """variant: of "mass_matrix_inverse"."""
     run = recording(model, variant, dtype, ROWS[variant.name, None])
-    return SweptMassMatrix(run, *sweep_order(tree_of(model)))
+    return SweptMassMatrix(run, *freedoms.sweep_order(tree_of(model)))
 
 
 def _inverse_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
@@ -90,7 +82,7 @@ def _inverse_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
     M = swept_mass_matrix(model, variant, dtype)
     (name,) = TABLE[variant.name].outputs
     stages = [M.stage(input_shapes(model, variant))]
-    return pipeline(model, variant, stages, M.invert(name), M.size, M.owners, M.room)
+    return freedoms.pipeline(model, variant, stages, M.invert(name), M.size, M.owners, M.room)
 
 
 class CoupledInverse:
@@ -130,7 +122,7 @@ class JointSpaceDynamics:
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         cores = [len(core) for core in self.run.inputs[: len(arrays)]]
-        for at, state in states(arrays, cores, out[0].shape[:-1]):
+        for at, state in freedoms.states(arrays, cores, out[0].shape[:-1]):
             out[0][at] = self._accelerations(*state)
 
     def _accelerations(self, *arrays: np.ndarray) -> np.ndarray:

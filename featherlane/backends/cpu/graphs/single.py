@@ -10,23 +10,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from featherlane.backends.cpu.graphs import gather
 from featherlane.backends.cpu.graphs.blocks import cut
-from featherlane.backends.cpu.graphs.gather import (
-    argument,
-    copy,
-    density,
-    matrix_strides,
-)
 from featherlane.backends.cpu.graphs.loop import freed, workspace
-from featherlane.backends.llvm.lower import (
-    Lanes,
-    constants,
-    declarations,
-    load_vector,
-    scalar_at,
-    straight_line,
-    vector_at,
-)
+from featherlane.backends.llvm import lower
+from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 from featherlane.program.passes.pack import Packed
 
@@ -59,7 +47,7 @@ class _SingleState:
             array, entries = graph.value[k]
             entries = (entries,) if isinstance(entries, int) else entries
             return self._input(name, f"%r{self.number[array]}", entries)
-        return load_vector(self.t, name, "%kept", self.kept[k]) if k in self.kept else None
+        return lower.load_vector(self.t, name, "%kept", self.kept[k]) if k in self.kept else None
 
     def _input(self, name: str, array: str, entries: Sequence[int]) -> list[str]:
         """Entry k of `entries` in each lane that is k modulo their number."""
@@ -67,7 +55,7 @@ class _SingleState:
         different = list(dict.fromkeys(entries))
         for lane, entry in enumerate(different):
             at = f"{name}.p{lane}"
-            lines.append(scalar_at(t, at, array, entry))
+            lines.append(lower.scalar_at(t, at, array, entry))
             lines.append(f"{name}.s{lane} = load {t.scalar}, ptr {at}, align {t.dtype.itemsize}")
             scalar = f"{t.scalar} {name}.s{lane}, i32 {lane}"
             lines.append(f"{name}.v{lane} = insertelement {t.vector} {vector}, {scalar}")
@@ -80,13 +68,13 @@ class _SingleState:
         """For `straight_line`: a value to its slot, and to the results that show it."""
         t, lines = self.t, []
         if k in self.kept:
-            lines.append(vector_at(t, f"%k{k}", "%kept", self.kept[k]))
+            lines.append(lower.vector_at(t, f"%k{k}", "%kept", self.kept[k]))
             lines.append(f"store {t.vector} {name}, ptr %k{k}, align {t.bytes}")
         if self.packed.graph.op[k] == "constant":
             return lines + self._constant(k)
         for n, (array, entry, lane) in enumerate(self.shown.get(k, ())):
             to = f"%o{k}.{n}"
-            lines.append(scalar_at(t, to, f"%r{array}", entry))
+            lines.append(lower.scalar_at(t, to, f"%r{array}", entry))
             lines.append(f"{to}.x = extractelement {t.vector} {name}, i32 {lane}")
             lines.append(f"store {t.scalar} {to}.x, ptr {to}, align {t.dtype.itemsize}")
         return lines
@@ -97,7 +85,7 @@ class _SingleState:
         runs = _runs(self.shown.get(k, ()), STORED // t.dtype.itemsize)
         for n, (array, first, size) in enumerate(runs):
             row = ", ".join([f"{t.scalar} {x}"] * size)
-            lines.append(scalar_at(t, f"%o{k}.{n}", f"%r{array}", first))
+            lines.append(lower.scalar_at(t, f"%o{k}.{n}", f"%r{array}", first))
             lines.append(f"store {t.of(size)} <{row}>, ptr %o{k}.{n}, align {t.dtype.itemsize}")
         return lines
 
@@ -124,7 +112,7 @@ def _block(code: _SingleState, number: int) -> list[str]:
     return [
         f"define internal void @block{number}({', '.join(arguments)}) noinline {{",
         "%stop = icmp eq ptr %kept, null",  # never, see straight_line
-        *straight_line(code.packed.graph, code.t, code.load, code.store, nodes),
+        *lower.straight_line(code.packed.graph, code.t, code.load, code.store, nodes),
         "br label %leave",
         "leave:",
         "ret void",
@@ -139,8 +127,8 @@ def _strides(code: _SingleState) -> list[str]:
     lines: list[str] = []
     known, first = "true", len(code.shapes)
     for n, shape in enumerate(code.shapes):
-        tests, known = density(n, shape, code.t.dtype.itemsize, first, known)
-        lines += [*argument(n), *tests]
+        tests, known = gather.density(n, shape, code.t.dtype.itemsize, first, known)
+        lines += [*gather.argument(n), *tests]
         first += len(shape)
     return [*lines, f"%dense = or i1 {known}, false"]
 
@@ -149,7 +137,7 @@ def _copied(code: _SingleState, n: int, back: bool) -> str:
     """Copies one array of one state to where its entries are contiguous, or back."""
     shape, size = code.shapes[n], code.t.dtype.itemsize
     rows, columns = (1, 1, *shape)[-2:]
-    row, column = matrix_strides(n, len(shape))
+    row, column = gather.matrix_strides(n, len(shape))
     user = f"ptr %row{n}", f"i64 {row}, i64 {column}"
     near = f"ptr %near{n}", f"i64 {columns * size}, i64 {size}"
     (to, to_steps), (source, source_steps) = (user, near) if back else (near, user)
@@ -206,7 +194,7 @@ def source(packed: Packed, lanes: int, dtype: np.dtype) -> str:
     """The LLVM IR of a loop over states, one by one, in vectors of so many lanes."""
     t = Lanes(np.dtype(dtype), lanes)
     code = _SingleState(packed, t)
-    lines = declarations(t) + constants([packed.graph], t)
+    lines = lower.declarations(t) + lower.constants([packed.graph], t)
     for number in range(len(code.blocks)):
         lines += _block(code, number)
-    return "\n".join([*lines, _loop(code), copy(t)])
+    return "\n".join([*lines, _loop(code), gather.copy(t)])

@@ -14,14 +14,6 @@ import numpy as np
 
 from featherlane.backends.cpu.loaded import LoadedLoop, LoopWords
 from featherlane.backends.cpu.matrices import loop
-from featherlane.backends.cpu.matrices.loop import (
-    ArrayPlace,
-    JobRecord,
-    OperandRecord,
-    PlanTable,
-    ResultRecord,
-    StageRecord,
-)
 from featherlane.backends.cpu.matrices.tables import KernelProgram, address
 from featherlane.backends.cpu.steps.run import Recorded, Running
 from featherlane.backends.cpu.strides import LINE, power_of_two
@@ -71,7 +63,7 @@ class _PlacedArray(NamedTuple):
     it is the user's.
     """
 
-    place: ArrayPlace
+    place: loop.ArrayPlace
     strides: Shape
 
 
@@ -95,13 +87,13 @@ class _Tables:
         core = len(shapes)
         for k, (name, shape) in enumerate(shapes.items()):
             strides = tuple(range(core, core + len(shape)))
-            self.arrays[name] = _PlacedArray(ArrayPlace(k, 0, 0), strides)
+            self.arrays[name] = _PlacedArray(loop.ArrayPlace(k, 0, 0), strides)
             core += len(shape)
 
     def _in_workspace(self, size: int, states: int, strides: Shape) -> _PlacedArray:
         step = -(-size // LINE) * LINE
         at, self.bytes = self.bytes, self.bytes + step * states
-        return _PlacedArray(ArrayPlace(-1, at, step if states > 1 else 0), strides)
+        return _PlacedArray(loop.ArrayPlace(-1, at, step if states > 1 else 0), strides)
 
     def _stage_output(self, shape: Shape) -> _PlacedArray:
         """A vector; or rows that belong to a freedom each, as columns of a matrix, so that one
@@ -117,27 +109,27 @@ class _Tables:
         self.lists.append(np.array(rows, np.int64).reshape(-1))
         return len(rows), address(self.lists[-1])
 
-    def _operands(self, names: Sequence[str]) -> list[OperandRecord]:
+    def _operands(self, names: Sequence[str]) -> list[loop.OperandRecord]:
         records, at = [], len(names)
         for name in names:
             place, strides = self.arrays[name]
             core = strides[:1] if place.array >= 0 else strides
-            records.append(OperandRecord(*place, len(strides), at, *(*core, 0, 0)[:2]))
+            records.append(loop.OperandRecord(*place, len(strides), at, *(*core, 0, 0)[:2]))
             at += len(strides)
         return records
 
-    def _job(self, job: MatrixJob) -> JobRecord:
+    def _job(self, job: MatrixJob) -> loop.JobRecord:
         kernel = loop.KERNELS.index(job.program.kernel)
         places = [x for name in (job.a, job.b or job.a, job.c) for x in self.arrays[name].place]
         program = address(job.program.numbers), job.program.records
-        return JobRecord(*[kernel, *places, *program])
+        return loop.JobRecord(*[kernel, *places, *program])
 
-    def _result(self, name: str) -> ResultRecord:
+    def _result(self, name: str) -> loop.ResultRecord:
         (place, strides), n, size = self.arrays[name], self.plan.n, self.plan.size
         owners = self.plan.outputs[name]
         same = owners is None and n == size
         count, at = self._list([[k] for k in (range(n) if owners is None else owners)])
-        return ResultRecord(place.array, strides[0], n, size, at, count, int(same))
+        return loop.ResultRecord(place.array, strides[0], n, size, at, count, int(same))
 
     def table(self, running: Sequence[Running]) -> np.ndarray:
         """The PlanTable, with the code of each stage."""
@@ -145,11 +137,11 @@ class _Tables:
         for stage, run in zip(self.plan.stages, running, strict=True):
             operands = self._operands((*stage.reads, *stage.writes))
             most = max(most, len(operands))
-            stages.append(StageRecord(run.code.address, *self._list(operands)))
+            stages.append(loop.StageRecord(run.code.address, *self._list(operands)))
         lists = stages, map(self._job, self.plan.jobs), map(self._result, self.plan.outputs)
         at = [x for records in lists for x in self._list([*records])]
         user = len(self.plan.inputs) + len(self.plan.outputs)
-        return np.array(PlanTable(user, self.together, most, *at), np.int64)
+        return np.array(loop.PlanTable(user, self.together, most, *at), np.int64)
 
 
 class PlannedLoop(LoadedLoop):

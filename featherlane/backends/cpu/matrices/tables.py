@@ -11,14 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cpu.matrices import sweeps
 from featherlane.backends.cpu.matrices.gemm import ROWS, VECTORS, TileHeader, TileRecord
-from featherlane.backends.cpu.matrices.sweeps import (
-    OPERATIONS,
-    MirrorHeader,
-    MirrorRecord,
-    SweepHeader,
-    SweepRecord,
-)
+from featherlane.backends.cpu.matrices.sweeps import SweepHeader, SweepRecord
 from featherlane.backends.llvm import jit
 
 
@@ -145,7 +140,7 @@ def _record(
     operation: str, i: int, slots: tuple[int, int], vectors: tuple[int, int], end: int = 0
 ) -> SweepRecord:
     """slots: what it reads and writes; vectors: the first, and the one behind the last."""
-    return SweepRecord(OPERATIONS.index(operation), i, *slots, *vectors, end)
+    return SweepRecord(sweeps.OPERATIONS.index(operation), i, *slots, *vectors, end)
 
 
 def _outward(order: SweepOrder, vectors: int, first: Callable[[int], int]) -> list[SweepRecord]:
@@ -202,5 +197,5 @@ def mirroring(n: int, dtype: np.dtype) -> KernelProgram:
     width = jit.widest(dtype)
     starts = _starts(n, width).tolist()
     pairs = [(i, j) for k, j in enumerate(starts) for i in starts[: k + 1]]
-    records = [MirrorRecord(i * n + j, j * n + i, j - i) for i, j in pairs]
-    return _program("mirror", MirrorHeader(n), records)
+    records = [sweeps.MirrorRecord(i * n + j, j * n + i, j - i) for i, j in pairs]
+    return _program("mirror", sweeps.MirrorHeader(n), records)
