@@ -9,7 +9,7 @@ import featherlane as fl
 from featherlane.api.random_robots import chain
 from featherlane.backends.cpu.call import cpython
 from featherlane.backends.cpu.cost_model import PART, SLOT, WAKE, WORTH_WAKING, CallCost
-from featherlane.functions import function
+from featherlane.functions import fast_path, function
 from featherlane.functions.compile import candidates, dynamics_graph
 from featherlane.functions.table import TABLE, Variant
 from featherlane.tools import cli, timing
@@ -105,10 +105,11 @@ def test_calls_take_the_threads_that_pay(spread, monkeypatch):
 
 
 def test_one_core_never_hands_on(monkeypatch):
-    monkeypatch.setattr(function, "physical_cores", lambda: 1)
+    for module in (function, fast_path):
+        monkeypatch.setattr(module, "physical_cores", lambda: 1)
     f = fl.compile(lambda x: [x[0] * x[1]], {"x": 2})
     assert f._threads(None, 10**7, np.dtype(float)) == 1
-    assert f._bound(f.kernel(float)) == (function.ALWAYS, b"")
+    assert fast_path._most(f, f.kernel(float)) == fast_path.ALWAYS
 
 
 @pytest.mark.parametrize("name", ["forward_dynamics", "mass_matrix_inverse"])

@@ -351,7 +351,7 @@ def test_wrenches_at_frames_that_do_not_fit():
         model.inverse_dynamics(q, v, a, {"toll": np.zeros(6)})
     with pytest.raises(ValueError, match=r"f_ext\['tool'\] has shape \(3,\), wanted \(..., 6\)"):
         model.inverse_dynamics(q, v, a, {"tool": np.zeros(3)})
-    with pytest.raises(TypeError, match=r"f_ext is float32 but q is float64"):
+    with pytest.raises(TypeError, match=r"is float32 but q is float64"):
         model.inverse_dynamics(q, v, a, {"tool": np.zeros(6, np.float32)})
     with pytest.raises(ValueError, match="f_ext_frame is 'spatial'"):
         model.bias_force(q, v, {"tool": np.zeros(6)}, f_ext_frame="spatial")

@@ -105,7 +105,7 @@ def machine_code_call(
         return pass_on
     if max(map(len, chain(*shapes))) > cpython.RANK:
         return pass_on
-    unlocked = -(-WORTH_UNLOCKING // function.numbers)
+    unlocked = -(-WORTH_UNLOCKING // max(function.numbers, 1))
     for loops in function.loops():
         single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
         share = thread_pool().code.place("share") if loops.task else 0

@@ -209,7 +209,9 @@ class Function:
         form = self._form(dtype, math.prod(lead))
         made = results or tuple(strides.fresh(lead + core, dtype) for core in self.outputs.values())
         if count == 1:
-            if form.kernel is None:  # a ufunc sees to it by itself
+            # NumPy copies inputs that overlap results, but not one that is exactly a result, and
+            # the kernel of one state stores results before it has read all inputs
+            if form.kernel is None or math.prod(lead) == 1:
                 given = strides.unaliased(given, made)
             with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
                 form.run(*given, out=made)

@@ -97,7 +97,7 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
     k = 0
     while k < len(graph):
         op, value = graph.op[k], graph.value[k]
-        if op != "constant" or type(value) is not float or value != value:
+        if op != "constant" or graph.args[k] or type(value) is not float or value != value:
             for wrong in _node(graph, k, allowed):
                 raise CompileError(f"node {k} ({op}): {wrong}")
         k += 1 + (_whole_call(graph, k) if op == "call" else 0)
