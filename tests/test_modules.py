@@ -33,7 +33,6 @@ FILE = Path(__file__).with_name("golden_modules.json")
 GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
 PAGE = Path(__file__).parents[1] / "docs" / "dev" / "modules.md"
 ROBOTS = [("iiwa14", "fixed"), ("hyq", "fixed"), ("hyq", "free"), ("atlas", "free")]
-COLUMNS = ("modules", "classes", "multiplications", "largest", "reads")
 every = pytest.mark.parametrize(
     ("name", "root", "function"), [(*r, f) for r in ROBOTS for f in fl.FUNCTIONS]
 )

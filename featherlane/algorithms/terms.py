@@ -13,7 +13,7 @@ from featherlane.algorithms.common import (
     joint_entries,
     link_motion,
 )
-from featherlane.algorithms.derivatives import Motion, motion, pairs
+from featherlane.algorithms.derivatives import TreeMotion, motion, pairs
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.model import WORLD
@@ -102,12 +102,14 @@ def _columns(link: Link, v: Vector, I: Inertia, B2: Coriolis) -> list[CoriolisCo
 
 
 def _down(total: Scalar, ci: CoriolisColumn, cj: CoriolisColumn) -> Scalar:
-    """Adds C_ji of an ancestor i."""
+    """Adds C_ji, for an ancestor i of j, to a total."""
     return total + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
 
 
-def coriolis_columns(model: Tree, q: Scalars, qd: Scalars) -> tuple[Motion, list[CoriolisColumn]]:
-    """Returns the motion of the bodies, and what each freedom brings to the Coriolis matrix."""
+def coriolis_columns(
+    model: Tree, q: Scalars, qd: Scalars
+) -> tuple[TreeMotion, list[CoriolisColumn]]:
+    """Returns the motion of the bodies, and the vectors of all freedoms."""
     m, columns = motion(model, q, qd), list[CoriolisColumn]()
     for i in outward(model, "D"):
         columns += call(_columns, model.links[i], m.v[i], m.I[i], m.B2[i])
