@@ -2,24 +2,28 @@
 operations, as deep, fused alike, and with the same bits. So are flat traces cut into modules.
 """
 
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from textbook import tree
 
+import featherlane as fl
 from featherlane.backends.reference import evaluate
 from featherlane.functions.compile import _runs, input_shapes
-from featherlane.functions.table import REFERENCES, TABLE, Variant
+from featherlane.functions.table import METHODS, REFERENCES, TABLE, Variant
 from featherlane.program.analysis.counts import of_graph, slots
 from featherlane.program.graph import simplify
+from featherlane.program.op import ARITHMETIC
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.inline import flat
+from featherlane.program.passes.outline import outline
 from featherlane.program.trace import STEPS, program_of, trace
 from featherlane.program.verify import verify_program
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import parameter_value
+from featherlane.robot.tree_of import build_tree
 
 COMPUTED = [name for name, function in TABLE.items() if function.algorithms]
 PARAMETERS = [
@@ -120,4 +124,14 @@ def test_recorded_and_inlined_equals_flat(model, variant):
         wanted = simplify(trace(run, shapes))
         program = program_of(run, shapes, STEPS)
         verify_program(program)
+        assert not ARITHMETIC & set(program.main.op), "all arithmetic is in calls"
         same(simplify(flat(program)), wanted, values)
+        same(simplify(flat(outline(wanted))), wanted, values)
+
+
+@pytest.mark.parametrize(("name", "method"), [(n, m) for n in METHODS for m in METHODS[n]])
+def test_methods_by_name_are_recorded_alike(name, method):
+    for model in [fl.chain(4, seed=1), *islice(robots(1), 3)]:
+        bodies = build_tree(model, regroup=METHODS[name][method].regroup)
+        if METHODS[name][method].refusal(bodies) is None:
+            test_recorded_and_inlined_equals_flat(model, Variant(name, "body", method=method))

@@ -7,6 +7,7 @@ Reference: Orin, Goswami and Lee, Centroidal dynamics of a humanoid robot (2013)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add, mul, truediv
 from typing import Any
 
 from featherlane.algorithms.common import (
@@ -34,25 +35,28 @@ def _with_subtree(X: Transform, I: Inertia, parent: Inertia) -> tuple[Vector, Sy
 def composites(model: Tree, q: Scalars) -> dict[int, Inertia]:
     """Returns each body's composite inertia, that of its subtree; under WORLD that of the robot.
 
-    Masses are summed outside the steps: as constants of the robot they stay numbers.
+    Masses are summed in a step of their own: as constants of the robot they stay numbers.
     """
     I = {WORLD: model.ground, **dict(enumerate(model.inertias))}
     for i in inward(model, "C"):
         p, X = model.parent[i], model.joint_transform(i, q)
-        I[p] = Inertia(I[p].m + I[i].m, *call(_with_subtree, X, I[i], I[p]))
+        I[p] = Inertia(call(add, I[p].m, I[i].m), *call(_with_subtree, X, I[i], I[p]))
     return I
 
 
 def _per_mass(whole: Inertia) -> Scalar:
     if isinstance(whole.m, float) and not whole.m:
         raise ValueError("the robot has no moving mass, and so no centre of mass")
-    return 1.0 / whole.m
+    return call(truediv, 1.0, whole.m)
+
+
+def _centre(whole: Inertia) -> Vector:
+    return call(mul, whole.h, _per_mass(whole))
 
 
 def center_of_mass(model: Tree, q: Scalars) -> Vector:
     """Returns c, the centre of the moving mass in the world."""
-    whole = composites(model, q)[WORLD]
-    return whole.h * _per_mass(whole)
+    return _centre(composites(model, q)[WORLD])
 
 
 def _columns(
@@ -86,8 +90,7 @@ def _momenta(link: Link, X: Transform, I: Inertia, c: Vector) -> list[list[Scala
 def centroidal_momentum_matrix(model: Tree, q: Scalars) -> Rows:
     """Returns A, 6 x nv: the momentum about the centre of mass is A qd."""
     I, X = composites(model, q), placements(model, q, range(model.nbodies))
-    c = I[WORLD].h * _per_mass(I[WORLD])
-    return matrix(_columns(model, _momenta, X, I, c), 6, model.nv)
+    return matrix(_columns(model, _momenta, X, I, _centre(I[WORLD])), 6, model.nv)
 
 
 def _body_momentum(

@@ -12,11 +12,6 @@ Scalars = Sequence[Scalar]
 Wrenches = Sequence[Vector]
 
 
-def joint_motion(model: Tree, i: int, rates: Scalars) -> Vector:
-    """Returns S_i times joint i's entries of `rates`: vJ from v, or S_i qdd from a."""
-    return link_motion(model.links[i], joint_entries(model, i, rates))
-
-
 def link_motion(link: Link, rates: Scalars) -> Vector:
     """Returns S times the joint's own rates, one for each degree of freedom."""
     motion = ZERO6

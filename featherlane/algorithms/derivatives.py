@@ -12,7 +12,7 @@ summed over the subtree of b, for i an ancestor of j:
 
 and within one joint dtau_i/dq_j = S_i . (2 B psi'_j + I psi''_j). Sums over subtrees run in body
 frames, where S is a unit vector and zeros abound; the dot products between i and j in the frame of
-the first body of their branch, where all that belongs to i and j meets.
+the first body of their branch, in which both are expressed.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from featherlane.scalar import Scalar, call
 Fixed = Sequence[Coriolis] | None
 
 
-class Motion(NamedTuple):
-    """Positions and velocities, for each body in its own frame."""
+class TreeMotion(NamedTuple):
+    """The transforms, velocities and inertias of all bodies, of each in its own frame."""
 
     X: list[Transform]  # from the parent's coordinates
     C: list[Transform]  # from those of the first body of the branch
@@ -70,14 +70,14 @@ class Motion(NamedTuple):
     vJ: list[Vector]
     I: list[Inertia]
     B2: list[Coriolis]  # 2 B of the subtree
-    slopes: list[Scalar]  # of the joints' resistance, by their entries of qd
+    slopes: list[Scalar]  # of the joints' resistance, by entries of qd
 
 
-def _moving(
+def _outward(
     link: Link, C: Transform, vp: Vector, q: Scalars, qd: Scalars
 ) -> tuple[Transform, Transform, Vector, Vector, Vector, Coriolis, list[Scalar]]:
-    """Outward: X, C, vp, v, vJ, the body's own 2 B and its joint's slopes, from the parent's C and
-    v.
+    """Returns X, C, vp, v, vJ, the body's own 2 B and its joint's resistance slopes; C and vp are
+    the parent's.
     """
     X, vJ = joint_transform(link, q), link_motion(link, qd)
     C, vp = X @ C, X.motion(vp)
@@ -89,17 +89,18 @@ def _moving(
 def _with_subtree(
     X: Transform, I: Inertia, B2: Coriolis, parent: Inertia, parent_B2: Coriolis
 ) -> tuple[Inertia, Coriolis]:
-    """Inward: the parent's I and 2 B with those of a subtree on it."""
+    """Returns the parent's I and 2 B with a child's subtree added."""
     return parent + X.inertia_to_parent(I), parent_B2 + X.coriolis_to_parent(B2)
 
 
-def motion(model: Tree, q: Scalars, qd: Scalars) -> Motion:
-    m = Motion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
+def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
+    """Returns what derivatives need of the bodies' positions and velocities."""
+    m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
         p, own = model.parent[i], (joint_coordinates(model, i, q), joint_entries(model, i, qd))
         above = (here, ZERO6) if p == WORLD else (m.C[p], m.v[p])
-        X, C, *velocities, B2, slopes = call(_moving, model.links[i], *above, *own)
+        X, C, *velocities, B2, slopes = call(_outward, model.links[i], *above, *own)
         for entries, x in zip(m[2:5], velocities, strict=True):
             entries.append(x)
         m.X.append(X)
@@ -114,16 +115,16 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> Motion:
 
 
 class Loads(NamedTuple):
-    """Accelerations and forces, for each body in its own frame."""
+    """The accelerations and forces of all bodies, of each in its own frame."""
 
     ap: list[Vector]  # acceleration of the parent, gravity included
     f: list[Vector]  # force on the subtree
-    T: list[Coriolis]  # what turns with the subtree but should not: see `world_fixed`
+    T: list[Coriolis]  # the subtree's wrenches that are fixed in the world: see `world_fixed`
 
 
 def world_fixed(wrench: Vector) -> Coriolis:
-    """The map T from a turn phi of its body to [phi x n; phi x f], for a wrench [n; f] that does
-    not turn along.
+    """Returns the map T from a turn phi of a body to [phi x n; phi x f], for a wrench [n; f] on the
+    body that does not turn with it.
 
     A wrench in world axes changes by -[phi x n; phi x f] in body axes. T has the structure of a
     Coriolis matrix, with the force for a momentum, and moves between frames and adds over bodies as
@@ -143,18 +144,19 @@ def _loaded(
     qdd: Scalars,
     f_ext: Vector,
 ) -> tuple[Vector, Vector, Vector]:
-    """Outward: ap, a and the body's own force, from the parent's acceleration."""
+    """Returns ap, a and the net force of one body; `above` is the parent's acceleration."""
     ap = X.motion(above)
     a = ap + link_motion(link, qdd) + crm(vp, vJ)
     (w, vo), (dw, ao) = split(v), split(a)
     return ap, a, link.inertia.wrench(rigid_acceleration(w, dw), ao + cross(w, vo)) - f_ext
 
 
-def _fixed_with_subtree(X: Transform, T: Coriolis, parent: Coriolis) -> Coriolis:
+def _add_fixed(X: Transform, T: Coriolis, parent: Coriolis) -> Coriolis:
     return parent + X.coriolis_to_parent(T)
 
 
-def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -> Loads:
+def loads(model: Tree, m: TreeMotion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -> Loads:
+    """Returns what derivatives need of the bodies' accelerations and forces."""
     a: dict[int, Vector] = {WORLD: call(ground_acceleration, model.gravity)}
     load = Loads([], [], list(fixed or [NO_CORIOLIS] * model.nbodies))
     for i in outward(model, "D"):
@@ -168,13 +170,13 @@ def loads(model: Tree, m: Motion, qdd: Scalars, f_ext: Wrenches, fixed: Fixed) -
         if p != WORLD:
             load.f[p] = call(add_force, m.X[i], load.f[i], load.f[p])
             if fixed:
-                load.T[p] = call(_fixed_with_subtree, m.X[i], load.T[i], load.T[p])
+                load.T[p] = call(_add_fixed, m.X[i], load.T[i], load.T[p])
     return load
 
 
-class Columns(NamedTuple):
-    """What one degree of freedom brings to the dot products: motions S, s, and the forces that meet
-    them.
+class DerivativeColumn(NamedTuple):
+    """The vectors of one degree of freedom in the derivatives: four motions, and the forces that
+    are multiplied with motions of other degrees of freedom.
     """
 
     S: Vector
@@ -182,16 +184,16 @@ class Columns(NamedTuple):
     ddpsi: Vector
     rate: Vector  # psi' + S'
     own: Vector  # 2 B psi' + I psi'' + T S
-    dq: Vector  # the same + S x* f
+    dq: Vector  # 2 B psi' + I psi'' + T S + S x* f
     dv: Vector  # 2 B S + I (psi' + S')
     IS: Vector
     BtS: Vector  # 2 B^T S
     TtS: Vector  # T^T S
 
-    def seen_by(self, C: Transform) -> Columns:
-        """The same in the coordinates that C starts from."""
+    def seen_by(self, C: Transform) -> DerivativeColumn:
+        """Takes the vectors to the parent coordinates of the transform C."""
         motions = [C.motion_to_parent(x) for x in self[:4]]
-        return Columns(*motions, *[C.force_to_parent(x) for x in self[4:]])
+        return DerivativeColumn(*motions, *[C.force_to_parent(x) for x in self[4:]])
 
 
 Load = tuple[Vector, Vector, Coriolis]  # ap, f and T of a body
@@ -199,8 +201,8 @@ Load = tuple[Vector, Vector, Coriolis]  # ap, f and T of a body
 
 def _columns(
     link: Link, vp: Vector, v: Vector, I: Inertia, B2: Coriolis, load: Load | None
-) -> list[Columns]:
-    """Of a link."""
+) -> list[DerivativeColumn]:
+    """Returns the vectors of a link's freedoms in body coordinates; B2 is 2 B."""
     result = []
     for S in link.S:
         psi = crm(vp, S)
@@ -214,15 +216,15 @@ def _columns(
             dq = own + crf(S, f)
         dv = B2 @ S + I @ rate
         BtS = spatial(B2.transposed(S), ZERO3)
-        result.append(Columns(S, psi, ddpsi, rate, own, dq, dv, I @ S, BtS, TtS))
+        result.append(DerivativeColumn(S, psi, ddpsi, rate, own, dq, dv, I @ S, BtS, TtS))
     return result
 
 
-def columns(model: Tree, m: Motion, load: Loads | None) -> list[Columns]:
-    """For each degree of freedom, in its body's frame. Without loads what depends on them is left
-    zero.
+def columns(model: Tree, m: TreeMotion, load: Loads | None) -> list[DerivativeColumn]:
+    """Returns the vectors of all degrees of freedom, in body frames. Without loads the vectors that
+    depend on them are zero.
     """
-    result: list[Columns] = []
+    result: list[DerivativeColumn] = []
     for i in outward(model, "D"):
         of_body = m.vp[i], m.v[i], m.I[i], m.B2[i]
         own = (load.ap[i], load.f[i], load.T[i]) if load else None
@@ -231,7 +233,7 @@ def columns(model: Tree, m: Motion, load: Loads | None) -> list[Columns]:
 
 
 class Seen(Protocol):
-    """What one freedom brings to the dot products."""
+    """The vectors of one degree of freedom, which can be taken to other coordinates."""
 
     def seen_by(self: C, C: Transform) -> C: ...
 
@@ -250,7 +252,7 @@ class Pair(NamedTuple, Generic[C]):
     same: bool  # whether they are one
 
 
-def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
+def pairs(model: Tree, m: TreeMotion, local: list[C]) -> Iterator[Pair[C]]:
     """Yields all pairs of freedoms that meet, those of one joint in both orders."""
     body = [i for i, own in enumerate(model.freedoms) for _ in own]
     k = [freedom.k for own in model.freedoms for freedom in own]
@@ -264,20 +266,20 @@ def pairs(model: Tree, m: Motion, local: list[C]) -> Iterator[Pair[C]]:
                 yield Pair(k[i], k[j], frame[i], frame[j], body[i] == b, i == j)
 
 
-def _in_joint(S: Vector, cj: Columns) -> tuple[Scalar, Scalar]:
-    """dq and dv of i by j: S_i moves with q_j, which takes S x* f away again."""
+def _in_joint(S: Vector, cj: DerivativeColumn) -> tuple[Scalar, Scalar]:
+    """Returns dtau_i/dq_j and dtau_i/dv_j: S_i moves with q_j, and S x* f drops out."""
     return dot(S, cj.own), dot(S, cj.dv)
 
 
-def _in_line(ci: Columns, cj: Columns) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """dq and dv of an ancestor i by j, and of j by i."""
+def _in_line(ci: DerivativeColumn, cj: DerivativeColumn) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """Returns dtau_i/dq_j, dtau_i/dv_j, dtau_j/dq_i and dtau_j/dv_i of an ancestor i of j."""
     down = dot(cj.BtS, ci.psi) + dot(cj.IS, ci.ddpsi) + dot(cj.TtS, ci.S)
     rate = dot(cj.BtS, ci.S) + dot(cj.IS, ci.rate)
     return dot(ci.S, cj.dq), dot(ci.S, cj.dv), down, rate
 
 
-def assembled(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
-    """(dtau/dq, dtau/dv) from sums over subtrees: all that is left is local to a pair of joints."""
+def assembled(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows]:
+    """Returns (dtau/dq, dtau/dv), of which each entry depends on a pair of freedoms alone."""
     dq: Entries = {}
     dv: Entries = {(k, k): slope for k, slope in enumerate(m.slopes)}
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
@@ -296,7 +298,7 @@ Entries = dict[tuple[int, int], Scalar]
 
 
 def _put(M: Entries, at: tuple[int, int], x: Scalar) -> None:
-    """Adds an entry: bodies that share coordinates share entries."""
+    """Writes an entry, or adds to it, as bodies that share coordinates share entries."""
     M[at] = call(add, M[at], x) if at in M else x
 
 
@@ -311,8 +313,8 @@ def motion_and_loads(
     qdd: Scalars,
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
-) -> tuple[Motion, Loads]:
-    """Returns all that derivatives need of the bodies; the arguments are those of
+) -> tuple[TreeMotion, Loads]:
+    """Returns what derivatives need of the bodies. The arguments are those of
     `inverse_dynamics_derivatives`.
     """
     m = motion(model, q, qd)
@@ -327,7 +329,7 @@ def inverse_dynamics_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
 ) -> tuple[Rows, Rows]:
-    """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes, and turns with the bodies
-    but for what `fixed` says of each body: the `world_fixed` of its wrenches that do not.
+    """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes and turns with the bodies.
+    fixed: for each body the `world_fixed` of those of its wrenches that do not turn with it.
     """
     return assembled(model, *motion_and_loads(model, q, qd, qdd, f_ext, fixed))

@@ -1,8 +1,8 @@
-"""M = L^T D L along the tree (Featherstone 2008, section 6.5): L has an entry only between
-ancestors.
+"""M = L^T D L along the tree (Featherstone 2008, section 6.5): row i of L has entries only in the
+columns of i's ancestors.
 
-W = L^-1 has the same sparsity, so that M^-1 = W D^-1 W^T costs only the ancestors that two degrees
-of freedom share.
+W = L^-1 has the same sparsity, so that an entry of M^-1 = W D^-1 W^T is a sum over the ancestors
+that two degrees of freedom share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _less_multiple(a: Scalars, b: Scalars, s: Scalar) -> list[Scalar]:
 
 
 def _less_products(x: Scalar, a: Scalars, b: Scalars) -> Scalar:
-    """Returns x - a . b, subtracted one after the other."""
+    """Returns x - a . b, the products subtracted one after the other."""
     for s, t in zip(a, b, strict=True):
         x = x - s * t
     return x
@@ -78,14 +78,16 @@ class Factor(NamedTuple):
 
 
 class InvertedFactor(NamedTuple):
-    """M^-1 = W diag(Dinv) W^T: for many right-hand sides, or for M^-1 itself."""
+    """M^-1 = W diag(Dinv) W^T of a model: for many right-hand sides, or for M^-1 itself."""
 
     W: list[dict[int, Scalar]]
     Dinv: list[Scalar]
     model: Tree
 
     def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
-        """Returns M^-1 b, as one step (`scalar.call`). What is zero in b costs nothing."""
+        """Returns M^-1 b, inside of a step (`scalar.call`). Entries of b that are the number 0 cost
+        nothing.
+        """
         y: list[Scalar] = [0.0] * len(b)
         for row, entry in zip(self.W, b, strict=True):
             for k, w in row.items():
@@ -117,18 +119,18 @@ class InvertedFactor(NamedTuple):
         return inverse
 
 
-def _pivot(D: Scalar, size: Scalar) -> tuple[Scalar, Scalar]:
-    """Returns 1 / D, and once more `unless_lost`: what cancels with 1 / D in a graph does not with
-    a number that may be NaN.
+def _pivot(D: Scalar, scale: Scalar) -> tuple[Scalar, Scalar]:
+    """Returns 1 / D, and 1 / D that is NaN where the pivot is lost: a graph can fold D (1 / D) only
+    with the first one.
     """
     inverse = 1.0 / D
-    return inverse, unless_lost(inverse, D, size)
+    return inverse, unless_lost(inverse, D, scale)
 
 
 def _eliminated(
     inverse: Scalar, entry: Scalar, row: Scalars, pivot_row: Scalars
 ) -> tuple[Scalar, list[Scalar]]:
-    """Returns L_ki = H_ki / D_k, and row i of H without what L_ki times row k takes from it."""
+    """Returns L_ki = H_ki / D_k, and row i of H less L_ki times row k."""
     L = entry * inverse
     return L, [x - L * y for x, y in zip(row, pivot_row, strict=True)]
 

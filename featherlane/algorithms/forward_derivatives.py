@@ -10,7 +10,7 @@ from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches, put_en
 from featherlane.algorithms.derivatives import (
     Fixed,
     Loads,
-    Motion,
+    TreeMotion,
     assembled,
     columns,
     loads,
@@ -29,8 +29,8 @@ from featherlane.scalar import Scalar, Tag, boundary, call, is_zero, repeat
 
 
 def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
-    """Returns the columns of a derivative by the rows of their entries: those of j, of its
-    ancestors and of its descendants.
+    """Returns the columns of a derivative, grouped by the rows of their entries: column j has them
+    in row j and in the rows of j's ancestors and descendants.
     """
     supports: dict[tuple[int, ...], list[int]] = {}
     for j, line in enumerate(model.ancestors):
@@ -42,12 +42,14 @@ def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
 Columns = dict[int, list[Scalar]]
 
 
-def _by_free_roots(model: Tree, m: Motion, load: Loads, fixed: Fixed) -> tuple[Columns, Columns]:
+def _by_free_roots(
+    model: Tree, m: TreeMotion, load: Loads, fixed: Fixed
+) -> tuple[Columns, Columns]:
     """Returns the columns of da/dq for the pose of a free root, and of da/dv for its linear
     velocity.
 
-    Both move the robot as a whole, of which it notices only how gravity, or a velocity that stays
-    in space, turns in the axes of its first body: dtau/dx = M c, c = a_p x S or v x S, da/dx = -c.
+    Both change the motion of the whole robot only by how gravity, or a velocity that is fixed in
+    space, turns in the axes of its first body: dtau/dx = M c, c = a_p x S or v x S, da/dx = -c.
     """
     by_pose: Columns = {}
     by_slide: Columns = {}
@@ -65,13 +67,13 @@ def _by_free_roots(model: Tree, m: Motion, load: Loads, fixed: Fixed) -> tuple[C
 
 
 def _turned(link: Link, S: Vector, x: Vector) -> list[Scalar]:
-    """Returns S x x by the freedoms of a free joint."""
+    """Returns the components of S x x along the freedoms of a free joint."""
     turned = crm(S, x)
     return [dot(own, turned) for own in link.S]
 
 
 def _column(model: Tree, i: int, S: Vector, x: Vector) -> list[Scalar]:
-    """Returns the column whose only entries are the S x x of a free joint."""
+    """Returns the column whose only entries are those of body i's free joint, S x x."""
     column: list[Scalar] = [0.0] * model.nv
     put_entries(model, i, column, call(_turned, model.links[i], S, x))
     return column
@@ -84,8 +86,9 @@ def _through(
     derivatives: Sequence[Rows],
     known: Sequence[Columns],
 ) -> list[Rows]:
-    """Returns -M^-1 times derivatives of inverse dynamics, by columns; inverse(packed, b) is
-    M^-1 b. known: the columns of which it need not be computed.
+    """Returns -M^-1 times each of the derivatives of inverse dynamics, column by column.
+
+    inverse(packed, b) gives M^-1 b. known: for each derivative, the columns that are known already.
     """
     products = [square(model.nv) for _ in derivatives]
     for rows, js in reversed(_supports(model).items()):
@@ -146,7 +149,7 @@ def forward_dynamics_derivatives_at(
     return _solved(model, m, factored, qdd, f_ext or no_wrenches(model), fixed)
 
 
-def _factored_mass_matrix(model: Tree, m: Motion) -> Factor:
+def _factored_mass_matrix(model: Tree, m: TreeMotion) -> Factor:
     M = square(model.nv, model.armature)
     for i, j, ci, cj, joint, same in pairs(model, m, columns(model, m, None)):
         if not joint or same or i < j:
@@ -155,7 +158,7 @@ def _factored_mass_matrix(model: Tree, m: Motion) -> Factor:
 
 
 def _solved(
-    model: Tree, m: Motion, factored: Factor, qdd: Scalars, f_ext: Wrenches, fixed: Fixed
+    model: Tree, m: TreeMotion, factored: Factor, qdd: Scalars, f_ext: Wrenches, fixed: Fixed
 ) -> tuple[Rows, Rows, Rows]:
     """Returns (da/dq, da/dv, da/dtau), solving for each column of dtau/dx with the factor of M."""
     boundary(qdd)

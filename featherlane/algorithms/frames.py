@@ -9,6 +9,8 @@ frame's origin) or "spatial" (the world's axes, at the world's origin). Referenc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import add
+from typing import Any
 
 from featherlane.algorithms.common import Scalars, joint_coordinates, joint_entries, link_motion
 from featherlane.algorithms.mminv import Rows
@@ -26,8 +28,8 @@ from featherlane.robot.spatial import (
     transpose,
 )
 from featherlane.robot.tree import BodyFrame, Freedom, Link, Tree, joint_transform
-from featherlane.robot.walk import path_to_root
-from featherlane.scalar import Scalar, call
+from featherlane.robot.walk import along, path_to_root
+from featherlane.scalar import Scalar, Tag, at, call
 
 
 def linear_first(x: Sequence[Scalar]) -> list[Scalar]:
@@ -40,16 +42,26 @@ def path(model: Tree, body: int) -> list[int]:
     return path_to_root(model.parent, body)[::-1]
 
 
+def _at_frame(frame: BodyFrame, step: Any, *arguments: Any) -> Any:
+    """Returns step(*arguments), a step of the frame's body."""
+    return at(Tag("K", "f", frame.body), call, step, *arguments)
+
+
+def _product(X: Transform, parent: Transform) -> Transform:
+    """Returns X @ parent, without the two parts."""
+    X = X @ parent
+    return Transform(X.E, X.r)
+
+
 def _from_world(link: Link, q: Scalars, parent: Transform) -> Transform:
     """Returns a body's transform from world coordinates, given its parent's."""
-    X = joint_transform(link, q) @ parent
-    return Transform(X.E, X.r)
+    return _product(joint_transform(link, q), parent)
 
 
 def placements(model: Tree, q: Scalars, bodies: Iterable[int]) -> dict[int, Transform]:
     """Returns the transforms from world coordinates to these bodies', who come parents first."""
     X = {WORLD: Transform(NO_TURN, ZERO3)}
-    for i in bodies:
+    for i in along(bodies, "K"):
         coordinates = joint_coordinates(model, i, q)
         X[i] = call(_from_world, model.links[i], coordinates, X[model.parent[i]])
     return X
@@ -57,7 +69,8 @@ def placements(model: Tree, q: Scalars, bodies: Iterable[int]) -> dict[int, Tran
 
 def frame_transform(model: Tree, q: Scalars, frame: BodyFrame) -> Transform:
     """Returns the transform from world coordinates to the frame's."""
-    return frame.X @ placements(model, q, path(model, frame.body))[frame.body]
+    X = placements(model, q, path(model, frame.body))
+    return _at_frame(frame, _product, frame.X, X[frame.body])
 
 
 def frame_placement(model: Tree, q: Scalars, frame: BodyFrame) -> Rows:
@@ -77,8 +90,8 @@ def _expressed(
     if reference == "body":
         return linear_first(motion)
     X = frame_transform(model, q, frame)
-    to_parent = Transform(X.E, X.r if reference == "spatial" else ZERO3).motion_to_parent
-    return linear_first(to_parent(motion))
+    seen = Transform(X.E, X.r if reference == "spatial" else ZERO3)
+    return linear_first(_at_frame(frame, Transform.motion_to_parent, seen, motion))
 
 
 def _velocity(link: Link, v: Vector, q: Scalars, qd: Scalars) -> Vector:
@@ -89,10 +102,11 @@ def frame_velocity(
     model: Tree, q: Scalars, qd: Scalars, frame: BodyFrame, reference: str
 ) -> list[Scalar]:
     v = ZERO6
-    for i in path(model, frame.body):
+    for i in along(path(model, frame.body), "K"):
         state = joint_coordinates(model, i, q), joint_entries(model, i, qd)
         v = call(_velocity, model.links[i], v, *state)
-    return _expressed(model, q, frame, reference, frame.X.motion(v))
+    v = _at_frame(frame, Transform.motion, frame.X, v)
+    return _expressed(model, q, frame, reference, v)
 
 
 def _acceleration(
@@ -104,6 +118,11 @@ def _acceleration(
     return v, X.motion(a) + link_motion(link, qdd) + crm(v, vJ)
 
 
+def _with_turning_velocity(v: Vector, a: Vector) -> Vector:
+    """Returns a with w x v added to its linear half."""
+    return a + spatial(ZERO3, cross(*split(v)))
+
+
 def frame_acceleration(
     model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, frame: BodyFrame, reference: str
 ) -> list[Scalar]:
@@ -113,16 +132,21 @@ def frame_acceleration(
     w x v added to its linear half (section 2.11).
     """
     v, a = ZERO6, ZERO6
-    for i in path(model, frame.body):
+    for i in along(path(model, frame.body), "K"):
         rates = joint_entries(model, i, qd), joint_entries(model, i, qdd)
         v, a = call(_acceleration, model.links[i], v, a, joint_coordinates(model, i, q), *rates)
-    (w, vo), a = split(frame.X.motion(v)), frame.X.motion(a)
+    v, a = (_at_frame(frame, Transform.motion, frame.X, x) for x in (v, a))
     if reference == "world":
-        a = a + spatial(ZERO3, cross(w, vo))
+        a = _at_frame(frame, _with_turning_velocity, v, a)
     return _expressed(model, q, frame, reference, a)
 
 
 # Jacobians
+
+
+def _from_point(X: Transform, point: Vector) -> Transform:
+    """Returns X from parallel axes whose origin is at a point of its parent frame."""
+    return Transform(X.E, X.r - point)
 
 
 def _path_freedoms(
@@ -132,14 +156,18 @@ def _path_freedoms(
     bodies = path(model, frame.body)
     if reference == "body":
         X = {frame.body: frame.X}
-        for i in reversed(bodies):
-            X[model.parent[i]] = X[i] @ model.joint_transform(i, q)
-        expressed = {i: X[i].motion for i in bodies}
+        for i in along(reversed(bodies), "K", "b"):
+            X[model.parent[i]] = call(_product, X[i], model.joint_transform(i, q))
+        express = Transform.motion
     else:
-        X = placements(model, q, bodies)
-        at = (frame.X @ X[frame.body]).r if reference == "world" else ZERO3
-        expressed = {i: Transform(X[i].E, X[i].r - at).motion_to_parent for i in bodies}
-    return [[Freedom(k, expressed[i](S)) for k, S in model.freedoms[i]] for i in bodies]
+        X, express = placements(model, q, bodies), Transform.motion_to_parent
+        world = reference == "world"
+        point = _at_frame(frame, _product, frame.X, X[frame.body]).r if world else ZERO3
+        X = {i: call(_from_point, X[i], point) for i in along(bodies, "K")}
+    return [
+        [Freedom(k, call(express, X[i], S)) for k, S in model.freedoms[i]]
+        for i in along(bodies, "K")
+    ]
 
 
 def matrix(columns: Iterable[tuple[int, Sequence[Scalar]]], rows: int, nv: int) -> Rows:
@@ -148,7 +176,7 @@ def matrix(columns: Iterable[tuple[int, Sequence[Scalar]]], rows: int, nv: int) 
     filled: set[int] = set()
     for k, column in columns:
         for i, x in enumerate(column):
-            J[i][k] = J[i][k] + x if k in filled else x
+            J[i][k] = call(add, J[i][k], x) if k in filled else x
         filled.add(k)
     return J
 
@@ -159,6 +187,15 @@ def jacobian(model: Tree, q: Scalars, frame: BodyFrame, reference: str) -> Rows:
     return matrix([(k, linear_first(s)) for body in bodies for k, s in body], 6, model.nv)
 
 
+def _plus_rate(v: Vector, s: Vector, qd: Scalar) -> Vector:
+    return v + s * qd
+
+
+def _column_rate(v: Vector, u: Vector, s: Vector) -> Vector:
+    """Returns (v - u) x s."""
+    return crm(v - u, s)
+
+
 def jacobian_time_derivative(
     model: Tree, q: Scalars, qd: Scalars, frame: BodyFrame, reference: str
 ) -> Rows:
@@ -167,11 +204,16 @@ def jacobian_time_derivative(
     A column s moves with its body's velocity v: in a reference that moves with velocity u it
     changes by (v - u) x s.
     """
-    v, moving = ZERO6, []
-    for body in _path_freedoms(model, q, frame, reference):
+    v, moving, bodies = ZERO6, [], path(model, frame.body)
+    freedoms = _path_freedoms(model, q, frame, reference)
+    for _, body in zip(along(bodies, "K"), freedoms, strict=True):
         for k, s in body:
-            v = v + s * qd[k]
+            v = call(_plus_rate, v, s, qd[k])
         moving.append((v, body))
     u = {"body": v, "world": spatial(ZERO3, split(v)[1]), "spatial": ZERO6}[reference]
-    columns = [(k, linear_first(crm(v - u, s))) for v, body in moving for k, s in body]
+    columns = [
+        (k, linear_first(call(_column_rate, v, u, s)))
+        for _, (v, body) in zip(along(bodies, "K"), moving, strict=True)
+        for k, s in body
+    ]
     return matrix(columns, 6, model.nv)

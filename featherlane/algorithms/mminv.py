@@ -2,8 +2,7 @@
 (2023).
 
 Without the elimination of each joint the sweep is the composite-rigid-body algorithm, with it the
-inertia half of the articulated-body algorithm; F[j] is the force on the body at hand that column j
-of the result needs.
+inertia half of the articulated-body algorithm. F[i][j] is the force of column j on body i.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def plus_product(total: Scalar, a: Vector, b: Vector) -> Scalar:
 
 
 def add_pair(M: Rows, i: int, j: int, a: Vector, b: Vector, same: bool) -> None:
-    """Adds a . b of two freedoms at entries i and j of v to a symmetric matrix; `same`: of one
-    freedom with itself.
+    """Adds a . b to a symmetric matrix, for two freedoms with the entries i and j of v. same:
+    whether they are one freedom.
     """
     M[i][j] = M[j][i] = call(plus_product, M[i][j], a, b)
     if i == j and not same:
@@ -41,7 +40,7 @@ def add_pair(M: Rows, i: int, j: int, a: Vector, b: Vector, same: bool) -> None:
 
 
 def with_subtree(X: Transform, I: Inertia, parent: Inertia) -> Inertia:
-    """Returns the parent's inertia with that of a subtree on it."""
+    """Returns the parent's inertia with a child's subtree added."""
     return parent + X.inertia_to_parent(I)
 
 
@@ -65,25 +64,25 @@ def mass_matrix(model: Tree, q: Scalars) -> Rows:
 def _resisted(
     IA: Articulated, S: Vector, armature: Scalar, load: Scalar
 ) -> tuple[Vector, Scalar, Scalar]:
-    """Returns U, D^-1, and D^-1 again or, where no inertia resists the joint, NaN."""
-    U, D, size = resisted(IA, S, armature, load)
+    """Returns U, D^-1, and D^-1 again, which is NaN where no inertia resists the joint."""
+    U, D, scale = resisted(IA, S, armature, load)
     Dinv = 1.0 / D
-    return U, Dinv, unless_lost(Dinv, D, size)
+    return U, Dinv, unless_lost(Dinv, D, scale)
 
 
 def _reaction(S: Vector, U: Vector, Dinv: Scalar, force: Vector) -> tuple[Scalar, Vector]:
-    """Returns a freedom's entry of a column, and the column's force on the body with it."""
+    """Returns a freedom's entry of a column, and the column's force with the freedom eliminated."""
     entry = -(Dinv * dot(S, force))
     return entry, force + U * entry
 
 
 def _freed(IA: Articulated, U: Vector, Dinv: Scalar) -> tuple[Vector, Articulated]:
-    """Returns U D^-1, the force of the freedom's own column, and the body without the freedom."""
+    """Eliminates a freedom: returns U D^-1, the force of its own column, and IA without it."""
     V = U * Dinv
     return V, IA.minus_outer(V, U)
 
 
-def _articulated_with_subtree(X: Transform, IA: Articulated, parent: Articulated) -> Articulated:
+def _add_articulated(X: Transform, IA: Articulated, parent: Articulated) -> Articulated:
     return parent + X.articulated_to_parent(IA)
 
 
@@ -93,7 +92,9 @@ Freed = tuple[Vector, Vector, Scalar]  # S, U and D^-1 of a freedom
 def _column(
     X: Transform, above: Vector, freed: list[Freed], entries: Scalars
 ) -> tuple[list[Scalar], Vector]:
-    """Returns a link's entries of a column, and its acceleration P from its parent's."""
+    """Returns a link's entries of a column, and the column's acceleration P of the link; `above` is
+    the parent's.
+    """
     P, found = X.motion(above), []
     for (S, U, Dinv), entry in zip(freed, entries, strict=True):
         found.append(entry - Dinv * dot(U, P))
@@ -102,8 +103,8 @@ def _column(
 
 
 def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
-    """Returns M(q)^-1, nv x nv, symmetric. Not for bodies that share coordinates
-    (`Tree.coupled`).
+    """Returns M(q)^-1, nv x nv, symmetric. Joints that share entries of v (`Tree.coupled`) cannot
+    be eliminated so.
     """
     Minv, X, U, Dinv = {}, {}, {}, {}
     IA = {i: call(Articulated.of, model.inertias[i]) for i in outward(model, "M")}
@@ -117,7 +118,7 @@ def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
                 Minv[k, j], F[i][j] = call(_reaction, S, U[k], Dinv[k], force)
             F[i][k], IA[i] = call(_freed, IA[i], U[k], Dinv[k])
         if p != WORLD:
-            IA[p] = call(_articulated_with_subtree, X[i], IA[i], IA[p])
+            IA[p] = call(_add_articulated, X[i], IA[i], IA[p])
             F[p].update({j: call(Transform.force_to_parent, X[i], f) for j, f in F[i].items()})
     P: dict[tuple[int, int], Vector] = {}
     for i in outward(model, "M"):

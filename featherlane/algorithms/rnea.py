@@ -25,78 +25,79 @@ from featherlane.robot.walk import inward, outward
 from featherlane.scalar import Scalar, call
 
 
-class Motion(NamedTuple):
-    """How a body moves, in its own axes: its points x accelerate by a + U x."""
+class BodyMotion(NamedTuple):
+    """The motion of a body in its own axes: its point x accelerates by a + U x."""
 
-    w: Vector
-    dw: Vector
-    a: Vector
-    U: Matrix
+    w: Vector  # angular velocity
+    dw: Vector  # angular acceleration
+    a: Vector  # classical acceleration of the origin
+    U: Matrix  # dw x + w x w x
 
 
-def ground(gravity: Vector, velocity: Vector = ZERO6, acceleration: Vector = ZERO6) -> Motion:
-    """Gravity is an acceleration of the ground, which may have one of its own."""
+def _ground(gravity: Vector, velocity: Vector = ZERO6, acceleration: Vector = ZERO6) -> BodyMotion:
+    """Returns the ground's motion, accelerated by -gravity, which gives all bodies their weight."""
     (w, _), (dw, a) = split(velocity), split(acceleration)
-    return Motion(w, dw, a - gravity, rigid_acceleration(w, dw))
+    return BodyMotion(w, dw, a - gravity, rigid_acceleration(w, dw))
 
 
-def carried(X: Transform, parent: Motion, motion: Vector, change: Vector) -> Motion:
-    """The motion of a body whose joint adds S qd = motion and S qdd = change to its parent's."""
-    (wJ, vJ), (dwJ, dvJ) = split(motion), split(change)
+def _carried(X: Transform, parent: BodyMotion, S_qd: Vector, S_qdd: Vector) -> BodyMotion:
+    """Returns the motion of a body from its parent's and the joint's S qd and S qdd."""
+    (wJ, vJ), (dwJ, dvJ) = split(S_qd), split(S_qdd)
     wp = X.E.to_child(parent.w)
     w = wp + wJ
     dw = X.E.to_child(parent.dw) + dwJ + cross(wp, wJ)
     a = X.E.to_child(parent.a + matvec(parent.U, X.r)) + dvJ + cross(wp + w, vJ)
-    return Motion(w, dw, a, rigid_acceleration(w, dw))
+    return BodyMotion(w, dw, a, rigid_acceleration(w, dw))
 
 
-def moved(
-    link: Link, parent: Motion, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Sequence[Scalar]
-) -> tuple[Transform, Motion, Vector, list[Scalar]]:
-    """Outward: X, m and f of a link, and what armature and resistance ask of its joint."""
+def _outward(
+    link: Link, parent: BodyMotion, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Sequence[Scalar]
+) -> tuple[Transform, BodyMotion, Vector, list[Scalar]]:
+    """Returns X, the motion and the net force of a link, and its joint's torques for armature and
+    resistance.
+    """
     X = joint_transform(link, q)
-    m = carried(X, parent, link_motion(link, qd), link_motion(link, qdd))
+    m = _carried(X, parent, link_motion(link, qd), link_motion(link, qdd))
     f = link.inertia.wrench(m.U, m.a) - f_ext
     resistance = link_resistance(link, qd)
     return X, m, f, [I * a + r for I, a, r in zip(link.armature, qdd, resistance, strict=True)]
 
 
-def torques(link: Link, f: Vector, tau: Scalars) -> list[Scalar]:
-    """Inward: tau with what the joint takes of the force f on its link."""
+def add_torques(link: Link, f: Vector, tau: Scalars) -> list[Scalar]:
+    """Returns tau + S^T f, the torques of a joint that carries the force f."""
     return [t + dot(S, f) for t, S in zip(tau, link.S, strict=True)]
 
 
-def handed_on(
+def _inward(
     link: Link, X: Transform, f: Vector, tau: Scalars, fp: Vector
 ) -> tuple[list[Scalar], Vector]:
-    """The same, and the parent's force with that of the link."""
-    return torques(link, f, tau), fp + X.force_to_parent(f)
+    """Returns the joint's torques, and the parent's force with the link's added."""
+    return add_torques(link, f, tau), fp + X.force_to_parent(f)
 
 
 def rnea(
     model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
-    """tau = M(q) qdd + C(q, qd) qd + g(q) + resistance(qd) - J^T f_ext, nv scalars.
+    """Returns tau = M(q) qdd + C(q, qd) qd + g(q) + resistance(qd) - J^T f_ext, nv scalars.
 
-    The acceleration a of a body is that of its origin as a point in space, so that linear
-    velocities never enter (Luh, Walker and Paul 1980): the points of a body accelerate by a + U x,
-    and gravity is the ground's acceleration.
+    The acceleration a of a body is the classical acceleration of its origin, so that linear
+    velocities never enter (Luh, Walker and Paul 1980): its point x accelerates by a + U x.
     """
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     links, parent = model.links, model.parent
     base = model.gravity, model.base_velocity, model.base_acceleration
-    m, X, f = {WORLD: call(ground, *base)}, {}, {}
+    m, X, f = {WORLD: call(_ground, *base)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
-        v, a = joint_entries(model, i, qd), joint_entries(model, i, qdd)
-        at = joint_coordinates(model, i, q)
-        X[i], m[i], f[i], own = call(moved, links[i], m[parent[i]], at, v, a, f_ext[i])
-        put_entries(model, i, tau, own)
+        rates = joint_entries(model, i, qd), joint_entries(model, i, qdd)
+        state = joint_coordinates(model, i, q), *rates
+        X[i], m[i], f[i], joint_tau = call(_outward, links[i], m[parent[i]], *state, f_ext[i])
+        put_entries(model, i, tau, joint_tau)
     for i in inward(model, "R"):
-        p, own = parent[i], joint_entries(model, i, tau)
+        p, joint_tau = parent[i], joint_entries(model, i, tau)
         if p == WORLD:
-            own = call(torques, links[i], f[i], own)
+            joint_tau = call(add_torques, links[i], f[i], joint_tau)
         else:
-            own, f[p] = call(handed_on, links[i], X[i], f[i], own, f[p])
-        put_entries(model, i, tau, own)
+            joint_tau, f[p] = call(_inward, links[i], X[i], f[i], joint_tau, f[p])
+        put_entries(model, i, tau, joint_tau)
     return tau

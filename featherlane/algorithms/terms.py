@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from operator import mul
 from typing import NamedTuple
 
 from featherlane.algorithms.centroidal import composites
-from featherlane.algorithms.common import Scalars, Wrenches, joint_motion
-from featherlane.algorithms.derivatives import Motion, motion, pairs
+from featherlane.algorithms.common import (
+    Scalars,
+    Wrenches,
+    joint_coordinates,
+    joint_entries,
+    link_motion,
+)
+from featherlane.algorithms.derivatives import TreeMotion, motion, pairs
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.model import WORLD
@@ -21,25 +28,40 @@ from featherlane.robot.spatial import (
     dot,
     spatial,
 )
-from featherlane.robot.tree import Link, Tree
+from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import outward
 from featherlane.scalar import Scalar, call
 
 
 def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:
     """Returns 1/2 qd^T M(q) qd, the energy of all bodies and of the armatures."""
-    v = {WORLD: ZERO6}
-    twice = dot([I * x for I, x in zip(model.armature, qd, strict=True)], qd)
+    v, twice = {WORLD: ZERO6}, call(_of_armatures, list(model.armature), list(qd))
     for i in outward(model, "E"):
-        X = model.joint_transform(i, q)
-        v[i] = X.motion(v[model.parent[i]]) + joint_motion(model, i, qd)
-        twice = twice + dot(v[i], model.inertias[i] @ v[i])
-    return 0.5 * twice
+        state = joint_coordinates(model, i, q), joint_entries(model, i, qd)
+        v[i], twice = call(_of_body, model.links[i], v[model.parent[i]], *state, twice)
+    return call(mul, 0.5, twice)
+
+
+def _of_armatures(armature: Scalars, qd: Scalars) -> Scalar:
+    """Returns twice their energy."""
+    return dot([I * x for I, x in zip(armature, qd, strict=True)], qd)
+
+
+def _of_body(
+    link: Link, v: Vector, q: Scalars, qd: Scalars, total: Scalar
+) -> tuple[Vector, Scalar]:
+    """Returns a body's velocity, from its parent's v, and the total with twice its energy."""
+    v = joint_transform(link, q).motion(v) + link_motion(link, qd)
+    return v, total + dot(v, link.inertia @ v)
 
 
 def potential_energy(model: Tree, q: Scalars) -> Scalar:
     """Returns -m g . c of the moving mass, 0 for a centre of mass at the world's origin."""
-    return -dot(model.gravity, composites(model, q)[WORLD].h)
+    return call(_minus_dot, model.gravity, composites(model, q)[WORLD].h)
+
+
+def _minus_dot(a: Vector, b: Vector) -> Scalar:
+    return -dot(a, b)
 
 
 def gravity_torque(model: Tree, q: Scalars) -> list[Scalar]:
@@ -80,12 +102,14 @@ def _columns(link: Link, v: Vector, I: Inertia, B2: Coriolis) -> list[CoriolisCo
 
 
 def _down(total: Scalar, ci: CoriolisColumn, cj: CoriolisColumn) -> Scalar:
-    """Adds C_ji of an ancestor i."""
+    """Adds C_ji, for an ancestor i of j, to a total."""
     return total + dot(cj.BtS, ci.S) + dot(cj.IS, ci.dS)
 
 
-def coriolis_columns(model: Tree, q: Scalars, qd: Scalars) -> tuple[Motion, list[CoriolisColumn]]:
-    """Returns the motion of the bodies, and what each freedom brings to the Coriolis matrix."""
+def coriolis_columns(
+    model: Tree, q: Scalars, qd: Scalars
+) -> tuple[TreeMotion, list[CoriolisColumn]]:
+    """Returns the motion of the bodies, and the vectors of all freedoms."""
     m, columns = motion(model, q, qd), list[CoriolisColumn]()
     for i in outward(model, "D"):
         columns += call(_columns, model.links[i], m.v[i], m.I[i], m.B2[i])

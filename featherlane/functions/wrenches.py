@@ -23,7 +23,8 @@ from featherlane.robot.spatial import (
     spatial,
 )
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, call
+from featherlane.robot.walk import outward
+from featherlane.scalar import Scalar, Tag, at, call
 
 
 def stacked(
@@ -62,18 +63,20 @@ def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) 
     frames = [model.frame(name) for name in variant.at]
     frames = frames or [Frame("", body) for body in range(model.nbodies)]
     E, world = {WORLD: NO_TURN}, variant.wrenches == "world"
-    for i in range(tree.nbodies) if world else ():
+    for i in outward(tree, "E") if world else ():
         E[i] = call(_turned_on, tree.joint_transform(i, q).E, E[tree.parent[i]])
     wrenches = [ZERO6] * tree.nbodies
     fixed = [NO_CORIOLIS] * tree.nbodies
     for frame, given in zip(frames, f_ext, strict=True):
         i, X = tree.point(frame)
+        tag = Tag("E", "f", i)
         if i == WORLD:
             continue
         if world:
             X = Transform(NO_TURN, X.r)
-            fixed[i] = call(_with_fixed, fixed[i], X, given, E[i])
-        wrenches[i] = call(_with_wrench, wrenches[i], X, given, E[i] if world else NO_TURN)
+            fixed[i] = at(tag, call, _with_fixed, fixed[i], X, given, E[i])
+        turn = E[i] if world else NO_TURN
+        wrenches[i] = at(tag, call, _with_wrench, wrenches[i], X, given, turn)
     return {"f_ext": wrenches, "fixed": fixed if world else None}
 
 

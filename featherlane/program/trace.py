@@ -116,11 +116,11 @@ class Tracing:
     def _call_kept(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         flat = [self._flat(x) for x in arguments]
         scalars = [x for each in flat for x in each.scalars]
+        if all(type(x) is not Node for x in scalars):
+            return function(*arguments)
         key = function, *[each.number for each in flat]
         kept = self._kept.get(key)
         if kept is None:
-            if all(type(x) is not Node for x in scalars):
-                return function(*arguments)
             kept = self._trace(function, [each.form for each in flat], len(scalars))
             self._kept[key] = kept
         graph, results = self.graph, list[Any]()

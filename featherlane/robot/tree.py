@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +152,7 @@ class Tree:
         loads = [inertia.m for inertia in self.inertias]
         for i in reversed(range(self.nbodies)):
             if (p := self.parent[i]) != WORLD:
-                loads[p] = loads[p] + loads[i]
+                loads[p] = call(add, loads[p], loads[i])
         return tuple(loads)
 
     def point(self, frame: Frame) -> BodyFrame:

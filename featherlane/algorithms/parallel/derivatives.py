@@ -17,7 +17,7 @@ from featherlane.algorithms.common import (
     no_wrenches,
     put_entries,
 )
-from featherlane.algorithms.derivatives import Fixed, Loads, Motion, assembled
+from featherlane.algorithms.derivatives import Fixed, Loads, TreeMotion, assembled
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.parallel.inverse import newton_euler
 from featherlane.algorithms.parallel.kinematics import (
@@ -58,7 +58,7 @@ def scanned_motion_and_loads(
     fixed: Fixed = None,
     method: str = METHOD,
     **options: int,
-) -> tuple[Motion, Loads]:
+) -> tuple[TreeMotion, Loads]:
     """Returns `motion_and_loads`, by scans. method: one of `path_scan`, with its options;
     ValueError for any other.
     """
@@ -70,7 +70,7 @@ def scanned_motion_and_loads(
     alone = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in each]
     below = scans.over_subtrees(Subtree.to_parent, product, alone, X)
     vp, ap, slopes = _seen_from_bodies(tree, X, bodies, ground, qd)
-    m = Motion(
+    m = TreeMotion(
         X=X,
         C=[m.X for m in bodies],
         vp=vp,
@@ -97,7 +97,7 @@ def _seen_from_bodies(
     ground: tuple[Vector, Vector],
     qd: Scalars,
 ) -> tuple[list[Vector], list[Vector], list[Scalar]]:
-    """Returns vp, ap and slopes of `Motion` and `Loads`."""
+    """Returns vp, ap and slopes of `TreeMotion` and `Loads`."""
     vp, ap = [], []
     slopes: list[Scalar] = [0.0] * tree.nv
     for i, (p, link) in enumerate(zip(tree.parent, tree.links, strict=True)):
@@ -110,7 +110,7 @@ def _seen_from_bodies(
 
 
 class Subtree(NamedTuple):
-    """The fields of `Motion` and `Loads` that are summed over subtrees, of a body or a subtree."""
+    """The fields of `TreeMotion` and `Loads` that are summed, of a body or a subtree."""
 
     I: Inertia
     B2: Coriolis

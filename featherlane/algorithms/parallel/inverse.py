@@ -24,7 +24,7 @@ from featherlane.algorithms.parallel.kinematics import (
     subtree_forces,
     velocities_and_accelerations,
 )
-from featherlane.algorithms.rnea import torques as add_torques
+from featherlane.algorithms.rnea import add_torques
 from featherlane.robot.spatial import Inertia, Transform, Vector, cross, dot, spatial, split
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, call

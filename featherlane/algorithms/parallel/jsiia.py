@@ -5,6 +5,7 @@ computation using prefix sum operations (2016), section III-D.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add, matmul
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches, rigid_acceleration
@@ -23,7 +24,7 @@ from featherlane.algorithms.parallel.kinematics import (
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar
+from featherlane.scalar import Scalar, call
 
 
 def jsiia(
@@ -68,6 +69,11 @@ class SubtreeBias(NamedTuple):
     I: Inertia
     f: Vector
 
+    @staticmethod
+    def of(inertia: Inertia, w: Vector, a: Vector, wrench: Vector) -> SubtreeBias:
+        f = inertia.wrench(rigid_acceleration(w, a[:3]), Vector(a[3:])) - wrench
+        return SubtreeBias(inertia, f)
+
     def __add__(self, other: SubtreeBias) -> SubtreeBias:  # type: ignore[override]
         return SubtreeBias(self.I + other.I, self.f + other.f)
 
@@ -92,7 +98,7 @@ def bias_and_mass_matrix(
     M, owner = square(tree.nv, tree.armature), [k for body in tree.freedoms for k, _ in body]
     for i, freedoms in enumerate(tree.numbered):
         for n, (k, S) in freedoms:
-            force = subtrees[i].I @ S
+            force = call(matmul, subtrees[i].I, S)
             for j, x in columns[i].items():
                 if BIAS < j <= n:
                     add_pair(M, k, owner[j], x, force, same=n == j)
@@ -103,8 +109,8 @@ def _accelerations(tree: Tree, t: BiasTerms, scans: TreeScans) -> list[dict[int,
     """Returns each body's acceleration for a unit qdd of each of its ancestors, and at qdd = 0."""
     maps = []
     for i, p in enumerate(tree.parent):
-        start = t.X[i].motion(ground_of(tree)) if p == WORLD else ZERO6
-        columns = {n: S for n, (_, S) in tree.numbered[i]} | {BIAS: start + t.v[i].c}
+        start = call(Transform.motion, t.X[i], ground_of(tree)) if p == WORLD else ZERO6
+        columns = {n: S for n, (_, S) in tree.numbered[i]} | {BIAS: call(add, start, t.v[i].c)}
         maps.append(BatchMap(NO_MOTION if p == WORLD else t.X[i], columns))
     return [x.columns for x in scans.along_paths(BatchMap.then, maps)]
 
@@ -113,8 +119,6 @@ def _subtrees(
     tree: Tree, t: BiasTerms, a: Sequence[Vector], f_ext: Wrenches, scans: TreeScans
 ) -> list[SubtreeBias]:
     """Returns the sums over all subtrees, where bodies have the accelerations a at qdd = 0."""
-    bodies = [
-        SubtreeBias(I, I.wrench(rigid_acceleration(v.w, x[:3]), Vector(x[3:])) - f)
-        for I, v, x, f in zip(tree.inertias, t.v, a, f_ext, strict=True)
-    ]
+    each = zip(tree.inertias, t.v, a, f_ext, strict=True)
+    bodies = [call(SubtreeBias.of, I, v.w, x, f) for I, v, x, f in each]
     return scans.over_subtrees(SubtreeBias.to_parent, product, bodies, t.X)

@@ -1,9 +1,9 @@
 """Derivatives of inverse dynamics and the Coriolis matrix as products of matrices, for robots of
 many links.
 
-What two freedoms ask of each other are dot products of vectors that belong to each alone, all seen
-from the first body of their branch (`derivatives.Columns`). With those as rows of matrices, a
-freedom and all that it meets are the entries of a product.
+An entry is a sum of dot products of a vector of one freedom with a vector of the other, both seen
+from the first body of their branch (`derivatives.DerivativeColumn`). With these vectors as rows of
+two matrices, the entries are those of a product of matrices.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.derivatives import Columns, Loads, Motion, columns, motion_and_loads
+from featherlane.algorithms.derivatives import (
+    DerivativeColumn,
+    Loads,
+    TreeMotion,
+    columns,
+    motion_and_loads,
+)
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.terms import CoriolisColumn, coriolis_columns
 from featherlane.robot.spatial import Transform
@@ -21,9 +27,9 @@ from featherlane.scalar import Scalar, call
 
 
 class ByPosition(NamedTuple):
-    """Rows of all freedoms, one behind the other: their widths.
+    """The widths of the parts of a freedom's row, in their order, for derivatives by q.
 
-    dtau_i/dq_j is S_i . onto_j of an ancestor i by j, below_i . above_j of j's descendant i, and
+    dtau_i/dq_j is S_i . onto_j for an ancestor i of j, below_i . above_j for a descendant, and
     S_i . own_j within a joint.
     """
 
@@ -36,9 +42,11 @@ class ByPosition(NamedTuple):
 
 
 class ByVelocity(NamedTuple):
-    """dtau_i/dv_j is S_i . onto_j of an ancestor i by j or within a joint, and below_i . above_j of
-    j's descendant i, where below is what it is by position, as far as above is wide; slope is what
-    the joint's resistance adds to the diagonal, where onto and slope meet S and one.
+    """The widths of the parts of a freedom's row, in their order, for derivatives by v.
+
+    dtau_i/dv_j is S_i . onto_j for an ancestor i of j or within a joint, and below_i . above_j for
+    a descendant; S, one and below are those of `ByPosition`, below as far as above is wide. slope
+    is the joint's resistance slope: the diagonal is [S, one] . [onto, slope].
     """
 
     onto: int = 6
@@ -46,8 +54,8 @@ class ByVelocity(NamedTuple):
     above: int = 9
 
 
-def _derivative_rows(C: Transform, local: Columns, slope: Scalar) -> tuple[list, list]:
-    """Of a freedom, seen through C."""
+def _derivative_rows(C: Transform, local: DerivativeColumn, slope: Scalar) -> tuple[list, list]:
+    """Returns a freedom's rows in the parent coordinates of C."""
     c = local.seen_by(C)
     below = [*c.IS, *c.BtS[:3], *c.TtS[:3]]
     above = [*c.ddpsi, *c.psi[:3], *c.S[:3]]
@@ -56,8 +64,10 @@ def _derivative_rows(C: Transform, local: Columns, slope: Scalar) -> tuple[list,
 
 
 class ByCoriolis(NamedTuple):
-    """The same of the Coriolis matrix: C_ij is S_i . onto_j of an ancestor i by j or within a
-    joint, and below_i . above_j of j's descendant i.
+    """The widths of the parts of a freedom's row, in their order, for the Coriolis matrix.
+
+    C_ij is S_i . onto_j for an ancestor i of j or within a joint, and below_i . above_j for a
+    descendant.
     """
 
     S: int = 6
@@ -66,7 +76,7 @@ class ByCoriolis(NamedTuple):
     above: int = 9
 
 
-def derivative_rows(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
+def derivative_rows(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows]:
     """Returns the rows of `ByPosition` and `ByVelocity` of all freedoms."""
     slopes, local = dict(enumerate(m.slopes)), columns(model, m, load)
     by_position, by_velocity = [], []
@@ -79,7 +89,7 @@ def derivative_rows(model: Tree, m: Motion, load: Loads) -> tuple[Rows, Rows]:
 
 
 def inverse_dynamics_derivative_rows(model: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
-    """Returns `derivative_rows` at a state: the arguments are those of
+    """Returns the `derivative_rows` of a state; the arguments are those of
     `inverse_dynamics_derivatives`.
     """
     return derivative_rows(model, *motion_and_loads(model, *state, **options))

@@ -1,10 +1,8 @@
-"""The mass matrix and its inverse of robots of many links, from rows of numbers that belong to one
-freedom each.
+"""The mass matrix of robots of many links and its inverse, from a row of numbers for each freedom.
 
-All are seen from the first body of their branch, so that nothing has to be carried from body to
-body: M_ij is S_i . F_j for i an ancestor of j, with F_j the force that a unit acceleration of j
-asks of all it moves; and a torque is solved for by two sweeps that only add (the articulated-body
-algorithm with its factors known).
+All vectors are seen from the first body of their branch. M_ij is S_i . F_j for an ancestor i of j,
+where F_j is the force of a unit acceleration of j on its subtree. M x = t is solved by the two
+sweeps of the articulated-body algorithm, which in common coordinates only add.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from featherlane.scalar import Scalar, call, unless_lost
 
 
 class ByInertia(NamedTuple):
-    """Numbers of a freedom for the mass matrix, one behind the other: their widths. M_ij is
-    S_i . F_j of an ancestor i by j; on the diagonal F and armature meet S and one.
+    """The widths of the parts of a freedom's row, in their order, for the mass matrix. M_ij is
+    S_i . F_j for an ancestor i of j; the diagonal is [S, one] . [F, armature].
     """
 
     S: int = 6
@@ -33,9 +31,10 @@ class ByInertia(NamedTuple):
 
 
 class ByArticulation(NamedTuple):
-    """The same for solutions x of M x = t. Inward u = t - S . p, with p the sum of V u of all
-    beyond; outward x = Dinv u - V . a, with a the sum of S x of all before; minus is -Dinv, which
-    gives -x.
+    """The widths of the parts of a freedom's row, in their order, for solutions x of M x = t.
+
+    Inward u = t - S . p, where p is the sum of V u over descendants. Outward x = Dinv u - V . a,
+    where a is the sum of S x over ancestors. minus is -Dinv, with which the sweeps give -x.
     """
 
     S: int = 6
@@ -45,14 +44,14 @@ class ByArticulation(NamedTuple):
 
 
 def _placed(link: Link, C: Transform, q: Scalars) -> tuple[Transform, Transform]:
-    """Outward: X and C of a link: coordinates from its parent's, and from the first body's."""
+    """Returns X and C of a link: from its parent's coordinates, and from the first body's."""
     X = joint_transform(link, q)
     C = X @ C
     return X, Transform(C.E, C.r)
 
 
 def _places(model: Tree, q: Scalars) -> tuple[list[Transform], list[Transform]]:
-    """X and C of all bodies."""
+    """Returns X and C of all bodies."""
     X: list[Transform] = []
     C: list[Transform] = []
     here = Transform(NO_TURN, ZERO3)
@@ -66,13 +65,15 @@ def _places(model: Tree, q: Scalars) -> tuple[list[Transform], list[Transform]]:
 
 
 def _inertia_rows(link: Link, C: Transform, I: Inertia, armature: Scalars) -> Rows:
-    """Of the freedoms of a link."""
+    """Returns the `ByInertia` rows of a link's freedoms."""
     seen = [(C.motion_to_parent(S), C.force_to_parent(I @ S)) for S in link.S]
     return [[*S, 1.0, *F, own] for (S, F), own in zip(seen, armature, strict=True)]
 
 
 def inertia_rows(model: Tree, q: Scalars) -> Rows:
-    """`ByInertia` of all freedoms. Of freedoms that share a coordinate one has its armature."""
+    """Returns the `ByInertia` rows of all freedoms. Of freedoms that share an entry of v one has
+    its armature.
+    """
     X, C = _places(model, q)
     I = list(model.inertias)
     for i in inward(model, "M"):
@@ -86,11 +87,11 @@ def inertia_rows(model: Tree, q: Scalars) -> Rows:
     return rows
 
 
-def _freed(
+def _eliminate_joint(
     link: Link, C: Transform, IA: Articulated, lost: Scalar
 ) -> tuple[Rows, Articulated, Scalar]:
-    """The rows of a link's freedoms, the last of which is solved for first, and the body without
-    them. lost: 0, or NaN from where a pivot was lost inward.
+    """Eliminates a link's joint, the last degree of freedom first: returns its `ByArticulation`
+    rows, IA and lost. lost: NaN once a pivot is lost (`scalar.unless_lost`), 0 before.
     """
     rows: Rows = []
     for S, armature in reversed(list(zip(link.S, link.armature, strict=True))):
@@ -104,12 +105,11 @@ def _freed(
     return rows, IA, lost
 
 
-def _first_freed(link: Link, C: Transform, IA: Articulated, lost: Scalar) -> Rows:
-    """Where the parent is the ground."""
-    return _freed(link, C, IA, lost)[0]
+def _inward_to_ground(link: Link, C: Transform, IA: Articulated, lost: Scalar) -> Rows:
+    return _eliminate_joint(link, C, IA, lost)[0]
 
 
-def _handed_on(
+def _inward(
     link: Link,
     X: Transform,
     C: Transform,
@@ -118,23 +118,24 @@ def _handed_on(
     IAp: Articulated,
     lostp: Scalar,
 ) -> tuple[Rows, Articulated, Scalar]:
-    """The rows, and what the parent feels of the link."""
-    rows, IA, lost = _freed(link, C, IA, lost)
+    """Eliminates a link's joint: returns its rows, and the parent's IA and lost with the link's."""
+    rows, IA, lost = _eliminate_joint(link, C, IA, lost)
     return rows, IAp + X.articulated_to_parent(IA), lostp + lost
 
 
 def depth_first(model: Tree) -> list[int]:
-    """The bodies, all that hang on one right behind it."""
-    beyond: dict[int, list[int]] = {i: [] for i in range(-1, model.nbodies)}
+    """Returns the bodies in depth-first order: each subtree right behind its first body."""
+    subtree: dict[int, list[int]] = {i: [] for i in range(-1, model.nbodies)}
     for i in reversed(range(model.nbodies)):
-        beyond[model.parent[i]] += [*beyond.pop(i), i]
-    return beyond[WORLD][::-1]
+        subtree[model.parent[i]] += [*subtree.pop(i), i]
+    return subtree[WORLD][::-1]
 
 
 def articulated_rows(model: Tree, q: Scalars) -> Rows:
-    """`ByArticulation` of all freedoms, those of bodies in the order of `depth_first`. Not for
-    bodies that share coordinates (`Tree.coupled`). A lost pivot makes NaN of all that hangs on the
-    ground with it.
+    """Returns the `ByArticulation` rows of all freedoms, by bodies in `depth_first` order.
+
+    Joints that share entries of v (`Tree.coupled`) cannot be eliminated so. Where a pivot is lost,
+    all freedoms that hang on the same root as it get NaN.
     """
     X, C = _places(model, q)
     IA = [call(Articulated.of, link.inertia) for link in model.links]
@@ -143,7 +144,7 @@ def articulated_rows(model: Tree, q: Scalars) -> Rows:
     for i in inward(model, "M"):
         p, link, body = model.parent[i], model.links[i], (C[i], IA[i], lost[i])
         if p == WORLD:
-            rows[i] = call(_first_freed, link, *body)
+            rows[i] = call(_inward_to_ground, link, *body)
         else:
-            rows[i], IA[p], lost[p] = call(_handed_on, link, X[i], *body, IA[p], lost[p])
+            rows[i], IA[p], lost[p] = call(_inward, link, X[i], *body, IA[p], lost[p])
     return [row for i in depth_first(model) for row in rows[i]]

@@ -1,8 +1,9 @@
-"""The modules of an outlined program, and which of them one piece of hardware can serve.
+"""The modules of an outlined program, and their classes: modules that one circuit can compute in
+turn.
 
-Two modules are of one class if they do the same operations on the same pattern of operands.
-Constants are not compared, nor are signs of operands and results: hardware that several modules
-share in turn is given both as data. Limbs that are alike, and mirrored ones, share their classes.
+Two modules are of one class if they do the same operations on the same pattern of operands. Values
+of constants and signs of operands and results are not compared: the circuit reads both as data.
+Limbs that are alike, and mirrored ones, share their classes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ModuleClass(NamedTuple):
 
     @property
     def multiplications(self) -> int:
-        """Those of one member: all have the same."""
+        """The multiplications of each member."""
         return self.members[0].multiplications
 
 
@@ -58,7 +59,7 @@ def modules_of(program: Program) -> list[Module]:
 
 def classes(modules: Iterable[Module]) -> list[ModuleClass]:
     """Returns the classes of modules, in the order of their first members."""
-    forms: dict[Form, Form] = {}  # the canonical form of each plain one
+    forms: dict[Form, Form] = {}  # the canonical form, by the form in the order of the graph
     members: dict[Form, list[Module]] = {}
     for module in modules:
         pattern = Pattern.of(module.graph)

@@ -1,7 +1,7 @@
-"""When each result can be there at the earliest, and the chain of operations that decides it.
+"""The critical path of a graph, and the earliest time of each result.
 
-Processors are as many as operations: what is left is that results wait for one another. Latencies
-come from outside, as a table from kinds of operations to numbers.
+There is a processor for each operation, so that results wait for nothing but their operands.
+Latencies come from outside, as a table from kinds of operations to numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STEPS: Latency = {"mul": 1, "add": 1}  # a multiplication and an addition take o
 
 
 class Path(NamedTuple):
-    """A longest chain: the time of its result, its tasks in order, and how many of each kind."""
+    """A longest chain of tasks: the time of its result, its tasks in order, and their kinds."""
 
     length: float
     tasks: tuple[int, ...]
@@ -26,17 +26,17 @@ class Path(NamedTuple):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """(multiplications, additions) in the chain."""
+        """The numbers of multiplications and additions in the chain."""
         return self.kinds["mul"], self.kinds["add"]
 
 
 def availability(
     tasks: Tasks, latency: Latency = STEPS, arrival: Mapping[str, float] | None = None
 ) -> list[float]:
-    """The time of each task's result; -inf for what depends on no input.
+    """Returns the time of each task's result, -inf for a task that depends on no input.
 
-    arrival: when inputs are there, by their names, 0 for those left out and -inf for those that
-    nothing is to wait for. Raises ValueError for a kind without a latency and an unknown input.
+    arrival: the times of inputs, by name; 0 for inputs left out, and -inf for an input that nothing
+    waits for. Raises ValueError for a kind without a latency and for an unknown input.
     """
     arrival, each = arrival or {}, tasks.each(latency, 0)
     pairs = zip(tasks.kinds, tasks.names, strict=True)
@@ -61,8 +61,8 @@ def critical_path(
     arrival: Mapping[str, float] | None = None,
     output: str | None = None,
 ) -> Path:
-    """The longest chain from an input to an output, or to `output`; of equal ones the chain through
-    the earlier tasks. The arguments are those of `availability`.
+    """Returns the longest chain from an input to any output, or to `output`; of chains of one
+    length the chain through the earlier tasks. The other arguments are those of `availability`.
     """
     times = availability(tasks, latency, arrival)
     if output is None:

@@ -1,7 +1,7 @@
-"""Which task starts in which cycle, on how many processing units: schedules as data.
+"""Schedules as data: the cycle in which each task starts, and the processing units.
 
-A schedule says nothing about how it was found and is checked by itself. What units take and how
-many there are comes from outside, as tables.
+A schedule does not depend on the method that found it, and checks itself. Latencies and numbers of
+units come from outside, as tables.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from featherlane.program.analysis.tasks import Tasks
 
 
 class Unit(NamedTuple):
-    """What works on a kind of task. latency: cycles until the result is there; interval: until the
-    unit can start its next task, 1 if it is pipelined; pool: the units that can do it, those of its
-    own kind if None.
-    """
+    """A processing unit for one kind of task."""
 
-    latency: int
-    interval: int = 1
-    pool: str | None = None
+    latency: int  # cycles until the result is there
+    interval: int = 1  # cycles until the unit can start its next task; 1: it is pipelined
+    pool: str | None = None  # the units that it is one of; None: the units of its kind
 
 
 NOTHING = Unit(0, 0)
@@ -33,31 +30,29 @@ Units = Mapping[str, Unit]
 
 @dataclass(frozen=True)
 class Schedule:
-    """start[k] is the cycle in which task k starts. counts: units in a pool; where a pool has no
-    count, every task has a unit of its own.
-    """
+    """The cycle in which each task starts."""
 
     tasks: Tasks
     units: Units
     start: tuple[int, ...]
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)  # units; else one a task
 
     def unit(self, k: int) -> Unit:
         kind = self.tasks.kinds[k]
         return NOTHING if kind == "input" else self.units[kind]
 
     def end(self, k: int) -> int:
-        """The cycle in which the result of task k is there."""
+        """Returns the cycle in which the result of task k is there."""
         return self.start[k] + self.unit(k).latency
 
     @property
     def length(self) -> int:
-        """Cycles until everything is done."""
+        """The cycles until all tasks are done."""
         return max((self.end(k) for k in range(len(self.tasks))), default=0)
 
     def busy(self, period: int | None = None) -> dict[str, Counter[int]]:
-        """For each pool the units at work in each cycle; if the whole is started again every
-        `period` cycles, in each cycle of a period once it has filled up.
+        """Returns for each pool the units at work in each cycle; with a period, in each cycle of
+        the steady state in which the whole is started every `period` cycles.
         """
         found: dict[str, Counter[int]] = {}
         for k in self.tasks.work():
@@ -73,7 +68,9 @@ class Schedule:
 
     @property
     def utilisation(self) -> dict[str, float]:
-        """For each pool the share of the time in which its units, or as many as needed, work."""
+        """For each pool the share of the time in which its units work; of a pool without a count,
+        as many units as are needed.
+        """
         needed = self.needed
         return {
             pool: cycles.total() / (self.length * self.counts.get(pool, needed[pool]))
@@ -81,7 +78,7 @@ class Schedule:
         }
 
     def fits(self, period: int) -> bool:
-        """Whether the units suffice if the whole is started again every `period` cycles."""
+        """Tells whether the units suffice where the whole is started every `period` cycles."""
         shared = all(
             max(cycles.values()) <= self.counts[pool]
             for pool, cycles in self.busy(period).items()
@@ -95,7 +92,7 @@ class Schedule:
 
     @property
     def period(self) -> int:
-        """The fewest cycles from one start of the whole to the next: the initiation interval."""
+        """The initiation interval: the fewest cycles from one start of the whole to the next."""
         longest = max((self.unit(k).interval for k in self.tasks.work()), default=0)
         for cycles in range(1, self.length + longest):
             if self.fits(cycles):
@@ -103,7 +100,7 @@ class Schedule:
         return self.length + longest
 
     def verify(self) -> None:
-        """Raises ValueError for the first task that starts before what it needs is there, or the
+        """Raises ValueError for the first task that starts before its operands are there, or the
         first pool with more work than units, with the cycle.
         """
         if len(self.start) != len(self.tasks):
@@ -136,7 +133,7 @@ def _latencies(tasks: Tasks, units: Units) -> list[int]:
 
 
 def _after(tasks: Tasks, takes: list[int]) -> list[int]:
-    """For each task the cycles from its start until all that waits for it is done."""
+    """Returns for each task the cycles from its start to the end of the last task behind it."""
     left = list(takes)
     for k in range(len(tasks) - 1, -1, -1):
         for a in tasks.needs[k]:
@@ -145,7 +142,7 @@ def _after(tasks: Tasks, takes: list[int]) -> list[int]:
 
 
 def asap(tasks: Tasks, units: Units) -> Schedule:
-    """Each task as soon as possible, with as many units as that takes."""
+    """Returns the schedule of each task as soon as possible, with as many units as that takes."""
     takes = _latencies(tasks, units)
     start: list[int] = []
     for needs in tasks.needs:
@@ -154,8 +151,8 @@ def asap(tasks: Tasks, units: Units) -> Schedule:
 
 
 def alap(tasks: Tasks, units: Units, length: int | None = None) -> Schedule:
-    """Each task as late as possible, so that all is done after `length` cycles, or after the fewest
-    possible. Raises ValueError if `length` is too short.
+    """Returns the schedule of each task as late as possible, with all done after `length` cycles,
+    by default the fewest possible. Raises ValueError if `length` is too short.
     """
     left = _after(tasks, _latencies(tasks, units))
     shortest = max(left, default=0)
@@ -166,11 +163,11 @@ def alap(tasks: Tasks, units: Units, length: int | None = None) -> Schedule:
 
 
 def scheduled(tasks: Tasks, units: Units, counts: Mapping[str, int]) -> Schedule:
-    """List scheduling: in each cycle the units take those tasks that are ready, first the ones with
-    the longest chain of work behind them.
+    """Returns the schedule of list scheduling: in each cycle the units take the tasks that are
+    ready, those with the longest chain of tasks behind them first.
 
     counts: units in each pool; pools left out have as many as they need. Raises ValueError for
-    counts below 1 and pools that nothing is done in.
+    counts below 1 and for pools without a task.
     """
     pools = {_pool(kind, units) for kind in tasks.kinds if kind != "input"}
     for pool, count in counts.items():

@@ -1,6 +1,6 @@
-"""What a graph leaves to be done, as tasks that wait for tasks: what paths and schedules read.
+"""The operations of a graph as tasks that wait for tasks, for critical paths and schedules.
 
-A task is one operation of the graph, or all operations of one stage: a matrix-vector product, a
+A task is one operation of the graph, or all operations with one tag: a matrix-vector product, a
 submodule of a pipeline.
 """
 
@@ -22,26 +22,23 @@ Entry = TypeVar("Entry")
 class Tasks:
     """Tasks by number, in an order of evaluation.
 
-    kinds[k] is what latencies are looked up by, needs[k] the earlier tasks whose results task k
-    takes, names[k] the stage that it is or belongs to; results are, by the name of an output, the
-    tasks that it waits for. Entries of inputs are tasks of kind "input", with the input's name;
-    constants are there without a task.
+    Entries of inputs are tasks of kind "input", with the input's name. Constants are no tasks.
     """
 
-    kinds: list[str] = field(default_factory=list)
-    needs: list[tuple[int, ...]] = field(default_factory=list)
-    names: list[Any] = field(default_factory=list)
-    results: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    kinds: list[str] = field(default_factory=list)  # the keys of tables of latencies and units
+    needs: list[tuple[int, ...]] = field(default_factory=list)  # the earlier tasks that each reads
+    names: list[Any] = field(default_factory=list)  # the tag of each
+    results: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the tasks of each output
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def work(self) -> list[int]:
-        """The tasks that are no inputs."""
+        """Returns the tasks that are no inputs."""
         return [k for k, kind in enumerate(self.kinds) if kind != "input"]
 
     def users(self) -> list[list[int]]:
-        """For each task the tasks that need it."""
+        """Returns for each task the tasks that read it."""
         users: list[list[int]] = [[] for _ in self.kinds]
         for k, needs in enumerate(self.needs):
             for a in needs:
@@ -49,9 +46,8 @@ class Tasks:
         return users
 
     def each(self, table: Mapping[str, Entry], given: Entry) -> list[Entry]:
-        """The entry of each task in a table by kinds, `given` for inputs.
-
-        Raises ValueError for a kind that the table lacks.
+        """Returns the entry of each task in a table of kinds, and `given` for inputs. Raises
+        ValueError for a kind that the table lacks.
         """
         if missing := sorted(set(self.kinds) - set(table) - {"input"}):
             known = ", ".join(table) or "nothing"
@@ -60,15 +56,16 @@ class Tasks:
 
 
 def tasks(graph: Graph) -> Tasks:
-    """The operations that the outputs need, of the kinds that `cost` counts, one task each."""
+    """Returns the operations that the outputs need, one task each. Signs are no tasks."""
     return _collect(graph, lambda k: k, lambda stage: "")
 
 
 def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind) -> Tasks:
-    """The stages that the outputs need, of kind(stage), one task each.
+    """Returns the stages that the outputs need, one task of kind(stage) each: a stage is all nodes
+    with one tag.
 
-    Inputs and operations outside of any stage are tasks of their own. Raises ValueError where two
-    stages need each other.
+    Inputs and operations without a tag are tasks of their own. Raises ValueError where two stages
+    wait for each other.
     """
 
     def group(k: int) -> Hashable:
@@ -78,7 +75,9 @@ def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind)
 
 
 def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any], str]) -> Tasks:
-    """What costs nothing is no task: constants are there, and who needs a sign changes it."""
+    """Returns the groups of nodes as tasks. Constants and signs, which cost nothing, are none: a
+    reader of a sign waits for its operand.
+    """
     found, needed = Tasks(), graph.live()
     of_group: dict[Hashable, int] = {}
     of_node: dict[int, int | None] = {}
@@ -105,7 +104,7 @@ def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any
 
 
 def _ordered(found: Tasks, waits: list[set[int]]) -> Tasks:
-    """The tasks with those first that others wait for, else in the order in which they began."""
+    """Returns the tasks in an order of evaluation, else in the order of their first nodes."""
     sorter, order = TopologicalSorter(dict(enumerate(waits))), list[int]()
     try:
         sorter.prepare()

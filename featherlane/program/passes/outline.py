@@ -1,9 +1,9 @@
 """A flat graph cut into the calls that computed it: the inverse of `inline`.
 
-Calls kept as they are recorded, with their constants as operands, would cost processors of fixed
-units 1.7 to 2.3 times the multiplications. A graph that was traced flat has folded across calls,
-and the tags of its nodes still tell which call computed them: cut by tag, the graph is a program
-again, and no operation is there twice.
+Calls that stay calls while an algorithm is traced do not fold across each other, which costs 1.2 to
+2.2 times the multiplications (docs/dev/modules.md). A graph that was traced flat has folded, and
+the tags of its nodes still tell which call computed them: cut by tag, the graph is a program again,
+and no operation is there twice.
 """
 
 from __future__ import annotations
@@ -19,43 +19,42 @@ from featherlane.program.program import Function, Program, X, Y
 COPIED = ("constant", "less")  # each module has its own: a condition cannot be a result
 
 
-class _Cut(NamedTuple):
-    """The nodes of a call, those of other calls and the inputs that they read, and those of its
-    own that others read.
-    """
+class _CallNodes(NamedTuple):
+    """The nodes that a call computed."""
 
     tag: Any
     nodes: list[int]
-    reads: list[int]
-    gives: list[int]
+    reads: list[int]  # inputs, and nodes of other calls
+    gives: list[int]  # those of its nodes that others read
 
 
 def joints(program: Program) -> Program:
     """Returns the program of the outermost calls of an algorithm that was traced flat, folded
-    across them: JOINTS. Raises CompileError as `outline` does.
+    across them: the policy JOINTS of joints as modules. Raises CompileError as `outline` does.
     """
     return outline(simplify(program.main))
 
 
 def outline(graph: Graph) -> Program:
-    """Returns the program whose main graph has nothing but calls: a node belongs to the call in
-    which it was computed first, by the number in its tag. Functions that are equal are one.
+    """Returns the program whose main graph has nothing but calls, of one function for each module.
+    A node belongs to the call that computed it first, by the number in its tag. Modules that are
+    equal share one function.
 
-    A call reads what earlier calls give, so that no calls wait for each other. Raises CompileError
-    for a node that no call computed, and for one that reads what a later call computes.
+    A call reads results of earlier calls, so that no calls wait for each other. Raises CompileError
+    for a node that no call computed, and for a node that reads a node of a later call.
     """
     ends = {k for out in graph.outputs.values() for k in out.nodes}
     main, place = _leaves(graph, ends)
     functions: list[Function] = []
     numbers: dict[str, int] = {}  # of functions, by their graphs
-    for cut in _cuts(graph, ends):
-        module = _module(graph, cut)
+    for part in _cuts(graph, ends):
+        module = _module(graph, part)
         number = numbers.setdefault(graph_key(module), len(functions))
         if number == len(functions):
-            functions.append(Function(str(cut.tag), module))
-        main.current_tag = cut.tag
-        first = main.call(number, [place[a] for a in cut.reads], len(cut.gives)) + 1
-        place |= {k: first + n for n, k in enumerate(cut.gives)}
+            functions.append(Function(str(part.tag), module))
+        main.current_tag = part.tag
+        first = main.call(number, [place[a] for a in part.reads], len(part.gives)) + 1
+        place |= {k: first + n for n, k in enumerate(part.gives)}
     for name, (shape, nodes) in graph.outputs.items():
         main.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
     return Program(main, tuple(functions))
@@ -74,7 +73,7 @@ def _leaves(graph: Graph, ends: set[int]) -> tuple[Graph, dict[int, int]]:
     return main, place
 
 
-def _cuts(graph: Graph, ends: set[int]) -> list[_Cut]:
+def _cuts(graph: Graph, ends: set[int]) -> list[_CallNodes]:
     """Returns the calls in their order. ends: the nodes of outputs."""
     calls: dict[int, list[int]] = {}
     call_of: dict[int, int] = {}
@@ -85,7 +84,7 @@ def _cuts(graph: Graph, ends: set[int]) -> list[_Cut]:
     reads = {n: _reads(graph, nodes, call_of) for n, nodes in sorted(calls.items())}
     read = ends.union(*reads.values())
     return [
-        _Cut(graph.tag[calls[n][0]], calls[n], own, [k for k in calls[n] if k in read])
+        _CallNodes(graph.tag[calls[n][0]], calls[n], own, [k for k in calls[n] if k in read])
         for n, own in reads.items()
     ]
 
@@ -119,16 +118,16 @@ def _operands(graph: Graph, k: int) -> Iterator[int]:
             yield a
 
 
-def _module(graph: Graph, cut: _Cut) -> Graph:
+def _module(graph: Graph, part: _CallNodes) -> Graph:
     new = Graph()
-    place = dict(zip(cut.reads, new.declare(X, (len(cut.reads),)), strict=True))
+    place = dict(zip(part.reads, new.declare(X, (len(part.reads),)), strict=True))
 
     def enter(k: int) -> int:
         if k not in place:
             place[k] = new.node(graph.op[k], *map(enter, graph.args[k]), value=graph.value[k])
         return place[k]
 
-    for k in cut.nodes:
+    for k in part.nodes:
         enter(k)
-    new.outputs[Y] = Output((len(cut.gives),), tuple(place[k] for k in cut.gives))
+    new.outputs[Y] = Output((len(part.gives),), tuple(place[k] for k in part.gives))
     return new
