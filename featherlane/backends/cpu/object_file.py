@@ -25,9 +25,7 @@ define void @scratch_free(ptr %place) {
 EXPORTED = ("loop", "work", "forget")  # only code of recorded steps has the last two
 
 
-def _standalone(
-    ir: str, target: Processor, machine: llvm.TargetMachine, name: str
-) -> llvm.ModuleRef:
+def _module(ir: str, target: Processor, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
     """The module of a kernel with the C library's allocator, without unused functions."""
     module = module_for(ir, target, machine)
     module.link_in(llvm.parse_assembly(C_ALLOCATOR))
