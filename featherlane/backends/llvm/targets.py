@@ -96,7 +96,7 @@ def target_machine(target: Processor) -> llvm.TargetMachine:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     model = "jitdefault" if os.name == "nt" and target == host() else "small"
-    return llvm.Processor.from_triple(target.triple).create_target_machine(
+    return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel=model
     )
 
