@@ -22,14 +22,14 @@ from processors_run import EMULATED, Emulated, InProcess, Job, Kernel
 from robots import DTYPES, SHORT, machine_lines, table
 
 from featherlane.backends.cpu.object_file import assembly
-from featherlane.backends.llvm.targets import TARGETS, Target
+from featherlane.backends.llvm.targets import TARGETS, Processor
 
 Maker = Callable[[Sequence[Kernel]], InProcess | Emulated]
 COUNTED = (("iiwa14", "inverse_dynamics"), ("iiwa14", "forward_dynamics_derivatives"))
 INSTRUCTION = re.compile(r"^\t[a-z]", re.MULTILINE)
 
 
-def runners() -> Iterator[tuple[str, Target, Maker | None, str | None]]:
+def runners() -> Iterator[tuple[str, Processor, Maker | None, str | None]]:
     """Where kernels run: a title, the target, and how, or why not."""
     for name, target in TARGETS.items():
         if target.x86 or not InProcess.missing(target):
@@ -41,7 +41,7 @@ def runners() -> Iterator[tuple[str, Target, Maker | None, str | None]]:
             yield f"{name}, {made_for.emulator[-1]} emulated", target, make, missing
 
 
-def outcome(make: Maker, target: Target, cases: Sequence[Case]) -> str:
+def outcome(make: Maker, target: Processor, cases: Sequence[Case]) -> str:
     """How many of the cases have the bits wanted in each of their jobs."""
     runner = make([each.kernel(target.widest(each.dtype)) for each in cases])
     asked = list(jobs(cases))
@@ -113,7 +113,7 @@ def counts() -> str:
 # Time
 
 
-def ns_per_state(each: Case, target: Target, states: int = 4096) -> float:
+def ns_per_state(each: Case, target: Processor, states: int = 4096) -> float:
     """The best of some calls of the kernel in this process."""
     runner = InProcess(target, [each.kernel(target.widest(each.dtype))])
     plain = [np.repeat(x[:1], states, 0) for x in each.given]

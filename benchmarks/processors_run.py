@@ -20,7 +20,7 @@ from featherlane.backends.cpu.linked import linked
 from featherlane.backends.cpu.object_file import standalone
 from featherlane.backends.cpu.steps.encode import Work
 from featherlane.backends.cpu.steps.interpreter import FILLED
-from featherlane.backends.llvm.targets import TARGETS, Target, runs_here
+from featherlane.backends.llvm.targets import TARGETS, Processor, runs_here
 
 UNTOUCHED = 0xA5  # every byte of a result before a kernel runs
 DRIVER = Path(__file__).with_name("processors_driver.c")
@@ -87,14 +87,14 @@ def _parts(work: Work, dtype: np.dtype) -> list[np.ndarray]:
 class InProcess:
     """Code for a target that this processor can run too."""
 
-    def __init__(self, target: Target, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, target: Processor, kernels: Sequence[Kernel]) -> None:
         self.kernels, self.codes = kernels, []
         for kernel in kernels:
             names = ("loop", "loop_work", "loop_forget") if kernel.work else ("loop",)
             self.codes.append(linked(standalone(kernel.text, target), names))
 
     @staticmethod
-    def missing(target: Target) -> str | None:
+    def missing(target: Processor) -> str | None:
         """Why code for a target cannot be run."""
         return None if runs_here(target) else f"this processor has no {target.name}"
 
@@ -128,7 +128,7 @@ class InProcess:
 class Machine(NamedTuple):
     """A processor that runs programs: who compiles C for it, and what emulates it."""
 
-    target: Target
+    target: Processor
     compiler: str
     emulator: tuple[str, ...]
 

@@ -6,7 +6,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from featherlane.backends.cpu.graphs import kernel
-from featherlane.backends.llvm.targets import Target, module_for, target_machine
+from featherlane.backends.llvm.targets import Processor, module_for, target_machine
 from featherlane.program.program import Program
 
 # What a kernel gets from CPython, made of the C library instead
@@ -25,7 +25,7 @@ define void @scratch_free(ptr %place) {
 EXPORTED = ("loop", "work", "forget")  # only code of recorded steps has the last two
 
 
-def _standalone(ir: str, target: Target, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
+def _module(ir: str, target: Processor, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
     """The module of a kernel with the C library's allocator, without unused functions."""
     module = module_for(ir, target, machine)
     module.link_in(llvm.parse_assembly(C_ALLOCATOR))
@@ -41,7 +41,7 @@ def _standalone(ir: str, target: Target, machine: llvm.TargetMachine, name: str)
     return module
 
 
-def standalone(ir: str, target: Target, name: str = "loop") -> bytes:
+def standalone(ir: str, target: Processor, name: str = "loop") -> bytes:
     """Compiles the LLVM IR of a kernel to a relocatable object file that needs the C library alone.
 
     It defines the function `name`, of C type void(char **arrays, const int64_t *states, const
@@ -51,19 +51,19 @@ def standalone(ir: str, target: Target, name: str = "loop") -> bytes:
     and `name`_forget too.
     """
     machine = target_machine(target)
-    return machine.emit_object(_standalone(ir, target, machine, name))
+    return machine.emit_object(_module(ir, target, machine, name))
 
 
-def assembly(ir: str, target: Target) -> str:
+def assembly(ir: str, target: Processor) -> str:
     """Compiles the LLVM IR of a kernel to assembly, with `standalone`'s functions."""
     machine = target_machine(target)
-    return machine.emit_assembly(_standalone(ir, target, machine, "loop"))
+    return machine.emit_assembly(_module(ir, target, machine, "loop"))
 
 
 def object_code(
     program: Program,
     dtype: np.dtype,
-    target: Target,
+    target: Processor,
     width: int | None = None,
     name: str = "loop",
 ) -> bytes:

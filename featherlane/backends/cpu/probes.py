@@ -13,7 +13,8 @@ import numpy as np
 
 from featherlane.backends.cpu.linked import linked
 from featherlane.backends.llvm import jit
-from featherlane.backends.llvm.lower import Lanes, declarations, fma, vector_at
+from featherlane.backends.llvm.lower import Lanes, declarations, fma, load_vector, vector_at
+from featherlane.backends.llvm.macros import expanded
 
 CHAINS = (12, 24)  # independent sums: as many as 16 vector registers hold, or 32
 UNROLLED = 4  # multiply-adds of every sum in one turn of the loop
@@ -24,26 +25,24 @@ def multiply_adds(t: Lanes, chains: int) -> list[str]:
     """@multiply_add_N(ptr to vectors a and b, turns): N independent sums x += a b in registers, so
     that the latency of one is hidden behind the others.
     """
-    sums = range(chains)
+    sums, last = range(chains), UNROLLED
     lines = [
         f"define void @multiply_add_{chains}(ptr %at, i64 %turns) {{",
-        "entry:",
-        vector_at(t, "%next", "%at", 1),
         f"%a = load {t.vector}, ptr %at, align {t.bytes}",
-        f"%b = load {t.vector}, ptr %next, align {t.bytes}",
-        "br label %turn",
-        "turn:",
-        "%n = phi i64 [ 0, %entry ], [ %n1, %turn ]",
+        *load_vector(t, "%b", "%at", 1),
+        "repeat %n",
+        *[
+            f"%x{c}.0 = phi {t.vector} [ %a, %n.before ], [ %x{c}.{UNROLLED}, %n.end ]"
+            for c in sums
+        ],
     ]
-    lines += [f"%x{c}.0 = phi {t.vector} [ %a, %entry ], [ %x{c}.{UNROLLED}, %turn ]" for c in sums]
     for step in range(UNROLLED):
         for c in sums:
             lines += fma(t, f"%x{c}.{step + 1}", "%a", "%b", f"%x{c}.{step}")
-    lines += ["%n1 = add i64 %n, 1", "%more = icmp slt i64 %n1, %turns"]
-    lines += ["br i1 %more, label %turn, label %done", "done:", f"%s0 = fadd {t.vector} %a, %b"]
-    for c in sums:
-        lines.append(f"%s{c + 1} = fadd {t.vector} %s{c}, %x{c}.{UNROLLED}")
-    return [*lines, f"store {t.vector} %s{chains}, ptr %at, align {t.bytes}", "ret void", "}"]
+    lines += ["again %n %turns", f"%s0 = fadd {t.vector} %a, %b"]
+    lines += [f"%s{c + 1} = fadd {t.vector} %s{c}, %x{c}.{last}" for c in sums]
+    lines += [f"store {t.vector} %s{chains}, ptr %at, align {t.bytes}", "ret void", "}"]
+    return expanded("\n".join(lines)).split("\n")
 
 
 class MemoryLoop(NamedTuple):
@@ -57,7 +56,7 @@ class MemoryLoop(NamedTuple):
 def _reads(t: Lanes) -> MemoryLoop:
     """Loads every vector, and stores the exclusive or of all so that no load is dead."""
     v, vectors = t.integers, range(VECTORS)
-    before = [f"%s{c} = phi {v} [ %x, %time ], [ %t{c}, %turn ]" for c in vectors]
+    before = [f"%s{c} = phi {v} [ %x, %k.body ], [ %t{c}, %turn ]" for c in vectors]
     turn, after = [], [f"%u0 = xor {v} %x, %t0"]
     for c in vectors:
         turn.append(f"%v{c} = load {v}, ptr %p{c}, align {t.bytes}")
@@ -82,33 +81,27 @@ MEMORY: dict[str, Callable[[Lanes], MemoryLoop]] = {
 def over_memory(t: Lanes, name: str) -> list[str]:
     """@name(array, bytes, times, ptr to a vector): one of MEMORY over an array, so many times."""
     loop = MEMORY[name](t)
-    return [
+    lines = [
         f"define void @{name}(ptr %array, i64 %bytes, i64 %times, ptr %at) {{",
-        "entry:",
         f"%x = load {t.integers}, ptr %at, align {t.bytes}",
-        "br label %time",
-        "time:",
-        "%k = phi i64 [ 0, %entry ], [ %k1, %passed ]",
+        "repeat %k",
         "br label %turn",
         "turn:",
-        "%o = phi i64 [ 0, %time ], [ %o1, %turn ]",
+        "%o = phi i64 [ 0, %k.body ], [ %o1, %turn ]",
         *loop.before,
-        "%to = getelementptr inbounds i8, ptr %array, i64 %o",
+        "%to = at %array %o",
         *[vector_at(t, f"%p{c}", "%to", c) for c in range(VECTORS)],
         *loop.turn,
         f"%o1 = add i64 %o, {VECTORS * t.bytes}",
-        "%more = icmp slt i64 %o1, %bytes",
-        "br i1 %more, label %turn, label %passed",
+        "when slt i64 %o1, %bytes: turn, passed",
         "passed:",
         *loop.after,
-        "%k1 = add i64 %k, 1",
-        "%again = icmp slt i64 %k1, %times",
-        "br i1 %again, label %time, label %done",
-        "done:",
+        "again %k %times",
         "fence seq_cst",
         "ret void",
         "}",
     ]
+    return expanded("\n".join(lines)).split("\n")
 
 
 def _functions(lines: list[str], signatures: dict[str, Any]) -> dict[str, Callable[..., None]]:

@@ -22,7 +22,7 @@ X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 WHOLE_VECTORS = "-prefer-256-bit"  # LLVM halves vectors of 512 bits where it expects a lower clock
 
 
-class Target(NamedTuple):
+class Processor(NamedTuple):
     """A processor in LLVM's names, and the bits of its widest vectors."""
 
     name: str
@@ -48,17 +48,17 @@ V4 = (*V3, "avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd")
 TARGETS = {
     target.name: target
     for target in (
-        Target("avx512", LINUX, "x86-64-v4", WHOLE_VECTORS, 512, needs=V4),
-        Target("avx2", LINUX, "x86-64-v3", "", 256, needs=V3),
-        Target("sse2", LINUX, "x86-64", "", 128, fused=False),
-        Target("neon", ARM_LINUX, "generic", "+neon", 128),
+        Processor("avx512", LINUX, "x86-64-v4", WHOLE_VECTORS, 512, needs=V4),
+        Processor("avx2", LINUX, "x86-64-v3", "", 256, needs=V3),
+        Processor("sse2", LINUX, "x86-64", "", 128, fused=False),
+        Processor("neon", ARM_LINUX, "generic", "+neon", 128),
     )
 }
 
 
-def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Target:
+def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Processor:
     """The row of the host, from the names and features that LLVM detects."""
-    target = Target("host", triple, cpu_name, "", 128)  # the vectors of NEON and SSE2
+    target = Processor("host", triple, cpu_name, "", 128)  # the vectors of NEON and SSE2
     features = [",".join(f"{'+' if has[k] else '-'}{k}" for k in sorted(has))] if has else []
     if target.x86 and has.get("avx"):
         target = target._replace(bits=256)
@@ -70,20 +70,20 @@ def host_target(triple: str, cpu_name: str, has: Mapping[str, bool]) -> Target:
 
 
 @cache
-def host() -> Target:
+def host() -> Processor:
     """The processor that this process runs on."""
     has = llvm.get_host_cpu_features()
     return host_target(llvm.get_process_triple(), llvm.get_host_cpu_name(), has)
 
 
-def runs_here(target: Target) -> bool:
+def runs_here(target: Processor) -> bool:
     """Whether the host can run code for this target."""
     mine, has = host(), llvm.get_host_cpu_features()
     same_system = target.x86 == mine.x86 and ("linux" in target.triple) == ("linux" in mine.triple)
     return target == mine or (same_system and all(has.get(need) for need in target.needs))
 
 
-def target_machine(target: Target) -> llvm.TargetMachine:
+def target_machine(target: Processor) -> llvm.TargetMachine:
     """LLVM's code generator for a target.
 
     The code model is small: sections lie close together and constants are reached in one
@@ -101,7 +101,7 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     )
 
 
-def module_for(ir: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def module_for(ir: str, target: Processor, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """Parses LLVM IR into a verified module for a target."""
     module = llvm.parse_assembly(ir if target.x86 else _unmergeable(ir))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -147,7 +147,7 @@ def _emulate_fma(module: llvm.ModuleRef) -> None:
             module.get_function(name).linkage = "internal"
 
 
-def machine_code(ir: str, target: Target) -> bytes:
+def machine_code(ir: str, target: Processor) -> bytes:
     """Compiles LLVM IR to an object file for a target."""
     machine = target_machine(target)
     return machine.emit_object(module_for(ir, target, machine))

@@ -4,8 +4,11 @@ blocks.
 
 from __future__ import annotations
 
+from functools import partial
+
 from featherlane.backends.cpu.strides import power_of_two
-from featherlane.backends.llvm.lower import Lanes, vector_at
+from featherlane.backends.llvm.lower import Lanes, scalar_at, vector_at
+from featherlane.backends.llvm.macros import expanded
 
 MARK = 1 << 31  # a bit in the table of an output: the tile that begins here has zeros alone
 MASKED = "@llvm.masked.{}.v{}f{}.p0"
@@ -71,33 +74,20 @@ def tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
     rows that are aligned to whole vectors.
     """
     arguments = "ptr %rows, ptr %offsets, ptr noalias %lanes, ptr %table, i64 %count"
+    rows, stream = range(t.width), way == "stream"
+    moves = _rows_to_lanes if way == "in" else partial(_lanes_to_rows, stream=stream)
     lines = [
         f"define internal void @{tile_name(way, columns, used)}({arguments}) noinline {{",
-        "entry:",
-    ]
-    for r in range(t.width):
-        lines.append(f"%w{r} = getelementptr inbounds i64, ptr %offsets, i64 {r}")
-        lines.append(f"%f{r} = load i64, ptr %w{r}, align 8")
-        lines.append(f"%b{r} = getelementptr inbounds i8, ptr %rows, i64 %f{r}")
-    lines += ["br label %tile", "tile:", "%n = phi i64 [ 0, %entry ], [ %n1, %moved ]"]
-    lines.append(f"%column = mul i64 %n, {columns}")
-    for r in range(t.width):
-        lines.append(f"%r{r} = getelementptr inbounds {t.scalar}, ptr %b{r}, i64 %column")
-    if way == "in":
-        lines += _rows_to_lanes(t, columns, used)
-    else:
-        lines += _lanes_to_rows(t, columns, used, way == "stream")
-    return [
-        *lines,
-        "br label %moved",
-        "moved:",
-        "%n1 = add i64 %n, 1",
-        "%more = icmp slt i64 %n1, %count",
-        "br i1 %more, label %tile, label %done",
-        "done:",
+        *[f"%b{r} = at %rows $(item i64 %offsets {r})" for r in rows],
+        "repeat %n",
+        f"%column = mul i64 %n, {columns}",
+        *[scalar_at(t, f"%r{r}", f"%b{r}", "%column") for r in rows],
+        *moves(t, columns, used),
+        "again %n %count",
         "ret void",
         "}",
     ]
+    return [expanded("\n".join(lines))]
 
 
 def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
@@ -150,22 +140,21 @@ def _load_columns(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
     stores zeros without being transposed: 6 to 8 % of M (docs/performance.md, "What else was
     tried").
     """
+    rows = [f"%r{r}" for r in range(t.width)]
+    zeros = [
+        "when slt i32 %i0, 0: zeros, some",
+        "zeros:",
+        *[_store_row(t, "zeroinitializer", row, columns, stream) for row in rows],
+        "br label %n.end",
+        "some:",
+    ]
     lines = ["%entries = getelementptr inbounds i32, ptr %table, i64 %column"]
     for c in range(columns):
-        lines.append(f"%t{c} = getelementptr inbounds i32, ptr %entries, i64 {min(c, used - 1)}")
-        lines.append(f"%i{c} = load i32, ptr %t{c}, align 4")
+        at = f"getelementptr inbounds i32, ptr %entries, i64 {min(c, used - 1)}"
+        lines.append(f"%i{c} = load i32, ptr $({at}), align 4")
         if c == 0 and used == columns == t.width:
-            rows = [f"%r{r}" for r in range(t.width)]
-            lines += [
-                "%zero = icmp slt i32 %i0, 0",
-                "br i1 %zero, label %zeros, label %some",
-                "zeros:",
-                *[_store_row(t, "zeroinitializer", row, columns, stream) for row in rows],
-                "br label %moved",
-                "some:",
-            ]
-        lines.append(f"%j{c} = zext i32 %i{c} to i64")
-        lines.append(f"%a{c} = getelementptr inbounds i8, ptr %lanes, i64 %j{c}")
+            lines += zeros
+        lines.append(f"%a{c} = at %lanes $(zext i32 %i{c} to i64)")
         lines.append(f"%v{c} = load {t.vector}, ptr %a{c}, align {t.bytes}")
     return lines
 
