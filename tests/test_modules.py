@@ -21,6 +21,7 @@ from featherlane.functions.table import Variant
 from featherlane.program.analysis.counts import of_graph, of_program
 from featherlane.program.analysis.modules import Module, classes, modules_of
 from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.lower import lower
 from featherlane.program.passes.inline import flat
 from featherlane.program.passes.outline import joints, outline
 from featherlane.program.program import X, Y
@@ -131,7 +132,7 @@ def two_calls(x):
 
 
 def test_a_node_belongs_to_the_call_that_computed_it_first():
-    program = joints(program_of(two_calls, {"x": 4}, FLAT))
+    program = lower(program_of(two_calls, {"x": 4}, FLAT), "joints", float)
     verify_program(program)
     first, second = modules_of(program)
     assert (str(first.tag), str(second.tag)) == ("Af1", "Af2")

@@ -14,6 +14,7 @@ from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.passes.dead_results import dead_results
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.order import by_columns
+from featherlane.program.passes.outline import joints
 from featherlane.program.passes.propagate import propagate
 from featherlane.program.passes.recompute import recompute
 from featherlane.program.passes.sincos import expand
@@ -49,6 +50,8 @@ CALLS = tuple(map(_whole, (calls_only, specialise, propagate, dead_results)))
 TARGETS = {
     "reference": Target(FLAT, (), frozenset(), "backends.reference"),
     "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), SINES, "backends.cpu.graphs"),
+    # One function for the work of each joint: what a hardware pipeline is cut from
+    "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
     # Each function of it goes through the passes of "cpu" on its own
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
 }
