@@ -315,6 +315,9 @@ def outside_steps(function, *args):
     class Hiding(Tracing):
         def call(self, function, *arguments):
             nonlocal count
+            flatten(arguments, Hidden, scalars := [])
+            if not any(isinstance(x, Hidden) for x in scalars):
+                return function(*arguments)
             count += 1
             with following(None):
                 return moved(function(*[moved(x, opened) for x in arguments]), hide)
