@@ -157,6 +157,8 @@ def test_masks_of_directions_wrenches_and_parameters_are_refused(arm):
         arm.forward_dynamics_hessian_product(*given, np.ma.zeros(6))
     with pytest.raises(TypeError, match="q is a masked array"):
         fl.convert.mujoco(arm).to_q(np.ma.zeros(2))
+    with pytest.raises(TypeError, match="Y is a masked array"):
+        fl.identification.base_parameters(np.ma.ones((4, 2)))
 
 
 def foreign(package, kind):
