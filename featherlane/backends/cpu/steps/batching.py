@@ -145,9 +145,10 @@ class _Standing:
         ]
 
     def _wanted(self, reads: np.ndarray) -> tuple[int, int]:
-        """Which calls to stand beside, by their group, and the lane: those of the oldest that it
-        reads, which is what belongs to a link and not what is carried along. Inputs of one place in
-        their lanes are a group before all others.
+        """Returns the group and the lane that a call should join: those of the oldest value that it
+        reads. The oldest operand belongs to the call's own link, younger ones were carried from its
+        neighbours, so that each link stays in one lane. Inputs of one place in their lanes count as
+        a group before all others.
         """
         if not len(reads):
             return NOWHERE, 0
