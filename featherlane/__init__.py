@@ -5,6 +5,7 @@ once.
 from featherlane.api import convert, editing, identification
 from featherlane.api.builder import ModelBuilder
 from featherlane.api.compile import compile_function as compile
+from featherlane.api.generate import generate
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
 from featherlane.errors import CompileError, ModelError
@@ -39,6 +40,7 @@ __all__ = [
     "convert",
     "cos",
     "editing",
+    "generate",
     "identification",
     "load",
     "random_tree",

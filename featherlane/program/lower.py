@@ -50,10 +50,12 @@ CALLS = tuple(map(_whole, (calls_only, specialise, propagate, dead_results)))
 TARGETS = {
     "reference": Target(FLAT, (), frozenset(), "backends.reference"),
     "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), SINES, "backends.cpu.graphs"),
+    "c": Target(COLUMNS, (_whole(recompute), _arithmetic), SINES, "backends.c"),
     # One function for the work of each joint: what a hardware pipeline is cut from
     "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
     # Each function of it goes through the passes of "cpu" on its own
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
+    "c steps": Target(STEPS, (*CALLS, _arithmetic), SINES, "backends.c"),
 }
 
 

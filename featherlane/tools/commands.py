@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from featherlane.api.model import Model, load
 from featherlane.robot.loaders import bundled
 from featherlane.tools.options import (
+    ANY_FUNCTION,
     DTYPE,
     FUNCTION,
     JSON,
@@ -25,6 +26,7 @@ from featherlane.tools.options import (
     count,
     dtype,
     flag,
+    text,
     written_file,
 )
 from featherlane.tools.progress import ProgressLine
@@ -159,6 +161,40 @@ def bench(args: argparse.Namespace) -> Answer:
 
         plot(report.roofline, report.title, args.plot)
     return Answer({"model": facts.of_model(model), **report.to_dict()}, report, report.passed)
+
+
+@command(
+    "generate",
+    ROBOT,
+    ROOT,
+    choice("--target", "the language: c (%(default)s)", ("c",), default="c"),
+    text("--output", "the folder to write to, made if it is not there", required=True),
+    ANY_FUNCTION,
+    DTYPE,
+    flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
+    text("--name", "start of all names in the code (the robot's name)"),
+    count("--code-limit", "operations of straight-line code in a function (%(default)s)", 30_000),
+)
+def generate(args: argparse.Namespace) -> Answer:
+    """Functions of the robot as source code for other machines.
+
+    Writes C99 without dependencies: a header, a source, a program that checks every function
+    against values from Python, and a CMakeLists.txt. docs/c.md tells more.
+    """
+    from featherlane.api.generate import generate as write
+    from featherlane.functions.table import FUNCTIONS
+
+    files = write(
+        _model(args),
+        args.output,
+        args.function or tuple(FUNCTIONS),
+        target=args.target,
+        name=args.name,
+        dtype=args.dtype,
+        batch_struct=args.batch_struct,
+        code_limit=args.code_limit,
+    )
+    return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
 
 
 @command("list")

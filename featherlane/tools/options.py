@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featherlane.functions.table import FUNCTIONS
+from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
 
@@ -84,12 +84,27 @@ def written_file(name: str, help: str, check: Callable[[str], Path]) -> Option:
     return Option(name, help, files=True, settings={"type": checked, "metavar": "FILE"})
 
 
+def text(name: str, help: str, **settings: Any) -> Option:
+    """An option whose value a command checks itself."""
+    metavar = name.removeprefix("--").upper()
+    return Option(name, help, settings={"metavar": metavar, **settings})
+
+
 def dtype(default: str, *more: str) -> Option:
     """--dtype: float64 or float32, f64 or f32 for short, or one of what a command takes besides."""
     words = (*more, *DTYPES)
     in_full = {"f64": "float64", "f32": "float32"}
     settings = {"type": lambda text: in_full.get(text, text), "default": default}
     return choice("--dtype", f"{', '.join(words)} (%(default)s)", words, **settings)
+
+
+def _any_function(text: str) -> str:
+    name, colon, option = text.partition(":")
+    name = IN_FULL.get(name, name)
+    if name in TABLE:
+        return name + colon + option
+    meant = did_you_mean(name, [*TABLE, *IN_FULL])
+    raise ArgumentTypeError(f"is {text!r}; wanted one of {', '.join(TABLE)}{meant}")
 
 
 def _function(text: str) -> str:
@@ -110,4 +125,11 @@ FUNCTION = Option(
     f"of the seven functions this one: {', '.join(IN_FULL)}, or a name in full; may be repeated",
     (*FUNCTIONS, *IN_FULL),
     settings={"type": _function, "action": "append", "metavar": "NAME"},
+)
+ANY_FUNCTION = Option(
+    "--function",
+    "this function of the robot, behind a colon the frame or parameter that it takes "
+    "(jacobian:tool0); may be repeated (the seven dynamics functions)",
+    (*TABLE, *IN_FULL),
+    settings={"type": _any_function, "action": "append", "metavar": "NAME"},
 )

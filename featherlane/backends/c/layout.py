@@ -1,0 +1,125 @@
+"""Where the values of a graph lie while its C code runs.
+
+The operations are cut into blocks, each a C function of its own, so that compilers need neither
+much time nor much stack. What one block computes and another reads, and what calls read, lies in
+the workspace, whose slots are used again.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from featherlane.program.graph import Graph
+
+# Operations of a block. Compilers need time that grows faster than the length of a function; from
+# 500 to 2,000 the code is as fast and as large (docs/c.md, "How it is cut")
+BLOCK = 1000
+LEAVES = ("input", "constant", "less", "result")  # nodes without a statement of their own
+
+
+class Stage(NamedTuple):
+    """Nodes that run one after another: operations of one block, or calls."""
+
+    calls: bool
+    nodes: list[int]
+
+
+class Layout(NamedTuple):
+    """stages: in the order in which they run; slots: of the nodes that lie in the workspace;
+    fetched: inputs that are copied there first; size: slots of the workspace.
+    """
+
+    stages: list[Stage]
+    slots: dict[int, int]
+    fetched: list[int]
+    size: int
+
+
+class _Slots:
+    """The workspace: free pieces, and how much was ever used."""
+
+    def __init__(self) -> None:
+        self.free: list[tuple[int, int]] = []  # (first, count), by place
+        self.size = 0
+
+    def take(self, count: int) -> int:
+        """The first of `count` free neighbours."""
+        for n, (first, free) in enumerate(self.free):
+            if free >= count:
+                rest = [(first + count, free - count)] if free > count else []
+                self.free[n : n + 1] = rest
+                return first
+        first = self.size
+        self.size += count
+        return first
+
+    def give_back(self, slot: int) -> None:
+        insort(self.free, (slot, 1))
+        n = self.free.index((slot, 1))
+        for left in (n, n - 1):  # joined with its right neighbour, then with its left one
+            if 0 <= left < len(self.free) - 1 and sum(self.free[left]) == self.free[left + 1][0]:
+                first, count = self.free[left]
+                self.free[left : left + 2] = [(first, count + self.free[left + 1][1])]
+
+
+def operands(graph: Graph, k: int) -> Iterator[int]:
+    """The numbers that the statement of a node reads; a condition is written out where it is used,
+    so that its two sides are read there.
+    """
+    for a in graph.args[k]:
+        yield from graph.args[a] if graph.op[a] == "less" else (a,)
+
+
+def _stages(graph: Graph, block: int) -> list[Stage]:
+    stages: list[Stage] = []
+    for k, op in enumerate(graph.op):
+        if op in LEAVES:
+            continue
+        calls = op == "call"
+        last = stages[-1] if stages else None
+        if last is None or last.calls != calls or (not calls and len(last.nodes) == block):
+            stages.append(Stage(calls, []))
+        stages[-1].nodes.append(k)
+    return stages
+
+
+def _last_reads(graph: Graph, stages: list[Stage]) -> dict[int, int]:
+    """The nodes that lie in the workspace, each with the last node that reads it there."""
+    stage_of = {k: n for n, stage in enumerate(stages) for k in stage.nodes}
+    last: dict[int, int] = {}
+    for n, stage in enumerate(stages):
+        for k in stage.nodes:
+            for a in operands(graph, k):
+                op = graph.op[a]
+                elsewhere = a in stage_of and stage_of[a] != n
+                if op == "result" or elsewhere or (stage.calls and op == "input"):
+                    last[a] = k
+    ends = (k for out in graph.outputs.values() for k in out.nodes)
+    return last | {k: len(graph) for k in ends if graph.op[k] == "result"}
+
+
+def layout(graph: Graph, block: int = BLOCK) -> Layout:
+    """The blocks of a graph, and the slots of what lies in the workspace."""
+    stages = _stages(graph, block)
+    last = _last_reads(graph, stages)
+    ending: dict[int, list[int]] = {}
+    for a, k in last.items():
+        ending.setdefault(k, []).append(a)
+    slots, place = _Slots(), dict[int, int]()
+    fetched = [a for a in last if graph.op[a] == "input"]
+    place |= {a: slots.take(1) for a in fetched}
+    for k in (k for stage in stages for k in stage.nodes):
+        for a in ending.get(k, ()):
+            slots.give_back(place[a])
+        if graph.op[k] == "call":
+            results = graph.results(k)
+            first = slots.take(len(results))
+            place |= {r: first + n for n, r in enumerate(results)}
+            for r in results:
+                if r not in last:
+                    slots.give_back(place[r])
+        elif k in last:
+            place[k] = slots.take(1)
+    return Layout(stages, place, fetched, slots.size)

@@ -1,0 +1,311 @@
+"""The files of a library of C functions: header, source, a program that checks it, and CMake's."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.c import checks
+from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
+from featherlane.backends.c.code import Array, CCode, Form, code, wrapped
+from featherlane.backends.c.names import check_identifier, comment
+from featherlane.program.program import Program
+
+WIDEST = 512  # bits of the widest vectors of states
+
+
+class CFunction(NamedTuple):
+    """A function to be written.
+
+    name: in C, behind the name of the library; program: as `lower(program, "c", dtype)` gives it;
+    about: what it computes; meanings: of its inputs and outputs, by name; inputs: arrays
+    (states, *shape) on which it is checked.
+    """
+
+    name: str
+    program: Program
+    about: str
+    meanings: Mapping[str, str]
+    inputs: Mapping[str, np.ndarray]
+
+
+class Written(NamedTuple):
+    """A function with its C. renamed: its outputs' names in C; forms: for one state, and for many
+    if they are wanted.
+    """
+
+    function: CFunction
+    renamed: Mapping[str, str]
+    forms: Mapping[str, CCode]
+
+    @property
+    def parameters(self) -> list[Array]:
+        program = self.function.program
+        inputs = [Array(name) for name in program.inputs]
+        return [*inputs, *[Array(self.renamed[name], True) for name in program.outputs]]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The entries of each argument."""
+        program = self.function.program
+        sizes = {name: math.prod(shape) for name, shape in program.inputs.items()}
+        return sizes | {self.renamed[name]: len(out.nodes) for name, out in program.outputs.items()}
+
+
+def library(
+    name: str, functions: Sequence[CFunction], preface: Sequence[str], dtype: Any, batch: bool
+) -> dict[str, str]:
+    """The text of each file. preface: lines of the comment at the head of the header; batch:
+    whether functions for many states come too, with a struct of arrays.
+
+    Raises ValueError for a name that C does not take, or that stands for two functions.
+    """
+    check_identifier(name, "the name")
+    t = CTYPES[np.dtype(dtype)]
+    written = [_written(name, each, t, batch) for each in functions]
+    names = [f"{each.function.name}{s}" for each in written for s in each.forms]
+    if twice := {x for x in names if names.count(x) > 1}:
+        raise ValueError(f"two functions are called {min(twice)!r}: give one another name")
+    return {
+        f"{name}.h": _header(name, written, preface, t, batch),
+        f"{name}.c": _source(name, written, t, batch),
+        f"{name}_check.c": checks.program(name, written, t, np.dtype(dtype), WIDEST // t.bits),
+        "CMakeLists.txt": CMAKE.replace("NAME_check", f"{name}_check")
+        .replace("add_test(NAME", "add_test(@")
+        .replace("NAME", name)
+        .replace("@", "NAME"),
+    }
+
+
+def _written(name: str, each: CFunction, t: CType, batch: bool) -> Written:
+    check_identifier(each.name, "the function")
+    program = each.program
+    for what, names in (("input", program.inputs), ("output", program.outputs)):
+        for argument in names:
+            check_identifier(argument, f"{what} of {each.name},")
+    renamed = {out: f"{out}_out" if out in program.inputs else out for out in program.outputs}
+    forms = [Form(t), Form(t, True)] if batch else [Form(t)]
+    prefix = f"{name}_{each.name}"
+    return Written(each, renamed, {f.suffix: code(prefix, program, f, renamed) for f in forms})
+
+
+# The header
+
+ABOUT_ARRAYS = """\
+Every function writes what it computes into the caller's arrays: no memory is allocated, no state
+is kept, and threads may call it at the same time with workspaces of their own. Matrices lie row
+by row. `work` is room for as many numbers as the constant ending in _WORK says (NULL will do
+where that is 0); {most} suffices for all functions. No two arrays may overlap.
+Compile with -ffp-contract=off (/fp:precise) and without -ffast-math: then results have the bits
+of the Python package."""
+ABOUT_BATCH = """\
+Functions ending in _batch take any number of states as a struct of arrays: entry j of state i is at
+[j * states + i]. They compute with vectors of states, as wide as the compiler's flags allow
+(-march=native)."""
+OPEN = """\
+#ifndef {guard}
+#define {guard}
+
+#include <stddef.h>
+
+#ifndef FL_RESTRICT
+#if defined(_MSC_VER) || defined(__cplusplus)
+#define FL_RESTRICT __restrict
+#else
+#define FL_RESTRICT restrict
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+"""
+CLOSE = """\
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif /* {guard} */
+"""
+
+
+def _header(
+    name: str, written: Sequence[Written], preface: Sequence[str], t: CType, batch: bool
+) -> str:
+    guard, upper = f"{name.upper()}_H", name.upper()
+    about = [*map(comment, preface), "", *ABOUT_ARRAYS.format(most=f"{upper}_WORK").split("\n")]
+    sizes = [_size(name, each, suffix, t) for each in written for suffix in each.forms]
+    most = max((each.forms[""].workspace for each in written), default=0)
+    lines = [f"#define {upper}_WORK {most}"]
+    if batch:
+        about += ["", *ABOUT_BATCH.split("\n")]
+        lines.append(f"#define {upper}_BATCH_WORK {max(_room(each, t) for each in written)}")
+    constants = "\n".join([*lines, *sizes])
+    declared = [_declaration(name, each, t) for each in written]
+    return "\n".join(
+        [_comment(about), OPEN.format(guard=guard), constants, "", *declared]
+    ) + CLOSE.format(guard=guard)
+
+
+def _room(each: Written, t: CType) -> int:
+    """Numbers that a function of many states works with: its workspace and one vector of each
+    argument, at the greatest width.
+    """
+    values = each.forms["_batch"].workspace + sum(each.sizes.values())
+    return values * (WIDEST // t.bits)
+
+
+def _size(name: str, each: Written, suffix: str, t: CType) -> str:
+    size = _room(each, t) if suffix else each.forms[suffix].workspace
+    return f"#define {work_constant(name, each, suffix)} {size}"
+
+
+def work_constant(name: str, each: Written, suffix: str) -> str:
+    """The macro with the size of a function's workspace."""
+    return f"{name}_{each.function.name}{suffix}_WORK".upper()
+
+
+def _comment(lines: Sequence[str]) -> str:
+    return "\n".join(["/*", *[f" * {line}".rstrip() for line in lines], " */\n"])
+
+
+def _declaration(name: str, each: Written, t: CType) -> str:
+    f = each.function
+    shapes = {**f.program.inputs, **{k: out.shape for k, out in f.program.outputs.items()}}
+    ins = [(k, k, "in") for k in f.program.inputs]
+    outs = [(k, each.renamed[k], "out") for k in f.program.outputs]
+    rows = [
+        (shown, "".join(f"[{n}]" for n in shapes[k]) or "[1]", way, f.meanings.get(k, ""))
+        for k, shown, way in [*ins, *outs]
+    ]
+    wide = [max(len(row[n]) for row in rows) for n in range(3)]
+    table = [
+        f"  {a:{wide[0]}} {b:{wide[1]}}  {c:{wide[2]}}  {comment(d)}".rstrip()
+        for a, b, c, d in rows
+    ]
+    heads = [f"{signature(name, each, t, suffix)};\n" for suffix in each.forms]
+    return "\n".join([_comment([comment(f.about), "", *table]) + heads[0], *heads[1:]])
+
+
+def signature(name: str, each: Written, t: CType, suffix: str) -> str:
+    """The head of a function that the caller sees."""
+    states = ["size_t states"] if suffix else []
+    parameters = [*states, *[a.declared(Form(t)) for a in each.parameters]]
+    parameters.append(Array("work", True).declared(Form(t)))
+    return wrapped(f"void {name}_{each.function.name}{suffix}(", parameters)
+
+
+# The source
+
+TOP = """\
+/* See {name}.h. */
+#include "{name}.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
+/* Blocks of long functions stay functions, which keeps compile time and stack small. */
+#if defined(__GNUC__)
+#define FL_NOINLINE __attribute__((noinline))
+#elif defined(_MSC_VER)
+#define FL_NOINLINE __declspec(noinline)
+#else
+#define FL_NOINLINE
+#endif
+"""
+
+
+def _source(name: str, written: Sequence[Written], t: CType, batch: bool) -> str:
+    operations = {op for each in written for op in _operations(each.function.program)}
+    parts = [TOP.format(name=name), helpers(t, operations, batch)]
+    for each in written:
+        for suffix, made in each.forms.items():
+            parts += [*made.definitions, *_function(name, each, t, suffix)]
+    return "\n".join(part for part in parts if part)
+
+
+def _operations(program: Program) -> set[str]:
+    return {
+        op for graph in (program.main, *[f.graph for f in program.functions]) for op in graph.op
+    }
+
+
+def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
+    """The function that the caller sees; for many states, that of one vector comes before it."""
+    made, head = each.forms[suffix], signature(name, each, t, suffix)
+    if not suffix:
+        return [_text(head, each, made.body)]
+    form, vector = Form(t, True), f"{name}_{each.function.name}_vector"
+    work = [Array("work", True)] if made.workspace else []
+    parameters = ["size_t stride", *[a.declared(form) for a in (*each.parameters, *work)]]
+    body = _text(wrapped(f"static void {vector}(", parameters), each, made.body, form.stride)
+    own = ["(fl_v *)work"] if work else []
+    first, rest, place = [], [], made.workspace
+    for a in each.parameters:
+        entries = each.sizes[a.name]
+        rest.append((a, f"work + {place} * FL_LANES", f"{entries}, states, states - first"))
+        first.append(f"{a.name} + first")
+        place += entries
+    gather = [f"  fl_gather({at}, {a.name} + first, {n});" for a, at, n in rest if not a.written]
+    scatter = [f"  fl_scatter({a.name} + first, {at}, {n});" for a, at, n in rest if a.written]
+    loop = [
+        "size_t first = 0;",
+        "for (; first + FL_LANES <= states; first += FL_LANES) {",
+        f"  {vector}(states, {', '.join([*first, *own])});",
+        "}",
+        "if (first < states) {",
+        *gather,
+        f"  {vector}(FL_LANES, {', '.join([*[at for _, at, _ in rest], *own])});",
+        *scatter,
+        "}",
+    ]
+    return [body, _text(head, each, loop)]
+
+
+def _text(head: str, each: Written, body: Sequence[str], counts: Sequence[str] = ()) -> str:
+    """A function; parameters that its body does not read are named to the compiler."""
+    names = [
+        x
+        for x in (*counts, *[a.name for a in each.parameters], "work")
+        if re.search(rf"\b{x}\b", head)
+    ]
+    text = "\n".join(body)
+    unused = [f"(void){x};" for x in names if not re.search(rf"\b{x}\b", text)]
+    lines = "".join(f"  {line}\n" for line in [*unused, *body])
+    return f"{head} {{\n{lines}}}\n"
+
+
+CMAKE = """\
+# As a part of your project: add_subdirectory(this folder), then link the target NAME.
+cmake_minimum_required(VERSION 3.15)
+project(NAME C)
+
+add_library(NAME STATIC NAME.c)
+target_include_directories(NAME PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+set_target_properties(NAME PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
+if(MSVC)
+  target_compile_options(NAME PUBLIC /fp:precise)
+else()
+  target_compile_options(NAME PUBLIC -ffp-contract=off)
+  target_link_libraries(NAME PUBLIC m)
+endif()
+
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  enable_testing()
+  add_executable(NAME_check NAME_check.c)
+  target_link_libraries(NAME_check PRIVATE NAME)
+  add_test(NAME NAME_check COMMAND NAME_check)
+endif()
+"""

@@ -1,0 +1,51 @@
+"""Names that C, and C++ where it includes a header, take as they are."""
+
+from __future__ import annotations
+
+import re
+
+KEYWORDS = """
+    auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef
+    union unsigned void volatile while
+    alignas alignof bool constexpr false nullptr static_assert thread_local true typeof
+    and and_eq asm bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield
+    compl concept const_cast consteval constinit decltype delete dynamic_cast explicit export
+    friend mutable namespace new noexcept not not_eq operator or or_eq private protected public
+    reinterpret_cast requires static_cast template this throw try typeid typename using virtual
+    wchar_t xor xor_eq
+    NULL INFINITY NAN HUGE_VAL EOF errno assert linux unix i386 near far
+"""  # of C99, of C11 and C23, of C++, and macros
+TAKEN = frozenset(re.findall(r"\w+", KEYWORDS))
+OWN = re.compile(r"t\d+|work|states|lane|lanes|first|shared|operands|results|fl_\w*")
+
+
+def check_identifier(name: str, what: str) -> str:
+    """The name, if generated code can use it.
+
+    Raises ValueError if C or C++ does not take it, or if the generated code has such names itself.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or "__" in name:
+        wanted = "wanted letters, digits and single underscores, a letter first"
+        raise ValueError(f"{what} {name!r} is no name of C: {wanted}")
+    if name in TAKEN:
+        raise ValueError(f"{what} {name!r} means something else in C or C++: give it another name")
+    if OWN.fullmatch(name):
+        raise ValueError(f"{what} {name!r} is a name in the generated code: give it another one")
+    return name
+
+
+def identifier(text: str) -> str:
+    """A name of C that resembles a text: "UR5e (left)" gives "ur5e_left"."""
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    if not name or name[0].isdigit() or name in TAKEN or OWN.fullmatch(name):
+        name = f"robot_{name}".rstrip("_")
+    return name
+
+
+def comment(text: str) -> str:
+    """A text as it may stand in a comment: in one line, and not ending it."""
+    line = "".join(c if c.isprintable() else "?" for c in text)
+    for wrong, right in (("*/", "* /"), ("/*", "/ *"), ("\\", "|"), ("??", "? ?")):
+        line = line.replace(wrong, right)
+    return line

@@ -1,0 +1,125 @@
+"""Functions of robots as programs for generated source code, and what their arguments are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from featherlane.functions.compile import (
+    _solvable,
+    dynamics_program,
+    input_shapes,
+    scalar_function,
+)
+from featherlane.functions.table import Variant
+from featherlane.program.lower import lower
+from featherlane.program.program import Program
+from featherlane.program.trace import COLUMNS, STEPS, no_garbage, program_of
+from featherlane.robot.model import Model
+
+UNITS = {  # of the joint types: q; v and a; tau
+    "revolute": ("rad", "rad/s, rad/s^2", "N m"),
+    "continuous": ("rad", "rad/s, rad/s^2", "N m"),
+    "prismatic": ("m", "m/s, m/s^2", "N"),
+    "helical": ("rad", "rad/s, rad/s^2", "N m"),
+    "cylindrical": ("rad, then m", "rad/s then m/s, and per s", "N m, then N"),
+    "universal": ("rad", "rad/s, rad/s^2", "N m"),
+    "spherical": ("quaternion x, y, z, w", "rad/s, rad/s^2, in the body's axes", "N m"),
+    "translation": ("m", "m/s, m/s^2", "N"),
+    "planar": ("m, m, rad", "m/s, m/s, rad/s, and per s, in the body's axes", "N, N, N m"),
+    "free": (
+        "x, y, z in m, quaternion x, y, z, w",
+        "linear m/s, then angular rad/s, and per s, in the body's axes",
+        "force N, then moment N m",
+    ),
+}
+ABOUT = {
+    "inverse_dynamics": "Inverse dynamics: the joint torques that give an acceleration.",
+    "forward_dynamics": "Forward dynamics: the acceleration that joint torques give.",
+    "mass_matrix": "The mass matrix M(q), symmetric.",
+    "mass_matrix_inverse": "The inverse of the mass matrix, symmetric.",
+    "inverse_dynamics_derivatives": "The derivatives of inverse dynamics by q and v.",
+    "forward_dynamics_derivatives": "The derivatives of forward dynamics by q, v and tau.",
+    "forward_dynamics_derivatives_at": "The derivatives of forward dynamics where a is known.",
+    "forward_dynamics_derivatives_from": (
+        "The derivatives of forward dynamics where a and the inverse mass matrix are known."
+    ),
+}
+BY_Q = "by a small motion of joint coordinate j, as v counts them"
+MEANINGS = {
+    "q": "configuration: see the joints",
+    "v": "velocity: see the joints",
+    "a": "acceleration, as v: see the joints",
+    "tau": "force or torque of each joint coordinate: see the joints",
+    "M": "mass matrix: kg m^2 (two turning joints), kg (two sliding ones) or kg m",
+    "Minv": "inverse of the mass matrix, in the inverse units",
+    "minv": "inverse of the mass matrix",
+    "dtau_dq": f"[i][j]: derivative of tau[i] {BY_Q}",
+    "dtau_dv": "[i][j]: derivative of tau[i] by v[j]",
+    "da_dq": f"[i][j]: derivative of a[i] {BY_Q}",
+    "da_dv": "[i][j]: derivative of a[i] by v[j]",
+    "da_dtau": "[i][j]: derivative of a[i] by tau[j], the inverse of the mass matrix",
+    "dtau": "[i][k]: derivative of tau[i] by entry k of the parameter",
+    "product": "product of the direction and the weighted Hessian by q, v, and a or tau",
+    **{
+        f"d2tau_d{x}d{y}": f"derivative along the direction of {y} of the derivative of tau by {x}"
+        for x, y in ("qq", "vq", "vv", "aq")
+    },
+    "f_ext": "external wrenches, one a row: force in N, then moment in N m",
+    "placement": "homogeneous matrix: rotation, and position in m, of the frame in the world",
+    "velocity": "linear velocity in m/s, then angular in rad/s",
+    "acceleration": "linear acceleration in m/s^2, then angular in rad/s^2",
+    "J": "Jacobian: rows of linear, then of angular velocity, columns as v",
+    "dJ_dt": "derivative of the Jacobian by time",
+    "c": "centre of mass in the world, m",
+    "h": "momentum about the centre of mass: linear in kg m/s, then angular in kg m^2/s",
+    "A": "centroidal momentum matrix: h = A v",
+    "T": "kinetic energy, J",
+    "V": "potential energy of gravity, J",
+    "C": "Coriolis matrix: C v are the torques of Coriolis and centrifugal forces",
+    "g": "torques that hold the robot against gravity: see the joints",
+    "mass": "mass of each body, kg",
+    "com": "centre of mass of each body in its axes, m",
+    "inertia": "of each body about its centre of mass: xx, xy, xz, yy, yz, zz, kg m^2",
+    "inertial": "of each body: mass, mass times centre of mass, inertia about the origin",
+    "gravity": "acceleration of free fall in the world's axes, m/s^2",
+    "direction": "one direction in the space of velocities",
+    "weights": "weight of each entry of the function's result",
+}
+
+
+def about(variant: Variant) -> str:
+    """A sentence on what a variant computes."""
+    text = ABOUT.get(variant.name, f"{variant.name.replace('_', ' ').capitalize()}.")
+    if variant.frame is not None:
+        text += f" Frame: {variant.frame}, in {variant.reference or 'body'} axes."
+    if variant.wrt is not None:
+        text += f" By the parameter {variant.wrt}."
+    return text
+
+
+def code_size(program: Program) -> int:
+    """The operations that a program has as code: those of each function count once."""
+    graphs = (program.main, *[f.graph for f in program.functions])
+    return sum(1 for graph in graphs for args in graph.args if args)
+
+
+def source_program(model: Model, variant: Variant, dtype: Any, limit: int, long: bool) -> Program:
+    """A variant as a program for generated source: flat if that has up to `limit` operations, else
+    with repeated columns, else with the steps of the algorithm as functions; if none is as short as
+    that, the shortest. Robots that are too long for one piece of code get steps.
+
+    Raises CompileError if the mass matrix is singular.
+    """
+    found: list[Program] = []
+    run = scalar_function(model, variant)
+    shapes = input_shapes(model, variant)
+    with _solvable(model, variant), no_garbage():
+        makers = [lambda: lower(dynamics_program(model, variant), "c", dtype)]
+        if run is not None:
+            makers.append(lambda: lower(program_of(run, shapes, COLUMNS), "c", dtype))
+            makers.append(lambda: lower(program_of(run, shapes, STEPS), "c steps", dtype))
+        for make in makers[-1:] if long else makers:
+            found.append(make())
+            if code_size(found[-1]) <= limit:
+                break
+    return min(found, key=code_size)
