@@ -30,6 +30,7 @@ from featherlane.robot.tree import Tree, is_chain
 from featherlane.robot.tree_of import build_tree, tree_of
 
 Params = Mapping[str, Any] | None
+Out = np.ndarray | None
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
@@ -278,15 +279,16 @@ class Compiled(model.Model):
         self,
         name: str,
         arrays: tuple[Any, ...],
+        params: Params = None,
         f_ext: Any = None,
         f_ext_frame: str = "body",
-        params: Params = None,
-        frame: str | None = None,
-        reference: str | None = None,
-        wrt: str | None = None,
         method: str = "auto",
+        **options: str,
     ) -> tuple[Function, tuple[Any, ...]]:
-        """Returns the function that a method's arguments ask for, and all arrays for its call."""
+        """Returns the function that a method's arguments ask for, and all arrays for its call.
+
+        options: `frame`, `reference` and `wrt`, as in Variant.
+        """
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
         if not isinstance(method, str):
@@ -302,25 +304,19 @@ class Compiled(model.Model):
             arrays = (*arrays, f_ext)
         axes = None if f_ext is None else f_ext_frame
         chosen = None if method == "auto" else method
-        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
+        variant = Variant(name, axes, names, at=at, method=chosen, **options)
         return self._function(variant), (*arrays, *values)
 
     def _call(
         self,
         name: str,
         arrays: tuple[Any, ...],
-        f_ext: Any = None,
-        f_ext_frame: str = "body",
         params: Params = None,
-        *,
-        frame: str | None = None,
-        reference: str | None = None,
-        wrt: str | None = None,
-        method: str = "auto",
         out: Any = None,
         threads: int | None = None,
+        *wrenches: Any,
+        **options: str,
     ) -> Any:
-        function, given = self._bound(
-            name, arrays, f_ext, f_ext_frame, params, frame, reference, wrt, method
-        )
+        """Calls that function. wrenches: f_ext and f_ext_frame, where the function takes them."""
+        function, given = self._bound(name, arrays, params, *wrenches, **options)
         return function(*given, out=out, threads=threads)

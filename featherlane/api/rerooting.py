@@ -102,8 +102,7 @@ class Rerooting:
             inverse = self._map(there, here, q)
             dual = np.swapaxes(inverse, -1, -2)
             result = result._replace(
-                tau=times(dual, x.tau),
-                M=None if x.M is None else dual @ x.M @ inverse,
+                tau=times(dual, x.tau), M=None if x.M is None else dual @ x.M @ inverse
             )
         return result
 

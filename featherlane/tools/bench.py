@@ -20,14 +20,7 @@ from featherlane.tools.explain import explain as explained
 from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
 from featherlane.tools.selfcheck import STATES, Check, self_check
-from featherlane.tools.timing import (
-    DTYPES,
-    SHORT,
-    Progress,
-    Speed,
-    compile_all,
-    speed,
-)
+from featherlane.tools.timing import DTYPES, SHORT, Progress, Speed, compile_all, speed
 
 
 def machine() -> dict[str, Any]:

@@ -177,11 +177,7 @@ def check(
 
 
 def _peer(
-    against: str,
-    source: str | os.PathLike[str],
-    model: Model,
-    same_angles: bool,
-    notes: list[str],
+    against: str, source: str | os.PathLike[str], model: Model, same_angles: bool, notes: list[str]
 ) -> Any:
     """The robot in another library, with results in the coordinates of the model."""
     every, (text, path) = independent(model), xml_text(source)

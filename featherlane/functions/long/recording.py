@@ -24,11 +24,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded meth
 
 
 def recording(
-    model: Model,
-    variant: Variant,
-    dtype: Any,
-    algorithm: Algorithm | None = None,
-    **options: Any,
+    model: Model, variant: Variant, dtype: Any, algorithm: Algorithm | None = None, **options: Any
 ) -> Recorded:
     """One algorithm of a robot, see `scalar_function`. options: further arguments of it."""
     wide, block = variant.method in WIDE, None
