@@ -90,7 +90,7 @@ def _function(
     options: tuple[tuple[str, Any], ...],
 ) -> Function:
     shapes = dict(inputs)
-    kernel = lambda dtype: _ListEvaluator(algorithm, shapes, dict(options), dtype)
+    kernel = partial(_ListEvaluator, algorithm, shapes, dict(options))
     return Function(name, shapes, {"result": inputs[0][1]}, kernel)
 
 
@@ -174,12 +174,8 @@ class ArraySubtreeSum(_ArrayFunctions):
     ) -> None:
         super().__init__()
         self.entries, self.moves = entries, moves
-        self._sum = partial(
-            subtree_sum,
-            _sized("add", add, entries),
-            _sized("act", act, entries),
-            _sized("compose", compose, moves),
-        )
+        steps = _sized("add", add, entries), _sized("act", act, entries)
+        self._sum = partial(subtree_sum, *steps, _sized("compose", compose, moves))
 
     def __call__(
         self,
@@ -224,26 +220,18 @@ class ArrayElimination(_ArrayFunctions):
         """
         size = self.size
         n = _count("diagonal", diagonal, (size, size))
-        column = (size,) if self.rights == 1 else (size, self.rights)
-        inputs = {
-            "right": (n, *column),
-            "diagonal": (n, size, size),
-            "off_diagonal": (max(n - 1, 0), size, size),
-        }
+        right_shape = (n, size) if self.rights == 1 else (n, size, self.rights)
+        inputs = {"right": right_shape, "diagonal": (n, size, size)}
+        inputs["off_diagonal"] = max(n - 1, 0), size, size
         run = self._function("eliminate", self._solve, inputs, method=method)
         return run(right, diagonal, off_diagonal)
 
 
-def _solved(
-    size: int,
-    rights: int,
-    right: Sequence[Any],
-    diagonal: Sequence[Any],
-    off_diagonal: Sequence[Any],
-    method: str,
-) -> list[Any]:
-    """Calls `eliminate` for blocks that are lists of scalars, row after row."""
-    D, U = ([_rows(x, size) for x in blocks] for blocks in (diagonal, off_diagonal))
+def _solved(size: int, rights: int, right: Any, *matrices: Any, method: str) -> list[Any]:
+    """Calls `eliminate` for blocks that are lists of scalars, row after row. matrices: the blocks
+    on the diagonal and beside it.
+    """
+    D, U = ([_rows(x, size) for x in blocks] for blocks in matrices)
     if rights == 1:
         return eliminate(D, U, right, method)
     x = eliminate(D, U, [_rows(x, rights) for x in right], method)

@@ -157,9 +157,8 @@ class ModelBuilder:
         """
         options = checked_options(root, gravity, mimic, joint_order)
         source = f"{self.name}, built in Python"
-        return held(
-            assemble(self.name, self._links, self._joints, self._frames, source=source, **options)
-        )
+        parts = self._links, self._joints, self._frames
+        return held(assemble(self.name, *parts, source=source, **options))
 
 
 # Arguments

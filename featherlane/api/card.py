@@ -45,11 +45,8 @@ def card(model: Model) -> str:
 
 
 def _head(model: Model) -> Iterator[str]:
-    root = (
-        f"{model.root}, {ROOT_TITLES[model.root]}"
-        if model.root in ROOT_TITLES
-        else _clean(model.root, 80)
-    )
+    title = ROOT_TITLES.get(model.root)
+    root = f"{model.root}, {title}" if title else _clean(model.root, 80)
     ground = f", {model.ground_mass:.6g} kg fixed to the ground" if model.ground_mass else ""
     yield _clean(model.name, WIDTH)
     yield f"{INDENT}source   {_clean(model.source or 'made in memory', WIDTH - 11)}"
@@ -83,7 +80,7 @@ def _row(model: Model, i: int) -> tuple[str, ...]:
         str(i),
         _clean(joint.name),
         joint.type,
-        _body_name(model, joint.parent),
+        _clean(_own_name(model, joint.parent)),
         follows + _span(model.first_q[i], kind.nq),
         follows + _span(model.first_v[i], kind.nv),
         _axes(joint),
@@ -176,7 +173,7 @@ def _frames(model: Model) -> Iterator[str]:
         grouped.setdefault(frame.body, []).append(frame.name)
     listed = {i: names for i, names in sorted(grouped.items()) if names != [_own_name(model, i)]}
     yield f"frames ({len(model.frames)}), by the body that carries them"
-    lists = [(_shortened(_body_name(model, i), NAME), names) for i, names in listed.items()]
+    lists = [(_clean(_own_name(model, i), NAME), names) for i, names in listed.items()]
     yield from _lists(lists, "bodies with several frames")
     if len(grouped) > len(listed):
         rest = "each body carries" if not listed else "every other body carries"
@@ -195,10 +192,6 @@ def _lists(lists: Sequence[tuple[str, list[str]]], what: str) -> Iterator[str]:
 
 def _own_name(model: Model, body: int) -> str:
     return GROUND if body == WORLD else model.bodies[body].name
-
-
-def _body_name(model: Model, body: int) -> str:
-    return _clean(_own_name(model, body))
 
 
 # Notes

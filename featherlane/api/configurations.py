@@ -119,9 +119,8 @@ class Configurations(Compiled):
         lower, upper = np.where(absent, -np.inf, lower), np.where(absent, np.inf, upper)
         wide = ~(upper - lower < most)
         start = np.clip(-reach, lower, upper - 2 * reach)
-        return np.where(wide, start, lower), np.where(
-            wide, np.minimum(start + 2 * reach, upper), upper
-        )
+        end = np.minimum(start + 2 * reach, upper)
+        return np.where(wide, start, lower), np.where(wide, end, upper)
 
     @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(

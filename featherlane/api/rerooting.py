@@ -101,9 +101,8 @@ class Rerooting:
         if x.tau is not None or x.M is not None:
             inverse = self._map(there, here, q)
             dual = np.swapaxes(inverse, -1, -2)
-            result = result._replace(
-                tau=times(dual, x.tau), M=None if x.M is None else dual @ x.M @ inverse
-            )
+            M = None if x.M is None else dual @ x.M @ inverse
+            result = result._replace(tau=times(dual, x.tau), M=M)
         return result
 
     def _configuration(self, here: RootView, there: RootView, q: Array) -> Array:
@@ -137,8 +136,7 @@ class Rerooting:
         nv = here.model.nv
         T = np.zeros((*q.shape[:-1], nv, nv), q.dtype)
         for name in here.joints:
-            block = self._block(here, name, q[..., here.q(name)])
-            T[..., there.v(name), here.v(name)] = block
+            T[..., there.v(name), here.v(name)] = self._block(here, name, q[..., here.q(name)])
         T[..., there.v(self.root), :] = here.model.jacobian(q, OTHER)
         return T
 

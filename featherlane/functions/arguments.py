@@ -67,9 +67,8 @@ def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
     single, other = None, None
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-            raise TypeError(
-                f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64"
-            )
+            wanted = "wanted real numbers, float32 or float64"
+            raise TypeError(f"{name} has dtype {array.dtype}: {wanted}")
         if array.dtype.type is np.float32:  # in any byte order
             single = single or name
         elif array.dtype.kind == "f" and _has_dtype(values[name]):
@@ -122,9 +121,8 @@ def results(
     """Returns the caller's arrays for the results, checked."""
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(outputs):
-        raise ValueError(
-            f"out has {len(given)} arrays, wanted {len(outputs)}: {', '.join(outputs)}"
-        )
+        wanted = f"wanted {len(outputs)}: {', '.join(outputs)}"
+        raise ValueError(f"out has {len(given)} arrays, {wanted}")
     for array, (name, core) in zip(given, outputs.items(), strict=True):
         _check_result(name, array, lead + core, dtype)
     for i, array in enumerate(given):

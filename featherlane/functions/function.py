@@ -30,20 +30,9 @@ from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
 
-def _packed(*results: np.ndarray) -> tuple[np.ndarray, ...]:
-    return results
-
-
 def _single_of(run: Any) -> Any:
     """Returns the machine code of recorded steps for single states, if it was made."""
     return getattr(run, "single", None)
-
-
-def _tuple_type(collect: Callable[..., Any] | None) -> type[tuple] | None:
-    """Returns the type of tuple, perhaps with names, in which several results are returned."""
-    if collect is None:
-        return tuple
-    return collect if isinstance(collect, type) and issubclass(collect, tuple) else None
 
 
 def _signature(inputs: Shapes) -> Signature:
@@ -71,7 +60,7 @@ class Function:
 
     f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
     `inputs` behind up to 32 leading dimensions, which broadcast as NumPy's do. Results are arrays
-    with the core shapes of `outputs`; several come in a tuple, or in what `collect` makes of them.
+    with the core shapes of `outputs`; several come in a tuple, or in the named tuple `collect`.
     float32 in gives float32 out, all else is float64. `out` are the caller's arrays for the
     results, `threads` bounds the threads. The results of a state have the same bits in every batch,
     at every position, with any number of threads, but for inverse dynamics of long chains, where
@@ -87,7 +76,7 @@ class Function:
         inputs: Shapes,
         outputs: Shapes,
         kernel: Callable[[np.dtype], Kernel | Evaluator],
-        collect: Callable[..., Any] | None = None,
+        collect: type[tuple] | None = None,
         explain: Explain = lambda name, shape: "",
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
@@ -97,8 +86,7 @@ class Function:
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
-        self._collect, self._explain = collect or _packed, explain
-        self.packed = _tuple_type(collect)
+        self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
         self._compiled_single: dict[np.dtype, Form] = {}  # for one state
@@ -130,19 +118,20 @@ class Function:
         """Returns the generalised ufunc for batches in one dtype, or the recorded steps that stand
         for it, compiled now if it is not yet.
         """
-        dtype = np.dtype(dtype)
-        if dtype not in self._compiled:  # two threads may both come here: the first wins
-            kernel = self._make_batch(dtype)
-            form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
-            self._compiled.setdefault(dtype, form)
-        return self._compiled[dtype].run
+        return self._batch_form(np.dtype(dtype)).run
 
     def kernel(self, dtype: Any) -> Kernel | None:
         """Returns the kernel for batches in one dtype, compiled now if it is not yet; None where
         recorded steps stand for it.
         """
-        self.ufunc(dtype)
-        return self._compiled[np.dtype(dtype)].kernel
+        return self._batch_form(np.dtype(dtype)).kernel
+
+    def _batch_form(self, dtype: np.dtype) -> Form:
+        if dtype not in self._compiled:  # two threads may both come here: the first wins
+            kernel = self._make_batch(dtype)
+            form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
+            self._compiled.setdefault(dtype, form)
+        return self._compiled[dtype]
 
     def _form_of(self, kernel: Kernel) -> Form:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
@@ -158,8 +147,7 @@ class Function:
             if dtype not in singles:
                 singles.setdefault(dtype, self._form_of(self._make_single(dtype)))
             return singles[dtype]
-        self.ufunc(dtype)
-        return self._compiled[dtype]
+        return self._batch_form(dtype)
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
@@ -229,7 +217,9 @@ class Function:
 
     def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
         """Returns several results as the user gets them: `out` itself if it has the type."""
-        return out if type(out) is self.packed else self._collect(*results)
+        if type(out) is self.packed:
+            return out
+        return results if self.packed is tuple else self.packed(*results)
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
         """Returns the leading dimensions and the dtype of a call's results."""

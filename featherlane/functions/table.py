@@ -46,7 +46,7 @@ class DynamicsFunction(NamedTuple):
     takes: tuple[str, ...] = ()
     shared: tuple[Algorithm, ...] | None = None
     """The algorithms for trees whose bodies share coordinates, where those differ."""
-    collect: Callable[..., Any] | None = None  # what several results are returned in
+    collect: type[tuple] | None = None  # the named tuple of several results
 
 
 class Variant(NamedTuple):
@@ -118,12 +118,8 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
     ),
 }
 OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what a method calls by another name
-    "forward_dynamics_derivatives_at": DynamicsFunction(
-        QVA,
-        {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
-        (algorithms.forward_dynamics_derivatives_at,),
-        ("f_ext",),
-        collect=ForwardDynamicsDerivatives,
+    "forward_dynamics_derivatives_at": FUNCTIONS["forward_dynamics_derivatives"]._replace(
+        inputs=QVA, algorithms=(algorithms.forward_dynamics_derivatives_at,)
     ),
 }
 
@@ -195,6 +191,7 @@ ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
 
 
 ALONG: Sizes = {"weights": V, "direction": ("3v",)}
+PRODUCT: Sizes = {"product": ("3v",)}
 DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
     "inverse_dynamics_parameter_derivatives": DynamicsFunction(
         QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
@@ -205,12 +202,8 @@ DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm comput
         (),
         ("f_ext",),
     ),
-    "inverse_dynamics_hessian_product": DynamicsFunction(
-        {**QVA, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
-    ),
-    "forward_dynamics_hessian_product": DynamicsFunction(
-        {**QVT, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
-    ),
+    "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
+    "forward_dynamics_hessian_product": DynamicsFunction(QVT | ALONG, PRODUCT, (), ("f_ext",)),
 }
 TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""

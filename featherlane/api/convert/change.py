@@ -70,9 +70,8 @@ def state_of(arrays: Mapping[str, Any], nq: int, nv: int) -> State:
         wanted = (nq,) if name == "q" else (nv,) if name in VECTORS else (nv, nv)
         shape = getattr(state, name).shape
         if shape[max(len(shape) - len(wanted), 0) :] != wanted:
-            raise ValueError(
-                f"{name} has shape {shape}, wanted (..., {', '.join(map(str, wanted))})"
-            )
+            told = ", ".join(map(str, wanted))
+            raise ValueError(f"{name} has shape {shape}, wanted (..., {told})")
     return state
 
 
@@ -127,8 +126,7 @@ class Change:
         shape = (*q.shape[:-1], self.model.nq)
         result = np.empty(shape, q.dtype if q.dtype.kind == "f" else float)
         for place in self.places:
-            x = place.convention.from_q(q[..., list(place.q)])
-            result[..., self._q(place.joint)] = x
+            result[..., self._q(place.joint)] = place.convention.from_q(q[..., list(place.q)])
         return result
 
     def _q(self, joint: int) -> slice:

@@ -88,9 +88,8 @@ FREE_WXYZ = _entries(0, 1, 2, 6, 3, 4, 5)
 WORLD_LINEAR, WORLD_BOTH = (0,), (0, 3)
 ANGULAR_FIRST = (3, 4, 5, 0, 1, 2)
 
-CONTINUOUS = Convention(
-    2, _to_cos_sin, _from_cos_sin
-)  # a revolute joint without limits, in Pinocchio
+# a revolute joint without limits, in Pinocchio
+CONTINUOUS = Convention(2, _to_cos_sin, _from_cos_sin)
 PINOCCHIO = Library("Pinocchio", {"planar": Convention(4, _to_cos_sin, _from_cos_sin)})
 MUJOCO = Library(
     "MuJoCo",
