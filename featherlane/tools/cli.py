@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         answer = command.run(args)
         if args.json:
             origin = {"featherlane": featherlane.__version__, "command": command.name}
-            _print_json({**origin, **answer.data})
+            print(json.dumps(_strict({**origin, **answer.data}), indent=2))
         else:
             print(_painted(str(answer.text), sys.stdout))
         return 0 if answer.passed else 1
@@ -123,10 +123,6 @@ def _coloured(stream: TextIO) -> bool:
     """Whether the stream takes colours, by https://no-color.org."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not plain
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(_strict(value), indent=2))
 
 
 def _strict(value: Any) -> Any:

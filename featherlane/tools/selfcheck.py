@@ -77,9 +77,8 @@ def _through_inverse(s: _Results, parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _inverses(s: _Results) -> np.ndarray:
-    return np.maximum(
-        _through_inverse(s, s.dFD), _size(s.dFD[2].astype(float) - s.Minv) / _size(s.Minv)
-    )
+    third = _size(s.dFD[2].astype(float) - s.Minv) / _size(s.Minv)
+    return np.maximum(_through_inverse(s, s.dFD), third)
 
 
 def _by_differences(

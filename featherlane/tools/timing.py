@@ -116,6 +116,10 @@ def _memory() -> int:
         return MEMORY
 
 
+def in_words(threads: int) -> str:
+    return f"{threads} thread" + "s" * (threads != 1)
+
+
 class Speed(NamedTuple):
     """The measured times of one function in one dtype."""
 
