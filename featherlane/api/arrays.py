@@ -34,9 +34,7 @@ NEIGHBOURS = 16  # elements that share a lane where each round leaves half of th
 
 
 class _ListEvaluator:
-    """Evaluates an algorithm on lists for arrays: an element becomes a list of scalars, an array
-    without entries an empty list.
-    """
+    """Evaluates an algorithm on lists, of which each element is a list of scalars, for arrays."""
 
     def __init__(
         self, algorithm: Algorithm, inputs: Mapping[str, Shape], options: dict[str, Any], dtype: Any

@@ -63,11 +63,13 @@ def _joints(model: Model) -> Iterator[str]:
     if not model.joints:
         return
     rows = [COLUMN_TITLES, *(_row(model, i) for i in range(model.nbodies))]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMN_TITLES))]
-    others = sum(width for k, width in enumerate(widths) if k not in SHORTENED)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    first, second = SHORTENED
+    others = sum(widths) - widths[first] - widths[second]
     room = WIDTH - others - len(INDENT) * len(widths)
-    for k, width in zip(SHORTENED, _share(room, [widths[k] for k in SHORTENED]), strict=True):
-        widths[k] = width
+    # a narrow column leaves what it does not need to the other
+    widths[first] = min(widths[first], max(room // 2, room - widths[second]))
+    widths[second] = min(widths[second], room - widths[first])
     for row in rows:
         cells = [_aligned(cell, widths[k], k) for k, cell in enumerate(row)]
         yield (INDENT + INDENT.join(cells)).rstrip()
@@ -87,14 +89,6 @@ def _row(model: Model, i: int) -> tuple[str, ...]:
         _limits(joint),
         f"{model.bodies[i].mass:.5g}",
     )
-
-
-def _share(room: int, wanted: Sequence[int]) -> list[int]:
-    """Fits two widths into the room; a narrow column leaves what it does not need to the other."""
-    first, second = wanted
-    half = room // 2
-    first = min(first, max(half, room - second))
-    return [first, min(second, room - first)]
 
 
 def _aligned(cell: str, width: int, column: int) -> str:

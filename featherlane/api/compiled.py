@@ -62,9 +62,7 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
 
 
 def in_order(params: Params) -> tuple[str, ...]:
-    """Returns the names of these parameters in the order of the table, so that all orders of a dict
-    have one kernel.
-    """
+    """Returns the names in the order of the table, so that all orders of a dict have one kernel."""
     if params is None:
         return ()
     if not isinstance(params, Mapping):

@@ -185,7 +185,5 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: int | None = None,
     ) -> np.ndarray:
-        """(..., nv), in N and N m: inverse dynamics for a = 0, which is C v + g + damping +
-        friction - J^T f_ext.
-        """
+        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + damping + friction - J^T f_ext."""
         return self._call("bias_force", (q, v), params, out, threads, f_ext, f_ext_frame)

@@ -28,9 +28,7 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's own values of these parameters, or of all: to be changed and passed
-        as `params=`.
-        """
+        """Returns the model's own values of parameters, or of all, which `params=` takes."""
         check_parameters([name for name in names if name != "inertial"])
         return {name: parameter_value(self, name) for name in names or PARAMETERS}
 

@@ -137,9 +137,7 @@ def dynamics_graph(model: Model, variant: Variant) -> Graph:
 
 
 def dynamics_program(model: Model, variant: Variant) -> Program:
-    """The same for a processor that runs out of room for code: large graphs keep what is repeated
-    as routines.
-    """
+    """Returns the program of a variant; a large one keeps what is repeated as routines."""
     run, *others = _runs(model, variant)
     if not others:
         with _solvable(model, variant):

@@ -23,9 +23,7 @@ Graphs = Callable[[Variant], Graph]  # the graph of another function of the mode
 
 
 def with_parameter(variant: Variant, p: str) -> Variant:
-    """Returns inverse dynamics with the parameter p as the last input, in the place of those that
-    hold the same figures.
-    """
+    """Returns inverse dynamics with p as the last input, in place of those that p holds too."""
     replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
     others = (name for name in variant.parameters if name not in replaced)
     return variant._replace(name="inverse_dynamics", parameters=(*others, p), wrt=None)

@@ -46,13 +46,11 @@ def _signature(inputs: Shapes) -> Signature:
 
 
 class Form(NamedTuple):
-    """A function compiled for one dtype. kernel: None where recorded steps compute it; alive: what
-    `run` needs.
-    """
+    """A function compiled for one dtype. kernel: None where recorded steps compute it."""
 
     run: Evaluator
     kernel: Kernel | None = None
-    alive: object = None
+    alive: object = None  # what `run` needs
 
 
 class Function:

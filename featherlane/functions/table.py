@@ -63,9 +63,7 @@ class Variant(NamedTuple):
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
-    """Makes a tuple of an algorithm's one output, and leaves out `fixed`, of which only derivatives
-    depend.
-    """
+    """Returns the one output in a tuple, and ignores `fixed`, which only derivatives read."""
 
     @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:

@@ -48,14 +48,12 @@ def _cpu_name() -> str:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """The self-check and the speeds of one robot. batch: states in a call; threads: of the column
-    with several threads.
-    """
+    """The self-check and the speeds of one robot, in calls with `batch` states."""
 
     model: Model
     machine: Mapping[str, Any]
     batch: int
-    threads: int
+    threads: int  # of the column with several threads
     checks: tuple[Check, ...]
     speeds: tuple[Speed, ...]
     roofline: Roofline | None = None

@@ -253,9 +253,7 @@ class _Comparison:
 
 
 def comparable(model: Model) -> tuple[Model, list[str]]:
-    """The robot without damping and friction, which the peers' functions ignore; and notes on what
-    was changed.
-    """
+    """Returns the robot without damping and friction, which peers ignore, and notes on changes."""
     notes = []
     if model.damping.any() or model.friction.any():
         joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)

@@ -45,7 +45,7 @@ class Choice(NamedTuple):
     taken: str
     unit: str
     expected: Mapping[str, float]
-    measured: Mapping[str, float] = {}  # noqa: RUF012 - read only
+    measured: Mapping[str, float] = {}
 
     def __str__(self) -> str:
         told = ", ".join(map(self._told, self.expected))

@@ -129,9 +129,7 @@ def _compute_roof(axes: Any, p: Peaks, first: bool) -> None:
 
 
 def _memory_roof(axes: Any, name: str, ridge: float, b: Bandwidth) -> None:
-    """Draws a band between the slower and the faster of reading and writing. ridge: the compute
-    roof at which it ends.
-    """
+    """Draws a band between the slower and the faster of reading and writing, up to the ridge."""
     left, (low, high) = axes.get_xlim()[0], sorted((b.read / 1e9, b.store / 1e9))
     xs = [left, ridge / high, ridge / low]
     upper = [left * high, ridge, ridge]

@@ -89,9 +89,7 @@ def isaac(model: Model, peer: JointNames = None) -> Change:
 
 
 def isaac_link(model: Model, peer: JointNames = None) -> Change:
-    """As `isaac`, with the linear velocity of the root link's origin: Isaac Lab's
-    `root_link_state_w`.
-    """
+    """As `isaac`, with the velocity of the root link's origin: Isaac Lab's `root_link_state_w`."""
     return lay_out(model, ISAAC_LINK, peer)
 
 

@@ -28,9 +28,7 @@ from featherlane.robot.tree_of import tree_of
 
 
 def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
-    """The function that makes a variant's evaluator for a dtype; None for variants that are derived
-    from graphs.
-    """
+    """Returns what makes a variant's evaluator for a dtype; None if it is derived from graphs."""
     if variant.method is None and variant.name in BY_MATRICES:
         make = BY_MATRICES[variant.name]
     elif variant.method == "jsiia":
@@ -56,7 +54,7 @@ BY_MATRICES: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
     "coriolis_matrix": derivatives.coriolis_matrix,
     "inverse_dynamics_parameter_derivatives": directional.ParameterDerivatives,
     "inverse_dynamics_second_derivatives": directional.SecondDerivatives,
-    "inverse_dynamics_hessian_product": directional.inverse_hessian_product,
+    "inverse_dynamics_hessian_product": directional.HessianProduct,
     "forward_dynamics_hessian_product": directional.forward_hessian_product,
 }
 

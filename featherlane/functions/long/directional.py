@@ -27,6 +27,7 @@ from featherlane.robot.model import Model
 from featherlane.robot.parameters import parameter_value
 from featherlane.robot.tree_of import tree_of
 
+SERIAL = {"inverse_dynamics": "serial", "forward_dynamics": "aba"}  # methods
 TOGETHER = 256  # columns whose directions are in memory at once
 Seeds = tuple[str, ...]  # the inputs that change along one direction
 Arrays = Mapping[str, np.ndarray]
@@ -138,10 +139,11 @@ class HessianProduct(_OfStates):
     entry of the gradient is a column.
     """
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any, of: str, method: str) -> None:
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
+        of = variant.name.removesuffix("_hessian_product")
         self.seeds: Seeds = tuple(TABLE[of].inputs)
-        base = variant._replace(name=of, method=method)
+        base = variant._replace(name=of, method=SERIAL[of])
         self.along = Along(model, base, dtype, self.seeds, self.seeds)
         self.unit = np.eye(3 * model.nv, dtype=dtype)
 
@@ -183,11 +185,5 @@ class ThroughInverse(_OfStates):
         np.matmul(columns, -(da[2] @ weights), out=out[0])
 
 
-def inverse_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    return HessianProduct(model, variant, dtype, "inverse_dynamics", "serial")
-
-
 def forward_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    if tree_of(model).coupled:
-        return ThroughInverse(model, variant, dtype)
-    return HessianProduct(model, variant, dtype, "forward_dynamics", "aba")
+    return (ThroughInverse if tree_of(model).coupled else HessianProduct)(model, variant, dtype)

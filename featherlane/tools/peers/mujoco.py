@@ -77,10 +77,8 @@ class MuJoCo:
     def _refuse_other_planes(self) -> None:
         for joint in self.model.joints:
             if joint.type == "planar" and abs(joint.axis[2]) < 1.0:
-                raise ValueError(
-                    f"{joint.name!r} is planar with another normal than z: "
-                    f"its x and y are not comparable with MuJoCo's"
-                )
+                normal = f"{joint.name!r} is planar with another normal than z"
+                raise ValueError(f"{normal}: its x and y are not comparable with MuJoCo's")
 
     def _joint(self, i: int) -> int | None:
         """Returns MuJoCo's last joint of our joint i; None where more joints move that body."""
