@@ -27,6 +27,8 @@ from featherlane.program.trace import STEPS, program_of
 Combine = Callable[[Any, Any], Iterable[Any]]
 Algorithm = Callable[..., list[Any]]
 Shape = tuple[int, ...]
+Parents = Sequence[int]
+Items = tuple[tuple[str, Any], ...]  # of a dict
 
 CACHED = 16  # functions that each object keeps
 BLOCK_METHODS = ("blocked", "reduce_then_scan")  # the methods that take `block`
@@ -81,12 +83,7 @@ class _ArrayFunctions:
         return self._cached(name, algorithm, tuple(inputs.items()), tuple(sorted(options.items())))
 
 
-def _function(
-    name: str,
-    algorithm: Algorithm,
-    inputs: tuple[tuple[str, Shape], ...],
-    options: tuple[tuple[str, Any], ...],
-) -> Function:
+def _function(name: str, algorithm: Algorithm, inputs: Items, options: Items) -> Function:
     shapes = dict(inputs)
     kernel = partial(_ListEvaluator, algorithm, shapes, dict(options))
     return Function(name, shapes, {"result": inputs[0][1]}, kernel)
@@ -146,7 +143,7 @@ class ArrayScan(_ArrayFunctions):
         return self._function("scan", self._forward, inputs, method=method, **options)(elements)
 
     def paths(
-        self, elements: Any, parent: Sequence[int], method: str = "blocked", **options: int
+        self, elements: Any, parent: Parents, method: str = "blocked", **options: int
     ) -> np.ndarray:
         """Combines the elements along the path from the root to each node, (..., n, entries).
 
@@ -176,12 +173,7 @@ class ArraySubtreeSum(_ArrayFunctions):
         self._sum = partial(subtree_sum, *steps, _sized("compose", compose, moves))
 
     def __call__(
-        self,
-        elements: Any,
-        moves: Any,
-        parent: Sequence[int],
-        method: str = "blocked",
-        **options: int,
+        self, elements: Any, moves: Any, parent: Parents, method: str = "blocked", **options: int
     ) -> np.ndarray:
         """Returns elements[i] + the moved results of i's children for each i, (..., n, entries).
 
@@ -194,7 +186,7 @@ class ArraySubtreeSum(_ArrayFunctions):
         return self._function("subtree_sum", self._sum, inputs, **arguments)(elements, moves)
 
 
-def _tuple(parent: Sequence[int]) -> tuple[int, ...]:
+def _tuple(parent: Parents) -> tuple[int, ...]:
     return parent if isinstance(parent, tuple) else tuple(map(int, parent))
 
 

@@ -32,6 +32,8 @@ from featherlane.robot.tree_of import build_tree, tree_of
 
 Params = Mapping[str, Any] | None
 Out = np.ndarray | None
+Threads = int | None
+Arrays = tuple[Any, ...]
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
@@ -250,13 +252,13 @@ class Compiled(model.Model):
     def _bound(
         self,
         name: str,
-        arrays: tuple[Any, ...],
+        arrays: Arrays,
         params: Params = None,
         f_ext: Any = None,
         f_ext_frame: str = "body",
         method: str = "auto",
         **options: str,
-    ) -> tuple[Function, tuple[Any, ...]]:
+    ) -> tuple[Function, Arrays]:
         """Returns the function that a method's arguments ask for, and all arrays for its call.
 
         options: `frame`, `reference` and `wrt`, as in Variant.
@@ -282,10 +284,10 @@ class Compiled(model.Model):
     def _call(
         self,
         name: str,
-        arrays: tuple[Any, ...],
+        arrays: Arrays,
         params: Params = None,
         out: Any = None,
-        threads: int | None = None,
+        threads: Threads = None,
         *wrenches: Any,
         **options: str,
     ) -> Any:

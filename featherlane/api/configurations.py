@@ -13,6 +13,8 @@ from featherlane.functions.arguments import F32, F64, alike, lead_of
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import Joint
 
+Seed = int | np.random.Generator | None
+
 
 def _batch_shape(batch: Any) -> tuple[int, ...]:
     """Returns the user's number or tuple of numbers as a shape, checked."""
@@ -124,11 +126,7 @@ class Configurations(Compiled):
 
     @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
-        self,
-        batch: int | tuple[int, ...] = (),
-        *,
-        seed: int | np.random.Generator | None = None,
-        dtype: Any = float,
+        self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
     ) -> np.ndarray:
         """Returns configurations (*batch, nq), uniform between the limits, with uniform
         orientations. Without limits angles are drawn from a full turn, slides and positions from -1

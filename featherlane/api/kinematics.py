@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled, Out, Params
+from featherlane.api.compiled import Compiled, Out, Params, Threads
 
 
 class Kinematics(Compiled):
@@ -25,13 +25,7 @@ class Kinematics(Compiled):
     """
 
     def frame_placement(
-        self,
-        q: Any,
-        frame: str,
-        *,
-        params: Params = None,
-        out: Out = None,
-        threads: int | None = None,
+        self, q: Any, frame: str, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """T (..., 4, 4): takes homogeneous coordinates [x; 1] in the frame to those in the world.
         T[..., :3, :3] has the frame's axes as columns, T[..., :3, 3] is its origin.
@@ -47,7 +41,7 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(..., 6), [linear; angular] velocity of the frame in m/s and rad/s: J v.
 
@@ -68,7 +62,7 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(..., 6), [linear; angular] in m/s^2 and rad/s^2: the derivative by time of the six
         numbers of `frame_velocity` in the same reference, J a + dJ/dt v.
@@ -91,7 +85,7 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """J (..., 6, nv), rows [linear; angular]: the frame's velocity is J v, and a wrench f =
         [force; moment] on it, in the same reference, is the joint force J^T f.
@@ -107,7 +101,7 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """dJ/dt (..., 6, nv): how the entries of `jacobian` change while the robot moves with v."""
         name = "jacobian_time_derivative"
@@ -116,7 +110,7 @@ class Kinematics(Compiled):
     # The robot as a whole
 
     def center_of_mass(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """c (..., 3) in the world, in m: of the mass that moves. What is fixed to the ground
         (`model.ground_mass`) does not count. Raises ValueError for a robot without mass.
@@ -124,13 +118,13 @@ class Kinematics(Compiled):
         return self._call("center_of_mass", (q,), params, out, threads)
 
     def center_of_mass_jacobian(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 3, nv) in world axes: the velocity of the centre of mass is this times v."""
         return self._call("center_of_mass_jacobian", (q,), params, out, threads)
 
     def centroidal_momentum(
-        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
         mass, in kg m/s and kg m^2/s. The armatures, which are no bodies, have none. Orin, Goswami
@@ -139,7 +133,7 @@ class Kinematics(Compiled):
         return self._call("centroidal_momentum", (q, v), params, out, threads)
 
     def centroidal_momentum_matrix(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """A (..., 6, nv), rows [linear; angular]: the centroidal momentum is A v."""
         return self._call("centroidal_momentum_matrix", (q,), params, out, threads)
@@ -147,13 +141,13 @@ class Kinematics(Compiled):
     # Energies and the terms of the equation of motion
 
     def kinetic_energy(
-        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(...), in J: 1/2 v^T M(q) v, with the energy of the armatures."""
         return self._call("kinetic_energy", (q, v), params, out, threads)
 
     def potential_energy(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(...), in J: -m g . c of the mass that moves, under gravity; zero for a centre of mass at
         the world's origin. Its gradient in the tangent space is `gravity_torque`.
@@ -161,7 +155,7 @@ class Kinematics(Compiled):
         return self._call("potential_energy", (q,), params, out, threads)
 
     def coriolis_matrix(
-        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """C(q, v) (..., nv, nv): C v is the Coriolis and centrifugal force, and dM/dt - 2 C is
         skew-symmetric. Damping and friction are not in it. Echeandia and Wensing 2021.
@@ -169,7 +163,7 @@ class Kinematics(Compiled):
         return self._call("coriolis_matrix", (q, v), params, out, threads)
 
     def gravity_torque(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """g(q) (..., nv), in N and N m: the joint forces that hold the robot still."""
         return self._call("gravity_torque", (q,), params, out, threads)
@@ -183,7 +177,7 @@ class Kinematics(Compiled):
         f_ext_frame: str = "body",
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + damping + friction - J^T f_ext."""
         return self._call("bias_force", (q, v), params, out, threads, f_ext, f_ext_frame)

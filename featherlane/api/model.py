@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Out, Params
+from featherlane.api.compiled import Arrays, Out, Params, Threads
 from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
@@ -43,7 +43,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         params: Params = None,
         method: str = "auto",
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008,
         chapter 5.
@@ -65,7 +65,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         params: Params = None,
         method: str = "auto",
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and
         7.
@@ -78,13 +78,13 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
 
     def mass_matrix(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
         return self._call("mass_matrix", (q,), params, out, threads)
 
     def mass_matrix_inverse(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q)^-1 (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2; Featherstone 2008,
         section 6.5.
@@ -102,7 +102,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         params: Params = None,
         method: str = "auto",
         out: tuple[np.ndarray, np.ndarray] | None = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> InverseDynamicsDerivatives:
         """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
         2022. method: "auto", "serial" or "scan".
@@ -122,7 +122,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         f_ext_frame: str = "body",
         params: Params = None,
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> ForwardDynamicsDerivatives:
         """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and
         M^-1.
@@ -152,19 +152,19 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         return self._call(name, given, params, out, threads, f_ext, f_ext_frame)
 
     def _forward_dynamics_derivatives_at(
-        self, q: Any, v: Any, a: Any, *, out: Any = None, threads: int | None = None
+        self, q: Any, v: Any, a: Any, *, out: Any = None, threads: Threads = None
     ) -> ForwardDynamicsDerivatives:
         """`forward_dynamics_derivatives` of a known acceleration, for plain calls."""
         return self._call("forward_dynamics_derivatives_at", (q, v, a), None, out, threads)
 
     def _forward_dynamics_derivatives_from(
-        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: int | None = None
+        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: Threads = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """da/dq and da/dv of known a and M^-1, for plain calls."""
         return self._call(FROM_INVERSE, (q, v, a, minv), None, out, threads)
 
     def _from_known(
-        self, known: tuple[Any, ...], more: tuple[Any, ...], out: Any, threads: int | None
+        self, known: Arrays, more: Arrays, out: Any, threads: Threads
     ) -> ForwardDynamicsDerivatives:
         """The derivatives from q, v, a and M^-1, which goes through unchanged."""
         function, given = self._bound(FROM_INVERSE, known, *more)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled, Out, Params, check_parameters
+from featherlane.api.compiled import Arrays, Compiled, Out, Params, Threads, check_parameters
 from featherlane.functions.arguments import LEADING, alike, lead_of
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
 from featherlane.robot.parameters import PARAMETERS, parameter_value
@@ -43,7 +43,7 @@ class Sensitivities(Compiled):
         f_ext_frame: str = "body",
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """dtau/dp (..., nv, entries of p) for a parameter p of `parameters`, in C order."""
         name, wrenches = "inverse_dynamics_parameter_derivatives", (f_ext, f_ext_frame)
@@ -57,7 +57,7 @@ class Sensitivities(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction - J^T f_ext,
         with pi = parameters("inertial")["inertial"].ravel(), body by body.
@@ -79,7 +79,7 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), in C order."""
         wrenches = f_ext, f_ext_frame
@@ -99,7 +99,7 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> InverseDynamicsSecondDerivatives:
         """The tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv, nv) as
         [tau_i, x_j, y_k]; those that are not there are zero or a transpose of one that is.
@@ -121,7 +121,7 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) by x = (q, v, a).
 
@@ -140,7 +140,7 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """H (..., 3 nv, 3 nv): the second derivatives of weights . FD(q, v, tau) by x = (q, v,
         tau), as differential dynamic programming contracts them with the value's gradient.
@@ -162,7 +162,7 @@ class Sensitivities(Compiled):
         f_ext_frame: str = "body",
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """H direction (..., 3 nv), with H of `forward_dynamics_hessian` and direction (..., 3 nv):
         without H itself, in a few times the operations of forward dynamics.
@@ -171,18 +171,13 @@ class Sensitivities(Compiled):
         return self._call(name, given, params, out, threads, f_ext, f_ext_frame)
 
     def _hessian(
-        self, function: str, arrays: tuple[Any, ...], threads: int | None, *options: Any
+        self, function: str, arrays: Arrays, threads: Threads, *options: Any
     ) -> np.ndarray:
         name, unit = f"{function}_hessian_product", np.eye(3 * self.nv)
         return np.swapaxes(self._along(name, arrays, unit, threads, *options), -1, -2)
 
     def _along(
-        self,
-        name: str,
-        arrays: tuple[Any, ...],
-        directions: np.ndarray,
-        threads: int | None,
-        *options: Any,
+        self, name: str, arrays: Arrays, directions: np.ndarray, threads: Threads, *options: Any
     ) -> Any:
         """Returns a function's results along each of these directions, on an axis behind the
         leading dimensions: directions fill the lanes of vectors as states do. options: params,

@@ -54,14 +54,9 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=version)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS.values():
-        about = ABOUT_ROBOTS if ROBOT in command.options else None
-        sub = commands.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.description,
-            epilog=about,
-            allow_abbrev=False,
-        )
+        sub = commands.add_parser(command.name, help=command.summary, allow_abbrev=False)
+        sub.description = command.description
+        sub.epilog = ABOUT_ROBOTS if ROBOT in command.options else None
         for option in command.options:
             sub.add_argument(option.name, help=option.help, **option.settings)
     return top

@@ -37,9 +37,8 @@ def recording(
     function = scalar_function(model, variant, algorithm, **options)
     assert function is not None
     with no_garbage():
-        return Recorded(
-            program_of(function, input_shapes(model, variant), STEPS), dtype, wide, block
-        )
+        program = program_of(function, input_shapes(model, variant), STEPS)
+        return Recorded(program, dtype, wide, block)
 
 
 def _halving(block: int) -> int:

@@ -13,11 +13,6 @@ from featherlane.robot.loaders.xml import parse
 NOT_MECHANICS = ("visual", "collision", "material", "transmission", "gazebo", "sensor", "mujoco")
 
 DYNAMICS = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "mass_matrix_inverse")
-DERIVATIVES = (
-    "inverse_dynamics_derivatives",
-    "forward_dynamics_derivatives",
-    "forward_dynamics_derivatives_from",
-)
 
 Blocks = dict[str, np.ndarray]
 

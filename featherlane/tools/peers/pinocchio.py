@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from featherlane.api import convert
+from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.model import WORLD, Model
 from featherlane.robot.spatial import skew
 from featherlane.robot.tree_of import tree_of
-from featherlane.tools.peers.common import (
-    DERIVATIVES,
-    DYNAMICS,
-    Blocks,
-    States,
-    bare,
-    is_mjcf,
-    module,
-)
+from featherlane.tools.peers.common import Blocks, States, bare, is_mjcf, module
 
 ROUNDING = 1e-10  # placements that differ by less do so by the rounding of the file
 
@@ -45,7 +38,7 @@ class Pinocchio:
     `adjusted` is the number of joints that this moved.
     """
 
-    functions = (*DYNAMICS, *DERIVATIVES)
+    functions = tuple(FUNCTIONS)
     unloaded: tuple[int, ...] = ()  # bodies on which no f_ext can act
 
     def __init__(
