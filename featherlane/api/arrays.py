@@ -2,11 +2,9 @@
 
 The algorithms are those for lists (`algorithms.scan`, `algorithms.elimination`). Each is traced
 once for a length or tree and a method, with its steps kept as calls: a step on two elements is
-compiled once, and independent calls of it share a vector. Code does not grow with the number of
-elements.
+compiled once for any number of elements, and independent calls of it share a vector.
 
-Arrays are (..., n, *shape of an element), float32 or float64; leading dimensions are states and
-broadcast as NumPy's do.
+Arrays are (..., n, *shape of an element), float32 or float64; leading dimensions broadcast.
 """
 
 from __future__ import annotations
@@ -133,8 +131,7 @@ class ArrayScan(_ArrayFunctions):
         """Returns elements[0] (+) ... (+) elements[i] for each i, (..., n, entries).
 
         elements: (..., n, entries); method, reverse, options: those of `scan`. The default `block`
-        fills the lanes of a vector with blocks of one state. Raises ValueError for other shapes and
-        methods.
+        fills the lanes of a vector with blocks of one state. Raises ValueError for others.
         """
         inputs = self._inputs(elements)
         if reverse:

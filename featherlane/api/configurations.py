@@ -71,8 +71,7 @@ class Configurations(Compiled):
         """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
 
         Quaternions and the heading of a planar joint turn the shortest way, by pi at most. Other
-        angles change by q1 - q0 as it is: a revolute joint that goes from 0 to 6 pi turns three
-        times.
+        angles change by q1 - q0: a revolute joint turns three times from 0 to 6 pi.
         """
         q0, q1 = self._parts(q0=q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
@@ -111,8 +110,8 @@ class Configurations(Compiled):
 
     def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the bounds between which the coordinates of joint n are drawn: its limits, or,
-        where these are far apart, an interval inside them of twice the reach (pi or 1 m), as near
-        to zero as they allow.
+        where these are far apart, an interval inside them of twice the reach (pi or 1 m) next to
+        zero.
         """
         kind, (lower, upper) = self.types[n], self._limits(self.joints[n])
         turns = np.isin(np.arange(kind.nq), kind.angles)

@@ -20,8 +20,7 @@ class Kinematics(Compiled):
     - "world": the world's axes, at the frame's origin (LOCAL_WORLD_ALIGNED);
     - "spatial": the world's axes, at the world's origin (WORLD; Featherstone's).
 
-    All take `params`, `out` and `threads` as the dynamics do. Raise ValueError or TypeError naming
-    the argument, what came and what was wanted.
+    `params`, `out`, `threads` and errors are those of `featherlane.Model`.
     """
 
     def frame_placement(
@@ -69,9 +68,8 @@ class Kinematics(Compiled):
 
         In "world" linear is the acceleration of the frame's origin as a point in space (the
         classical one). In "body" it lacks w x v of it, since the frame's axes turn; in "spatial"
-        the six are Featherstone's spatial acceleration. Gravity is in none. What an accelerometer
-        at the frame reads is R^T (linear of "world" - gravity), with R = T[..., :3, :3] of
-        `frame_placement`.
+        the six are Featherstone's spatial acceleration. Gravity is in none. An accelerometer at the
+        frame reads R^T (linear of "world" - gravity), R = T[..., :3, :3] of `frame_placement`.
         """
         return self._call(
             "frame_acceleration", (q, v, a), params, out, threads, frame=frame, reference=reference
@@ -127,8 +125,7 @@ class Kinematics(Compiled):
         self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
-        mass, in kg m/s and kg m^2/s. The armatures, which are no bodies, have none. Orin, Goswami
-        and Lee 2013.
+        mass, in kg m/s and kg m^2/s. Armatures have none. Orin, Goswami and Lee 2013.
         """
         return self._call("centroidal_momentum", (q, v), params, out, threads)
 

@@ -45,8 +45,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008,
-        chapter 5.
+        """tau (..., nv): the joint forces (N, N m) at acceleration a. Featherstone 2008, chapter 5.
 
         method: "auto" (the cheapest), "serial", or "scan": depth grows with the logarithm of the
         number of links (Yang, Wu and Pan 2016); all give the same up to rounding.
@@ -67,12 +66,10 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and
-        7.
+        """a (..., nv): the acceleration by joint forces tau. Featherstone 2008, chapters 6 and 7.
 
         method: "auto" (the cheapest), "aba", or one that is parallel in the links: "jsiia", "abia",
-        "cfa" (chains) or "dca", see docs/links.md. Raises ValueError where a method does not take
-        the robot.
+        "cfa" (chains) or "dca", see docs/links.md. Raises ValueError if it does not take the robot.
         """
         name, wrenches = "forward_dynamics", (f_ext, f_ext_frame)
         return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
@@ -86,9 +83,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
     def mass_matrix_inverse(
         self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """M(q)^-1 (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2; Featherstone 2008,
-        section 6.5.
-        """
+        """M(q)^-1 (..., nv, nv), in full. Dadu-RBD, Algorithm 2; Featherstone 2008, section 6.5."""
         return self._call("mass_matrix_inverse", (q,), params, out, threads)
 
     def inverse_dynamics_derivatives(
@@ -124,8 +119,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> ForwardDynamicsDerivatives:
-        """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and
-        M^-1.
+        """da/dq, da/dv and da/dtau, exact: -M^-1 dtau/dq, -M^-1 dtau/dv and M^-1.
 
         Give tau; or a, where the acceleration is known, which saves its computation; or a and minv
         = M(q)^-1, where both are known (diFD of Dadu-RBD, table I), which pays for arms alone: with

@@ -179,9 +179,8 @@ class Sensitivities(Compiled):
     def _along(
         self, name: str, arrays: Arrays, directions: np.ndarray, threads: Threads, *options: Any
     ) -> Any:
-        """Returns a function's results along each of these directions, on an axis behind the
-        leading dimensions: directions fill the lanes of vectors as states do. options: params,
-        f_ext and f_ext_frame.
+        """Returns a function's results along each direction, on an axis behind the leading
+        dimensions: directions fill lanes as states do. options: params, f_ext and f_ext_frame.
         """
         function, given = self._bound(name, arrays, *options)
         cores = {k: core for k, core in function.inputs.items() if k != "direction"}

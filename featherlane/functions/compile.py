@@ -150,9 +150,7 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
 
 
 def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
-    """Machine code for one state: limbs that are alike fill the lanes of vectors, or the columns of
-    matrices do, where routines compute them.
-    """
+    """Machine code for one state: equal limbs, or columns of matrices, fill the lanes of vectors."""
     dtype = _checked_dtype(dtype)
 
     def source() -> tuple[str, Program]:

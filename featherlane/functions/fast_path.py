@@ -1,5 +1,4 @@
-"""Calls that machine code dispatches: which callables it replaces, when it is renewed, and the
-Python behind it.
+"""Calls that machine code dispatches: which callables it replaces, and when it is renewed.
 
 A fast path is a callable of CPython whose body is machine code (`backends/cpu/call`). It runs
 kernels on single states and on batches along one leading dimension, in the dtypes that are

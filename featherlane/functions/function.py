@@ -113,15 +113,11 @@ class Function:
         return self._origin or super().__reduce_ex__(protocol)
 
     def ufunc(self, dtype: Any) -> Evaluator:
-        """Returns the generalised ufunc for batches in one dtype, or the recorded steps that stand
-        for it, compiled now if it is not yet.
-        """
+        """The generalised ufunc for batches in one dtype, or recorded steps, compiled now."""
         return self._batch_form(np.dtype(dtype)).run
 
     def kernel(self, dtype: Any) -> Kernel | None:
-        """Returns the kernel for batches in one dtype, compiled now if it is not yet; None where
-        recorded steps stand for it.
-        """
+        """The kernel for batches in one dtype, compiled now if need be; None for recorded steps."""
         return self._batch_form(np.dtype(dtype)).kernel
 
     def _batch_form(self, dtype: np.dtype) -> Form:

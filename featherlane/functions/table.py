@@ -1,7 +1,6 @@
 """The table of functions: the inputs and outputs of each, and the algorithms that compute it.
 
-A function may name several algorithms; the graph with the fewest operations is the one that is
-compiled.
+Of several algorithms, the one whose graph has the fewest operations is compiled.
 """
 
 from __future__ import annotations

@@ -144,8 +144,7 @@ def bench(
 
     batch: states in a call. threads: all physical cores by default. roofline: also measures the
     limits of this machine and how close to them each function runs. explain: also reports what was
-    chosen for each function and at which expected cost. Raises ValueError for a batch or a number
-    of threads below 1.
+    chosen for each function and at which expected cost. Raises ValueError for numbers below 1.
     """
     for name, number in {"batch": batch, "threads": threads}.items():
         if number is not None and number < 1:

@@ -11,8 +11,7 @@ and excluded from these functions.
 
 In float32 the inputs are rounded first, and the peer computes in float64 from the rounded inputs,
 so that the error is that of the computation alone. For the same reason a right angle that the file
-gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, too, unless
-same_angles is false.
+gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, too, if same_angles.
 """
 
 from __future__ import annotations

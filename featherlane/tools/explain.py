@@ -35,9 +35,7 @@ LEGEND = [
 
 
 class Choice(NamedTuple):
-    """One decision for a function. expected: the cost of each alternative in `unit`; measured: the
-    cost of those that this run has timed.
-    """
+    """One decision. expected: the cost of each alternative in `unit`; measured: of those timed."""
 
     function: str
     dtype: str

@@ -32,9 +32,7 @@ from featherlane.tools.work import StateWork, work
 
 
 class RooflinePoint(NamedTuple):
-    """One function in one dtype on a number of threads. seconds: per state; bandwidth: measured
-    with arrays of the size of the call's arrays.
-    """
+    """One function in one dtype. seconds: per state; bandwidth: with arrays as large as the call's."""
 
     function: str
     states: int

@@ -45,8 +45,7 @@ MEMORY = 8 << 30  # bytes: the machine's memory if the system does not report it
 def median_seconds(call: Call, seconds: float | None = None) -> float:
     """The median time of a call, without the first one. seconds: the total time of all calls,
     SECONDS by default. A call that takes more than LONGEST is made once. Calls shorter than
-    SHORTEST are timed several at once: alone, a call would find its code and data evicted from the
-    caches.
+    SHORTEST are timed several at once: alone, a call would find its code and data evicted.
     """
     seconds = SECONDS if seconds is None else seconds
     least, most = REPEATS

@@ -86,9 +86,7 @@ def read_and_written(model: Model, name: str, dtype: Any) -> tuple[int, int]:
 
 
 def bytes_moved(model: Model, name: str, dtype: Any) -> int:
-    """Bytes of the inputs and outputs of one state. Ordinary stores move outputs twice, because a
-    cache line is read before it is written.
-    """
+    """Bytes of the inputs and outputs of one state; ordinary stores read outputs, too."""
     return sum(read_and_written(model, name, dtype))
 
 

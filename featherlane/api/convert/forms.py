@@ -1,8 +1,7 @@
 """The table of other libraries' conventions for the coordinates of each joint type.
 
 It follows their public documentation; Pinocchio, MuJoCo and Drake are also tested themselves. A
-type without a row has the same q, v and tau there, if need be as a chain of joints of one degree of
-freedom.
+type without a row has the same q, v and tau there, if need be as several joints in series.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ def lay_out(
     """Returns the change to a library whose joints come in the order of `names`.
 
     continuous: the revolute joints that are a cosine and a sine there. free: those of `names` that
-    are free joints; None where that is not known. Raises ValueError for joints that only one of the
-    two has.
+    are free joints; None where that is not known. Raises ValueError for joints that only one has.
     """
     order = model.independent
     if library.breadth_first:

@@ -90,9 +90,7 @@ class FastestMethod:
 
 
 class MethodCost(NamedTuple):
-    """The ns of a call: `call`, and for each link and vector of states a + b f^c, with the share f
-    of the lanes that states take.
-    """
+    """The ns of a call: `call`, and a + b f^c for each link and vector, filled to a share f."""
 
     call: float
     a: float
@@ -113,9 +111,7 @@ COSTS = {
 
 
 def fastest(links: int, batch: int, width: int) -> str:
-    """The method that is expected to be the fastest for inverse dynamics of a chain. width: lanes
-    of a vector.
-    """
+    """The expected fastest method for inverse dynamics of a chain. width: lanes of a vector."""
     states = min(power_of_two(batch), width)
     size = links, -(-batch // width), states / width
     return min(COSTS, key=lambda method: COSTS[method].of(*size))

@@ -135,9 +135,7 @@ def _blocks(x: np.ndarray, seeds: Seeds) -> dict[str, np.ndarray]:
 
 
 class HessianProduct(_OfStates):
-    """The derivative of the gradient of weights . f by (q, v, third) along one direction: each
-    entry of the gradient is a column.
-    """
+    """The derivative of the gradient of weights . f along one direction: each entry is a column."""
 
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)

@@ -42,8 +42,6 @@ def recording(
 
 
 def _halving(block: int) -> int:
-    """A length not much longer that can be halved often, as cyclic reduction does: else the links
-    that are left are others in each lane.
-    """
+    """A length, little longer, that cyclic reduction halves often, to the same links in each lane."""
     step = 1 << max(block.bit_length() - HALVED, 0)
     return -(-block // step) * step
