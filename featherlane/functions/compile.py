@@ -150,7 +150,7 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
 
 
 def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
-    """Machine code for one state: equal limbs, or columns of matrices, fill the lanes of vectors."""
+    """Machine code for one state: equal limbs or columns of matrices fill the lanes of vectors."""
     dtype = _checked_dtype(dtype)
 
     def source() -> tuple[str, Program]:

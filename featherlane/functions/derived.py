@@ -45,7 +45,7 @@ def _flat(row: Any) -> list[Any]:
 
 
 def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
-    """Returns derivatives of dtau/dq, dtau/dv and M along one direction of q, of dtau/dv also of v."""
+    """Returns derivatives along one direction: of dtau/dq, dtau/dv, M by q, and of dtau/dv by v."""
     direction = given.pop("direction")
     first = graphs(variant._replace(name="inverse_dynamics_derivatives"))
     mass = graphs(Variant("mass_matrix", parameters=variant.parameters))

@@ -32,7 +32,7 @@ from featherlane.tools.work import StateWork, work
 
 
 class RooflinePoint(NamedTuple):
-    """One function in one dtype. seconds: per state; bandwidth: with arrays as large as the call's."""
+    """One function in one dtype. seconds: per state; bandwidth: of arrays as large as a call's."""
 
     function: str
     states: int

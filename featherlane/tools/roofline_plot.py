@@ -19,7 +19,7 @@ MARGIN = 2.5  # the factor by which the axes extend beyond the points and roofs
 
 
 def writable(file: str) -> Path:
-    """The path of a figure; ValueError or RuntimeError, to follow an argument's name, if it fails."""
+    """Returns the path of a figure. Raises ValueError or RuntimeError if it cannot be drawn."""
     path = Path(file)
     if path.suffix.lower() not in KINDS:
         raise ValueError(f"is {file!r}; wanted a name that ends in {', '.join(KINDS)}")

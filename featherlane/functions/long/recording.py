@@ -42,6 +42,6 @@ def recording(
 
 
 def _halving(block: int) -> int:
-    """A length, little longer, that cyclic reduction halves often, to the same links in each lane."""
+    """Returns the next length that cyclic reduction can halve often, alike in all lanes."""
     step = 1 << max(block.bit_length() - HALVED, 0)
     return -(-block // step) * step
