@@ -54,15 +54,11 @@ def _has_dtype(value: Any) -> bool:
     return True
 
 
-def common_dtype(values: Mapping[str, Any]) -> np.dtype:
-    """Returns float32 if all arrays of floats are float32, float64 if none is; integers and lists
-    follow them. Raises TypeError for both together, and for other than real numbers.
-    """
-    return alike(values)[0]
-
-
 def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
-    """Returns the `common_dtype` of the values, and the values as arrays of that dtype."""
+    """Returns float32 if all arrays of floats are float32, float64 if none is, while integers and
+    lists follow them; and the values as arrays of that dtype. Raises TypeError for both together,
+    and for other than real numbers.
+    """
     arrays = {name: as_array(name, value) for name, value in values.items()}
     single, other = None, None
     for name, array in arrays.items():
@@ -143,10 +139,9 @@ def _check_result(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype
     if not array.flags.writeable:
         raise ValueError(f"out for {name} is read-only")
     if overlaps_itself(array):
-        raise ValueError(
-            f"out for {name} has entries that share memory, as a broadcast array: "
-            "each number of the result needs a place of its own"
-        )
+        wanted = "each number of the result needs a place of its own"
+        shared = "entries that share memory, as a broadcast array"
+        raise ValueError(f"out for {name} has {shared}: {wanted}")
 
 
 def threads_asked(asked: Any) -> int | None:

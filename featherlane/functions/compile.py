@@ -112,10 +112,9 @@ def _solvable(model: Model, variant: Variant) -> Iterator[None]:
     try:
         yield
     except ZeroDivisionError:
-        raise CompileError(
-            f"the mass matrix of {model.name!r} is singular for every q: too little inertia "
-            f"resists one of its joints for {variant.name}, see print(model)"
-        ) from None
+        reason = f"too little inertia resists one of its joints for {variant.name}"
+        told = f"the mass matrix of {model.name!r} is singular for every q: {reason}"
+        raise CompileError(f"{told}, see print(model)") from None
 
 
 def candidates(model: Model, variant: Variant) -> dict[str, Graph]:

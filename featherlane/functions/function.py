@@ -200,7 +200,11 @@ class Function:
         else:
             self._spread(form, given, made, lead, count, threads is None)
         self._renew()
-        return made[0] if len(made) == 1 else self._several(made, out)
+        if len(made) == 1:
+            return made[0]
+        if type(out) is self.packed:
+            return out
+        return made if self.packed is tuple else self.packed(*made)
 
     def _renew(self) -> None:
         """Renews the fast paths if there are more kernels than they know."""
@@ -208,12 +212,6 @@ class Function:
         counts = len(self._compiled), len(self._compiled_single), len(self._tasks)
         if (*counts, *steps) != self._known_to_paths and all(path.renew() for path in self.paths):
             self._known_to_paths = *counts, *steps
-
-    def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
-        """Returns several results as the user gets them: `out` itself if it has the type."""
-        if type(out) is self.packed:
-            return out
-        return results if self.packed is tuple else self.packed(*results)
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
         """Returns the leading dimensions and the dtype of a call's results."""

@@ -29,6 +29,7 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.peers import PEERS, Blocks, Projected, States, independent
+from featherlane.tools.selfcheck import largest_entry
 from featherlane.tools.timing import Progress
 
 Case = tuple[str, str | None]  # a function and the axes of f_ext, None without
@@ -240,10 +241,10 @@ class _Comparison:
             used, unit = ~self.singular, 1.0
         if not used.any():
             return
-        largest = {block: _largest(x) for block, x in expected.items()}
+        largest = {block: largest_entry(x) for block, x in expected.items()}
         floor = NOISE * max(unit, *(float(x[used].max()) for x in largest.values()))
         for block, x in blocks.items():
-            difference = _largest(x.astype(np.float64) - expected[block])
+            difference = largest_entry(x.astype(np.float64) - expected[block])
             error = difference / np.maximum(largest[block], floor)
             error = np.where(np.isnan(error), np.inf, error)
             error[~used] = 0.0
@@ -279,8 +280,3 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
 
 def _compiled(model: Model, name: str, frame: str | None, inputs: Sequence[np.ndarray]) -> Any:
     return model.function(name, frame)(*inputs)
-
-
-def _largest(x: np.ndarray) -> np.ndarray:
-    """The largest absolute entry of the block in each state."""
-    return np.abs(x.reshape(len(x), -1)).max(axis=1)

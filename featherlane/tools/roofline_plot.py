@@ -33,10 +33,8 @@ def _pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise RuntimeError(
-            f"matplotlib cannot be imported ({error}): plots need it, "
-            f"pip install 'featherlane[plot]' brings it"
-        ) from error
+        needed = "plots need it, pip install 'featherlane[plot]' brings it"
+        raise RuntimeError(f"matplotlib cannot be imported ({error}): {needed}") from error
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

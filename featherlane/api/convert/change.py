@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.convert.forms import Convention
-from featherlane.functions.arguments import as_array, common_dtype
+from featherlane.functions.arguments import alike, as_array, lead_of
 from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
 from featherlane.robot.model import Model
 from featherlane.robot.spatial import skew
@@ -64,16 +64,11 @@ class State(NamedTuple):
 
 def state_of(arrays: Mapping[str, Any], nq: int, nv: int) -> State:
     """Makes a State of arrays, float32 or float64; raises ValueError for other shapes."""
-    named = {name: x for name, x in arrays.items() if x is not None}
-    dtype = common_dtype(named)
-    state = State(**{name: np.asarray(x, dtype) for name, x in named.items()})
-    for name in named:
-        wanted = (nq,) if name == "q" else (nv,) if name in VECTORS else (nv, nv)
-        shape = getattr(state, name).shape
-        if shape[max(len(shape) - len(wanted), 0) :] != wanted:
-            told = ", ".join(map(str, wanted))
-            raise ValueError(f"{name} has shape {shape}, wanted (..., {told})")
-    return state
+    _, named = alike({name: x for name, x in arrays.items() if x is not None})
+    for name, x in named.items():
+        core = (nq,) if name == "q" else (nv,) if name in VECTORS else (nv, nv)
+        lead_of([x], {name: core}, lambda name, shape: "")
+    return State(**named)
 
 
 class JointEntries(NamedTuple):
@@ -161,10 +156,8 @@ class Change:
         for name in names:
             needs = NEEDS.get(name, ())
             if missing := [other for other in needs if other not in names]:
-                raise ValueError(
-                    f"{name} is converted with the help of {', '.join(needs)}: "
-                    f"{', '.join(missing)} was not given"
-                )
+                helped = f"{name} is converted with the help of {', '.join(needs)}"
+                raise ValueError(f"{helped}: {', '.join(missing)} was not given")
         return state
 
     # T and its rate

@@ -33,10 +33,8 @@ def module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise RuntimeError(
-            f"{name} cannot be imported ({error}): comparisons need it, "
-            f"pip install 'featherlane[check]' brings it"
-        ) from error
+        needed = "comparisons need it, pip install 'featherlane[check]' brings it"
+        raise RuntimeError(f"{name} cannot be imported ({error}): {needed}") from error
 
 
 def is_mjcf(text: str | bytes) -> bool:
