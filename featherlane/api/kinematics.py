@@ -47,9 +47,8 @@ class Kinematics(Compiled):
         Linear is the velocity of the frame's origin; in "spatial", of the point of the frame's body
         that is at the world's origin just now.
         """
-        return self._call(
-            "frame_velocity", (q, v), params, out, threads, frame=frame, reference=reference
-        )
+        name = "frame_velocity"
+        return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
 
     def frame_acceleration(
         self,
@@ -71,9 +70,8 @@ class Kinematics(Compiled):
         the six are Featherstone's spatial acceleration. Gravity is in none. An accelerometer at the
         frame reads R^T (linear of "world" - gravity), R = T[..., :3, :3] of `frame_placement`.
         """
-        return self._call(
-            "frame_acceleration", (q, v, a), params, out, threads, frame=frame, reference=reference
-        )
+        name = "frame_acceleration"
+        return self._call(name, (q, v, a), params, out, threads, frame=frame, reference=reference)
 
     def jacobian(
         self,

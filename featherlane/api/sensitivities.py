@@ -142,10 +142,8 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H (..., 3 nv, 3 nv): the second derivatives of weights . FD(q, v, tau) by x = (q, v,
-        tau), as differential dynamic programming contracts them with the value's gradient.
-
-        H[..., j, k] is the derivative by x_k of that by x_j, in the tangent space for q.
+        """H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, of weights . FD(q, v, tau) by x =
+        (q, v, tau): differential dynamic programming takes the value's gradient for weights.
         """
         given = q, v, tau, weights
         return self._hessian("forward_dynamics", given, threads, params, f_ext, f_ext_frame)

@@ -102,11 +102,9 @@ def _by_differences(
 
 
 def _differences(s: _Results, which: str) -> np.ndarray:
-    known, function, u = (
-        (s.dID, s.model.inverse_dynamics, s.a)
-        if which == "dID"
-        else (s.dFD[:2], s.model.forward_dynamics, s.tau)
-    )
+    known, function, u = s.dID[:2], s.model.inverse_dynamics, s.a
+    if which == "dFD":
+        known, function, u = s.dFD[:2], s.model.forward_dynamics, s.tau
     found = _by_differences(s.model, function, s.q, s.v, u)
     errors = [x - y for x, y in zip(known, found, strict=True)]
     return _largest(errors) / _largest(found)

@@ -161,19 +161,10 @@ def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: 
     batch = fitting(model, name, dtype, batch)
     given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
     out = outputs(model, name, batch, dtype)
-    return Speed(
-        name,
-        dtype,
-        operations(model, name),
-        ready,
-        median_seconds(partial(function, *given, out=out, threads=1)) / batch * 1e9,
-        batch / median_seconds(partial(function, *given, out=out, threads=threads)) / 1e6,
-        _latency(model, name, [x[0].copy() for x in given]),
-        batch,
-    )
-
-
-def _latency(model: Model, name: str, state: Sequence[np.ndarray]) -> float:
-    """The microseconds of a call with one state."""
+    alone = median_seconds(partial(function, *given, out=out, threads=1)) / batch
+    together = median_seconds(partial(function, *given, out=out, threads=threads)) / batch
+    state = [x[0].copy() for x in given]
     method(model, name)(*state)  # after the first call, the method is machine code
-    return median_seconds(partial(method(model, name), *state), SECONDS / 4) * 1e6
+    latency = median_seconds(partial(method(model, name), *state), SECONDS / 4)
+    times = ready, alone * 1e9, 1e-6 / together, latency * 1e6
+    return Speed(name, dtype, operations(model, name), *times, batch)
