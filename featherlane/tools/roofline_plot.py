@@ -135,16 +135,9 @@ def _memory_roof(axes: Any, name: str, ridge: float, b: Bandwidth) -> None:
     rounded = dict.fromkeys((f"{low:.0f}", f"{high:.0f}"))
     start, further = axes.transData.transform([(left, left * high), (2 * left, 2 * left * high)])
     across, up = further - start
-    axes.annotate(
-        f"{name}: {' to '.join(rounded)} GB/s",
-        (left * 1.1, left * 1.1 * high),
-        xytext=(0, 4),
-        textcoords="offset points",
-        color=BYTES,
-        fontsize=9,
-        rotation=degrees(atan2(up, across)),
-        rotation_mode="anchor",
-    )
+    told, at = f"{name}: {' to '.join(rounded)} GB/s", (left * 1.1, left * 1.1 * high)
+    look = {"color": BYTES, "fontsize": 9, "xytext": (0, 4), "textcoords": "offset points"}
+    axes.annotate(told, at, rotation=degrees(atan2(up, across)), rotation_mode="anchor", **look)
 
 
 def _place(p: RooflinePoint) -> tuple[float, float]:

@@ -102,10 +102,9 @@ def _by_differences(
 
 
 def _differences(s: _Results, which: str) -> np.ndarray:
-    known, function, u = s.dID[:2], s.model.inverse_dynamics, s.a
-    if which == "dFD":
-        known, function, u = s.dFD[:2], s.model.forward_dynamics, s.tau
-    found = _by_differences(s.model, function, s.q, s.v, u)
+    name = "inverse_dynamics" if which == "dID" else "forward_dynamics"
+    known, u = (s.dID[:2], s.a) if which == "dID" else (s.dFD[:2], s.tau)
+    found = _by_differences(s.model, getattr(s.model, name), s.q, s.v, u)
     errors = [x - y for x, y in zip(known, found, strict=True)]
     return _largest(errors) / _largest(found)
 
