@@ -133,11 +133,9 @@ class ArrayScan(_ArrayFunctions):
         elements: (..., n, entries); method, reverse, options: those of `scan`. The default `block`
         fills the lanes of a vector with blocks of one state. Raises ValueError for others.
         """
-        inputs = self._inputs(elements)
-        if reverse:
-            run = self._function("scan", self._backward, inputs, method=method, **options)
-            return np.flip(run(np.flip(elements, -2)), -2)
-        return self._function("scan", self._forward, inputs, method=method, **options)(elements)
+        algorithm = self._backward if reverse else self._forward
+        run = self._function("scan", algorithm, self._inputs(elements), method=method, **options)
+        return np.flip(run(np.flip(elements, -2)), -2) if reverse else run(elements)
 
     def paths(
         self, elements: Any, parent: Parents, method: str = "blocked", **options: int
