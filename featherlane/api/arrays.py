@@ -2,11 +2,9 @@
 
 The algorithms are those for lists (`algorithms.scan`, `algorithms.elimination`). Each is traced
 once for a length or tree and a method, with its steps kept as calls: a step on two elements is
-compiled once, and independent calls of it share a vector. Code does not grow with the number of
-elements.
+compiled once for any number of elements, and independent calls of it share a vector.
 
-Arrays are (..., n, *shape of an element), float32 or float64; leading dimensions are states and
-broadcast as NumPy's do.
+Arrays are (..., n, *shape of an element), float32 or float64; leading dimensions broadcast.
 """
 
 from __future__ import annotations
@@ -27,6 +25,8 @@ from featherlane.program.trace import STEPS, program_of
 Combine = Callable[[Any, Any], Iterable[Any]]
 Algorithm = Callable[..., list[Any]]
 Shape = tuple[int, ...]
+Parents = Sequence[int]
+Items = tuple[tuple[str, Any], ...]  # of a dict
 
 CACHED = 16  # functions that each object keeps
 BLOCK_METHODS = ("blocked", "reduce_then_scan")  # the methods that take `block`
@@ -34,9 +34,7 @@ NEIGHBOURS = 16  # elements that share a lane where each round leaves half of th
 
 
 class _ListEvaluator:
-    """Evaluates an algorithm on lists for arrays: an element becomes a list of scalars, an array
-    without entries an empty list.
-    """
+    """Evaluates an algorithm on lists, of which each element is a list of scalars, for arrays."""
 
     def __init__(
         self, algorithm: Algorithm, inputs: Mapping[str, Shape], options: dict[str, Any], dtype: Any
@@ -83,14 +81,9 @@ class _ArrayFunctions:
         return self._cached(name, algorithm, tuple(inputs.items()), tuple(sorted(options.items())))
 
 
-def _function(
-    name: str,
-    algorithm: Algorithm,
-    inputs: tuple[tuple[str, Shape], ...],
-    options: tuple[tuple[str, Any], ...],
-) -> Function:
+def _function(name: str, algorithm: Algorithm, inputs: Items, options: Items) -> Function:
     shapes = dict(inputs)
-    kernel = lambda dtype: _ListEvaluator(algorithm, shapes, dict(options), dtype)
+    kernel = partial(_ListEvaluator, algorithm, shapes, dict(options))
     return Function(name, shapes, {"result": inputs[0][1]}, kernel)
 
 
@@ -138,17 +131,14 @@ class ArrayScan(_ArrayFunctions):
         """Returns elements[0] (+) ... (+) elements[i] for each i, (..., n, entries).
 
         elements: (..., n, entries); method, reverse, options: those of `scan`. The default `block`
-        fills the lanes of a vector with blocks of one state. Raises ValueError for other shapes and
-        methods.
+        fills the lanes of a vector with blocks of one state. Raises ValueError for others.
         """
-        inputs = self._inputs(elements)
-        if reverse:
-            run = self._function("scan", self._backward, inputs, method=method, **options)
-            return np.flip(run(np.flip(elements, -2)), -2)
-        return self._function("scan", self._forward, inputs, method=method, **options)(elements)
+        algorithm = self._backward if reverse else self._forward
+        run = self._function("scan", algorithm, self._inputs(elements), method=method, **options)
+        return np.flip(run(np.flip(elements, -2)), -2) if reverse else run(elements)
 
     def paths(
-        self, elements: Any, parent: Sequence[int], method: str = "blocked", **options: int
+        self, elements: Any, parent: Parents, method: str = "blocked", **options: int
     ) -> np.ndarray:
         """Combines the elements along the path from the root to each node, (..., n, entries).
 
@@ -174,20 +164,11 @@ class ArraySubtreeSum(_ArrayFunctions):
     ) -> None:
         super().__init__()
         self.entries, self.moves = entries, moves
-        self._sum = partial(
-            subtree_sum,
-            _sized("add", add, entries),
-            _sized("act", act, entries),
-            _sized("compose", compose, moves),
-        )
+        steps = _sized("add", add, entries), _sized("act", act, entries)
+        self._sum = partial(subtree_sum, *steps, _sized("compose", compose, moves))
 
     def __call__(
-        self,
-        elements: Any,
-        moves: Any,
-        parent: Sequence[int],
-        method: str = "blocked",
-        **options: int,
+        self, elements: Any, moves: Any, parent: Parents, method: str = "blocked", **options: int
     ) -> np.ndarray:
         """Returns elements[i] + the moved results of i's children for each i, (..., n, entries).
 
@@ -200,7 +181,7 @@ class ArraySubtreeSum(_ArrayFunctions):
         return self._function("subtree_sum", self._sum, inputs, **arguments)(elements, moves)
 
 
-def _tuple(parent: Sequence[int]) -> tuple[int, ...]:
+def _tuple(parent: Parents) -> tuple[int, ...]:
     return parent if isinstance(parent, tuple) else tuple(map(int, parent))
 
 
@@ -224,26 +205,18 @@ class ArrayElimination(_ArrayFunctions):
         """
         size = self.size
         n = _count("diagonal", diagonal, (size, size))
-        column = (size,) if self.rights == 1 else (size, self.rights)
-        inputs = {
-            "right": (n, *column),
-            "diagonal": (n, size, size),
-            "off_diagonal": (max(n - 1, 0), size, size),
-        }
+        right_shape = (n, size) if self.rights == 1 else (n, size, self.rights)
+        inputs = {"right": right_shape, "diagonal": (n, size, size)}
+        inputs["off_diagonal"] = max(n - 1, 0), size, size
         run = self._function("eliminate", self._solve, inputs, method=method)
         return run(right, diagonal, off_diagonal)
 
 
-def _solved(
-    size: int,
-    rights: int,
-    right: Sequence[Any],
-    diagonal: Sequence[Any],
-    off_diagonal: Sequence[Any],
-    method: str,
-) -> list[Any]:
-    """Calls `eliminate` for blocks that are lists of scalars, row after row."""
-    D, U = ([_rows(x, size) for x in blocks] for blocks in (diagonal, off_diagonal))
+def _solved(size: int, rights: int, right: Any, *matrices: Any, method: str) -> list[Any]:
+    """Calls `eliminate` for blocks that are lists of scalars, row after row. matrices: the blocks
+    on the diagonal and beside it.
+    """
+    D, U = ([_rows(x, size) for x in blocks] for blocks in matrices)
     if rights == 1:
         return eliminate(D, U, right, method)
     x = eliminate(D, U, [_rows(x, rights) for x in right], method)

@@ -19,6 +19,7 @@ BUILDER_TYPES = ("fixed", *JOINT_TYPES)
 NON_NEGATIVE = ("mass", "armature", "damping", "friction", "velocity", "effort")
 UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
 Vector3 = Sequence[float] | np.ndarray
+ZERO3 = (0.0, 0.0, 0.0)
 
 
 class ModelBuilder:
@@ -43,12 +44,7 @@ class ModelBuilder:
         self._frames: list[FrameSpec] = []
 
     def link(
-        self,
-        name: str,
-        *,
-        mass: float = 0.0,
-        com: Vector3 = (0.0, 0.0, 0.0),
-        inertia: Any = ((0.0,) * 3,) * 3,
+        self, name: str, *, mass: float = 0.0, com: Vector3 = ZERO3, inertia: Any = (ZERO3,) * 3
     ) -> None:
         """Adds a rigid body.
 
@@ -72,7 +68,7 @@ class ModelBuilder:
         parent: str,
         child: str,
         *,
-        xyz: Vector3 = (0.0, 0.0, 0.0),
+        xyz: Vector3 = ZERO3,
         rpy: Vector3 | None = None,
         R: Any = None,
         axis: Vector3 = (0.0, 0.0, 1.0),
@@ -128,13 +124,7 @@ class ModelBuilder:
         )
 
     def frame(
-        self,
-        name: str,
-        on: str,
-        *,
-        xyz: Vector3 = (0.0, 0.0, 0.0),
-        rpy: Vector3 | None = None,
-        R: Any = None,
+        self, name: str, on: str, *, xyz: Vector3 = ZERO3, rpy: Vector3 | None = None, R: Any = None
     ) -> None:
         """Adds a frame to link `on`, at xyz (m) with orientation rpy or R (3, 3) in its axes."""
         where = f"frame {_name(name, 'name', 'a frame')!r}"
@@ -157,9 +147,8 @@ class ModelBuilder:
         """
         options = checked_options(root, gravity, mimic, joint_order)
         source = f"{self.name}, built in Python"
-        return held(
-            assemble(self.name, self._links, self._joints, self._frames, source=source, **options)
-        )
+        parts = self._links, self._joints, self._frames
+        return held(assemble(self.name, *parts, source=source, **options))
 
 
 # Arguments
@@ -211,7 +200,7 @@ def _direction(value: Any, what: str, where: str) -> Floats:
 def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
     p = _numbers(xyz, ((3,),), "xyz", where)
     if R is None:
-        angles = _numbers((0.0, 0.0, 0.0) if rpy is None else rpy, ((3,),), "rpy", where)
+        angles = _numbers(ZERO3 if rpy is None else rpy, ((3,),), "rpy", where)
         return Placement.of(rpy_rotation(*angles), p)
     if rpy is not None:
         raise ValueError(f"{where} has both rpy and R; wanted one of them")

@@ -45,11 +45,8 @@ def card(model: Model) -> str:
 
 
 def _head(model: Model) -> Iterator[str]:
-    root = (
-        f"{model.root}, {ROOT_TITLES[model.root]}"
-        if model.root in ROOT_TITLES
-        else _clean(model.root, 80)
-    )
+    title = ROOT_TITLES.get(model.root)
+    root = f"{model.root}, {title}" if title else _clean(model.root, 80)
     ground = f", {model.ground_mass:.6g} kg fixed to the ground" if model.ground_mass else ""
     yield _clean(model.name, WIDTH)
     yield f"{INDENT}source   {_clean(model.source or 'made in memory', WIDTH - 11)}"
@@ -66,11 +63,13 @@ def _joints(model: Model) -> Iterator[str]:
     if not model.joints:
         return
     rows = [COLUMN_TITLES, *(_row(model, i) for i in range(model.nbodies))]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMN_TITLES))]
-    others = sum(width for k, width in enumerate(widths) if k not in SHORTENED)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    first, second = SHORTENED
+    others = sum(widths) - widths[first] - widths[second]
     room = WIDTH - others - len(INDENT) * len(widths)
-    for k, width in zip(SHORTENED, _share(room, [widths[k] for k in SHORTENED]), strict=True):
-        widths[k] = width
+    # a narrow column leaves what it does not need to the other
+    widths[first] = min(widths[first], max(room // 2, room - widths[second]))
+    widths[second] = min(widths[second], room - widths[first])
     for row in rows:
         cells = [_aligned(cell, widths[k], k) for k, cell in enumerate(row)]
         yield (INDENT + INDENT.join(cells)).rstrip()
@@ -83,21 +82,13 @@ def _row(model: Model, i: int) -> tuple[str, ...]:
         str(i),
         _clean(joint.name),
         joint.type,
-        _body_name(model, joint.parent),
+        _clean(_own_name(model, joint.parent)),
         follows + _span(model.first_q[i], kind.nq),
         follows + _span(model.first_v[i], kind.nv),
         _axes(joint),
         _limits(joint),
         f"{model.bodies[i].mass:.5g}",
     )
-
-
-def _share(room: int, wanted: Sequence[int]) -> list[int]:
-    """Fits two widths into the room; a narrow column leaves what it does not need to the other."""
-    first, second = wanted
-    half = room // 2
-    first = min(first, max(half, room - second))
-    return [first, min(second, room - first)]
 
 
 def _aligned(cell: str, width: int, column: int) -> str:
@@ -176,7 +167,7 @@ def _frames(model: Model) -> Iterator[str]:
         grouped.setdefault(frame.body, []).append(frame.name)
     listed = {i: names for i, names in sorted(grouped.items()) if names != [_own_name(model, i)]}
     yield f"frames ({len(model.frames)}), by the body that carries them"
-    lists = [(_shortened(_body_name(model, i), NAME), names) for i, names in listed.items()]
+    lists = [(_clean(_own_name(model, i), NAME), names) for i, names in listed.items()]
     yield from _lists(lists, "bodies with several frames")
     if len(grouped) > len(listed):
         rest = "each body carries" if not listed else "every other body carries"
@@ -195,10 +186,6 @@ def _lists(lists: Sequence[tuple[str, list[str]]], what: str) -> Iterator[str]:
 
 def _own_name(model: Model, body: int) -> str:
     return GROUND if body == WORLD else model.bodies[body].name
-
-
-def _body_name(model: Model, body: int) -> str:
-    return _clean(_own_name(model, body))
 
 
 # Notes

@@ -36,20 +36,13 @@ def compile_function(
 
 
 def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
-    _check_shapes(graph)
-    outputs = {k: out.shape for k, out in graph.outputs.items()}
-    key, program = graph_key(graph), Program(graph)
-    kernel = lambda dtype: compile_program(lambda: program, key, dtype, width)
-    origin = _of_graph, (graph, name, width)
-    return Function(name, graph.inputs, outputs, kernel, origin=origin)
-
-
-def _check_shapes(graph: Graph) -> None:
     outputs = {k: out.shape for k, out in graph.outputs.items()}
     for kind, sizes in (("input", graph.inputs), ("output", outputs)):
         for which, shape in sizes.items():
             if 0 in shape or len(shape) > 2:
-                raise ValueError(
-                    f"{kind} {which!r} has shape {shape}: "
-                    "wanted up to two dimensions, none of them 0"
-                )
+                wanted = "wanted up to two dimensions, none of them 0"
+                raise ValueError(f"{kind} {which!r} has shape {shape}: {wanted}")
+    key, program = graph_key(graph), Program(graph)
+    kernel = lambda dtype: compile_program(lambda: program, key, dtype, width)
+    origin = _of_graph, (graph, name, width)
+    return Function(name, graph.inputs, outputs, kernel, origin=origin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -30,6 +31,9 @@ from featherlane.robot.tree import Tree, is_chain
 from featherlane.robot.tree_of import build_tree, tree_of
 
 Params = Mapping[str, Any] | None
+Out = np.ndarray | None
+Threads = int | None
+Arrays = tuple[Any, ...]
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
@@ -60,9 +64,7 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
 
 
 def in_order(params: Params) -> tuple[str, ...]:
-    """Returns the names of these parameters in the order of the table, so that all orders of a dict
-    have one kernel.
-    """
+    """Returns the names in the order of the table, so that all orders of a dict have one kernel."""
     if params is None:
         return ()
     if not isinstance(params, Mapping):
@@ -70,11 +72,6 @@ def in_order(params: Params) -> tuple[str, ...]:
         raise TypeError(f"params is {kind}: wanted a dict of arrays by name, as in {{'mass': m}}")
     check_parameters(tuple(params))
     return tuple(name for name in PARAMETERS if name in params)
-
-
-def _function_of(model: Compiled, variant: Variant, width: int | None) -> Function:
-    """Returns the function that was pickled."""
-    return model._function(variant, width)
 
 
 class Compiled(model.Model):
@@ -158,12 +155,10 @@ class Compiled(model.Model):
         if method not in known:
             told = ", ".join(map(repr, ("auto", *known)))
             raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
-        refusals = {
-            other: entry.refusal(
-                tree_of(self) if entry.regroup else build_tree(self, regroup=False)
-            )
-            for other, entry in known.items()
-        }
+        refusals = {}
+        for other, entry in known.items():
+            tree = tree_of(self) if entry.regroup else build_tree(self, regroup=False)
+            refusals[other] = entry.refusal(tree)
         if why := refusals[method]:
             others = ", ".join(repr(other) for other, no in refusals.items() if not no)
             raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
@@ -181,57 +176,37 @@ class Compiled(model.Model):
 
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
+        kernel: Callable[[np.dtype], Any] = partial(self._kernel, variant, width)
+        single = partial(self._kernel, variant, "single") if width is None else None
+        if self._is_long(variant) and (steps := choose.evaluator(self, variant)) is not None:
+            if width is not None:
+                raise CompileError(
+                    f"width is {width}: for robots as long as {self.name!r} it goes by the states"
+                )
+            kernel, single = steps, None
+        inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
+        collect, explain = TABLE[variant.name].collect, self._explain
+        origin = Compiled._function, (self, variant, width)
+        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin)
 
-        steps = choose.evaluator(self, variant) if self._is_long(variant) else None
-        if steps is not None and width is None:
-            return self._held(variant, width, steps)
-        if steps is not None:
-            raise CompileError(
-                f"width is {width}: for robots as long as {self.name!r} it goes by the states"
-            )
-
-        def kernel(dtype: np.dtype) -> Kernel:
-            program = lambda: dynamics_program(self, variant)
-            return self._shared(
-                variant, dtype, width, lambda text: compile_program(program, text, dtype, width)
-            )
-
-        def single(dtype: np.dtype) -> Kernel:
-            return self._shared(
-                variant, dtype, "single", lambda text: compile_single(self, variant, text, dtype)
-            )
-
-        return self._held(variant, width, kernel, single if width is None else None)
-
-    def _shared(
-        self,
-        variant: Variant,
-        dtype: np.dtype,
-        form: int | str | None,
-        make: Callable[[str], Kernel],
-    ) -> Kernel:
-        """Returns a kernel that equal models share. make: compiles it, given its key as a text."""
+    def _kernel(self, variant: Variant, form: int | str | None, dtype: np.dtype) -> Kernel:
+        """Returns the kernel of a variant, which equal models share. form: the lanes of vectors,
+        None for the widest, or "single" for the kernel of one state.
+        """
         named = (variant.frame, *variant.at)
         places = [self.frame(name)[1:] for name in named if name is not None]
         plain = variant._replace(frame=None, at=())
         key = self.fingerprint, plain, tuple(places), dtype, form
-        made = _kernels.get(key)
-        if made is None:  # two threads may both come here, and make the same
-            made = _kernels[key] = make(repr(key[:3]))
-        return made
-
-    def _held(
-        self,
-        variant: Variant,
-        width: int | None,
-        kernel: Callable[[np.dtype], Any],
-        single: Callable[[np.dtype], Kernel] | None = None,
-    ) -> Function:
-        inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
-        collect = TABLE[variant.name].collect
-        origin = _function_of, (self, variant, width)
-        explain = self._explain
-        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin)
+        kernel = _kernels.get(key)
+        if kernel is None:  # two threads may both come here, and make the same
+            text = repr(key[:3])
+            if isinstance(form, str):
+                kernel = compile_single(self, variant, text, dtype)
+            else:
+                program = partial(dynamics_program, self, variant)
+                kernel = compile_program(program, text, dtype, form)
+            _kernels[key] = kernel
+        return kernel
 
     def graph(
         self,
@@ -277,16 +252,17 @@ class Compiled(model.Model):
     def _bound(
         self,
         name: str,
-        arrays: tuple[Any, ...],
+        arrays: Arrays,
+        params: Params = None,
         f_ext: Any = None,
         f_ext_frame: str = "body",
-        params: Params = None,
-        frame: str | None = None,
-        reference: str | None = None,
-        wrt: str | None = None,
         method: str = "auto",
-    ) -> tuple[Function, tuple[Any, ...]]:
-        """Returns the function that a method's arguments ask for, and all arrays for its call."""
+        **options: str,
+    ) -> tuple[Function, Arrays]:
+        """Returns the function that a method's arguments ask for, and all arrays for its call.
+
+        options: `frame`, `reference` and `wrt`, as in Variant.
+        """
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
         if not isinstance(method, str):
@@ -302,25 +278,19 @@ class Compiled(model.Model):
             arrays = (*arrays, f_ext)
         axes = None if f_ext is None else f_ext_frame
         chosen = None if method == "auto" else method
-        variant = Variant(name, axes, names, frame, reference, wrt, at, chosen)
+        variant = Variant(name, axes, names, at=at, method=chosen, **options)
         return self._function(variant), (*arrays, *values)
 
     def _call(
         self,
         name: str,
-        arrays: tuple[Any, ...],
-        f_ext: Any = None,
-        f_ext_frame: str = "body",
+        arrays: Arrays,
         params: Params = None,
-        *,
-        frame: str | None = None,
-        reference: str | None = None,
-        wrt: str | None = None,
-        method: str = "auto",
         out: Any = None,
-        threads: int | None = None,
+        threads: Threads = None,
+        *wrenches: Any,
+        **options: str,
     ) -> Any:
-        function, given = self._bound(
-            name, arrays, f_ext, f_ext_frame, params, frame, reference, wrt, method
-        )
+        """Calls that function. wrenches: f_ext and f_ext_frame, where the function takes them."""
+        function, given = self._bound(name, arrays, params, *wrenches, **options)
         return function(*given, out=out, threads=threads)

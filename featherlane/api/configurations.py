@@ -13,6 +13,8 @@ from featherlane.functions.arguments import F32, F64, alike, lead_of
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import Joint
 
+Seed = int | np.random.Generator | None
+
 
 def _batch_shape(batch: Any) -> tuple[int, ...]:
     """Returns the user's number or tuple of numbers as a shape, checked."""
@@ -69,8 +71,7 @@ class Configurations(Compiled):
         """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
 
         Quaternions and the heading of a planar joint turn the shortest way, by pi at most. Other
-        angles change by q1 - q0 as it is: a revolute joint that goes from 0 to 6 pi turns three
-        times.
+        angles change by q1 - q0: a revolute joint turns three times from 0 to 6 pi.
         """
         q0, q1 = self._parts(q0=q0, q1=q1)
         result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
@@ -109,8 +110,8 @@ class Configurations(Compiled):
 
     def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the bounds between which the coordinates of joint n are drawn: its limits, or,
-        where these are far apart, an interval inside them of twice the reach (pi or 1 m), as near
-        to zero as they allow.
+        where these are far apart, an interval inside them of twice the reach (pi or 1 m) next to
+        zero.
         """
         kind, (lower, upper) = self.types[n], self._limits(self.joints[n])
         turns = np.isin(np.arange(kind.nq), kind.angles)
@@ -119,17 +120,12 @@ class Configurations(Compiled):
         lower, upper = np.where(absent, -np.inf, lower), np.where(absent, np.inf, upper)
         wide = ~(upper - lower < most)
         start = np.clip(-reach, lower, upper - 2 * reach)
-        return np.where(wide, start, lower), np.where(
-            wide, np.minimum(start + 2 * reach, upper), upper
-        )
+        end = np.minimum(start + 2 * reach, upper)
+        return np.where(wide, start, lower), np.where(wide, end, upper)
 
     @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
-        self,
-        batch: int | tuple[int, ...] = (),
-        *,
-        seed: int | np.random.Generator | None = None,
-        dtype: Any = float,
+        self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
     ) -> np.ndarray:
         """Returns configurations (*batch, nq), uniform between the limits, with uniform
         orientations. Without limits angles are drawn from a full turn, slides and positions from -1

@@ -159,19 +159,16 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
         )
     free = Y[:, prior.size :]
     if (np.linalg.matrix_rank(free) if free.size else 0) < free.shape[1]:
-        raise ValueError(
-            f"the {free.shape[1]} columns of Y behind the bodies' depend on one another: did a "
-            "joint not move? Leave some out"
-        )
+        columns = f"the {free.shape[1]} columns of Y behind the bodies' depend on one another"
+        raise ValueError(f"{columns}: did a joint not move? Leave some out")
     if not weight > 0:
         raise ValueError(f"weight is {weight}, wanted a positive number")
     least = np.linalg.eigvalsh(pseudo_inertia(prior))[:, 0]
     if not np.all(least > 0):
         i = int(np.argmin(least))
-        raise ValueError(
-            f"body {i} of the prior is not possible: its pseudo-inertia has the eigenvalue "
-            f"{least[i]:.3g}, wanted all above zero, as mass spread over a volume has them"
-        )
+        eigenvalue = f"its pseudo-inertia has the eigenvalue {least[i]:.3g}"
+        wanted = "wanted all above zero, as mass spread over a volume has them"
+        raise ValueError(f"body {i} of the prior is not possible: {eigenvalue}, {wanted}")
 
 
 class _Fit(NamedTuple):

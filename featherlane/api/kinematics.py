@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled
-
-Params = Mapping[str, Any] | None
-Out = np.ndarray | None
+from featherlane.api.compiled import Compiled, Out, Params, Threads
 
 
 class Kinematics(Compiled):
@@ -24,25 +20,16 @@ class Kinematics(Compiled):
     - "world": the world's axes, at the frame's origin (LOCAL_WORLD_ALIGNED);
     - "spatial": the world's axes, at the world's origin (WORLD; Featherstone's).
 
-    All take `params`, `out` and `threads` as the dynamics do. Raise ValueError or TypeError naming
-    the argument, what came and what was wanted.
+    `params`, `out`, `threads` and errors are those of `featherlane.Model`.
     """
 
     def frame_placement(
-        self,
-        q: Any,
-        frame: str,
-        *,
-        params: Params = None,
-        out: Out = None,
-        threads: int | None = None,
+        self, q: Any, frame: str, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """T (..., 4, 4): takes homogeneous coordinates [x; 1] in the frame to those in the world.
         T[..., :3, :3] has the frame's axes as columns, T[..., :3, 3] is its origin.
         """
-        return self._call(
-            "frame_placement", (q,), params=params, frame=frame, out=out, threads=threads
-        )
+        return self._call("frame_placement", (q,), params, out, threads, frame=frame)
 
     def frame_velocity(
         self,
@@ -53,22 +40,15 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(..., 6), [linear; angular] velocity of the frame in m/s and rad/s: J v.
 
         Linear is the velocity of the frame's origin; in "spatial", of the point of the frame's body
         that is at the world's origin just now.
         """
-        return self._call(
-            "frame_velocity",
-            (q, v),
-            params=params,
-            frame=frame,
-            reference=reference,
-            out=out,
-            threads=threads,
-        )
+        name = "frame_velocity"
+        return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
 
     def frame_acceleration(
         self,
@@ -80,26 +60,18 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(..., 6), [linear; angular] in m/s^2 and rad/s^2: the derivative by time of the six
         numbers of `frame_velocity` in the same reference, J a + dJ/dt v.
 
         In "world" linear is the acceleration of the frame's origin as a point in space (the
         classical one). In "body" it lacks w x v of it, since the frame's axes turn; in "spatial"
-        the six are Featherstone's spatial acceleration. Gravity is in none. What an accelerometer
-        at the frame reads is R^T (linear of "world" - gravity), with R = T[..., :3, :3] of
-        `frame_placement`.
+        the six are Featherstone's spatial acceleration. Gravity is in none. An accelerometer at the
+        frame reads R^T (linear of "world" - gravity), R = T[..., :3, :3] of `frame_placement`.
         """
-        return self._call(
-            "frame_acceleration",
-            (q, v, a),
-            params=params,
-            frame=frame,
-            reference=reference,
-            out=out,
-            threads=threads,
-        )
+        name = "frame_acceleration"
+        return self._call(name, (q, v, a), params, out, threads, frame=frame, reference=reference)
 
     def jacobian(
         self,
@@ -109,20 +81,12 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """J (..., 6, nv), rows [linear; angular]: the frame's velocity is J v, and a wrench f =
         [force; moment] on it, in the same reference, is the joint force J^T f.
         """
-        return self._call(
-            "jacobian",
-            (q,),
-            params=params,
-            frame=frame,
-            reference=reference,
-            out=out,
-            threads=threads,
-        )
+        return self._call("jacobian", (q,), params, out, threads, frame=frame, reference=reference)
 
     def jacobian_time_derivative(
         self,
@@ -133,99 +97,71 @@ class Kinematics(Compiled):
         *,
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """dJ/dt (..., 6, nv): how the entries of `jacobian` change while the robot moves with v."""
-        return self._call(
-            "jacobian_time_derivative",
-            (q, v),
-            params=params,
-            frame=frame,
-            reference=reference,
-            out=out,
-            threads=threads,
-        )
+        name = "jacobian_time_derivative"
+        return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
 
     # The robot as a whole
 
     def center_of_mass(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """c (..., 3) in the world, in m: of the mass that moves. What is fixed to the ground
         (`model.ground_mass`) does not count. Raises ValueError for a robot without mass.
         """
-        return self._call("center_of_mass", (q,), params=params, out=out, threads=threads)
+        return self._call("center_of_mass", (q,), params, out, threads)
 
     def center_of_mass_jacobian(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 3, nv) in world axes: the velocity of the centre of mass is this times v."""
-        return self._call("center_of_mass_jacobian", (q,), params=params, out=out, threads=threads)
+        return self._call("center_of_mass_jacobian", (q,), params, out, threads)
 
     def centroidal_momentum(
-        self,
-        q: Any,
-        v: Any,
-        *,
-        params: Params = None,
-        out: Out = None,
-        threads: int | None = None,
+        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
-        mass, in kg m/s and kg m^2/s. The armatures, which are no bodies, have none. Orin, Goswami
-        and Lee 2013.
+        mass, in kg m/s and kg m^2/s. Armatures have none. Orin, Goswami and Lee 2013.
         """
-        return self._call("centroidal_momentum", (q, v), params=params, out=out, threads=threads)
+        return self._call("centroidal_momentum", (q, v), params, out, threads)
 
     def centroidal_momentum_matrix(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """A (..., 6, nv), rows [linear; angular]: the centroidal momentum is A v."""
-        return self._call(
-            "centroidal_momentum_matrix", (q,), params=params, out=out, threads=threads
-        )
+        return self._call("centroidal_momentum_matrix", (q,), params, out, threads)
 
     # Energies and the terms of the equation of motion
 
     def kinetic_energy(
-        self,
-        q: Any,
-        v: Any,
-        *,
-        params: Params = None,
-        out: Out = None,
-        threads: int | None = None,
+        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(...), in J: 1/2 v^T M(q) v, with the energy of the armatures."""
-        return self._call("kinetic_energy", (q, v), params=params, out=out, threads=threads)
+        return self._call("kinetic_energy", (q, v), params, out, threads)
 
     def potential_energy(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(...), in J: -m g . c of the mass that moves, under gravity; zero for a centre of mass at
         the world's origin. Its gradient in the tangent space is `gravity_torque`.
         """
-        return self._call("potential_energy", (q,), params=params, out=out, threads=threads)
+        return self._call("potential_energy", (q,), params, out, threads)
 
     def coriolis_matrix(
-        self,
-        q: Any,
-        v: Any,
-        *,
-        params: Params = None,
-        out: Out = None,
-        threads: int | None = None,
+        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """C(q, v) (..., nv, nv): C v is the Coriolis and centrifugal force, and dM/dt - 2 C is
         skew-symmetric. Damping and friction are not in it. Echeandia and Wensing 2021.
         """
-        return self._call("coriolis_matrix", (q, v), params=params, out=out, threads=threads)
+        return self._call("coriolis_matrix", (q, v), params, out, threads)
 
     def gravity_torque(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: int | None = None
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """g(q) (..., nv), in N and N m: the joint forces that hold the robot still."""
-        return self._call("gravity_torque", (q,), params=params, out=out, threads=threads)
+        return self._call("gravity_torque", (q,), params, out, threads)
 
     def bias_force(
         self,
@@ -236,11 +172,7 @@ class Kinematics(Compiled):
         f_ext_frame: str = "body",
         params: Params = None,
         out: Out = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
-        """(..., nv), in N and N m: inverse dynamics for a = 0, which is C v + g + damping +
-        friction - J^T f_ext.
-        """
-        return self._call(
-            "bias_force", (q, v), f_ext, f_ext_frame, params, out=out, threads=threads
-        )
+        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + damping + friction - J^T f_ext."""
+        return self._call("bias_force", (q, v), params, out, threads, f_ext, f_ext_frame)

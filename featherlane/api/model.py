@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from featherlane.api.compiled import Arrays, Out, Params, Threads
 from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
@@ -39,27 +40,18 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         f_ext: Any = None,
         *,
         f_ext_frame: str = "body",
-        params: Mapping[str, Any] | None = None,
+        params: Params = None,
         method: str = "auto",
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
-        """tau (..., nv): the joint forces (N, N m) that give the acceleration a. Featherstone 2008,
-        chapter 5.
+        """tau (..., nv): the joint forces (N, N m) at acceleration a. Featherstone 2008, chapter 5.
 
         method: "auto" (the cheapest), "serial", or "scan": depth grows with the logarithm of the
         number of links (Yang, Wu and Pan 2016); all give the same up to rounding.
         """
-        return self._call(
-            "inverse_dynamics",
-            (q, v, a),
-            f_ext,
-            f_ext_frame,
-            params,
-            method=method,
-            out=out,
-            threads=threads,
-        )
+        name, wrenches = "inverse_dynamics", (f_ext, f_ext_frame)
+        return self._call(name, (q, v, a), params, out, threads, *wrenches, method=method)
 
     def forward_dynamics(
         self,
@@ -69,52 +61,30 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         f_ext: Any = None,
         *,
         f_ext_frame: str = "body",
-        params: Mapping[str, Any] | None = None,
+        params: Params = None,
         method: str = "auto",
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
-        """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6 and
-        7.
+        """a (..., nv): the acceleration by joint forces tau. Featherstone 2008, chapters 6 and 7.
 
         method: "auto" (the cheapest), "aba", or one that is parallel in the links: "jsiia", "abia",
-        "cfa" (chains) or "dca", see docs/links.md. Raises ValueError where a method does not take
-        the robot.
+        "cfa" (chains) or "dca", see docs/links.md. Raises ValueError if it does not take the robot.
         """
-        return self._call(
-            "forward_dynamics",
-            (q, v, tau),
-            f_ext,
-            f_ext_frame,
-            params,
-            method=method,
-            out=out,
-            threads=threads,
-        )
+        name, wrenches = "forward_dynamics", (f_ext, f_ext_frame)
+        return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
 
     def mass_matrix(
-        self,
-        q: Any,
-        *,
-        params: Mapping[str, Any] | None = None,
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
-        return self._call("mass_matrix", (q,), params=params, out=out, threads=threads)
+        return self._call("mass_matrix", (q,), params, out, threads)
 
     def mass_matrix_inverse(
-        self,
-        q: Any,
-        *,
-        params: Mapping[str, Any] | None = None,
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """M(q)^-1 (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2; Featherstone 2008,
-        section 6.5.
-        """
-        return self._call("mass_matrix_inverse", (q,), params=params, out=out, threads=threads)
+        """M(q)^-1 (..., nv, nv), in full. Dadu-RBD, Algorithm 2; Featherstone 2008, section 6.5."""
+        return self._call("mass_matrix_inverse", (q,), params, out, threads)
 
     def inverse_dynamics_derivatives(
         self,
@@ -124,24 +94,16 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         f_ext: Any = None,
         *,
         f_ext_frame: str = "body",
-        params: Mapping[str, Any] | None = None,
+        params: Params = None,
         method: str = "auto",
         out: tuple[np.ndarray, np.ndarray] | None = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> InverseDynamicsDerivatives:
         """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
         2022. method: "auto", "serial" or "scan".
         """
-        return self._call(
-            "inverse_dynamics_derivatives",
-            (q, v, a),
-            f_ext,
-            f_ext_frame,
-            params,
-            method=method,
-            out=out,
-            threads=threads,
-        )
+        name, wrenches = "inverse_dynamics_derivatives", (f_ext, f_ext_frame)
+        return self._call(name, (q, v, a), params, out, threads, *wrenches, method=method)
 
     def forward_dynamics_derivatives(
         self,
@@ -153,12 +115,11 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         a: Any = None,
         minv: Any = None,
         f_ext_frame: str = "body",
-        params: Mapping[str, Any] | None = None,
+        params: Params = None,
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> ForwardDynamicsDerivatives:
-        """da/dq, da/dv and da/dtau, exact: -M^-1 times the derivatives of inverse dynamics, and
-        M^-1.
+        """da/dq, da/dv and da/dtau, exact: -M^-1 dtau/dq, -M^-1 dtau/dv and M^-1.
 
         Give tau; or a, where the acceleration is known, which saves its computation; or a and minv
         = M(q)^-1, where both are known (diFD of Dadu-RBD, table I), which pays for arms alone: with
@@ -177,39 +138,36 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
             if plain and out is None:
                 first = self._forward_dynamics_derivatives_from(q, v, a, minv, threads=threads)
                 return _with_inverse(*first, minv, np.empty_like(first[0]))
-            more = f_ext, f_ext_frame, params
-            return self._from_known((q, v, a, minv), more, out, threads)
+            return self._from_known((q, v, a, minv), (params, f_ext, f_ext_frame), out, threads)
         if plain and a is not None:
             return self._forward_dynamics_derivatives_at(q, v, a, out=out, threads=threads)
-        name, third = "forward_dynamics_derivatives", tau
-        if a is not None:
-            name, third = "forward_dynamics_derivatives_at", a
-        given = q, v, third
-        return self._call(name, given, f_ext, f_ext_frame, params, out=out, threads=threads)
+        name = "forward_dynamics_derivatives" + ("" if a is None else "_at")
+        given = q, v, tau if a is None else a
+        return self._call(name, given, params, out, threads, f_ext, f_ext_frame)
 
     def _forward_dynamics_derivatives_at(
-        self, q: Any, v: Any, a: Any, *, out: Any = None, threads: int | None = None
+        self, q: Any, v: Any, a: Any, *, out: Any = None, threads: Threads = None
     ) -> ForwardDynamicsDerivatives:
         """`forward_dynamics_derivatives` of a known acceleration, for plain calls."""
-        return self._call("forward_dynamics_derivatives_at", (q, v, a), out=out, threads=threads)
+        return self._call("forward_dynamics_derivatives_at", (q, v, a), None, out, threads)
 
     def _forward_dynamics_derivatives_from(
-        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: int | None = None
+        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: Threads = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """da/dq and da/dv of known a and M^-1, for plain calls."""
-        return self._call(FROM_INVERSE, (q, v, a, minv), out=out, threads=threads)
+        return self._call(FROM_INVERSE, (q, v, a, minv), None, out, threads)
 
     def _from_known(
-        self, known: tuple[Any, ...], more: tuple[Any, ...], out: Any, threads: int | None
+        self, known: Arrays, more: Arrays, out: Any, threads: Threads
     ) -> ForwardDynamicsDerivatives:
         """The derivatives from q, v, a and M^-1, which goes through unchanged."""
         function, given = self._bound(FROM_INVERSE, known, *more)
+        minv = known[3]
         if out is None:
             da_dq, da_dv = function(*given, threads=threads)
-            return _with_inverse(da_dq, da_dv, known[3], np.empty_like(da_dq))
+            return _with_inverse(da_dq, da_dv, minv, np.empty_like(da_dq))
         shapes = self.function("forward_dynamics_derivatives")
         da_dq, da_dv, da_dtau = shapes.results(out, *function.batch_of(*given))
-        minv = known[3]
         if any(np.may_share_memory(minv, x) for x in (da_dq, da_dv)):
             minv = np.array(minv)
         function(*given, out=(da_dq, da_dv), threads=threads)
@@ -222,14 +180,14 @@ FROM_INVERSE = "forward_dynamics_derivatives_from"
 def _with_inverse(
     da_dq: np.ndarray, da_dv: np.ndarray, minv: Any, da_dtau: np.ndarray
 ) -> ForwardDynamicsDerivatives:
-    """All three derivatives, the last of which is known: a copy of it if it is not the result."""
+    """Returns the three derivatives; da_dtau becomes a copy of minv if it is not minv itself."""
     if da_dtau is not minv:
         da_dtau[...] = minv
     return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)
 
 
 def held(base: model.Model) -> Model:
-    """The same robot with its functions."""
+    """Returns a robot with the functions of a `Model`."""
     return Model(**base._fields())
 
 

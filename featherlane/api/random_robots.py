@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from featherlane.api.configurations import Seed
 from featherlane.api.model import Model
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.model import WORLD, Body, Frame, Joint, Mimic, Placement, floats, rows3
 
 POINTS = 6  # point masses that a body is made of
-Seed = int | np.random.Generator | None
 
 
 def random_tree(

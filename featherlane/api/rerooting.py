@@ -101,10 +101,8 @@ class Rerooting:
         if x.tau is not None or x.M is not None:
             inverse = self._map(there, here, q)
             dual = np.swapaxes(inverse, -1, -2)
-            result = result._replace(
-                tau=times(dual, x.tau),
-                M=None if x.M is None else dual @ x.M @ inverse,
-            )
+            M = None if x.M is None else dual @ x.M @ inverse
+            result = result._replace(tau=times(dual, x.tau), M=M)
         return result
 
     def _configuration(self, here: RootView, there: RootView, q: Array) -> Array:
@@ -138,19 +136,14 @@ class Rerooting:
         nv = here.model.nv
         T = np.zeros((*q.shape[:-1], nv, nv), q.dtype)
         for name in here.joints:
-            block = self._block(here, name, q[..., here.q(name)])
-            T[..., there.v(name), here.v(name)] = block
+            kind = here.kind(name)
+            how = REVERSALS[kind.name].v if name in self.reversed else "same"
+            block = np.eye(kind.nv, dtype=q.dtype)
+            if how == "moved":
+                block = parent_velocity(kind, q[..., here.q(name)])
+            T[..., there.v(name), here.v(name)] = block[::-1] if how == "swapped" else block
         T[..., there.v(self.root), :] = here.model.jacobian(q, OTHER)
         return T
-
-    def _block(self, here: RootView, name: str, q: Array) -> Array:
-        """Returns the block of T of one joint at its q."""
-        kind = here.kind(name)
-        how = REVERSALS[kind.name].v if name in self.reversed else "same"
-        if how == "moved":
-            return parent_velocity(kind, q)
-        one = np.eye(kind.nv, dtype=q.dtype)
-        return one[::-1] if how == "swapped" else one
 
     def _acceleration(self, here: RootView, there: RootView, T: Array, x: State) -> Array:
         a = times(T, x.a)

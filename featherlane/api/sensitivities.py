@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled, check_parameters
+from featherlane.api.compiled import Arrays, Compiled, Out, Params, Threads, check_parameters
 from featherlane.functions.arguments import LEADING, alike, lead_of
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
 from featherlane.robot.parameters import PARAMETERS, parameter_value
-
-Params = Mapping[str, Any] | None
 
 
 class Sensitivities(Compiled):
@@ -31,9 +28,7 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's own values of these parameters, or of all: to be changed and passed
-        as `params=`.
-        """
+        """Returns the model's own values of parameters, or of all, which `params=` takes."""
         check_parameters([name for name in names if name != "inertial"])
         return {name: parameter_value(self, name) for name in names or PARAMETERS}
 
@@ -47,14 +42,12 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """dtau/dp (..., nv, entries of p) for a parameter p of `parameters`, in C order."""
-        name = "inverse_dynamics_parameter_derivatives"
-        return self._call(
-            name, (q, v, a), f_ext, f_ext_frame, params, wrt=wrt, out=out, threads=threads
-        )
+        name, wrenches = "inverse_dynamics_parameter_derivatives", (f_ext, f_ext_frame)
+        return self._call(name, (q, v, a), params, out, threads, *wrenches, wrt=wrt)
 
     def inverse_dynamics_regressor(
         self,
@@ -63,8 +56,8 @@ class Sensitivities(Compiled):
         a: Any,
         *,
         params: Params = None,
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction - J^T f_ext,
         with pi = parameters("inertial")["inertial"].ravel(), body by body.
@@ -86,11 +79,12 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), in C order."""
-        a = self._call("forward_dynamics", (q, v, tau), f_ext, f_ext_frame, params, threads=threads)
-        minv = self._call("mass_matrix_inverse", (q,), params=params, threads=threads)
+        wrenches = f_ext, f_ext_frame
+        a = self._call("forward_dynamics", (q, v, tau), params, None, threads, *wrenches)
+        minv = self._call("mass_matrix_inverse", (q,), params, None, threads)
         dtau = self.inverse_dynamics_parameter_derivatives(
             q, v, a, wrt, f_ext, f_ext_frame=f_ext_frame, params=params, threads=threads
         )
@@ -105,7 +99,7 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> InverseDynamicsSecondDerivatives:
         """The tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv, nv) as
         [tau_i, x_j, y_k]; those that are not there are zero or a transpose of one that is.
@@ -113,15 +107,8 @@ class Sensitivities(Compiled):
         The analytic first derivatives are differentiated along each direction of the tangent
         space: directions fill the lanes as states do.
         """
-        along = self._along(
-            "inverse_dynamics_second_derivatives",
-            (q, v, a),
-            np.eye(self.nv),
-            f_ext,
-            f_ext_frame,
-            params,
-            threads,
-        )
+        name, unit = "inverse_dynamics_second_derivatives", np.eye(self.nv)
+        along = self._along(name, (q, v, a), unit, threads, params, f_ext, f_ext_frame)
         return InverseDynamicsSecondDerivatives(*(np.moveaxis(x, -3, -1) for x in along))
 
     def inverse_dynamics_hessian(
@@ -134,15 +121,14 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) by x = (q, v, a).
 
         H[..., j, k] is the derivative by x_k of that by x_j, in the tangent space for q.
         """
-        return self._hessian(
-            "inverse_dynamics", (q, v, a, weights), f_ext, f_ext_frame, params, threads
-        )
+        given = q, v, a, weights
+        return self._hessian("inverse_dynamics", given, threads, params, f_ext, f_ext_frame)
 
     def forward_dynamics_hessian(
         self,
@@ -154,16 +140,13 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> np.ndarray:
-        """H (..., 3 nv, 3 nv): the second derivatives of weights . FD(q, v, tau) by x = (q, v,
-        tau), as differential dynamic programming contracts them with the value's gradient.
-
-        H[..., j, k] is the derivative by x_k of that by x_j, in the tangent space for q.
+        """H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, of weights . FD(q, v, tau) by x =
+        (q, v, tau): differential dynamic programming takes the value's gradient for weights.
         """
-        return self._hessian(
-            "forward_dynamics", (q, v, tau, weights), f_ext, f_ext_frame, params, threads
-        )
+        given = q, v, tau, weights
+        return self._hessian("forward_dynamics", given, threads, params, f_ext, f_ext_frame)
 
     def forward_dynamics_hessian_product(
         self,
@@ -176,44 +159,28 @@ class Sensitivities(Compiled):
         *,
         f_ext_frame: str = "body",
         params: Params = None,
-        out: np.ndarray | None = None,
-        threads: int | None = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """H direction (..., 3 nv), with H of `forward_dynamics_hessian` and direction (..., 3 nv):
         without H itself, in a few times the operations of forward dynamics.
         """
-        arrays = (q, v, tau, weights, direction)
-        name = "forward_dynamics_hessian_product"
-        return self._call(name, arrays, f_ext, f_ext_frame, params, out=out, threads=threads)
+        name, given = "forward_dynamics_hessian_product", (q, v, tau, weights, direction)
+        return self._call(name, given, params, out, threads, f_ext, f_ext_frame)
 
     def _hessian(
-        self,
-        function: str,
-        arrays: tuple[Any, ...],
-        f_ext: Any,
-        frame: str,
-        params: Params,
-        threads: int | None,
+        self, function: str, arrays: Arrays, threads: Threads, *options: Any
     ) -> np.ndarray:
-        unit = np.eye(3 * self.nv)
-        name = f"{function}_hessian_product"
-        product = self._along(name, arrays, unit, f_ext, frame, params, threads)
-        return np.swapaxes(product, -1, -2)
+        name, unit = f"{function}_hessian_product", np.eye(3 * self.nv)
+        return np.swapaxes(self._along(name, arrays, unit, threads, *options), -1, -2)
 
     def _along(
-        self,
-        name: str,
-        arrays: tuple[Any, ...],
-        directions: np.ndarray,
-        f_ext: Any,
-        frame: str,
-        params: Params,
-        threads: int | None,
+        self, name: str, arrays: Arrays, directions: np.ndarray, threads: Threads, *options: Any
     ) -> Any:
-        """Returns a function's results along each of these directions, on an axis behind the
-        leading dimensions: directions fill the lanes of vectors as states do.
+        """Returns a function's results along each direction, on an axis behind the leading
+        dimensions: directions fill lanes as states do. options: params, f_ext and f_ext_frame.
         """
-        function, given = self._bound(name, arrays, f_ext, frame, params)
+        function, given = self._bound(name, arrays, *options)
         cores = {k: core for k, core in function.inputs.items() if k != "direction"}
         dtype, states = alike(dict(zip(cores, given, strict=True)))
         lead_of(states.values(), cores, self._explain, LEADING - 1)

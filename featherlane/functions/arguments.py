@@ -54,22 +54,17 @@ def _has_dtype(value: Any) -> bool:
     return True
 
 
-def common_dtype(values: Mapping[str, Any]) -> np.dtype:
-    """Returns float32 if all arrays of floats are float32, float64 if none is; integers and lists
-    follow them. Raises TypeError for both together, and for other than real numbers.
-    """
-    return alike(values)[0]
-
-
 def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
-    """Returns the `common_dtype` of the values, and the values as arrays of that dtype."""
+    """Returns float32 if all arrays of floats are float32, float64 if none is, while integers and
+    lists follow them; and the values as arrays of that dtype. Raises TypeError for both together,
+    and for other than real numbers.
+    """
     arrays = {name: as_array(name, value) for name, value in values.items()}
     single, other = None, None
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-            raise TypeError(
-                f"{name} has dtype {array.dtype}: wanted real numbers, float32 or float64"
-            )
+            wanted = "wanted real numbers, float32 or float64"
+            raise TypeError(f"{name} has dtype {array.dtype}: {wanted}")
         if array.dtype.type is np.float32:  # in any byte order
             single = single or name
         elif array.dtype.kind == "f" and _has_dtype(values[name]):
@@ -122,9 +117,8 @@ def results(
     """Returns the caller's arrays for the results, checked."""
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(outputs):
-        raise ValueError(
-            f"out has {len(given)} arrays, wanted {len(outputs)}: {', '.join(outputs)}"
-        )
+        wanted = f"wanted {len(outputs)}: {', '.join(outputs)}"
+        raise ValueError(f"out has {len(given)} arrays, {wanted}")
     for array, (name, core) in zip(given, outputs.items(), strict=True):
         _check_result(name, array, lead + core, dtype)
     for i, array in enumerate(given):
@@ -145,10 +139,9 @@ def _check_result(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype
     if not array.flags.writeable:
         raise ValueError(f"out for {name} is read-only")
     if overlaps_itself(array):
-        raise ValueError(
-            f"out for {name} has entries that share memory, as a broadcast array: "
-            "each number of the result needs a place of its own"
-        )
+        wanted = "each number of the result needs a place of its own"
+        shared = "entries that share memory, as a broadcast array"
+        raise ValueError(f"out for {name} has {shared}: {wanted}")
 
 
 def threads_asked(asked: Any) -> int | None:

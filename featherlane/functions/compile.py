@@ -71,8 +71,7 @@ def _traceable(
 
 def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
     """A function of scalars whose trace holds derivatives of other functions' graphs."""
-    names = tuple(input_shapes(model, variant))
-    graphs = partial(dynamics_graph, model)
+    names, graphs = tuple(input_shapes(model, variant)), partial(dynamics_graph, model)
 
     def run(*inputs: Any) -> dict[str, Any]:
         return DERIVE[variant.name](model, variant, dict(zip(names, inputs, strict=True)), graphs)
@@ -81,11 +80,9 @@ def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
 
 
 def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
-    """The algorithms that compute a variant, each with whether mass rides on parents."""
+    """Returns the algorithms that compute a variant, each with whether mass rides on parents."""
     function = TABLE[variant.name]
-    algorithms = function.algorithms
-    if tree_of(model).coupled and function.shared:
-        algorithms = function.shared
+    algorithms = (tree_of(model).coupled and function.shared) or function.algorithms
     ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
     if variant.method is not None:
         method = METHODS[variant.name][variant.method]
@@ -115,21 +112,18 @@ def _solvable(model: Model, variant: Variant) -> Iterator[None]:
     try:
         yield
     except ZeroDivisionError:
-        raise CompileError(
-            f"the mass matrix of {model.name!r} is singular for every q: too little inertia "
-            f"resists one of its joints for {variant.name}, see print(model)"
-        ) from None
+        reason = f"too little inertia resists one of its joints for {variant.name}"
+        told = f"the mass matrix of {model.name!r} is singular for every q: {reason}"
+        raise CompileError(f"{told}, see print(model)") from None
 
 
 def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
     """The graphs of the algorithms that compute a variant, by their names."""
     inputs = input_shapes(model, variant)
     names = [a.__name__ + (not ride) * ", not regrouped" for a, ride in _choices(model, variant)]
+    runs = zip(names or ["derived"], _runs(model, variant), strict=True)
     with _solvable(model, variant), no_garbage():
-        return {
-            name: simplify(trace(run, inputs))
-            for name, run in zip(names or ["derived"], _runs(model, variant), strict=True)
-        }
+        return {name: simplify(trace(run, inputs)) for name, run in runs}
 
 
 @lru_cache(maxsize=8)
@@ -142,9 +136,7 @@ def dynamics_graph(model: Model, variant: Variant) -> Graph:
 
 
 def dynamics_program(model: Model, variant: Variant) -> Program:
-    """The same for a processor that runs out of room for code: large graphs keep what is repeated
-    as routines.
-    """
+    """Returns the program of a variant; a large one keeps what is repeated as routines."""
     run, *others = _runs(model, variant)
     if not others:
         with _solvable(model, variant):
@@ -157,9 +149,7 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
 
 
 def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
-    """Machine code for one state: limbs that are alike fill the lanes of vectors, or the columns of
-    matrices do, where routines compute them.
-    """
+    """Machine code for one state: equal limbs or columns of matrices fill the lanes of vectors."""
     dtype = _checked_dtype(dtype)
 
     def source() -> tuple[str, Program]:

@@ -22,15 +22,19 @@ Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
 
 
+def with_parameter(variant: Variant, p: str) -> Variant:
+    """Returns inverse dynamics with p as the last input, in place of those that p holds too."""
+    replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
+    others = (name for name in variant.parameters if name not in replaced)
+    return variant._replace(name="inverse_dynamics", parameters=(*others, p), wrt=None)
+
+
 def parameter_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
     """Returns dtau/dp, nv x the entries of the parameter p, in reverse mode: one sweep for each
     entry of tau, through the bodies that its joint carries.
     """
     p = str(variant.wrt)
-    replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
-    others = tuple(name for name in variant.parameters if name not in replaced)
-    parameters = (*others, p)
-    base = graphs(variant._replace(name="inverse_dynamics", parameters=parameters, wrt=None))
+    base = graphs(with_parameter(variant, p))
     value = {p: parameter_value(model, p).tolist()}  # the model's own, if p is no input
     rows = call(jacobian(base, "tau", p, "reverse"), **value | given)[f"dtau_d{p}"]
     return {"dtau": [_flat(row) for row in rows]}
@@ -41,9 +45,7 @@ def _flat(row: Any) -> list[Any]:
 
 
 def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
-    """Returns the derivatives of dtau/dq, dtau/dv and M along one direction of q, and of dtau/dv
-    along the same direction of v.
-    """
+    """Returns derivatives along one direction: of dtau/dq, dtau/dv, M by q, and of dtau/dv by v."""
     direction = given.pop("direction")
     first = graphs(variant._replace(name="inverse_dynamics_derivatives"))
     mass = graphs(Variant("mass_matrix", parameters=variant.parameters))

@@ -1,5 +1,4 @@
-"""Calls that machine code dispatches: which callables it replaces, when it is renewed, and the
-Python behind it.
+"""Calls that machine code dispatches: which callables it replaces, and when it is renewed.
 
 A fast path is a callable of CPython whose body is machine code (`backends/cpu/call`). It runs
 kernels on single states and on batches along one leading dimension, in the dtypes that are
@@ -100,10 +99,7 @@ def machine_code_call(
     name, which runs the kernels that the function has by now; pass_on: gets all other calls.
     """
     shapes = [*function.inputs.values()], [*function.outputs.values()]
-    packed = function.packed
-    if packed is None or not cpython.available():
-        return pass_on
-    if max(map(len, chain(*shapes))) > cpython.RANK:
+    if not cpython.available() or max(map(len, chain(*shapes))) > cpython.RANK:
         return pass_on
     unlocked = -(-WORTH_UNLOCKING // max(function.numbers, 1))
     for loops in function.loops():
@@ -117,7 +113,7 @@ def machine_code_call(
             call,
             _entry_point().place("call"),
             pass_on,
-            packed,
+            function.packed,
             name=function.name,
             doc=doc,
             keywords=() if set(OPTIONS) & set(function.inputs) else tuple(function.inputs),

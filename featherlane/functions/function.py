@@ -30,20 +30,9 @@ from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
 
-def _packed(*results: np.ndarray) -> tuple[np.ndarray, ...]:
-    return results
-
-
 def _single_of(run: Any) -> Any:
     """Returns the machine code of recorded steps for single states, if it was made."""
     return getattr(run, "single", None)
-
-
-def _tuple_type(collect: Callable[..., Any] | None) -> type[tuple] | None:
-    """Returns the type of tuple, perhaps with names, in which several results are returned."""
-    if collect is None:
-        return tuple
-    return collect if isinstance(collect, type) and issubclass(collect, tuple) else None
 
 
 def _signature(inputs: Shapes) -> Signature:
@@ -57,13 +46,11 @@ def _signature(inputs: Shapes) -> Signature:
 
 
 class Form(NamedTuple):
-    """A function compiled for one dtype. kernel: None where recorded steps compute it; alive: what
-    `run` needs.
-    """
+    """A function compiled for one dtype. kernel: None where recorded steps compute it."""
 
     run: Evaluator
     kernel: Kernel | None = None
-    alive: object = None
+    alive: object = None  # what `run` needs
 
 
 class Function:
@@ -71,7 +58,7 @@ class Function:
 
     f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
     `inputs` behind up to 32 leading dimensions, which broadcast as NumPy's do. Results are arrays
-    with the core shapes of `outputs`; several come in a tuple, or in what `collect` makes of them.
+    with the core shapes of `outputs`; several come in a tuple, or in the named tuple `collect`.
     float32 in gives float32 out, all else is float64. `out` are the caller's arrays for the
     results, `threads` bounds the threads. The results of a state have the same bits in every batch,
     at every position, with any number of threads, but for inverse dynamics of long chains, where
@@ -87,7 +74,7 @@ class Function:
         inputs: Shapes,
         outputs: Shapes,
         kernel: Callable[[np.dtype], Kernel | Evaluator],
-        collect: Callable[..., Any] | None = None,
+        collect: type[tuple] | None = None,
         explain: Explain = lambda name, shape: "",
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
@@ -97,8 +84,7 @@ class Function:
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
-        self._collect, self._explain = collect or _packed, explain
-        self.packed = _tuple_type(collect)
+        self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
         self._compiled_single: dict[np.dtype, Form] = {}  # for one state
@@ -127,22 +113,19 @@ class Function:
         return self._origin or super().__reduce_ex__(protocol)
 
     def ufunc(self, dtype: Any) -> Evaluator:
-        """Returns the generalised ufunc for batches in one dtype, or the recorded steps that stand
-        for it, compiled now if it is not yet.
-        """
-        dtype = np.dtype(dtype)
+        """The generalised ufunc for batches in one dtype, or recorded steps, compiled now."""
+        return self._batch_form(np.dtype(dtype)).run
+
+    def kernel(self, dtype: Any) -> Kernel | None:
+        """The kernel for batches in one dtype, compiled now if need be; None for recorded steps."""
+        return self._batch_form(np.dtype(dtype)).kernel
+
+    def _batch_form(self, dtype: np.dtype) -> Form:
         if dtype not in self._compiled:  # two threads may both come here: the first wins
             kernel = self._make_batch(dtype)
             form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
             self._compiled.setdefault(dtype, form)
-        return self._compiled[dtype].run
-
-    def kernel(self, dtype: Any) -> Kernel | None:
-        """Returns the kernel for batches in one dtype, compiled now if it is not yet; None where
-        recorded steps stand for it.
-        """
-        self.ufunc(dtype)
-        return self._compiled[np.dtype(dtype)].kernel
+        return self._compiled[dtype]
 
     def _form_of(self, kernel: Kernel) -> Form:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
@@ -158,8 +141,7 @@ class Function:
             if dtype not in singles:
                 singles.setdefault(dtype, self._form_of(self._make_single(dtype)))
             return singles[dtype]
-        self.ufunc(dtype)
-        return self._compiled[dtype]
+        return self._batch_form(dtype)
 
     @property
     def compiled(self) -> tuple[np.dtype, ...]:
@@ -218,7 +200,11 @@ class Function:
         else:
             self._spread(form, given, made, lead, count, threads is None)
         self._renew()
-        return made[0] if len(made) == 1 else self._several(made, out)
+        if len(made) == 1:
+            return made[0]
+        if type(out) is self.packed:
+            return out
+        return made if self.packed is tuple else self.packed(*made)
 
     def _renew(self) -> None:
         """Renews the fast paths if there are more kernels than they know."""
@@ -226,10 +212,6 @@ class Function:
         counts = len(self._compiled), len(self._compiled_single), len(self._tasks)
         if (*counts, *steps) != self._known_to_paths and all(path.renew() for path in self.paths):
             self._known_to_paths = *counts, *steps
-
-    def _several(self, results: tuple[np.ndarray, ...], out: Any) -> Any:
-        """Returns several results as the user gets them: `out` itself if it has the type."""
-        return out if type(out) is self.packed else self._collect(*results)
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
         """Returns the leading dimensions and the dtype of a call's results."""

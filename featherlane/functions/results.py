@@ -8,22 +8,18 @@ import numpy as np
 
 
 class InverseDynamicsDerivatives(NamedTuple):
-    """Derivatives of tau = ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da
-    is M.
-    """
+    """Derivatives of ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da = M."""
 
     dtau_dq: np.ndarray
     dtau_dv: np.ndarray
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
-    """Derivatives of a = FD(q, v, tau), each (..., nv, nv), columns in the tangent space; da/dtau
-    is M^-1.
-    """
+    """Derivatives of FD(q, v, tau), each (..., nv, nv), columns in the tangent space."""
 
     da_dq: np.ndarray
     da_dv: np.ndarray
-    da_dtau: np.ndarray
+    da_dtau: np.ndarray  # M^-1
 
 
 class InverseDynamicsSecondDerivatives(NamedTuple):

@@ -1,7 +1,6 @@
 """The table of functions: the inputs and outputs of each, and the algorithms that compute it.
 
-A function may name several algorithms; the graph with the fewest operations is the one that is
-compiled.
+Of several algorithms, the one whose graph has the fewest operations is compiled.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class DynamicsFunction(NamedTuple):
     takes: tuple[str, ...] = ()
     shared: tuple[Algorithm, ...] | None = None
     """The algorithms for trees whose bodies share coordinates, where those differ."""
-    collect: Callable[..., Any] | None = None  # what several results are returned in
+    collect: type[tuple] | None = None  # the named tuple of several results
 
 
 class Variant(NamedTuple):
@@ -63,9 +62,7 @@ class Variant(NamedTuple):
 
 
 def _one(algorithm: Callable[..., Any]) -> Algorithm:
-    """Makes a tuple of an algorithm's one output, and leaves out `fixed`, of which only derivatives
-    depend.
-    """
+    """Returns the one output in a tuple, and ignores `fixed`, which only derivatives read."""
 
     @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
@@ -118,12 +115,8 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
     ),
 }
 OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what a method calls by another name
-    "forward_dynamics_derivatives_at": DynamicsFunction(
-        QVA,
-        {"da_dq": VV, "da_dv": VV, "da_dtau": VV},
-        (algorithms.forward_dynamics_derivatives_at,),
-        ("f_ext",),
-        collect=ForwardDynamicsDerivatives,
+    "forward_dynamics_derivatives_at": FUNCTIONS["forward_dynamics_derivatives"]._replace(
+        inputs=QVA, algorithms=(algorithms.forward_dynamics_derivatives_at,)
     ),
 }
 
@@ -195,6 +188,7 @@ ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
 
 
 ALONG: Sizes = {"weights": V, "direction": ("3v",)}
+PRODUCT: Sizes = {"product": ("3v",)}
 DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
     "inverse_dynamics_parameter_derivatives": DynamicsFunction(
         QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
@@ -205,12 +199,8 @@ DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm comput
         (),
         ("f_ext",),
     ),
-    "inverse_dynamics_hessian_product": DynamicsFunction(
-        {**QVA, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
-    ),
-    "forward_dynamics_hessian_product": DynamicsFunction(
-        {**QVT, **ALONG}, {"product": ("3v",)}, (), ("f_ext",)
-    ),
+    "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
+    "forward_dynamics_hessian_product": DynamicsFunction(QVT | ALONG, PRODUCT, (), ("f_ext",)),
 }
 TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""

@@ -20,14 +20,7 @@ from featherlane.tools.explain import explain as explained
 from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
 from featherlane.tools.selfcheck import STATES, Check, self_check
-from featherlane.tools.timing import (
-    DTYPES,
-    SHORT,
-    Progress,
-    Speed,
-    compile_all,
-    speed,
-)
+from featherlane.tools.timing import DTYPES, SHORT, Progress, Speed, compile_all, in_words, speed
 
 
 def machine() -> dict[str, Any]:
@@ -55,14 +48,12 @@ def _cpu_name() -> str:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """The self-check and the speeds of one robot. batch: states in a call; threads: of the column
-    with several threads.
-    """
+    """The self-check and the speeds of one robot, in calls with `batch` states."""
 
     model: Model
     machine: Mapping[str, Any]
     batch: int
-    threads: int
+    threads: int  # of the column with several threads
     checks: tuple[Check, ...]
     speeds: tuple[Speed, ...]
     roofline: Roofline | None = None
@@ -86,11 +77,8 @@ class BenchReport:
             "checks": [{**c._asdict(), "passed": c.passed} for c in self.checks],
             "speeds": [s._asdict() for s in self.speeds],
         }
-        if self.roofline is not None:
-            report["roofline"] = self.roofline.to_dict()
-        if self.choices is not None:
-            report["choices"] = self.choices.to_dict()
-        return report
+        parts = {"roofline": self.roofline, "choices": self.choices}
+        return report | {name: part.to_dict() for name, part in parts.items() if part}
 
     def __str__(self) -> str:
         return "\n\n".join("\n".join(lines) for lines in self.sections())
@@ -119,21 +107,20 @@ class BenchReport:
 
     def _speed_lines(self, dtype: str) -> Iterator[str]:
         lanes = self.machine["vector_bits"] // (8 * np.dtype(dtype).itemsize)
-        threads = f"{self.threads} thread" + "s" * (self.threads != 1)
         yield f"{dtype}, {lanes} lanes, {self.batch} states"
-        above = ("", "", "first", "1 thread,", f"{threads},", "one state,")
+        above = ("", "", "first", "1 thread,", f"{in_words(self.threads)},", "one state,")
         below = ("function", "operations", "call, s", "ns/state", "M states/s", "us")
         for head in (above, below):
             yield "  {:37}{:>12}{:>9}{:>12}{:>13}{:>11}".format(*head)
-        for s in self.speeds:
-            if s.dtype == dtype:
-                operations = "-" if s.operations is None else s.operations
-                yield (
-                    f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.first_call_s:9.3f}"
-                    f"{s.ns_per_state:12.1f}{s.states_per_us:13.2f}{s.one_state_us:11.2f}"
-                )
-        for s in self.speeds:
-            if s.dtype == dtype and s.batch < self.batch:
+        speeds = [s for s in self.speeds if s.dtype == dtype]
+        for s in speeds:
+            operations = "-" if s.operations is None else s.operations
+            yield (
+                f"  {SHORT[s.function]:4} {s.function:32}{operations:>12}{s.first_call_s:9.3f}"
+                f"{s.ns_per_state:12.1f}{s.states_per_us:13.2f}{s.one_state_us:11.2f}"
+            )
+        for s in speeds:
+            if s.batch < self.batch:
                 yield f"  {SHORT[s.function]:4} with {s.batch} states: more do not fit in memory"
 
     def _foot(self) -> Iterator[str]:
@@ -157,13 +144,11 @@ def bench(
 
     batch: states in a call. threads: all physical cores by default. roofline: also measures the
     limits of this machine and how close to them each function runs. explain: also reports what was
-    chosen for each function and at which expected cost. Raises ValueError for a batch or a number
-    of threads below 1.
+    chosen for each function and at which expected cost. Raises ValueError for numbers below 1.
     """
-    if batch < 1:
-        raise ValueError(f"batch is {batch}: wanted 1 or more")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is {threads}: wanted 1 or more")
+    for name, number in {"batch": batch, "threads": threads}.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is {number}: wanted 1 or more")
     count = threads or physical_cores()
     ready = compile_all(model, dtypes, progress)
     checks = tuple(self_check(model, dtypes, progress))

@@ -11,15 +11,15 @@ and excluded from these functions.
 
 In float32 the inputs are rounded first, and the peer computes in float64 from the rounded inputs,
 so that the error is that of the computation alone. For the same reason a right angle that the file
-gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, too, unless
-same_angles is false.
+gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, too, if same_angles.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,10 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.peers import PEERS, Blocks, Projected, States, independent
+from featherlane.tools.selfcheck import largest_entry
 from featherlane.tools.timing import Progress
 
+Case = tuple[str, str | None]  # a function and the axes of f_ext, None without
 Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
 
 BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
@@ -107,15 +109,11 @@ class CheckReport:
             verdict = "" if row.passed else "  TOO LARGE"
             lines.append(f"  {place} {row.error:8.1e} {row.limit:8.1e} {row.state:6}{verdict}")
         if self.adjusted:
-            lines.append(
-                f"  {self.adjusted} joints have right angles that the file rounds: "
-                f"they are exact in both"
-            )
+            angles = f"{self.adjusted} joints have right angles that the file rounds"
+            lines.append(f"  {angles}: they are exact in both")
         if self.singular:
-            lines.append(
-                f"  M is singular in {self.singular} of {self.states} states: "
-                f"they are left out of what divides by M"
-            )
+            singular = f"M is singular in {self.singular} of {self.states} states"
+            lines.append(f"  {singular}: they are left out of what divides by M")
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  {name:34} not available in {self.against}" for name in self.unavailable]
         failed = sum(not row.passed for row in self.rows)
@@ -159,6 +157,11 @@ def check(
     peer = _peer(against, source, model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
     compared = _Comparison(model, peer, given, dtype, evaluate or _compiled)
+    cases = [
+        (name, frame)
+        for name, frame in product(functions, f_ext)
+        if name in peer.functions and (frame is None or "f_ext" in FUNCTIONS[name].takes)
+    ]
     return CheckReport(
         robot=model.name,
         root=str(model.root),
@@ -169,19 +172,15 @@ def check(
         seed=seed,
         condition=float(compared.condition.max()),
         adjusted=peer.adjusted,
-        singular=int(np.sum(_singular(compared.condition, dtype))),
-        rows=tuple(compared.rows([*_cases(peer, functions, f_ext)], progress)),
+        singular=int(np.sum(compared.singular)),
+        rows=tuple(compared.rows(cases, progress)),
         unavailable=tuple(x for x in functions if x not in peer.functions),
         notes=tuple(notes),
     )
 
 
 def _peer(
-    against: str,
-    source: str | os.PathLike[str],
-    model: Model,
-    same_angles: bool,
-    notes: list[str],
+    against: str, source: str | os.PathLike[str], model: Model, same_angles: bool, notes: list[str]
 ) -> Any:
     """The robot in another library, with results in the coordinates of the model."""
     every, (text, path) = independent(model), xml_text(source)
@@ -211,31 +210,50 @@ class _Comparison:
         M = peer.mass_matrix(given, None)["M"]
         self.force = float(np.abs(M).max())  # the largest force of a unit acceleration
         self.condition = np.linalg.cond(M)
+        # in these states M leaves no digit to a quotient; a NaN counts as singular
+        self.singular = ~(np.finfo(dtype).eps * self.condition <= 1)
         with np.errstate(all="ignore"):
             minv = peer.mass_matrix_inverse(given, None)["Minv"]
         self.given = given._replace(minv=_rounded(minv, dtype))
 
-    def rows(
-        self, cases: Sequence[tuple[str, str | None]], progress: Progress
-    ) -> list[ComparedBlock]:
-        rows: list[ComparedBlock] = []
+    def rows(self, cases: Sequence[Case], progress: Progress) -> Iterator[ComparedBlock]:
         for n, (name, frame) in enumerate(cases, 1):
             progress(f"{name}{f', f_ext {frame}' if frame else ''} ({n} of {len(cases)})")
             with np.errstate(all="ignore"):  # states with a singular M, which are excluded
-                rows += self._rows_of(name, frame)
-        return rows
+                expected = getattr(self.peer, name)(self.given, frame)
+                rows = [*self._compare(name, frame, self._blocks(name, frame), expected)]
+            yield from rows
 
-    def _rows_of(self, name: str, frame: str | None) -> Iterator[ComparedBlock]:
-        expected = getattr(self.peer, name)(self.given, frame)
-        blocks = _compute(self.model, name, frame, self.given, self.dtype, self.evaluate)
-        unit = 1.0 if name in DIVIDES else self.force
-        return _compare(name, frame, blocks, expected, unit, self.condition, self.dtype)
+    def _blocks(self, name: str, frame: str | None) -> Blocks:
+        names = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
+        inputs = [getattr(self.given, x).astype(self.dtype) for x in names]
+        results = self.evaluate(self.model, name, frame, inputs)
+        results = results if isinstance(results, tuple) else (results,)
+        return dict(zip(FUNCTIONS[name].outputs, results, strict=True))
+
+    def _compare(
+        self, name: str, frame: str | None, blocks: Blocks, expected: Blocks
+    ) -> Iterator[ComparedBlock]:
+        limits = np.full(len(self.condition), BASE[self.dtype])
+        used, unit = np.full(len(self.condition), True), self.force
+        if name in DIVIDES:
+            limits = np.maximum(limits, SLACK * np.finfo(self.dtype).eps * self.condition)
+            used, unit = ~self.singular, 1.0
+        if not used.any():
+            return
+        largest = {block: largest_entry(x) for block, x in expected.items()}
+        floor = NOISE * max(unit, *(float(x[used].max()) for x in largest.values()))
+        for block, x in blocks.items():
+            difference = largest_entry(x.astype(np.float64) - expected[block])
+            error = difference / np.maximum(largest[block], floor)
+            error = np.where(np.isnan(error), np.inf, error)
+            error[~used] = 0.0
+            at, share = int(np.argmax(error)), float(np.max(error / limits))
+            yield ComparedBlock(name, block, frame, float(error[at]), at, float(limits[at]), share)
 
 
 def comparable(model: Model) -> tuple[Model, list[str]]:
-    """The robot without damping and friction, which the peers' functions ignore; and notes on what
-    was changed.
-    """
+    """Returns the robot without damping and friction, which peers ignore, and notes on changes."""
     notes = []
     if model.damping.any() or model.friction.any():
         joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
@@ -260,60 +278,5 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
     return States(q, v, a, tau, f_ext, np.empty((count, 0, 0)))
 
 
-def _cases(
-    peer: Any, functions: Iterable[str], frames: Sequence[str | None]
-) -> Iterator[tuple[str, str | None]]:
-    for name in functions:
-        for frame in frames:
-            if name in peer.functions and (frame is None or "f_ext" in FUNCTIONS[name].takes):
-                yield name, frame
-
-
 def _compiled(model: Model, name: str, frame: str | None, inputs: Sequence[np.ndarray]) -> Any:
     return model.function(name, frame)(*inputs)
-
-
-def _compute(
-    model: Model, name: str, frame: str | None, s: States, dtype: np.dtype, evaluate: Evaluate
-) -> Blocks:
-    wanted = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
-    results = evaluate(model, name, frame, [getattr(s, x).astype(dtype) for x in wanted])
-    results = results if isinstance(results, tuple) else (results,)
-    return dict(zip(FUNCTIONS[name].outputs, results, strict=True))
-
-
-def _compare(
-    name: str,
-    frame: str | None,
-    blocks: Blocks,
-    expected: Blocks,
-    unit: float,
-    condition: np.ndarray,
-    dtype: np.dtype,
-) -> Iterator[ComparedBlock]:
-    limits = np.full(len(condition), BASE[dtype])
-    used = np.full(len(condition), True)
-    if name in DIVIDES:
-        limits = np.maximum(limits, SLACK * np.finfo(dtype).eps * condition)
-        used = ~_singular(condition, dtype)
-    if not used.any():
-        return
-    largest = {block: _largest(x) for block, x in expected.items()}
-    floor = NOISE * max(unit, *(float(x[used].max()) for x in largest.values()))
-    for block, x in blocks.items():
-        difference = _largest(x.astype(np.float64) - expected[block])
-        error = difference / np.maximum(largest[block], floor)
-        error = np.where(np.isnan(error), np.inf, error)
-        error[~used] = 0.0
-        at, share = int(np.argmax(error)), float(np.max(error / limits))
-        yield ComparedBlock(name, block, frame, float(error[at]), at, float(limits[at]), share)
-
-
-def _singular(condition: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The states in which M leaves no digit to a quotient; a NaN counts as singular."""
-    return ~(np.finfo(dtype).eps * condition <= 1)
-
-
-def _largest(x: np.ndarray) -> np.ndarray:
-    """The largest absolute entry of the block in each state."""
-    return np.abs(x.reshape(len(x), -1)).max(axis=1)

@@ -54,14 +54,9 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=version)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS.values():
-        about = ABOUT_ROBOTS if ROBOT in command.options else None
-        sub = commands.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.description,
-            epilog=about,
-            allow_abbrev=False,
-        )
+        sub = commands.add_parser(command.name, help=command.summary, allow_abbrev=False)
+        sub.description = command.description
+        sub.epilog = ABOUT_ROBOTS if ROBOT in command.options else None
         for option in command.options:
             sub.add_argument(option.name, help=option.help, **option.settings)
     return top
@@ -82,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         answer = command.run(args)
         if args.json:
             origin = {"featherlane": featherlane.__version__, "command": command.name}
-            _print_json({**origin, **answer.data})
+            print(json.dumps(_strict({**origin, **answer.data}), indent=2))
         else:
             print(_painted(str(answer.text), sys.stdout))
         return 0 if answer.passed else 1
@@ -123,10 +118,6 @@ def _coloured(stream: TextIO) -> bool:
     """Whether the stream takes colours, by https://no-color.org."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not plain
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(_strict(value), indent=2))
 
 
 def _strict(value: Any) -> Any:

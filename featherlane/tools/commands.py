@@ -44,9 +44,7 @@ class Answer(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command of the command line. description: its docstring, of which the first paragraph is
-    the summary.
-    """
+    """A command; the first paragraph of its docstring, `description`, is its summary."""
 
     name: str
     run: Callable[[argparse.Namespace], Answer]

@@ -81,12 +81,9 @@ def zsh(commands: Iterable[Command]) -> str:
     commands = list(commands)
     names = {**{c.name: c.summary for c in commands}, **GENERAL}
     listed = " ".join(quote(f"{name}:{help}") for name, help in names.items())
-    cases = "\n".join(f"        {c.name}) _arguments {_zsh_options(c)};;" for c in commands)
+    options = {c.name: " ".join(quote(_zsh_option(o)) for o in c.options) for c in commands}
+    cases = "\n".join(f"        {name}) _arguments {told};;" for name, told in options.items())
     return ZSH.replace("NAMES", listed).replace("CASES", cases)
-
-
-def _zsh_options(command: Command) -> str:
-    return " ".join(quote(_zsh_option(option)) for option in command.options)
 
 
 def _zsh_option(option: Option) -> str:

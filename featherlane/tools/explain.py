@@ -16,7 +16,6 @@ from featherlane.backends.llvm.lower import Lanes
 from featherlane.functions.compile import candidates, cheapest, dynamics_program, in_lanes
 from featherlane.functions.function import physical_cores
 from featherlane.functions.table import TABLE, Variant
-from featherlane.program.graph import Graph
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.tools.timing import SHORT, Progress, Speed
@@ -36,9 +35,7 @@ LEGEND = [
 
 
 class Choice(NamedTuple):
-    """One decision for a function. expected: the cost of each alternative in `unit`; measured: the
-    cost of those that this run has timed.
-    """
+    """One decision. expected: the cost of each alternative in `unit`; measured: of those timed."""
 
     function: str
     dtype: str
@@ -46,7 +43,7 @@ class Choice(NamedTuple):
     taken: str
     unit: str
     expected: Mapping[str, float]
-    measured: Mapping[str, float]
+    measured: Mapping[str, float] = {}
 
     def __str__(self) -> str:
         told = ", ".join(map(self._told, self.expected))
@@ -101,7 +98,7 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
     kernel = function.kernel(dtype)
     where = s.function, s.dtype
     if kernel is None:
-        yield Choice(*where, "code", "recorded", "", {"links": model.nbodies}, {})
+        yield Choice(*where, "code", "recorded", "", {"links": model.nbodies})
         return
     load = function.load(kernel)
     yield _threads(s, load, threads)
@@ -109,25 +106,27 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
     yield _lanes(model, s, program)
     yield _tiles(s, program, kernel)
     if len(TABLE[s.function].algorithms) > 1:
-        yield _algorithm(s, candidates(model, Variant(s.function)))
+        graphs = candidates(model, Variant(s.function))
+        counts: dict[str, float] = {name: g.cost().operations for name, g in graphs.items()}
+        yield Choice(*where, "algorithm", min(counts, key=counts.__getitem__), "operations", counts)
 
 
 def _threads(s: Speed, load: CallCost, threads: int) -> Choice:
-    counts = sorted({1, threads, load.threads(s.batch, physical_cores())})
+    taken = load.threads(s.batch, physical_cores())
+    counts = sorted({1, threads, taken})
     expected = {str(n): load.seconds(s.batch, n) * 1e6 for n in counts}
     measured = {str(threads): s.batch / s.states_per_us, "1": s.ns_per_state * s.batch * 1e-3}
-    taken = str(load.threads(s.batch, physical_cores()))
-    return Choice(s.function, s.dtype, "threads", taken, "us", expected, measured)
+    return Choice(s.function, s.dtype, "threads", str(taken), "us", expected, measured)
 
 
 def _lanes(model: Model, s: Speed, program: Program) -> Choice:
     """The lanes of the kernel for a single state."""
     where, dtype = (s.function, s.dtype, "lanes"), np.dtype(s.dtype)
     if program.functions:
-        return Choice(*where, "columns", "", {}, {})
+        return Choice(*where, "columns", "", {})
     packed = in_lanes(model, Variant(s.function), program.main, dtype)
     counts = {str(lanes): float(code.operations) for lanes, code in packed.items()}
-    return Choice(*where, str(cheapest(packed)), "operations", counts, {})
+    return Choice(*where, str(cheapest(packed)), "operations", counts)
 
 
 def layout_of(program: Program, kernel: Kernel) -> Layout:
@@ -140,10 +139,4 @@ def _tiles(s: Speed, program: Program, kernel: Kernel) -> Choice:
     layout = layout_of(program, kernel)
     size = (layout.vectors + layout.input_vectors) * layout.lanes.bytes
     expected = {str(n): n * size / 1024 for n in (1, 2, MOST)}
-    return Choice(s.function, s.dtype, "tiles", str(layout.tiles), "KB", expected, {})
-
-
-def _algorithm(s: Speed, graphs: Mapping[str, Graph]) -> Choice:
-    counts: dict[str, float] = {name: g.cost().operations for name, g in graphs.items()}
-    taken = min(counts, key=lambda name: counts[name])
-    return Choice(s.function, s.dtype, "algorithm", taken, "operations", counts, {})
+    return Choice(s.function, s.dtype, "tiles", str(layout.tiles), "KB", expected)

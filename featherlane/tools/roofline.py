@@ -27,14 +27,12 @@ from featherlane.backends.cpu.peaks import (
     last_cache,
     peaks,
 )
-from featherlane.tools.timing import SHORT, Progress, Speed
+from featherlane.tools.timing import SHORT, Progress, Speed, in_words
 from featherlane.tools.work import StateWork, work
 
 
 class RooflinePoint(NamedTuple):
-    """One function in one dtype on a number of threads. seconds: per state; bandwidth: measured
-    with arrays of the size of the call's arrays.
-    """
+    """One function in one dtype. seconds: per state; bandwidth: of arrays as large as a call's."""
 
     function: str
     states: int
@@ -137,10 +135,11 @@ class Roofline:
         return [p for p in self.points if p.dtype == dtype and threads in (None, p.threads)]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "peaks": [_nested(p) for p in self.peaks],
-            "points": [p.to_dict() for p in self.points],
-        }
+        peaks = [
+            {**p._asdict(), "memory": p.memory._asdict(), "caches": p.caches._asdict()}
+            for p in self.peaks
+        ]
+        return {"peaks": peaks, "points": [p.to_dict() for p in self.points]}
 
     def sections(self) -> Iterator[list[str]]:
         """The lines of each part of the text."""
@@ -152,15 +151,12 @@ class Roofline:
     def _machine(self) -> Iterator[str]:
         yield "roofline: the limits of this machine, the best of several rounds"
         for p in self.peaks:
-            yield f"  {_threads(p.threads):10} {p.dtype}: {_giga(p.fma_per_second)} multiply-adds/s"
+            giga = f"{p.fma_per_second / 1e9:.3g} G"
+            yield f"  {in_words(p.threads):10} {p.dtype}: {giga} multiply-adds/s"
         for n in dict.fromkeys(p.threads for p in self.peaks):
             some = next(p for p in self.peaks if p.threads == n)
-            yield f"  {_threads(n):10} caches:  {_told(some.caches)}"
-            yield f"  {_threads(n):10} memory:  {_told(some.memory)}"
-
-
-def _nested(p: Peaks) -> dict[str, Any]:
-    return {**p._asdict(), "memory": p.memory._asdict(), "caches": p.caches._asdict()}
+            yield f"  {in_words(n):10} caches:  {_told(some.caches)}"
+            yield f"  {in_words(n):10} memory:  {_told(some.memory)}"
 
 
 LEGEND = [
@@ -176,7 +172,7 @@ LEGEND = [
 def _table(points: Sequence[RooflinePoint]) -> Iterator[str]:
     """A row for each function in one dtype: on one thread, then on several."""
     counts = list(dict.fromkeys(p.threads for p in points))
-    yield f"{points[0].dtype:28}" + "".join(f"{_threads(n):>36}" for n in counts)
+    yield f"{points[0].dtype:28}" + "".join(f"{in_words(n):>36}" for n in counts)
     each = f"{'ns/state':>10}{'of peak':>8}{'bandwidth':>10}{'bound':>8}"
     yield f"{'slots':>14}{'fused':>6}{'bytes':>8}" + each * len(counts)
     for name in dict.fromkeys(p.function for p in points):
@@ -199,11 +195,3 @@ def _told(b: Bandwidth) -> str:
     read, write, stream = (f"{x / 1e9:.3g}" for x in (b.read, b.write, b.stream))
     told = f"{b.size >> 20} MiB, rounds within {b.spread:.0%}"
     return f"read {read}, write {write}, past the caches {stream} GB/s ({told})"
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread" + "s" * (count != 1)
-
-
-def _giga(x: float) -> str:
-    return f"{x / 1e9:.3g} G"

@@ -7,8 +7,8 @@ from math import atan2, degrees
 from pathlib import Path
 from typing import Any
 
-from featherlane.tools.roofline import Peaks, Roofline, RooflinePoint
-from featherlane.tools.timing import SHORT
+from featherlane.tools.roofline import Bandwidth, Peaks, Roofline, RooflinePoint
+from featherlane.tools.timing import SHORT, in_words
 
 KINDS = (".svg", ".png", ".pdf")
 # Grey and colours of medium lightness, readable on a white and on a dark page
@@ -19,9 +19,7 @@ MARGIN = 2.5  # the factor by which the axes extend beyond the points and roofs
 
 
 def writable(file: str) -> Path:
-    """The path of a figure. Raises ValueError or RuntimeError, in words that follow the name of the
-    argument, if the figure cannot be drawn.
-    """
+    """Returns the path of a figure. Raises ValueError or RuntimeError if it cannot be drawn."""
     path = Path(file)
     if path.suffix.lower() not in KINDS:
         raise ValueError(f"is {file!r}; wanted a name that ends in {', '.join(KINDS)}")
@@ -35,10 +33,8 @@ def _pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise RuntimeError(
-            f"matplotlib cannot be imported ({error}): plots need it, "
-            f"pip install 'featherlane[plot]' brings it"
-        ) from error
+        needed = "plots need it, pip install 'featherlane[plot]' brings it"
+        raise RuntimeError(f"matplotlib cannot be imported ({error}): {needed}") from error
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -66,9 +62,8 @@ def draw(roofline: Roofline, title: str) -> Any:
     plt = _pyplot()
     dtypes = list(dict.fromkeys(p.dtype for p in roofline.points))
     width, height = 5.6 * len(dtypes) + 0.6, 5.4
-    figure, panels = plt.subplots(
-        1, len(dtypes), figsize=(width, height), sharey=True, squeeze=False
-    )
+    size = {"figsize": (width, height), "sharey": True, "squeeze": False}
+    figure, panels = plt.subplots(1, len(dtypes), **size)
     sides = {"left": 0.75 / width, "right": 1 - 0.15 / width, "wspace": 0.09}
     figure.subplots_adjust(**sides, bottom=1.15 / height, top=1 - 0.95 / height)
     counted = [p for p in roofline.points if p.rate is not None]
@@ -86,11 +81,9 @@ def draw(roofline: Roofline, title: str) -> Any:
 
 def _caption(roofline: Roofline) -> str:
     several = max(p.threads for p in roofline.points)
-    hollow = f" Hollow: on {several} threads." if several > 1 else ""
-    return (
-        f"Full: on one thread.{hollow} "
-        f"Lines go up to each function's own roof, percentages are of it."
-    )
+    hollow = f"Hollow: on {several} threads. " if several > 1 else ""
+    lines = "Lines go up to each function's own roof, percentages are of it."
+    return f"Full: on one thread. {hollow}{lines}"
 
 
 def _limits(
@@ -118,7 +111,7 @@ def _panel(axes: Any, points: Sequence[RooflinePoint], peaks: Sequence[Peaks]) -
         if p is peaks[0] or p.fma_per_second > CLEAR * peaks[0].fma_per_second:
             _compute_roof(axes, p, p is peaks[0])
     for name, b in (("caches", peaks[0].caches), ("memory", peaks[0].memory)):
-        _memory_roof(axes, name, peaks[0], min(b.read, b.store), max(b.read, b.store))
+        _memory_roof(axes, name, peaks[0].fma_per_second / 1e9, b)
     _marks(axes, points)
     _labels(axes, [p for p in points if p.threads == peaks[0].threads])
 
@@ -127,14 +120,13 @@ def _compute_roof(axes: Any, p: Peaks, first: bool) -> None:
     high, right = p.fma_per_second / 1e9, axes.get_xlim()[1]
     start = p.fma_per_second / p.caches.read
     axes.plot([start, right], [high, high], color=COMPUTE, lw=2 if first else 1.2, alpha=0.9)
-    told = f"{high:.3g} G multiply-adds/s, {p.threads} thread" + "s" * (p.threads != 1)
+    told = f"{high:.3g} G multiply-adds/s, {in_words(p.threads)}"
     axes.text(right, high * 1.05, told, color=COMPUTE, ha="right", va="bottom", fontsize=9)
 
 
-def _memory_roof(axes: Any, name: str, p: Peaks, slow: float, fast: float) -> None:
-    """Draws a band between the slower and the faster of reading and writing."""
-    left, ridge = axes.get_xlim()[0], p.fma_per_second / 1e9
-    low, high = slow / 1e9, fast / 1e9
+def _memory_roof(axes: Any, name: str, ridge: float, b: Bandwidth) -> None:
+    """Draws a band between the slower and the faster of reading and writing, up to the ridge."""
+    left, (low, high) = axes.get_xlim()[0], sorted((b.read / 1e9, b.store / 1e9))
     xs = [left, ridge / high, ridge / low]
     upper = [left * high, ridge, ridge]
     lower = [left * low, ridge * low / high, ridge]
@@ -143,16 +135,9 @@ def _memory_roof(axes: Any, name: str, p: Peaks, slow: float, fast: float) -> No
     rounded = dict.fromkeys((f"{low:.0f}", f"{high:.0f}"))
     start, further = axes.transData.transform([(left, left * high), (2 * left, 2 * left * high)])
     across, up = further - start
-    axes.annotate(
-        f"{name}: {' to '.join(rounded)} GB/s",
-        (left * 1.1, left * 1.1 * high),
-        xytext=(0, 4),
-        textcoords="offset points",
-        color=BYTES,
-        fontsize=9,
-        rotation=degrees(atan2(up, across)),
-        rotation_mode="anchor",
-    )
+    told, at = f"{name}: {' to '.join(rounded)} GB/s", (left * 1.1, left * 1.1 * high)
+    look = {"color": BYTES, "fontsize": 9, "xytext": (0, 4), "textcoords": "offset points"}
+    axes.annotate(told, at, rotation=degrees(atan2(up, across)), rotation_mode="anchor", **look)
 
 
 def _place(p: RooflinePoint) -> tuple[float, float]:

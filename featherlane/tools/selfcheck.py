@@ -44,13 +44,13 @@ class _Results:
         self.condition = np.linalg.cond(self.M.astype(float))
 
 
-def _size(x: np.ndarray) -> np.ndarray:
-    """The largest absolute entry in each state."""
+def largest_entry(x: np.ndarray) -> np.ndarray:
+    """The largest absolute entry of an array in each state."""
     return np.abs(x.astype(float)).reshape(len(x), -1).max(axis=1)
 
 
 def _largest(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.max([_size(part) for part in parts], axis=0)
+    return np.max([largest_entry(part) for part in parts], axis=0)
 
 
 def _product(A: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -58,17 +58,17 @@ def _product(A: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _inverse_error(s: _Results) -> np.ndarray:
-    return _size(_product(s.M, s.Minv) - np.eye(s.model.nv))
+    return largest_entry(_product(s.M, s.Minv) - np.eye(s.model.nv))
 
 
 def _round_trip(s: _Results) -> np.ndarray:
-    scale = np.maximum(_size(s.a), _size(s.tau) / _size(s.M))
-    return _size(s.fd.astype(float) - s.a) / scale
+    scale = np.maximum(largest_entry(s.a), largest_entry(s.tau) / largest_entry(s.M))
+    return largest_entry(s.fd.astype(float) - s.a) / scale
 
 
 def _linear(s: _Results) -> np.ndarray:
     change = s.tau.astype(float) - s.tau0
-    return _size(change - _product(s.M, s.a[..., None])[..., 0]) / _size(s.tau)
+    return largest_entry(change - _product(s.M, s.a[..., None])[..., 0]) / largest_entry(s.tau)
 
 
 def _through_inverse(s: _Results, parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -77,9 +77,8 @@ def _through_inverse(s: _Results, parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _inverses(s: _Results) -> np.ndarray:
-    return np.maximum(
-        _through_inverse(s, s.dFD), _size(s.dFD[2].astype(float) - s.Minv) / _size(s.Minv)
-    )
+    third = largest_entry(s.dFD[2].astype(float) - s.Minv) / largest_entry(s.Minv)
+    return np.maximum(_through_inverse(s, s.dFD), third)
 
 
 def _by_differences(
@@ -103,12 +102,9 @@ def _by_differences(
 
 
 def _differences(s: _Results, which: str) -> np.ndarray:
-    known, function, u = (
-        (s.dID, s.model.inverse_dynamics, s.a)
-        if which == "dID"
-        else (s.dFD[:2], s.model.forward_dynamics, s.tau)
-    )
-    found = _by_differences(s.model, function, s.q, s.v, u)
+    name = "inverse_dynamics" if which == "dID" else "forward_dynamics"
+    known, u = (s.dID[:2], s.a) if which == "dID" else (s.dFD[:2], s.tau)
+    found = _by_differences(s.model, getattr(s.model, name), s.q, s.v, u)
     errors = [x - y for x, y in zip(known, found, strict=True)]
     return _largest(errors) / _largest(found)
 

@@ -45,8 +45,7 @@ MEMORY = 8 << 30  # bytes: the machine's memory if the system does not report it
 def median_seconds(call: Call, seconds: float | None = None) -> float:
     """The median time of a call, without the first one. seconds: the total time of all calls,
     SECONDS by default. A call that takes more than LONGEST is made once. Calls shorter than
-    SHORTEST are timed several at once: alone, a call would find its code and data evicted from the
-    caches.
+    SHORTEST are timed several at once: alone, a call would find its code and data evicted.
     """
     seconds = SECONDS if seconds is None else seconds
     least, most = REPEATS
@@ -116,6 +115,10 @@ def _memory() -> int:
         return MEMORY
 
 
+def in_words(threads: int) -> str:
+    return f"{threads} thread" + "s" * (threads != 1)
+
+
 class Speed(NamedTuple):
     """The measured times of one function in one dtype."""
 
@@ -158,19 +161,10 @@ def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: 
     batch = fitting(model, name, dtype, batch)
     given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
     out = outputs(model, name, batch, dtype)
-    return Speed(
-        name,
-        dtype,
-        operations(model, name),
-        ready,
-        median_seconds(partial(function, *given, out=out, threads=1)) / batch * 1e9,
-        batch / median_seconds(partial(function, *given, out=out, threads=threads)) / 1e6,
-        _latency(model, name, [x[0].copy() for x in given]),
-        batch,
-    )
-
-
-def _latency(model: Model, name: str, state: Sequence[np.ndarray]) -> float:
-    """The microseconds of a call with one state."""
+    alone = median_seconds(partial(function, *given, out=out, threads=1)) / batch
+    together = median_seconds(partial(function, *given, out=out, threads=threads)) / batch
+    state = [x[0].copy() for x in given]
     method(model, name)(*state)  # after the first call, the method is machine code
-    return median_seconds(partial(method(model, name), *state), SECONDS / 4) * 1e6
+    latency = median_seconds(partial(method(model, name), *state), SECONDS / 4)
+    times = ready, alone * 1e9, 1e-6 / together, latency * 1e6
+    return Speed(name, dtype, operations(model, name), *times, batch)

@@ -40,9 +40,7 @@ class StateWork(NamedTuple):
 
 
 def operations(model: Model, name: str) -> int | None:
-    """Additions and multiplications of one state, before they are fused. None for functions whose
-    `StateWork.slots` are None.
-    """
+    """Additions and multiplications of one state, not fused; None where `StateWork.slots` is."""
     compiled = model.function(name).compiled or (np.dtype(np.float64),)
     evaluator = _evaluator(model, name, compiled[0])
     if isinstance(evaluator, np.ufunc):
@@ -88,16 +86,12 @@ def read_and_written(model: Model, name: str, dtype: Any) -> tuple[int, int]:
 
 
 def bytes_moved(model: Model, name: str, dtype: Any) -> int:
-    """Bytes of the inputs and outputs of one state. Ordinary stores move outputs twice, because a
-    cache line is read before it is written.
-    """
+    """Bytes of the inputs and outputs of one state; ordinary stores read outputs, too."""
     return sum(read_and_written(model, name, dtype))
 
 
 def _of_calls(evaluator: Recorded, graphs: Sequence[Graph]) -> Kinds:
-    """The operations of calls: each function, of which these are the graphs, as often as it is
-    called.
-    """
+    """The operations of calls: each function, with its graph, as often as it is called."""
     total: Kinds = Counter()
     for function, graph in zip(evaluator.calls.functions, graphs, strict=True):
         total += times(of_graph(graph), len(function.gives))

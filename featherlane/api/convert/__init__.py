@@ -12,16 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from featherlane.api.convert import forms
 from featherlane.api.convert.change import Change, State
-from featherlane.api.convert.forms import (
-    CONTINUOUS,
-    DRAKE,
-    ISAAC,
-    ISAAC_LINK,
-    MUJOCO,
-    PINOCCHIO,
-    RBDL,
-)
 from featherlane.api.convert.layout import JointNames, lay_out
 from featherlane.robot.loaders.words import all_named
 from featherlane.robot.model import Model
@@ -63,10 +55,10 @@ def mujoco(model: Model, peer: Any = None) -> Change:
     another name in an MjModel. Raises ValueError for joints that only one of the two models has.
     """
     if not hasattr(peer, "njnt"):
-        return lay_out(model, MUJOCO, peer)
+        return lay_out(model, forms.MUJOCO, peer)
     names = all_named("joint", [peer.joint(j).name for j in range(peer.njnt)])
     free = [name for name, kind in zip(names, peer.jnt_type, strict=True) if kind == MJ_FREE]
-    return lay_out(model, MUJOCO, names, free=free)
+    return lay_out(model, forms.MUJOCO, names, free=free)
 
 
 def drake(model: Model, peer: JointNames = None) -> Change:
@@ -75,7 +67,7 @@ def drake(model: Model, peer: JointNames = None) -> Change:
 
     peer: the names of its joints in order; a free joint that it does not name comes first.
     """
-    return lay_out(model, DRAKE, peer)
+    return lay_out(model, forms.DRAKE, peer)
 
 
 def isaac(model: Model, peer: JointNames = None) -> Change:
@@ -85,14 +77,12 @@ def isaac(model: Model, peer: JointNames = None) -> Change:
 
     peer: `robot.joint_names`; without them joints are in breadth-first order.
     """
-    return lay_out(model, ISAAC, peer)
+    return lay_out(model, forms.ISAAC, peer)
 
 
 def isaac_link(model: Model, peer: JointNames = None) -> Change:
-    """As `isaac`, with the linear velocity of the root link's origin: Isaac Lab's
-    `root_link_state_w`.
-    """
-    return lay_out(model, ISAAC_LINK, peer)
+    """As `isaac`, with the velocity of the root link's origin: Isaac Lab's `root_link_state_w`."""
+    return lay_out(model, forms.ISAAC_LINK, peer)
 
 
 def rbdl(model: Model, peer: JointNames = None) -> Change:
@@ -100,7 +90,7 @@ def rbdl(model: Model, peer: JointNames = None) -> Change:
     the world's axes; the w of all quaternions are at the end of q. peer: the names of
     the joints in the order in which they were added.
     """
-    return lay_out(model, RBDL, peer)
+    return lay_out(model, forms.RBDL, peer)
 
 
 def pinocchio(model: Model, peer: Any = None) -> Change:
@@ -113,15 +103,15 @@ def pinocchio(model: Model, peer: Any = None) -> Change:
     """
     if peer is None:
         unlimited = {j.name for j in model.joints if not j.lower or j.lower[0] == -float("inf")}
-        return lay_out(model, PINOCCHIO, None, unlimited)
+        return lay_out(model, forms.PINOCCHIO, None, unlimited)
     if not hasattr(peer, "nqs"):
         raise TypeError(f"peer is {peer!r}: wanted a pinocchio.Model")
     sizes = zip(peer.names, peer.nqs, peer.nvs, strict=True)
     moving = [(name, nq) for name, nq, nv in sizes if nv]  # neither the universe nor mimic joints
-    continuous = {name for name, nq in moving if nq == CONTINUOUS.nq}
+    continuous = {name for name, nq in moving if nq == forms.CONTINUOUS.nq}
     joints = zip(peer.names, peer.joints, strict=True)
     free = [name for name, joint in joints if joint.shortname() == PIN_FREE]
-    return lay_out(model, PINOCCHIO, [name for name, _ in moving], continuous, free)
+    return lay_out(model, forms.PINOCCHIO, [name for name, _ in moving], continuous, free)
 
 
 # The functions of every library

@@ -17,7 +17,7 @@ of A (at constant a'): V_k = -G_k v, F_k = -G_k^T tau, A_k = -G_k (a + W v) + B 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.convert.forms import Convention
-from featherlane.functions.arguments import as_array, common_dtype
+from featherlane.functions.arguments import alike, as_array, lead_of
 from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
 from featherlane.robot.model import Model
 from featherlane.robot.spatial import skew
@@ -40,6 +40,7 @@ NEEDS = {  # what the conversion of an array reads besides
     "da_dv": ("v",),
     "da_dq": ("v", "a", "tau", "da_dv", "da_dtau"),
 }
+IN_ORDER = (("a",), ("dtau_dv", "da_dv"), ("dtau_dq", "da_dq"))  # each needs those before it
 
 
 class State(NamedTuple):
@@ -63,17 +64,11 @@ class State(NamedTuple):
 
 def state_of(arrays: Mapping[str, Any], nq: int, nv: int) -> State:
     """Makes a State of arrays, float32 or float64; raises ValueError for other shapes."""
-    named = {name: x for name, x in arrays.items() if x is not None}
-    dtype = common_dtype(named)
-    state = State(**{name: np.asarray(x, dtype) for name, x in named.items()})
-    for name in named:
-        wanted = (nq,) if name == "q" else (nv,) if name in VECTORS else (nv, nv)
-        shape = getattr(state, name).shape
-        if shape[max(len(shape) - len(wanted), 0) :] != wanted:
-            raise ValueError(
-                f"{name} has shape {shape}, wanted (..., {', '.join(map(str, wanted))})"
-            )
-    return state
+    _, named = alike({name: x for name, x in arrays.items() if x is not None})
+    for name, x in named.items():
+        core = (nq,) if name == "q" else (nv,) if name in VECTORS else (nv, nv)
+        lead_of([x], {name: core}, lambda name, shape: "")
+    return State(**named)
 
 
 class JointEntries(NamedTuple):
@@ -97,7 +92,7 @@ class Change:
         """Returns the other library's arrays for ours, by the names of `State`."""
         x = self._checked(self.model.nq, {"q": q, **arrays})
         T, inverse = self._maps(x.q)
-        x = _plus(x, self._terms(x), tuple(_Terms._fields))
+        x = _plus(x, self._terms(x), [name for names in IN_ORDER for name in names])
         return _mapped(x, T, inverse)._replace(q=self.to_q(x.q))
 
     def back(self, q: Any, **arrays: Any) -> State:
@@ -106,7 +101,7 @@ class Change:
         q = self.from_q(x.q)
         T, inverse = self._maps(q)
         x = _mapped(x, inverse, T)._replace(q=q)
-        for names in (("a",), ("dtau_dv", "da_dv"), ("dtau_dq", "da_dq")):  # in order of need
+        for names in IN_ORDER:
             x = _plus(x, self._terms(x), names, -1)
         return x
 
@@ -127,8 +122,7 @@ class Change:
         shape = (*q.shape[:-1], self.model.nq)
         result = np.empty(shape, q.dtype if q.dtype.kind == "f" else float)
         for place in self.places:
-            x = place.convention.from_q(q[..., list(place.q)])
-            result[..., self._q(place.joint)] = x
+            result[..., self._q(place.joint)] = place.convention.from_q(q[..., list(place.q)])
         return result
 
     def _q(self, joint: int) -> slice:
@@ -162,10 +156,8 @@ class Change:
         for name in names:
             needs = NEEDS.get(name, ())
             if missing := [other for other in needs if other not in names]:
-                raise ValueError(
-                    f"{name} is converted with the help of {', '.join(needs)}: "
-                    f"{', '.join(missing)} was not given"
-                )
+                helped = f"{name} is converted with the help of {', '.join(needs)}"
+                raise ValueError(f"{helped}: {', '.join(missing)} was not given")
         return state
 
     # T and its rate
@@ -214,8 +206,8 @@ class Change:
         rates = np.reshape([G for _, G in turning], (len(turning), nv, nv))
         return [k for k, _ in turning], rates
 
-    def _terms(self, x: State) -> _Terms:
-        """Returns what is added to our arrays before T is applied."""
+    def _terms(self, x: State) -> dict[str, Array]:
+        """Returns what is added to our arrays before T is applied, by their names."""
         turning, G = self._rates[0], self._rates[1].astype(x.q.dtype)
 
         def along(G: Array, y: Array) -> Array:  # column k: -G_k y
@@ -224,37 +216,29 @@ class Change:
             return result
 
         if x.v is None:
-            return _Terms()
+            return {}
         W, V = np.einsum("kij,...k->...ij", G, x.v[..., turning]), along(G, x.v)
         B, drift = V - W, times(W, x.v)
-        terms = _Terms(a=drift, da_dv=-B)
+        terms = {"a": drift, "da_dv": -B}
         if x.M is not None:
-            terms = terms._replace(dtau_dv=x.M @ B)
+            terms["dtau_dv"] = x.M @ B
         if x.a is None or x.tau is None:
             return terms
         A, F = along(G, x.a + drift) + B @ V, along(np.swapaxes(G, -1, -2), x.tau)
         if x.dtau_dv is not None and x.M is not None:
-            terms = terms._replace(dtau_dq=x.dtau_dv @ V + x.M @ A + F)
+            terms["dtau_dq"] = x.dtau_dv @ V + x.M @ A + F
         if x.da_dv is not None and x.da_dtau is not None:
-            terms = terms._replace(da_dq=x.da_dv @ V - x.da_dtau @ F - A)
+            terms["da_dq"] = x.da_dv @ V - x.da_dtau @ F - A
         return terms
-
-
-class _Terms(NamedTuple):
-    a: Any = None
-    dtau_dq: Any = None
-    dtau_dv: Any = None
-    da_dq: Any = None
-    da_dv: Any = None
 
 
 # Arrays that may be None
 
 
-def _plus(x: State, terms: _Terms, names: tuple[str, ...], sign: int = 1) -> State:
+def _plus(x: State, terms: dict[str, Array], names: Sequence[str], sign: int = 1) -> State:
     """Adds terms to the named arrays that are not None."""
-    pairs = {name: (getattr(x, name), getattr(terms, name)) for name in names}
-    return x._replace(**{name: y + sign * t for name, (y, t) in pairs.items() if y is not None})
+    arrays = {name: y for name in names if (y := getattr(x, name)) is not None}
+    return x._replace(**{name: y + sign * terms[name] for name, y in arrays.items()})
 
 
 def _mapped(x: State, T: Array, inverse: Array) -> State:

@@ -1,8 +1,7 @@
 """The table of other libraries' conventions for the coordinates of each joint type.
 
 It follows their public documentation; Pinocchio, MuJoCo and Drake are also tested themselves. A
-type without a row has the same q, v and tau there, if need be as a chain of joints of one degree of
-freedom.
+type without a row has the same q, v and tau there, if need be as several joints in series.
 """
 
 from __future__ import annotations
@@ -87,17 +86,17 @@ BALL_WXYZ = _entries(3, 0, 1, 2)
 FREE_WXYZ = _entries(0, 1, 2, 6, 3, 4, 5)
 WORLD_LINEAR, WORLD_BOTH = (0,), (0, 3)
 ANGULAR_FIRST = (3, 4, 5, 0, 1, 2)
+PLANAR = Convention(3, turned=WORLD_LINEAR)
 
-CONTINUOUS = Convention(
-    2, _to_cos_sin, _from_cos_sin
-)  # a revolute joint without limits, in Pinocchio
+# a revolute joint without limits, in Pinocchio
+CONTINUOUS = Convention(2, _to_cos_sin, _from_cos_sin)
 PINOCCHIO = Library("Pinocchio", {"planar": Convention(4, _to_cos_sin, _from_cos_sin)})
 MUJOCO = Library(
     "MuJoCo",
     {
         "spherical": Convention(4, *BALL_WXYZ),
         "free": Convention(7, *FREE_WXYZ, turned=WORLD_LINEAR),
-        "planar": Convention(3, turned=WORLD_LINEAR),
+        "planar": PLANAR,
     },
     lacks=("helical",),
     parts={"planar": ("_TX", "_TY", "_RZ")},  # as MuJoCo's reader of URDF names them
@@ -108,7 +107,7 @@ DRAKE = Library(
     {
         "spherical": Convention(3, _to_rpy, _from_rpy, turned=WORLD_LINEAR),
         "free": Convention(7, *_entries(6, 3, 4, 5, 0, 1, 2), v=ANGULAR_FIRST, turned=WORLD_BOTH),
-        "planar": Convention(3, turned=WORLD_LINEAR),
+        "planar": PLANAR,
     },
 )
 ISAAC = Library(
@@ -118,8 +117,4 @@ ISAAC = Library(
     breadth_first=True,
 )
 ISAAC_LINK = ISAAC._replace(conventions={"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH)})
-RBDL = Library(
-    "RBDL",
-    {"free": Convention(7, turned=WORLD_LINEAR), "planar": Convention(3, turned=WORLD_LINEAR)},
-    w_last=True,
-)
+RBDL = Library("RBDL", {"free": Convention(7, turned=WORLD_LINEAR), "planar": PLANAR}, w_last=True)

@@ -11,6 +11,7 @@ from featherlane.robot.model import WORLD, Model
 from featherlane.robot.walk import depths
 
 JointNames = Sequence[str] | None
+FreeJoints = Collection[str] | None
 Part = tuple[int, range, range]  # a joint here, and entries of its q and v in the other library
 
 
@@ -19,13 +20,12 @@ def lay_out(
     library: Library,
     names: JointNames = None,
     continuous: Collection[str] = (),
-    free: Collection[str] | None = None,
+    free: FreeJoints = None,
 ) -> Change:
     """Returns the change to a library whose joints come in the order of `names`.
 
     continuous: the revolute joints that are a cosine and a sine there. free: those of `names` that
-    are free joints; None where that is not known. Raises ValueError for joints that only one of the
-    two has.
+    are free joints; None where that is not known. Raises ValueError for joints that only one has.
     """
     order = model.independent
     if library.breadth_first:
@@ -67,11 +67,7 @@ def _parts(model: Model, i: int, library: Library, form: Convention) -> Iterator
 
 
 def _sorted(
-    model: Model,
-    library: Library,
-    known: list[str],
-    names: JointNames,
-    free: Collection[str] | None,
+    model: Model, library: Library, known: list[str], names: JointNames, free: FreeJoints
 ) -> list[str]:
     """Returns the other library's joints in its order, by our names."""
     if names is None:
@@ -94,7 +90,7 @@ def _checked(library: Library, names: Any) -> list[str]:
     return listed
 
 
-def _with_root(model: Model, names: list[str], free: Collection[str] | None) -> list[str]:
+def _with_root(model: Model, names: list[str], free: FreeJoints) -> list[str]:
     """Adds a free root that is not named in front, or, where the other library's free joints are
     known, takes the only one with another name for it.
     """

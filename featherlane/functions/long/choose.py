@@ -28,9 +28,7 @@ from featherlane.robot.tree_of import tree_of
 
 
 def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
-    """The function that makes a variant's evaluator for a dtype; None for variants that are derived
-    from graphs.
-    """
+    """Returns what makes a variant's evaluator for a dtype; None if it is derived from graphs."""
     if variant.method is None and variant.name in BY_MATRICES:
         make = BY_MATRICES[variant.name]
     elif variant.method == "jsiia":
@@ -56,7 +54,7 @@ BY_MATRICES: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
     "coriolis_matrix": derivatives.coriolis_matrix,
     "inverse_dynamics_parameter_derivatives": directional.ParameterDerivatives,
     "inverse_dynamics_second_derivatives": directional.SecondDerivatives,
-    "inverse_dynamics_hessian_product": directional.inverse_hessian_product,
+    "inverse_dynamics_hessian_product": directional.HessianProduct,
     "forward_dynamics_hessian_product": directional.forward_hessian_product,
 }
 
@@ -92,9 +90,7 @@ class FastestMethod:
 
 
 class MethodCost(NamedTuple):
-    """The ns of a call: `call`, and for each link and vector of states a + b f^c, with the share f
-    of the lanes that states take.
-    """
+    """The ns of a call: `call`, and a + b f^c for each link and vector, filled to a share f."""
 
     call: float
     a: float
@@ -115,9 +111,7 @@ COSTS = {
 
 
 def fastest(links: int, batch: int, width: int) -> str:
-    """The method that is expected to be the fastest for inverse dynamics of a chain. width: lanes
-    of a vector.
-    """
+    """The expected fastest method for inverse dynamics of a chain. width: lanes of a vector."""
     states = min(power_of_two(batch), width)
     size = links, -(-batch // width), states / width
     return min(COSTS, key=lambda method: COSTS[method].of(*size))

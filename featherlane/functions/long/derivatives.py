@@ -93,9 +93,8 @@ class ForwardDerivatives:
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
         self.known = variant.name == AT
-        self.forward = mass_matrix.forward_dynamics(
-            model, variant._replace(name="forward_dynamics"), dtype
-        )
+        forward = variant._replace(name="forward_dynamics")
+        self.forward = mass_matrix.forward_dynamics(model, forward, dtype)
         self.inverse = mass_matrix.mass_matrix_inverse(model, inverse, dtype)
         self.from_inverse = DerivativesFromInverse(model, variant, dtype)
         self.parameters = len(variant.parameters)

@@ -15,6 +15,7 @@ import numpy as np
 from featherlane.algorithms.tangent import configuration_near
 from featherlane.backends.cpu.steps.run import Recorded
 from featherlane.functions.compile import input_shapes, scalar_function
+from featherlane.functions.derived import with_parameter
 from featherlane.functions.long.derivatives import ForwardDerivatives
 from featherlane.functions.long.freedoms import states
 from featherlane.functions.long.mass_matrix import Evaluator
@@ -23,11 +24,13 @@ from featherlane.program.derivatives.calls import tangent
 from featherlane.program.program import Program
 from featherlane.program.trace import STEPS, program_of
 from featherlane.robot.model import Model
-from featherlane.robot.parameters import BODY_PARAMETERS, parameter_value
+from featherlane.robot.parameters import parameter_value
 from featherlane.robot.tree_of import tree_of
 
+SERIAL = {"inverse_dynamics": "serial", "forward_dynamics": "aba"}  # methods
 TOGETHER = 256  # columns whose directions are in memory at once
 Seeds = tuple[str, ...]  # the inputs that change along one direction
+Arrays = Mapping[str, np.ndarray]
 
 
 def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Program:
@@ -37,16 +40,14 @@ def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Program
     function = scalar_function(model, variant)
     assert function is not None
     shapes = input_shapes(model, variant)
-    turns: dict[str, tuple[int, ...]] = {
-        f"turn{n}": (model.nv,) for n, names in enumerate(seeds) if "q" in names
-    }
+    turns = {f"turn{n}": (model.nv,) for n, names in enumerate(seeds) if "q" in names}
 
     def run(q: Any, *inputs: Any) -> dict[str, Any]:
         for turn in reversed(inputs[len(shapes) - 1 :]):
             q = configuration_near(model, q, turn)
         return function(q, *inputs[: len(shapes) - 1])
 
-    program = program_of(run, shapes | turns, STEPS)
+    program = program_of(run, {**shapes, **turns}, STEPS)
     for n, names in enumerate(seeds):
         moving = [f"turn{n}" if name == "q" else name for name in names]
         program = tangent(program, moving, f"_along{n}")
@@ -63,12 +64,7 @@ class Along:
         self.run = Recorded(program, dtype)
         self.rest = {f"turn{n}": np.zeros(model.nv, dtype) for n in range(len(seeds))}
 
-    def __call__(
-        self,
-        given: Mapping[str, np.ndarray],
-        *directions: Mapping[str, np.ndarray],
-        out: np.ndarray,
-    ) -> None:
+    def __call__(self, given: Arrays, *directions: Arrays, out: np.ndarray) -> None:
         """directions: for each of the seeds its arrays by name. out: (columns, entries)."""
         every = {**self.rest, **given}
         for n, along in enumerate(directions):
@@ -101,11 +97,7 @@ class ParameterDerivatives(_OfStates):
     def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
         self.p = p = str(variant.wrt)
-        replaced = {p, *BODY_PARAMETERS} if p == "inertial" else {p}
-        others = tuple(name for name in variant.parameters if name not in replaced)
-        base = variant._replace(
-            name="inverse_dynamics", parameters=(*others, p), wrt=None, method="serial"
-        )
+        base = with_parameter(variant, p)._replace(method="serial")
         self.along = Along(model, base, dtype, (p,))
         self.value = parameter_value(model, p).astype(dtype)
 
@@ -143,14 +135,13 @@ def _blocks(x: np.ndarray, seeds: Seeds) -> dict[str, np.ndarray]:
 
 
 class HessianProduct(_OfStates):
-    """The derivative of the gradient of weights . f by (q, v, third) along one direction: each
-    entry of the gradient is a column.
-    """
+    """The derivative of the gradient of weights . f along one direction: each entry is a column."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any, of: str, method: str) -> None:
+    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
+        of = variant.name.removesuffix("_hessian_product")
         self.seeds: Seeds = tuple(TABLE[of].inputs)
-        base = variant._replace(name=of, method=method)
+        base = variant._replace(name=of, method=SERIAL[of])
         self.along = Along(model, base, dtype, self.seeds, self.seeds)
         self.unit = np.eye(3 * model.nv, dtype=dtype)
 
@@ -192,11 +183,5 @@ class ThroughInverse(_OfStates):
         np.matmul(columns, -(da[2] @ weights), out=out[0])
 
 
-def inverse_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    return HessianProduct(model, variant, dtype, "inverse_dynamics", "serial")
-
-
 def forward_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
-    if tree_of(model).coupled:
-        return ThroughInverse(model, variant, dtype)
-    return HessianProduct(model, variant, dtype, "forward_dynamics", "aba")
+    return (ThroughInverse if tree_of(model).coupled else HessianProduct)(model, variant, dtype)

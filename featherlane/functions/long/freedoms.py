@@ -111,10 +111,7 @@ def pipeline(
 
 
 def products(
-    model: Model,
-    variant: Variant,
-    dtype: Any,
-    parts: Sequence[Sequence[tables.MaskedProduct]],
+    model: Model, variant: Variant, dtype: Any, parts: Sequence[Sequence[tables.MaskedProduct]]
 ) -> Pipeline:
     """The evaluator of matrices that are products of numbers of freedoms. parts: for each output,
     which numbers of the rows, from the first output of the recording, meet which numbers of the

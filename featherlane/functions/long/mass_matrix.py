@@ -22,9 +22,7 @@ from featherlane.robot.tree_of import tree_of
 
 
 def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
-    """M_ij = S_i . F_j for i before j or in its joint, F_i . S_j for the others, as the same sum of
-    products.
-    """
+    """M_ij = S_i . F_j for i before j or in its joint, else F_i . S_j: the same sum of products."""
     f = freedoms.masks(tree_of(model))
     S, _, F, _ = freedoms.offsets(inertia.ByInertia())
     above = np.triu(f.before | f.joint, 1)

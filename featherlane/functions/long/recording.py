@@ -24,11 +24,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded meth
 
 
 def recording(
-    model: Model,
-    variant: Variant,
-    dtype: Any,
-    algorithm: Algorithm | None = None,
-    **options: Any,
+    model: Model, variant: Variant, dtype: Any, algorithm: Algorithm | None = None, **options: Any
 ) -> Recorded:
     """One algorithm of a robot, see `scalar_function`. options: further arguments of it."""
     wide, block = variant.method in WIDE, None
@@ -41,14 +37,11 @@ def recording(
     function = scalar_function(model, variant, algorithm, **options)
     assert function is not None
     with no_garbage():
-        return Recorded(
-            program_of(function, input_shapes(model, variant), STEPS), dtype, wide, block
-        )
+        program = program_of(function, input_shapes(model, variant), STEPS)
+        return Recorded(program, dtype, wide, block)
 
 
 def _halving(block: int) -> int:
-    """A length not much longer that can be halved often, as cyclic reduction does: else the links
-    that are left are others in each lane.
-    """
+    """Returns the next length that cyclic reduction can halve often, alike in all lanes."""
     step = 1 << max(block.bit_length() - HALVED, 0)
     return -(-block // step) * step

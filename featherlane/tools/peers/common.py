@@ -13,11 +13,6 @@ from featherlane.robot.loaders.xml import parse
 NOT_MECHANICS = ("visual", "collision", "material", "transmission", "gazebo", "sensor", "mujoco")
 
 DYNAMICS = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "mass_matrix_inverse")
-DERIVATIVES = (
-    "inverse_dynamics_derivatives",
-    "forward_dynamics_derivatives",
-    "forward_dynamics_derivatives_from",
-)
 
 Blocks = dict[str, np.ndarray]
 
@@ -38,10 +33,8 @@ def module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise RuntimeError(
-            f"{name} cannot be imported ({error}): comparisons need it, "
-            f"pip install 'featherlane[check]' brings it"
-        ) from error
+        needed = "comparisons need it, pip install 'featherlane[check]' brings it"
+        raise RuntimeError(f"{name} cannot be imported ({error}): {needed}") from error
 
 
 def is_mjcf(text: str | bytes) -> bool:

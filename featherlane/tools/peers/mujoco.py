@@ -12,12 +12,7 @@ from featherlane.api import convert
 from featherlane.robot.model import Model
 from featherlane.tools.peers.common import DYNAMICS, Blocks, States, bare, is_mjcf, module
 
-COMPILER = {
-    "fusestatic": "false",
-    "discardvisual": "false",
-    "balanceinertia": "false",
-    "inertiafromgeom": "false",
-}
+SWITCHED_OFF = "fusestatic", "discardvisual", "balanceinertia", "inertiafromgeom"
 
 
 class MuJoCo:
@@ -58,7 +53,8 @@ class MuJoCo:
     def _urdf(self, text: str | bytes) -> Any:
         self._refuse_other_planes()
         robot = etree.fromstring(bare(text))
-        etree.SubElement(etree.SubElement(robot, "mujoco"), "compiler", COMPILER)
+        options = dict.fromkeys(SWITCHED_OFF, "false")
+        etree.SubElement(etree.SubElement(robot, "mujoco"), "compiler", options)
         spec = self.mujoco.MjSpec.from_string(etree.tostring(robot, encoding="unicode"))
         if self.model.root == "fixed":
             return spec
@@ -77,10 +73,8 @@ class MuJoCo:
     def _refuse_other_planes(self) -> None:
         for joint in self.model.joints:
             if joint.type == "planar" and abs(joint.axis[2]) < 1.0:
-                raise ValueError(
-                    f"{joint.name!r} is planar with another normal than z: "
-                    f"its x and y are not comparable with MuJoCo's"
-                )
+                normal = f"{joint.name!r} is planar with another normal than z"
+                raise ValueError(f"{normal}: its x and y are not comparable with MuJoCo's")
 
     def _joint(self, i: int) -> int | None:
         """Returns MuJoCo's last joint of our joint i; None where more joints move that body."""

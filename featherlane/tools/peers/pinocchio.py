@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from featherlane.api import convert
+from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.model import WORLD, Model
 from featherlane.robot.spatial import skew
 from featherlane.robot.tree_of import tree_of
-from featherlane.tools.peers.common import (
-    DERIVATIVES,
-    DYNAMICS,
-    Blocks,
-    States,
-    bare,
-    is_mjcf,
-    module,
-)
+from featherlane.tools.peers.common import Blocks, States, bare, is_mjcf, module
 
 ROUNDING = 1e-10  # placements that differ by less do so by the rounding of the file
 
@@ -45,7 +38,7 @@ class Pinocchio:
     `adjusted` is the number of joints that this moved.
     """
 
-    functions = (*DYNAMICS, *DERIVATIVES)
+    functions = tuple(FUNCTIONS)
     unloaded: tuple[int, ...] = ()  # bodies on which no f_ext can act
 
     def __init__(
@@ -101,10 +94,12 @@ class Pinocchio:
         full = np.triu(upper)
         return self._matrix(full + np.triu(full, 1).T)
 
-    def _each(self, s: States) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        q = self.change.to_q(s.q)
-        for k in range(len(q)):
-            yield k, q[k], self._theirs(s.v[k])
+    def _each(self, s: States, x: np.ndarray, frame: str | None) -> Iterator[tuple[Any, ...]]:
+        """Yields the arguments of Pinocchio's functions for each state: q, v, x (accelerations or
+        torques), and the wrenches, unless `frame` is None.
+        """
+        for q, *vectors, f_ext in zip(self.change.to_q(s.q), s.v, x, s.f_ext, strict=True):
+            yield q, *map(self._theirs, vectors), *self._wrenches(q, f_ext, frame)
 
     def _wrenches(self, q: np.ndarray, f_ext: np.ndarray, frame: str | None) -> tuple[Any, ...]:
         """Returns the last argument of Pinocchio's functions, in body axes; () without f_ext."""
@@ -112,15 +107,14 @@ class Pinocchio:
             return ()
         if frame == "world":
             self.pin.forwardKinematics(self.peer, self.data, q)
-        result = [self.pin.Force.Zero() for _ in range(self.peer.njoints)]
-        for i, joint in enumerate(self.joints):
-            R = self.data.oMi[joint].rotation.T if frame == "world" else np.eye(3)
-            result[joint] = self.pin.Force(R @ f_ext[i, :3], R @ f_ext[i, 3:])
         vector = self.pin.StdVec_Force()
-        vector.extend(result)
+        vector.extend([self.pin.Force.Zero() for _ in range(self.peer.njoints)])
+        for joint, wrench in zip(self.joints, f_ext, strict=True):
+            R = self.data.oMi[joint].rotation.T if frame == "world" else np.eye(3)
+            vector[joint] = self.pin.Force(R @ wrench[:3], R @ wrench[3:])
         return (vector,)
 
-    def _world_term(self, q: np.ndarray, wrenches: tuple[Any, ...]) -> np.ndarray:
+    def _world_term(self, q: np.ndarray, wrenches: list[Any]) -> np.ndarray:
         """Returns the part of d(sum J^T f)/dq by which f in world axes turns in body axes.
 
         Pinocchio's derivatives are those of wrenches that turn with their bodies.
@@ -135,12 +129,8 @@ class Pinocchio:
 
     def _vectors(self, function: Any, s: States, x: np.ndarray, frame: str | None) -> np.ndarray:
         """Calls rnea with accelerations x, or aba with torques x."""
-        result = np.empty_like(s.v)
-        for k, q, v in self._each(s):
-            f = self._wrenches(q, s.f_ext[k], frame)
-            y = function(self.peer, self.data, q, v, self._theirs(x[k]), *f)
-            result[k] = y[self.order]
-        return result
+        each = self._each(s, x, frame)
+        return np.array([function(self.peer, self.data, *given)[self.order] for given in each])
 
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
         return {"tau": self._vectors(self.pin.rnea, s, s.a, frame)}
@@ -149,8 +139,8 @@ class Pinocchio:
         return {"a": self._vectors(self.pin.aba, s, s.tau, frame)}
 
     def _matrices(self, function: Any, s: States) -> np.ndarray:
-        each = self._each(s)
-        return np.array([self._symmetric(function(self.peer, self.data, q)) for _, q, _ in each])
+        each = self.change.to_q(s.q)
+        return np.array([self._symmetric(function(self.peer, self.data, q)) for q in each])
 
     def mass_matrix(self, s: States, frame: str | None) -> Blocks:
         return {"M": self._matrices(self.pin.crba, s)}
@@ -160,9 +150,7 @@ class Pinocchio:
 
     def inverse_dynamics_derivatives(self, s: States, frame: str | None) -> Blocks:
         dq, dv = [], []
-        for k, q, v in self._each(s):
-            f = self._wrenches(q, s.f_ext[k], frame)
-            a = self._theirs(s.a[k])
+        for q, v, a, *f in self._each(s, s.a, frame):
             d = self.pin.computeRNEADerivatives(self.peer, self.data, q, v, a, *f)
             dtau_dq, dtau_dv = np.array(d[0]), np.array(d[1])
             if frame == "world":
@@ -173,9 +161,7 @@ class Pinocchio:
 
     def forward_dynamics_derivatives(self, s: States, frame: str | None) -> Blocks:
         blocks: dict[str, list[np.ndarray]] = {"da_dq": [], "da_dv": [], "da_dtau": []}
-        for k, q, v in self._each(s):
-            f = self._wrenches(q, s.f_ext[k], frame)
-            tau = self._theirs(s.tau[k])
+        for q, v, tau, *f in self._each(s, s.tau, frame):
             d = self.pin.computeABADerivatives(self.peer, self.data, q, v, tau, *f)
             da_dq, da_dv, minv = (np.array(x) for x in d)
             minv = np.triu(minv) + np.triu(minv, 1).T
