@@ -30,7 +30,7 @@ from featherlane.backends.reference import evaluate
 from featherlane.program.lower import lower
 from featherlane.program.nested import Fixed, build, flatten
 from featherlane.program.node import Node
-from featherlane.program.program import Function, Program
+from featherlane.program.program import GraphFunction, Program
 from featherlane.program.trace import STEPS, program_of
 from featherlane.robot.spatial import Rotation
 from featherlane.scalar import call, cos, sin
@@ -59,7 +59,7 @@ def as_compiled(program, dtype=None):
     if dtype is None:
         return left
     graphs = [lower(Program(f.graph), "cpu", dtype).main for f in left.functions]
-    return Program(left.main, tuple(Function("", graph) for graph in graphs))
+    return Program(left.main, tuple(GraphFunction("", graph) for graph in graphs))
 
 
 def same_bits(found, wanted):
