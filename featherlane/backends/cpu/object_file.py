@@ -67,8 +67,6 @@ def object_code(
     width: int | None = None,
     name: str = "loop",
 ) -> bytes:
-    """Compiles the loop of a lowered program to an object file, see `standalone`. width: lanes of
-    its vectors, by default the widest of the target.
-    """
+    """Compiles a lowered program, see `standalone`. width: lanes, by default as many as fit."""
     width = target.widest(dtype) if width is None else width
     return standalone(kernel.source(program, dtype, width), target, name)

@@ -89,9 +89,7 @@ def _fastest(works: Sequence[Repeated]) -> float:
 
 @cache
 def multiply_adds(dtype: np.dtype, threads: int) -> float:
-    """Fused multiply-adds per second on vectors as wide as the kernels', counted for each lane: the
-    fastest of some rounds.
-    """
+    """Measures fused multiply-adds per second, counted by lane: the fastest of some rounds."""
     operands = aligned((threads, 2, jit.widest(dtype)), dtype)
     operands[:, 0], operands[:, 1] = 1.0, 1e-9
     once = threads * TURNS * probes.UNROLLED * jit.widest(dtype)

@@ -28,6 +28,14 @@ def word(name: str, kind: str, base: str, index: int) -> list[str]:
     ]
 
 
+def read(kind: Any, base: str, names: str) -> str:
+    """Macros that load fields of a record into values of their names, "n" or "n:type"."""
+    pairs = [name.split(":") for name in names.split()]
+    return "\n  ".join(
+        f"%{name} = item {of[0] if of else 'i64'} {base} {field(kind, name)}" for name, *of in pairs
+    )
+
+
 def all_words(kind: Any, base: str) -> list[str]:
     """Loads every field of a record into a value of its name."""
     names: Sequence[str] = kind._fields

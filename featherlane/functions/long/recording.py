@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from featherlane.backends.cpu.steps.run import Recorded, block_length
+from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.trace import STEPS, no_garbage, program_of
@@ -29,7 +29,7 @@ def recording(
     dtype: Any,
     algorithm: Algorithm | None = None,
     **options: Any,
-) -> Recorded:
+) -> StepEvaluator:
     """One algorithm of a robot, see `scalar_function`. options: further arguments of it."""
     wide, block = variant.method in WIDE, None
     if wide and "method" not in options:
@@ -41,7 +41,7 @@ def recording(
     function = scalar_function(model, variant, algorithm, **options)
     assert function is not None
     with no_garbage():
-        return Recorded(
+        return StepEvaluator(
             program_of(function, input_shapes(model, variant), STEPS), dtype, wide, block
         )
 

@@ -25,9 +25,7 @@ STAGE = 24 << 10  # bytes of a stage at most, so that it stays in the first-leve
 
 
 class OutputStage(NamedTuple):
-    """The way of output `number`, `size` entries for each state, from lanes to memory; `tiles` in a
-    round.
-    """
+    """The way of output `number`, `size` entries a state, to memory; `tiles` in a round."""
 
     t: Lanes
     number: int

@@ -13,9 +13,7 @@ from featherlane.program.program import Program
 
 
 class FunctionCalls(NamedTuple):
-    """The calls of one function, a row for each: the nodes of main that it reads, the numbers that
-    it takes behind those, the nodes that it gives.
-    """
+    """The calls of one function, by row: the nodes that it reads, its constants, its results."""
 
     graph: Graph
     reads: np.ndarray

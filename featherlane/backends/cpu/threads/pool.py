@@ -34,9 +34,7 @@ RunPart = Callable[[int, int], None]  # (first, count)
 
 @cache
 def physical_cores() -> int:
-    """The cores that this process may use: by its affinity, without hyper-threads, and within the
-    processor time of its control group.
-    """
+    """The cores of this process by affinity, without hyper-threads, and by its time quota."""
     try:
         allowed = os.sched_getaffinity(0)
     except AttributeError:
@@ -119,9 +117,7 @@ class ThreadPool:
                     pass
 
     def _start_worker(self) -> bool:
-        """Starts one more worker; False if that is impossible. Workers beyond the cores do not
-        watch for calls.
-        """
+        """Starts one more worker if it can; workers beyond the cores do not watch for calls."""
         if self.get("stop"):
             return False
         k, others = len(self), physical_cores() - 1
@@ -160,9 +156,7 @@ class ThreadPool:
     def share(
         self, task: bytes, pointers: Sequence[int], states: int, steps: Sequence[int]
     ) -> None:
-        """Runs the loop of a packed SharedTask on so many states. pointers, steps: as for an inner
-        loop of a ufunc.
-        """
+        """Runs a packed SharedTask on so many states; pointers, steps: as for a ufunc's loop."""
         self._share(packed(pointers), packed([states]), packed(steps), task)
 
     def share_calls(self, run: RunPart, count: int, part: int, threads: int) -> None:

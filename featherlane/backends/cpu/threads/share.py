@@ -37,9 +37,7 @@ class CallArrays:
         self.states = math.prod(lead)
 
     def steps(self) -> list[int] | None:
-        """The strides of an inner loop over all states; None if there is no such loop, because
-        states do not lie at equal distances or entries are not aligned.
-        """
+        """The strides of an inner loop over all states; None if no loop takes these arrays."""
         pairs = list(zip(self.arrays, self.cores, strict=True))
         steps = [strides.state_stride(x, core, self.lead) for x, core in pairs]
         known = [step for step in steps if step is not None]
