@@ -62,9 +62,7 @@ def _only_ours(path: Path) -> bool:
 
 
 def _digest(path: Path, code: bytes) -> bytes:
-    """The checksum of an entry covers its name, the hash of its key: an entry that was renamed is
-    not taken for the code of another key.
-    """
+    """The checksum of an entry with its name, so that a renamed entry is not another key's."""
     return hashlib.sha256(path.stem.encode() + b"\n" + code).hexdigest().encode()
 
 

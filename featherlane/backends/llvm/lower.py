@@ -230,12 +230,12 @@ def constants(graphs: Iterable[Graph], t: Lanes) -> list[str]:
     return [f"{name} = {kind} {value}, align {t.bytes}" for name, value in globals_.items()]
 
 
+Load = Callable[[int, str], list[str] | None]
+Store = Callable[[int, str], list[str]]
+
+
 def straight_line(
-    graph: Graph,
-    t: Lanes,
-    load: Callable[[int, str], list[str] | None],
-    store: Callable[[int, str], list[str]],
-    nodes: range | None = None,
+    graph: Graph, t: Lanes, load: Load, store: Store, nodes: range | None = None
 ) -> list[str]:
     """The instructions of a graph, or of its `nodes`, in order.
 
@@ -266,9 +266,7 @@ def straight_line(
 class _StraightLine:
     """Straight-line code in the making: names of values, what the basic block has loaded."""
 
-    def __init__(
-        self, graph: Graph, t: Lanes, load: Callable[[int, str], list[str] | None], first: int
-    ) -> None:
+    def __init__(self, graph: Graph, t: Lanes, load: Load, first: int) -> None:
         self.graph, self.t, self.load, self.first = graph, t, load, first
         self.name: dict[int, str] = {}
         self.lines: list[str] = []

@@ -6,8 +6,11 @@ emitted code finds a field by its number, `field(Kind, "name")`, of `words(Kind)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
+
+from featherlane.backends.llvm.macros import expanded
 
 
 def field(kind: Any, name: str) -> int:
@@ -18,6 +21,11 @@ def field(kind: Any, name: str) -> int:
 def words(kind: Any) -> int:
     """The words of a record."""
     return len(kind._fields)
+
+
+def packed(numbers: Sequence[int]) -> bytes:
+    """Words as emitted code reads them."""
+    return struct.pack(f"{len(numbers)}q", *numbers)
 
 
 def word(name: str, kind: str, base: str, index: int) -> list[str]:
@@ -45,12 +53,13 @@ def all_words(kind: Any, base: str) -> list[str]:
 def record_loop(
     function: str, header: Any, kind: Any, setup: list[str], body: list[str]
 ) -> list[str]:
-    """A kernel on three matrices a, b, c that is driven by a program: a header, then records.
+    """A kernel on three matrices a, b, c that is driven by a program: a header, then records. Lines
+    may use macros.
 
     `setup` runs once with the words of the header, `body` once for each record with its words; the
     body ends with a branch to %next.
     """
-    return [
+    lines = [
         f"define internal void @{function}(ptr %a, ptr %b, ptr %c, ptr %program, i64 %records)"
         " noinline {",
         "entry:",
@@ -60,11 +69,9 @@ def record_loop(
         "br label %record",
         "record:",
         "%n = phi i64 [ 0, %entry ], [ %n1, %next ]",
-        "%some = icmp slt i64 %n, %records",
-        "br i1 %some, label %begin, label %leave",
+        "when slt i64 %n, %records: begin, leave",
         "begin:",
-        f"%n.o = mul i64 %n, {words(kind)}",
-        "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
+        f"%at = record %first %n {words(kind)}",
         *all_words(kind, "%at"),
         *body,
         "next:",
@@ -74,3 +81,4 @@ def record_loop(
         "ret void",
         "}",
     ]
+    return [expanded("\n".join(lines))]

@@ -51,8 +51,7 @@ define ptr @call(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
   %new = alloca ptr, i64 %outputs
 """
 CHECK_INPUTS = f"""
-  %all = call i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords, ptr %slots)
-  need %all
+  need $(call i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords, ptr %slots))
   %asked = call i64 @threads_asked(ptr $(item ptr %slots 1))
   need sge i64 %asked, 0
   %objects = word %slots 2

@@ -8,7 +8,7 @@ which vector each entry shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,14 +18,13 @@ from featherlane.backends.cpu.graphs.layout import Columns, MemoryLayout, Step, 
 from featherlane.backends.cpu.graphs.loop import ArrayMove, loop, moves_of, tables
 from featherlane.backends.cpu.graphs.transpose import masked_declarations, tail, tile
 from featherlane.backends.llvm import lower
-from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.lower import Lanes, Load
 from featherlane.backends.llvm.macros import expanded
 from featherlane.program.graph import Graph
 from featherlane.program.program import Program, Y
 
 NEVER = "%stop = icmp eq ptr %out, null"  # see straight_line
 LEAVE = ["leave:", "ret void", "}"]
-Load = Callable[[int, str], list[str] | None]
 
 
 def _body(

@@ -109,9 +109,7 @@ class OutputStage(NamedTuple):
 
 
 def fence(outputs: list[int]) -> list[str]:
-    """After the last round: a fence, so that whoever learns that the call is done sees what its
-    non-temporal stores wrote.
-    """
+    """Orders non-temporal stores before whatever tells others that the call is done."""
     lines, known = [], "false"
     for n in outputs:
         lines.append(f"%any{n} = or i1 {known}, %stream{n}")

@@ -34,8 +34,7 @@ def _rows(t: Lanes) -> list[str]:
         *[scalar_at(t, f"%{x}.0", f"%{x}", f"%{x}_at") for x in "abc"],
         *[scalar_at(t, f"%a.{r}", f"%a.{r - 1}", "%a_row") for r in range(1, ROWS)],
         *[scalar_at(t, f"%c.{r}", f"%c.{r - 1}", "%c_row") for r in range(1, ROWS)],
-        "%any = icmp sgt i64 %length, 0",
-        "br i1 %any, label %term, label %summed",
+        "when sgt i64 %length, 0: term, summed",
     ]
 
 
@@ -72,8 +71,7 @@ def _end_sum(t: Lanes) -> list[str]:
         "%k1 = add i64 %k, 1",
         scalar_at(t, "%b.next", "%b.k", "%b_row"),
         "%a.next = add i64 %a.k, %a_along",
-        "%more = icmp slt i64 %k1, %length",
-        "br i1 %more, label %term, label %summed",
+        "when slt i64 %k1, %length: term, summed",
         "summed:",
         *_sums(t, "z"),
     ]
@@ -84,8 +82,7 @@ def _store(t: Lanes) -> list[str]:
     align = t.dtype.itemsize
     return [
         *[scalar_at(t, f"%c.{r}.{v}", f"%c.{r}", v * t.width) for r, v in EACH],
-        "%masked = icmp sge i64 %mask, 0",
-        "br i1 %masked, label %part, label %whole",
+        "when sge i64 %mask, 0: part, whole",
         "whole:",
         *[f"store {t.vector} %z{r}.{v}, ptr %c.{r}.{v}, align {align}" for r, v in EACH],
         "br label %next",

@@ -1,4 +1,4 @@
-"""Functions of recorded steps and matrices as machine code: the inner loop of a generalised ufunc.
+"""Functions of step programs and matrices as machine code: the inner loop of a generalised ufunc.
 
 Stages, which are inner loops themselves, compute numbers of some states at once; then jobs, kernels
 with three arrays and a program, make the matrices of one state after another while its numbers are

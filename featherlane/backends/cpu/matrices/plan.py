@@ -1,4 +1,4 @@
-"""Functions of long robots as a plan: recorded functions, and matrices made of what they give.
+"""Functions of long robots as a plan: step programs, and matrices made of what they compute.
 
 A call of any number of states is one call of machine code (`matrices/loop`), which is handed a
 plan.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.loaded import BatchEvaluator, LoadedLoop, LoopWords
 from featherlane.backends.cpu.matrices import loop
 from featherlane.backends.cpu.matrices.tables import KernelProgram, address
@@ -25,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class PlanStage(NamedTuple):
-    """A recorded function, and the names of the arrays that it reads and writes."""
+    """A step program, and the names of the arrays that it reads and writes."""
 
     run: StepEvaluator
     reads: tuple[str, ...]
@@ -82,11 +83,10 @@ class _Tables:
 
     def _place_user_arrays(self) -> None:
         shapes = {**self.plan.inputs, **dict.fromkeys(self.plan.outputs, (self.plan.n,) * 2)}
-        core = len(shapes)
-        for k, (name, shape) in enumerate(shapes.items()):
-            strides = tuple(range(core, core + len(shape)))
+        firsts = first_strides([*shapes.values()])
+        for k, ((name, shape), first) in enumerate(zip(shapes.items(), firsts, strict=True)):
+            strides = tuple(range(first, first + len(shape)))
             self.arrays[name] = _PlacedArray(loop.ArrayPlace(k, 0, 0), strides)
-            core += len(shape)
 
     def _in_workspace(self, size: int, states: int, strides: Shape) -> _PlacedArray:
         step = -(-size // LINE) * LINE

@@ -18,6 +18,7 @@ from featherlane.backends.llvm.lower import (
     scalar_at,
     store_entries,
 )
+from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import record_loop
 
 # The numbers S and V of a freedom come first in a, six each; behind them its 1/D and -1/D.
@@ -40,15 +41,14 @@ PARAMETERS = (
 
 def _operation(name: str, before: list[str], body: list[str], after: list[str]) -> list[str]:
     """A function whose body runs for each vector v0 <= v < v1."""
-    return [
+    lines = [
         f"define internal void @{name}({PARAMETERS}) noinline {{",
         "entry:",
         *before,
         "br label %test",
         "test:",
         "%v = phi i64 [ %v0, %entry ], [ %v.next, %each ]",
-        "%more = icmp slt i64 %v, %v1",
-        "br i1 %more, label %each, label %done",
+        "when slt i64 %v, %v1: each, done",
         "each:",
         *body,
         "%v.next = add i64 %v, 1",
@@ -58,13 +58,14 @@ def _operation(name: str, before: list[str], body: list[str], after: list[str]) 
         "ret void",
         "}",
     ]
+    return [expanded("\n".join(lines))]
 
 
 def _factors(t: Lanes) -> list[str]:
     """%S0 to %S5 and %V0 to %V5 and their negatives, in all lanes."""
     lines = []
     for n, name in enumerate(f"%{x}{k}" for x in "SV" for k in range(6)):
-        lines += [f"%o{n} = mul i64 %a_along, {n}", scalar_at(t, f"%f{n}", "%f", f"%o{n}")]
+        lines.append(scalar_at(t, f"%f{n}", "%f", f"$(mul i64 %a_along, {n})"))
         lines += [*broadcast(t, name, f"%f{n}"), f"{name}.minus = fneg {t.vector} {name}"]
     return lines
 
@@ -132,8 +133,7 @@ def _first_column(t: Lanes) -> list[str]:
     """%column: where vector v begins, so that it ends within the row."""
     return [
         f"%column.v = mul i64 %v, {t.width}",
-        "%within = icmp slt i64 %column.v, %tail",
-        "%column = select i1 %within, i64 %column.v, i64 %tail",
+        "%column = select i1 $(icmp slt i64 %column.v, %tail), i64 %column.v, i64 %tail",
     ]
 
 
@@ -198,9 +198,7 @@ def _operands(t: Lanes) -> list[str]:
         ("%from", "%b", "%slot, %read"),
         ("%to", "%b", "%slot, %write"),
     )
-    for name, base, factors in products:
-        lines += [f"{name}.o = mul i64 {factors}", scalar_at(t, name, base, f"{name}.o")]
-    return lines
+    return lines + [scalar_at(t, to, base, f"$(mul i64 {by})") for to, base, by in products]
 
 
 def kernel(t: Lanes) -> list[str]:
@@ -238,8 +236,7 @@ def mirror(t: Lanes) -> list[str]:
     moves, transposed = exchange(t, [f"%x{r}" for r in rows], t.width, "t")
     body += [
         *moves,
-        f"%crossed = icmp slt i64 %apart, {t.width}",
-        "br i1 %crossed, label %part, label %whole",
+        f"when slt i64 %apart, {t.width}: part, whole",
         "whole:",
         *[f"store {t.vector} {transposed[r]}, ptr %below{r}, align {align}" for r in rows],
         "br label %next",

@@ -1,7 +1,7 @@
-"""Where recorded calls run: which of them share a vector, and where scalars lie.
+"""Assigns calls to the lanes of vectors, and scalars to memory.
 
 A vector of `width` lanes holds `states` states of as many calls of one piece as fit. With as many
-states as lanes, calls run one by one as they were recorded. With fewer, calls that do not wait for
+states as lanes, calls run one by one in their order. With fewer, calls that do not wait for
 each other stand side by side: those that read inputs by their place in the inputs, so that a lane
 holds a stretch of neighbouring links, all others in the lane of the oldest that they read.
 
@@ -63,7 +63,8 @@ class Group(NamedTuple):
     @property
     def filled(self) -> list[int]:
         """A call for each lane; lanes without one repeat another lane's."""
-        return [self.present[0] if c == NOWHERE else c for c in self.calls]
+        some = self.present[0]
+        return [some if c == NOWHERE else c for c in self.calls]
 
 
 class LaneAssignment:
@@ -75,9 +76,11 @@ class LaneAssignment:
         self.lane = np.zeros(calls.size, int)
         self._piece: list[int] = []
         self._members: list[dict[int, int]] = []
-        self.declared = sum(math.prod(shape) for _, shape in calls.inputs)
+        self.input_scalars = sum(math.prod(shape) for _, shape in calls.inputs)
         self._place = self._places(calls)
-        self.lane[: self.declared] = self._place[: self.declared] // layout.span % layout.calls
+        self.lane[: self.input_scalars] = (
+            self._place[: self.input_scalars] // layout.span % layout.calls
+        )
 
     def _places(self, calls: CallList) -> np.ndarray:
         """Returns the link of each scalar of an input, with the rows stretched over the links."""
@@ -90,11 +93,9 @@ class LaneAssignment:
         return place
 
     def inputs(self, calls: CallList) -> tuple[np.ndarray, int]:
-        """The addresses of inputs, and the memory that they take: what is meant for a lane lies in
-        that lane, the entries of an array in rows of their own.
-        """
+        """The addresses of inputs, each in the lane that it is meant for, and the memory taken."""
         width, states = self.layout.width, self.layout.states
-        at, rows = np.zeros(self.declared, np.int64), 0
+        at, rows = np.zeros(self.input_scalars, np.int64), 0
         for first, shape in calls.inputs:
             own = slice(first, first + math.prod(shape))
             lane = self.lane[own]
@@ -118,7 +119,7 @@ class LaneAssignment:
         for p, c in order:
             reads = self.functions[p].reads[c]
             before = {int(g) for g in self.group[reads] if g != NOWHERE}
-            beside, lane = self._wanted(reads)
+            beside, lane = self._preferred(reads)
             known = open_groups.setdefault((p, beside), [])
             for g in known:
                 if lane not in self._members[g] and waits.may_join(g, before):
@@ -127,9 +128,9 @@ class LaneAssignment:
                 known.append(g := self._open(p))
             self._join(g, c, lane)
             waits.join(g, before)
-        self._sort(np.array(waits.level, int))
+        self._sort_groups(np.array(waits.level, int))
 
-    def _sort(self, level: np.ndarray) -> None:
+    def _sort_groups(self, level: np.ndarray) -> None:
         """Puts the groups into an order in which each comes after those that it reads from."""
         order = np.argsort(level, kind="stable")
         place = np.empty(len(order), int)
@@ -151,14 +152,14 @@ class LaneAssignment:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Asked for when all calls stand."""
+        """All groups, to be asked for when every call has joined one."""
         lanes = range(self.layout.calls)
         return [
             Group(p, tuple(members.get(k, NOWHERE) for k in lanes))
             for p, members in zip(self._piece, self._members, strict=True)
         ]
 
-    def _wanted(self, reads: np.ndarray) -> tuple[int, int]:
+    def _preferred(self, reads: np.ndarray) -> tuple[int, int]:
         """Returns the group and the lane that a call should join: those of the oldest value that it
         reads. The oldest operand belongs to the call's own link, younger ones were carried from its
         neighbours, so that each link stays in one lane. Inputs of one place in their lanes count as
@@ -274,7 +275,7 @@ def allocate(
     """Places scalars in memory. wanted: the results, whose blocks are not used again."""
     width, states = where.layout.width, where.layout.states
     scalars = np.zeros(calls.size, np.int64)
-    scalars[: where.declared], taken = where.inputs(calls)
+    scalars[: where.input_scalars], taken = where.inputs(calls)
     memory = BlockAllocator(taken)
     blocks = np.zeros(len(where.groups), np.int64)
     collected: dict[int, int] = {}

@@ -166,7 +166,7 @@ def step_program(calls: CallList, layout: LaneLayout) -> StepProgram:
         [StepCode(f.graph, bases) for f, (bases, _) in zip(calls.functions, found, strict=True)],
         _words(words),
         np.concatenate(constants),
-        addresses.scalars[: where.declared].astype(np.int32),
+        addresses.scalars[: where.input_scalars].astype(np.int32),
         results,
         known,
         size,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import struct
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from featherlane.backends.cpu.linked import function_address, loaded
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
-from featherlane.backends.llvm.records import words
+from featherlane.backends.llvm.records import packed, words
 
 MOST = 64  # threads of a call, or the cores if there are more
 # s that a worker watches for the next call before it sleeps: about the 130 us that waking it costs
@@ -64,11 +63,6 @@ def _new_lock() -> int:
         raise MemoryError("no memory for a lock of the thread pool")
     take(lock, 1)
     return lock
-
-
-def packed(numbers: Sequence[int]) -> bytes:
-    """Words as the machine code reads them."""
-    return struct.pack(f"{len(numbers)}q", *numbers)
 
 
 class ThreadPool:
@@ -160,9 +154,7 @@ class ThreadPool:
         self._share(packed(pointers), packed([states]), packed(steps), task)
 
     def share_calls(self, run: RunPart, count: int, part: int, threads: int) -> None:
-        """run(first, number of them) for parts of `range(count)`. The first exception that `run`
-        raises in any thread is raised here.
-        """
+        """run(first, count) for parts of range(count); raises the first exception of any thread."""
         errors: list[BaseException] = []
         done: list[int] = []
 

@@ -11,8 +11,9 @@ import numpy as np
 from featherlane.backends.cpu import strides
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.threads.pool import packed, physical_cores, thread_pool
+from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
 from featherlane.backends.cpu.threads.pool_ir import SharedTask
+from featherlane.backends.llvm.records import packed
 
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 SLICES = 4  # parts for each thread, where a part is a call of Python
