@@ -233,7 +233,7 @@ def mirror(t: Lanes) -> list[str]:
         body.append(scalar_at(t, f"%{x}.0", "%c", f"%{x}"))
         body += [scalar_at(t, f"%{x}{r}", f"%{x}.0", f"%o{r}") for r in rows]
     body += [f"%x{r} = load {t.vector}, ptr %above{r}, align {align}" for r in rows]
-    moves, transposed = exchange(t, [f"%x{r}" for r in rows], t.width, "t")
+    moves, transposed = exchange(t, [f"%x{r}" for r in rows], t.width, "x")
     body += [
         *moves,
         f"when slt i64 %apart, {t.width}: part, whole",
