@@ -30,7 +30,7 @@ from robots import DEFAULT, DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, out
 from featherlane.api.model import Model
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.cost_model import LATE
-from featherlane.backends.cpu.graphs.layout import MOST, Layout
+from featherlane.backends.cpu.graphs.layout import MOST, MemoryLayout
 from featherlane.functions.compile import candidates, compile_single, dynamics_program
 from featherlane.functions.function import Function, physical_cores
 from featherlane.functions.table import Variant
@@ -171,12 +171,12 @@ def lanes(case: Case) -> Iterator[Cell]:
 
 @contextmanager
 def _rounds_of(tiles: int) -> Iterator[None]:
-    own = Layout._tiles
-    Layout._tiles = lambda self: tiles  # type: ignore[method-assign]
+    own = MemoryLayout.tiles
+    MemoryLayout.tiles = property(lambda self: tiles)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Layout._tiles = own  # type: ignore[method-assign]
+        MemoryLayout.tiles = own  # type: ignore[method-assign]
 
 
 def tiles(case: Case) -> Iterator[Cell]:

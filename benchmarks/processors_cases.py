@@ -14,8 +14,9 @@ import featherlane as fl
 from featherlane.api.model import Model
 from featherlane.backends import reference
 from featherlane.backends.cpu.graphs import kernel as cpu
+from featherlane.backends.cpu.loaded import LoadedLoop
 from featherlane.backends.cpu.steps import interpreter
-from featherlane.backends.cpu.steps.run import Recorded, Running
+from featherlane.backends.cpu.steps.run import LoadedSteps, StepEvaluator
 from featherlane.functions.compile import dynamics_program, input_shapes, output_shapes
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import FUNCTIONS, Variant
@@ -147,15 +148,15 @@ def long_case(name: str, dtype: np.dtype) -> Case:
     return Case(f"chain of {links}", f"{name}, {method}", dtype, kernel, given, wanted)
 
 
-def _in_lanes(recorded: Recorded, width: int) -> Running:
+def _in_lanes(recorded: StepEvaluator, width: int) -> LoadedLoop:
     made = copy(recorded)
-    made.width, made._running = width, {}
-    return made.running(2)  # so that links have lanes too where there are more
+    made.width, made._loops = width, {}
+    return made.loop(2)  # so that links have lanes too where there are more
 
 
-def _recorded_kernel(running: Running, inputs: Shapes, outputs: Shapes) -> Kernel:
-    text = interpreter.source(running.work, inputs, outputs, running.dtype)
-    return Kernel(text, running.work)
+def _recorded_kernel(loaded: LoadedSteps, inputs: Shapes, outputs: Shapes) -> Kernel:
+    text = interpreter.source(loaded.program, inputs, outputs, loaded.dtype)
+    return Kernel(text, loaded.program)
 
 
 def all_cases(titles: Sequence[str], dtypes: Sequence[str]) -> Iterator[Case]:

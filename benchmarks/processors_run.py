@@ -18,8 +18,7 @@ import numpy as np
 
 from featherlane.backends.cpu.linked import linked
 from featherlane.backends.cpu.object_file import standalone
-from featherlane.backends.cpu.steps.encode import Work
-from featherlane.backends.cpu.steps.interpreter import FILLED
+from featherlane.backends.cpu.steps.encode import StepProgram
 from featherlane.backends.llvm.targets import TARGETS, Processor, runs_here
 
 UNTOUCHED = 0xA5  # every byte of a result before a kernel runs
@@ -57,7 +56,7 @@ class Kernel(NamedTuple):
     """A kernel's text, and the program that it runs if it is one of recorded calls."""
 
     text: str
-    work: Work | None = None
+    work: StepProgram | None = None
 
 
 class Job(NamedTuple):
@@ -74,14 +73,6 @@ class Job(NamedTuple):
     def steps(self) -> list[int]:
         views = [held.view for held in self.arrays]
         return [x.strides[0] for x in views] + [n for x in views for n in x.strides[1:]]
-
-
-def _parts(work: Work, dtype: np.dtype) -> list[np.ndarray]:
-    """What recorded calls read besides the user's arrays."""
-    start = np.zeros(work.size, dtype)
-    for at, x in work.numbers.items():
-        start[at : at + work.layout.width] = x
-    return [work.constants.astype(dtype), work.program, work.given, work.results, start]
 
 
 class InProcess:
@@ -102,9 +93,10 @@ class InProcess:
         for job in jobs:
             kernel, code = self.kernels[job.kernel], self.codes[job.kernel]
             dtype = job.outputs[0].view.dtype
-            parts = _parts(kernel.work, dtype) if kernel.work else []
+            parts = kernel.work.arrays(dtype) if kernel.work else None
             if parts:
-                self._fill(code.place("loop_work"), parts)
+                words = parts.addresses()
+                (ctypes.c_int64 * len(words)).from_address(code.place("loop_work"))[:] = words
             places = [held.view.ctypes.data for held in job.arrays]
             word = ctypes.c_int64
             loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.address)
@@ -116,13 +108,6 @@ class InProcess:
             )
             if parts:
                 ctypes.CFUNCTYPE(None)(code.place("loop_forget"))()
-
-    @staticmethod
-    def _fill(place: int, parts: list[np.ndarray]) -> None:
-        constants, program, given, results, start = [x.ctypes.data for x in parts]
-        end = program + parts[1].nbytes
-        words = (constants, program, end, given, results, parts[4].nbytes, start)
-        (ctypes.c_int64 * len(FILLED)).from_address(place)[:] = words
 
 
 class Machine(NamedTuple):
@@ -209,7 +194,7 @@ class Emulated:
         head = [job.kernel, job.states, len(job.inputs), len(job.arrays), len(job.steps)]
         words = [*head, work is not None, *[x.raw.nbytes for x in job.arrays]]
         words += [x.shift for x in job.arrays] + job.steps
-        parts = [np.ascontiguousarray(x) for x in _parts(work, dtype)] if work else []
+        parts = [np.ascontiguousarray(x) for x in work.arrays(dtype)] if work else []
         words += [x.nbytes for x in parts]
         arrays = [*parts, *[x.raw for x in job.inputs]]
         return np.array(words, np.int64).tobytes() + b"".join(x.tobytes() for x in arrays)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from featherlane.algorithms.elimination import ELIMINATIONS
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
 from featherlane.api.arrays import ArrayElimination, ArrayScan, ArraySubtreeSum
-from featherlane.backends.cpu.steps.batching import NOWHERE, placed, standing
+from featherlane.backends.cpu.steps.batching import allocate, assign_lanes
 
 few = settings(max_examples=4, deadline=None)
 lengths = st.integers(2, 40)
@@ -118,20 +118,20 @@ def test_code_does_not_grow():
     """One step of a scan of any length is one piece of code."""
     for n in (50, 400):
         made = MATRICES._function("scan", MATRICES._forward, {"elements": (n, 4)}, method="blocked")
-        run = made.ufunc(np.float64).recorded.running(1)
-        assert len(run.work.codes) == 1
+        run = made.ufunc(np.float64).recorded.loop(1)
+        assert len(run.program.codes) == 1
 
 
 def test_blocks_fill_the_lanes():
     """One state: few vectors are not full, and few operands come from other lanes."""
     made = MATRICES._function("scan", MATRICES._forward, {"elements": (640, 4)}, method="blocked")
     recorded = made.ufunc(np.float64).recorded
-    layout = recorded.running(1).work.layout
-    where = standing(recorded.calls, layout)
-    combines = sum(len(group.calls) - group.calls.count(NOWHERE) for group in where.groups)
+    layout = recorded.loop(1).program.layout
+    where = assign_lanes(recorded.calls, layout)
+    combines = sum(len(group.present) for group in where.groups)
     assert layout.calls == recorded.width
     assert len(where.groups) < 1.4 * combines / recorded.width
-    _, operands = placed(where, recorded.calls, [])
+    _, operands = allocate(where, recorded.calls, [])
     aligned = np.concatenate([each.aligned for each in operands])
     assert aligned.mean() > 0.7
 

@@ -11,7 +11,7 @@ import featherlane as fl
 from featherlane.api.random_robots import random_tree
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.backends.cpu.graphs.areas import Area, placed
-from featherlane.backends.cpu.graphs.layout import Layout
+from featherlane.backends.cpu.graphs.layout import memory_layout
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
@@ -101,7 +101,7 @@ def test_columns_cannot_read_the_results_of_columns():
     program = lower(recorded(chained, {"x": 2}), "cpu", float)
     t = Lanes(np.dtype(float), 2)
     with pytest.raises(CompileError, match="only outputs may"):
-        Layout(program, t, t)
+        memory_layout(program, t, t)
 
 
 @settings(deadline=None)
@@ -123,7 +123,7 @@ def test_the_main_graph_cannot_work_on_results():
     program = lower(recorded(too_soon, {"x": 3}), "cpu", float)
     t = Lanes(np.dtype(float), 2)
     with pytest.raises(CompileError, match="works on a result"):
-        Layout(program, t, t)
+        memory_layout(program, t, t)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

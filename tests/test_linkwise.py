@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import featherlane as fl
 from featherlane.api import compiled
 from featherlane.backends.cpu.compile import Kernel
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.fast_path import machine_code_call
 from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import KINEMATICS, METHODS
@@ -322,9 +322,9 @@ def test_robots_are_long_from_some_links_on(monkeypatch):
     star = fl.random_tree(6, np.inf, ("revolute",), seed=1)
     for model, most, kind in (
         (fl.chain(6, 1), 13, Kernel),
-        (fl.chain(6, 1), 12, Recorded),
+        (fl.chain(6, 1), 12, StepEvaluator),
         (star, 7, Kernel),
-        (star, 6, Recorded),
+        (star, 6, StepEvaluator),
     ):
         monkeypatch.setattr(compiled, "LONG", most)
         function = fl.Model(**model._fields()).function("inverse_dynamics", method="serial")
@@ -373,5 +373,5 @@ def test_two_thousand_links():
     close(found["scan"], found["serial"], 1e-10)
     back = model.inverse_dynamics(q, v, found["aba"], method="serial")
     close(back, found["serial"], 1e-7)
-    work = model.function("inverse_dynamics", method="serial").ufunc(float).running(8).work
+    work = model.function("inverse_dynamics", method="serial").ufunc(float).loop(8).program
     assert work.size < 2000 * 50 * work.layout.width

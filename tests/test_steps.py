@@ -21,16 +21,16 @@ import featherlane as fl
 from featherlane.algorithms import rnea
 from featherlane.algorithms.parallel import scanned_inverse_dynamics
 from featherlane.backends.cpu import linked as host
-from featherlane.backends.cpu.steps.batching import Layout
+from featherlane.backends.cpu.steps.batching import LaneLayout
 from featherlane.backends.cpu.steps.calls import call_list
-from featherlane.backends.cpu.steps.interpreter import KEPT
-from featherlane.backends.cpu.steps.run import Recorded, Running, block_length
+from featherlane.backends.cpu.steps.run import LoadedSteps, StepEvaluator, block_length
+from featherlane.backends.cpu.steps.scratch import KEPT
 from featherlane.backends.llvm import jit
 from featherlane.backends.reference import evaluate
 from featherlane.program.lower import lower
 from featherlane.program.nested import Fixed, build, flatten
 from featherlane.program.node import Node
-from featherlane.program.program import Function, Program
+from featherlane.program.program import GraphFunction, Program
 from featherlane.program.trace import STEPS, program_of
 from featherlane.robot.spatial import Rotation
 from featherlane.scalar import call, cos, sin
@@ -59,7 +59,7 @@ def as_compiled(program, dtype=None):
     if dtype is None:
         return left
     graphs = [lower(Program(f.graph), "cpu", dtype).main for f in left.functions]
-    return Program(left.main, tuple(Function("", graph) for graph in graphs))
+    return Program(left.main, tuple(GraphFunction("", graph) for graph in graphs))
 
 
 def same_bits(found, wanted):
@@ -73,7 +73,7 @@ def same_bits(found, wanted):
 def running(program, layout, dtype):
     calls = call_list(lower(program, "cpu steps", dtype))
     graphs = [lower(Program(f.graph), "cpu", dtype).main for f in calls.functions]
-    return Running(calls, graphs, layout, dtype)
+    return LoadedSteps(calls, graphs, layout, dtype)
 
 
 def run(made, *arrays):
@@ -214,7 +214,7 @@ def layouts(dtype):
 def test_machine_code_is_the_interpreter_to_the_bit(toy, data, dtype, span):
     width, states = data.draw(st.sampled_from(layouts(dtype)))
     calls, arrays = recorded(toy, toy.inputs), toy.arrays(2 * states + 1, dtype)
-    made = running(calls, Layout(width, states, span), dtype)
+    made = running(calls, LaneLayout(width, states, span), dtype)
     same_bits(run(made, *arrays), meaning(as_compiled(calls, dtype), *arrays, dtype=dtype))
 
 
@@ -246,7 +246,7 @@ def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
     wanted = meaning(as_compiled(calls, dtype), *arrays, dtype=dtype)
     width = jit.widest(dtype)
     for states, span in ((1, 3), (2, 1), (width // 2, 2), (width, 1)):
-        made = running(calls, Layout(width, states, span), dtype)
+        made = running(calls, LaneLayout(width, states, span), dtype)
         same_bits(run(made, *arrays), wanted)
 
 
@@ -258,7 +258,7 @@ def code(scan, request):
     """Of scanned inverse dynamics, with so many states in a vector."""
     width = jit.widest(float)
     states = request.param or width
-    return running(scan[1], Layout(width, states, 2), np.dtype(float))
+    return running(scan[1], LaneLayout(width, states, 2), np.dtype(float))
 
 
 def test_a_state_has_its_bits_in_every_batch_and_place(scan, code):
@@ -353,7 +353,7 @@ def test_results_of_any_shape_numbers_and_inputs_among_them():
     calls = recorded(function, {"x": (2, 2), "y": (2,)})
     x, y = np.arange(12.0).reshape(3, 2, 2), np.arange(6.0).reshape(3, 2)
     for states in (1, 2):
-        T, both, one = run(running(calls, Layout(2, states), np.dtype(float)), x, y)
+        T, both, one = run(running(calls, LaneLayout(2, states), np.dtype(float)), x, y)
         assert_array_equal(T, x[:, 0, 0] + y[:, 0])
         assert_array_equal(both[:, 0], x[:, 1])
         assert_array_equal(both[:, 1], np.stack([np.full(3, 2.5), y[:, 1]], -1))
@@ -367,18 +367,18 @@ def test_states_share_a_vector_as_soon_as_there_are_enough(scan):
     _, calls, arrays = scan
     width = jit.widest(float)
     for wide in (False, True):
-        function = Recorded(calls, float, wide)
+        function = StepEvaluator(calls, float, wide)
         assert function.single is None
-        wanted = run(function.running(width), *arrays)[0]
+        wanted = run(function.loop(width), *arrays)[0]
         for batch in (1, 2, 3, width, width + 1):
             found = np.empty((batch, scan[0].nv))
             function(*[x[:batch] for x in arrays], out=[found])
             same_bits([found], [wanted[:batch]])
         for batch, states in ((1, 1), (3, min(4, width)), (width + 1, width)):
-            layout = function.running(batch).work.layout
+            layout = function.loop(batch).program.layout
             assert (layout.width, layout.states) == (width if wide else states, states)
-        assert function.running(width + 1) is function.running(width)
-        assert function.single is function.running(1)
+        assert function.loop(width + 1) is function.loop(width)
+        assert function.single is function.loop(1)
 
 
 # Size
@@ -397,9 +397,9 @@ def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     def sizes(n):
         tree, shapes = fl.chain(n, 1).tree, dict.fromkeys("qva", (n,))
         calls = recorded(lambda q, v, a: algorithm(tree, q, v, a), shapes)
-        layout = Layout(jit.widest(float), states, block_length(n, float) * states)
-        work = running(calls, layout, np.dtype(float)).work
-        return len(work.codes), len(work.program), len(work.constants), work.size
+        layout = LaneLayout(jit.widest(float), states, block_length(n, float) * states)
+        work = running(calls, layout, np.dtype(float)).program
+        return len(work.codes), len(work.words), len(work.constants), work.size
 
     codes, *grown = np.array([sizes(n) for n in (64, 128, 256)]).T
     assert codes[2] <= codes[0] < 40  # vectors of fewer lanes take a few more
@@ -418,9 +418,9 @@ def test_memory_is_used_again():
 
     calls = recorded(function, {"x": (2,)})
     for states in (1, 4):
-        made = running(calls, Layout(4, states), np.dtype(float))
+        made = running(calls, LaneLayout(4, states), np.dtype(float))
         assert sum(calls.times()) == 600
-        assert made.work.size <= 40 * 4
+        assert made.program.size <= 40 * 4
 
 
 def test_memory_is_freed(scan, monkeypatch):
@@ -448,11 +448,11 @@ def test_memory_is_freed(scan, monkeypatch):
     counted = symbols | {"scratch_new": address(take), "scratch_free": address(give)}
     monkeypatch.setattr(host, "symbols", lambda: counted)
     _, calls, arrays = scan
-    made = running(calls, Layout(4, 4), np.dtype(float))
+    made = running(calls, LaneLayout(4, 4), np.dtype(float))
     for _ in range(3):
         run(made, *arrays)
     assert len(taken) == len(allocated) == 1
-    assert taken[0] >= made.work.size * 8
+    assert taken[0] >= made.program.size * 8
     with ThreadPoolExecutor(KEPT + 5) as pool:
         for future in [pool.submit(run, made, *arrays) for _ in range(100)]:
             future.result()
@@ -556,7 +556,7 @@ def test_arithmetic_outside_of_steps_is_steps(function):
     calls = recorded(function, {"x": (), "y": ()})
     x, y = np.array([1.5, -0.25]), np.array([3.0, 4.0])
     np.testing.assert_allclose(meaning(calls, x, y)[0], function(x, y), rtol=1e-15, atol=1e-15)
-    found = run(running(calls, Layout(2, 1), np.dtype(float)), x, y)
+    found = run(running(calls, LaneLayout(2, 1), np.dtype(float)), x, y)
     np.testing.assert_allclose(found[0], function(x, y), rtol=1e-15, atol=1e-15)
 
 

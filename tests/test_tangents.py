@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import featherlane as fl
 from featherlane.api import compiled
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.compile import scalar_function
 from featherlane.functions.table import Variant
 from featherlane.program.derivatives.calls import tangent
@@ -52,7 +52,7 @@ def evaluate(calls, *arrays):
     shapes = [shape for shape, _ in calls.outputs.values()]
     dtype = np.dtype(np.float64)
     out = [np.empty(shape, dtype) for shape in shapes]
-    Recorded(calls, dtype)(*arrays, out=out)
+    StepEvaluator(calls, dtype)(*arrays, out=out)
     return dict(zip(calls.outputs, out, strict=True))
 
 
@@ -221,6 +221,6 @@ def test_a_chain_of_150():
         along = {"dx": columns.outputs["tau_direction"]}
         columns = Program(columns.main.replaced(outputs=along), columns.functions)
         expected = np.empty((150, 150))
-        Recorded(columns, np.float64)(*x, np.eye(150), out=[expected.T])
+        StepEvaluator(columns, np.float64)(*x, np.eye(150), out=[expected.T])
         for result in (dx, other):
             assert_allclose(result, expected, rtol=0, atol=1e-12 * np.abs(expected).max())

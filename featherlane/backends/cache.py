@@ -43,9 +43,7 @@ def folder() -> Path | None:
 
 @cache
 def _build() -> str:
-    """The hash of what all code depends on besides its key: the text of this package and the
-    versions of the compiler and of NumPy.
-    """
+    """Returns the hash of this package's text and the versions of the compiler and of NumPy."""
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
@@ -64,9 +62,7 @@ def _only_ours(path: Path) -> bool:
 
 
 def _digest(path: Path, code: bytes) -> bytes:
-    """The checksum of an entry covers its name, the hash of its key: an entry that was renamed is
-    not taken for the code of another key.
-    """
+    """The checksum of an entry with its name, so that a renamed entry is not another key's."""
     return hashlib.sha256(path.stem.encode() + b"\n" + code).hexdigest().encode()
 
 
@@ -82,9 +78,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, code: bytes) -> None:
-    """Writes an entry atomically, by renaming a finished file. A folder that cannot be written is
-    no error.
-    """
+    """Writes an entry by renaming a finished file; a folder that cannot be written is no error."""
     temporary = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,10 +10,10 @@ import numpy as np
 
 from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 Array = Any
-Functions = Sequence[Function]
+Functions = Sequence[GraphFunction]
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 

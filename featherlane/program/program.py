@@ -17,7 +17,7 @@ from featherlane.program.graph import Graph, Output
 X, Y = "x", "y"  # the input and the output of functions
 
 
-class Function(NamedTuple):
+class GraphFunction(NamedTuple):
     """A graph with one input "x" (n,) and one output "y" (m,), which may call functions that stand
     before it in its program.
     """
@@ -44,7 +44,7 @@ class Program:
     """
 
     main: Graph
-    functions: tuple[Function, ...] = ()
+    functions: tuple[GraphFunction, ...] = ()
     boundary: tuple[int, ...] = ()
 
     @property
@@ -57,7 +57,7 @@ class Program:
 
     def map(self, change: Callable[[Graph], Graph]) -> Program:
         """Main and each function changed on their own; the boundary is not kept."""
-        functions = tuple(Function(f.name, change(f.graph)) for f in self.functions)
+        functions = tuple(GraphFunction(f.name, change(f.graph)) for f in self.functions)
         return Program(change(self.main), functions)
 
     def times(self) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from featherlane.program.graph import Graph, Output, copied, simplify
 from featherlane.program.nested import SCALAR, Form, build, entries_of, flatten, lasting, nest
 from featherlane.program.node import REAL, Node
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 from featherlane.scalar import Tag, tracer
 
 Shape = int | Sequence[int]
@@ -65,7 +65,7 @@ class Tracing:
 
     def __init__(self, policy: Policy = FLAT) -> None:
         self.graph, self.policy = Graph(), policy
-        self.functions: list[Function] = []
+        self.functions: list[GraphFunction] = []
         self.handed: tuple[int, ...] = ()
         self._kept: dict[Any, _Kept] = {}
         self._forms: dict[Form, int] = {}
@@ -145,7 +145,7 @@ class Tracing:
             graph.outputs[Y] = Output((len(entries),), tuple(entries))
             number = len(self.functions)
             name = getattr(function, "__qualname__", str(function))
-            self.functions.append(Function(name, simplify(graph)))
+            self.functions.append(GraphFunction(name, simplify(graph)))
         return _Kept(number, form, sources, len(entries))
 
 

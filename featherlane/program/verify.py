@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
-from featherlane.program.program import Function, Program
+from featherlane.program.program import GraphFunction, Program
 
 
 def _constant(graph: Graph, k: int) -> Iterator[str]:
@@ -111,7 +111,7 @@ def verify_program(program: Program, allowed: Collection[str] | None = None) -> 
 
     Raises CompileError as `verify` does, with the name of the function in front.
     """
-    for n, function in enumerate((*program.functions, Function("main", program.main))):
+    for n, function in enumerate((*program.functions, GraphFunction("main", program.main))):
         try:
             verify(function.graph, allowed)
             for wrong in _calls(program.functions[:n], function.graph):
@@ -120,7 +120,7 @@ def verify_program(program: Program, allowed: Collection[str] | None = None) -> 
             raise CompileError(f"{function.name}: {error}") from None
 
 
-def _calls(functions: Sequence[Function], graph: Graph) -> Iterator[str]:
+def _calls(functions: Sequence[GraphFunction], graph: Graph) -> Iterator[str]:
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
         if op != "call":
             continue

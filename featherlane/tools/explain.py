@@ -11,7 +11,7 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.graphs.layout import MOST, SHARED, WARM, Layout
+from featherlane.backends.cpu.graphs.layout import MOST, SHARED, WARM, MemoryLayout, memory_layout
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.functions.compile import candidates, cheapest, dynamics_program, in_lanes
 from featherlane.functions.function import physical_cores
@@ -129,10 +129,10 @@ def _lanes(model: Model, s: Speed, program: Program) -> Choice:
     return Choice(*where, str(cheapest(packed)), "operations", counts)
 
 
-def layout_of(program: Program, kernel: Kernel) -> Layout:
+def layout_of(program: Program, kernel: Kernel) -> MemoryLayout:
     """The layout of the kernel of a lowered program."""
     lanes = Lanes(kernel.dtype, kernel.width)
-    return Layout(program, lanes, lanes)
+    return memory_layout(program, lanes, lanes)
 
 
 def _tiles(s: Speed, program: Program, kernel: Kernel) -> Choice:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import Variant
@@ -45,7 +45,7 @@ def operations(model: Model, name: str) -> int | None:
     evaluator = _evaluator(model, name, compiled[0])
     if isinstance(evaluator, np.ufunc):
         return model.graph(name).cost().operations
-    if isinstance(evaluator, Recorded):
+    if isinstance(evaluator, StepEvaluator):
         kinds = _of_calls(evaluator, [f.graph for f in evaluator.calls.functions])
         return kinds["add"] + kinds["mul"] + 2 * kinds["fma"]
     return None
@@ -62,7 +62,7 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> StateWork:
     moved = read_and_written(model, name, dtype)
     if isinstance(evaluator, np.ufunc):
         kinds = of_program(lower(dynamics_program(model, Variant(name)), "cpu", dtype))
-    elif isinstance(evaluator, Recorded):
+    elif isinstance(evaluator, StepEvaluator):
         kinds = _of_calls(evaluator, evaluator.graphs)
     else:
         return StateWork(None, None, *moved)
@@ -90,7 +90,7 @@ def bytes_moved(model: Model, name: str, dtype: Any) -> int:
     return sum(read_and_written(model, name, dtype))
 
 
-def _of_calls(evaluator: Recorded, graphs: Sequence[Graph]) -> Kinds:
+def _of_calls(evaluator: StepEvaluator, graphs: Sequence[Graph]) -> Kinds:
     """The operations of calls: each function, with its graph, as often as it is called."""
     total: Kinds = Counter()
     for function, graph in zip(evaluator.calls.functions, graphs, strict=True):

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends import cache
 from featherlane.backends.cpu.graphs import kernel
-from featherlane.backends.cpu.linked import linked
+from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.program.analysis.counts import of_program, slots
@@ -48,21 +47,17 @@ def _kernel(
 ) -> Kernel:
     """The code of a source, with what it counts, from the cache if it is there."""
 
-    def make() -> bytes:
+    def counted() -> str:
         text, made = source()
-        count = f"\n@{SLOTS} = constant i64 {slots(of_program(made))}\n"
-        return jit.machine_code(text + count)
+        return text + f"\n@{SLOTS} = constant i64 {slots(of_program(made))}\n"
 
-    image = cache.fetch(f"{key} {dtype} {jit.target()}", make)
-    return Kernel(linked(image, ("loop", SLOTS)), dtype, width)
+    return Kernel(loaded(f"{key} {dtype}", counted, ("loop", SLOTS)), dtype, width)
 
 
 def compile_program(
     program: Callable[[], Program], key: str, dtype: Any, width: int | None = None
 ) -> Kernel:
-    """Machine code for this processor, from the cache if it is there. `program` is only asked for
-    if it is not.
-    """
+    """Compiles for this processor; `program` is only asked for if the cache has no code."""
     dtype = _checked_dtype(dtype)
     width = jit.widest(dtype) if width is None else width
     if width not in (1, 2, 4, 8, 16):

@@ -68,8 +68,6 @@ def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
 
 
 def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.MachineCode:
-    """The code of a key, in memory: its object file comes from the cache of compiled code, or else
-    from LLVM, to which `source` gives the IR.
-    """
+    """Loads the code of a key from the cache, or compiles the LLVM IR that `source` gives."""
     image = cache.fetch(f"{key} {jit.target()}", lambda: jit.machine_code(source()))
     return linked(image, names)

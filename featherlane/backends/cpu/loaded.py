@@ -1,9 +1,11 @@
-"""The inner loop of a generalised ufunc that is told at run time what to compute on."""
+"""Inner loops of generalised ufuncs that are told at run time what to compute on."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
+from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 
@@ -11,11 +13,14 @@ import numpy as np
 
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.linked import loaded
+from featherlane.backends.cpu.strides import power_of_two
+from featherlane.backends.llvm import jit
 
-# The global @work of such code: the addresses of its program and of the program's data, the bytes
-# of a workspace, and the address of what a new workspace contains
+# The global @work of such code: the addresses of its constants, its program and the program's end,
+# and of the places of inputs and results; the bytes of a workspace, and the address of what a new
+# workspace contains
 LoopWords = namedtuple(
-    "LoopWords", "constants program end given results bytes start", defaults=(0, 0, 0, 0, 0, 0, 0)
+    "LoopWords", "constants program end inputs results bytes start", defaults=(0, 0, 0, 0, 0, 0, 0)
 )
 
 
@@ -35,8 +40,41 @@ class LoadedLoop:
         outputs: Sequence[tuple[int, ...]],
     ) -> None:
         self.dtype = dtype
-        self.code = code = loaded(key, source, ("loop", "work", "forget"))
+        self.code = code = loaded(f"{key} {dtype}", source, ("loop", "work", "forget"))
         (ctypes.c_int64 * len(work)).from_address(code.place("work"))[:] = list(work)
         self.ufunc, self._alive = gufunc("loop", code.address, dtype, inputs, outputs)
         free = ctypes.CFUNCTYPE(None)(code.place("forget"))
         weakref.finalize(self, lambda free, code: free(), free, code)  # code: must be there still
+
+
+class BatchEvaluator(ABC):
+    """An evaluator (*arrays, out=) with the broadcasting of a generalised ufunc. It makes a loop
+    for each number of states that fills the lanes of vectors in another way.
+
+    core: the dimensions of one state of the first result.
+    """
+
+    def __init__(self, dtype: np.dtype, core: int) -> None:
+        self.dtype, self.width = dtype, jit.widest(dtype)
+        self._core = core
+        self._loops: dict[int, LoadedLoop] = {}
+
+    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        batch = math.prod(out[0].shape[: out[0].ndim - self._core])
+        self.loop(batch).ufunc(*arrays, out=tuple(out))
+
+    @property
+    def single(self) -> LoadedLoop | None:
+        """The loop for single states, if one was needed."""
+        return self._loops.get(1)
+
+    def loop(self, batch: int) -> LoadedLoop:
+        """The loop for so many states."""
+        states = min(power_of_two(batch), self.width)
+        if states not in self._loops:
+            self._loops.setdefault(states, self._make(states))
+        return self._loops[states]
+
+    @abstractmethod
+    def _make(self, states: int) -> LoadedLoop:
+        """The loop for so many states at once, a power of two up to all lanes."""

@@ -22,7 +22,7 @@ define void @scratch_free(ptr %place) {
   ret void
 }
 """
-EXPORTED = ("loop", "work", "forget")  # only code of recorded steps has the last two
+EXPORTED = ("loop", "work", "forget")  # only step programs have the last two
 
 
 def _module(ir: str, target: Processor, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
@@ -47,7 +47,7 @@ def standalone(ir: str, target: Processor, name: str = "loop") -> bytes:
     It defines the function `name`, of C type void(char **arrays, const int64_t *states, const
     int64_t *steps, void *unused), the inner loop of a generalised ufunc. `arrays` are the inputs
     and then the outputs; `steps` are the bytes from state to state of each array, and then the
-    bytes between entries along each axis of each array. The IR of recorded steps gives `name`_work
+    bytes between entries along each axis of each array. The IR of step programs gives `name`_work
     and `name`_forget too.
     """
     machine = target_machine(target)
@@ -67,8 +67,6 @@ def object_code(
     width: int | None = None,
     name: str = "loop",
 ) -> bytes:
-    """Compiles the loop of a lowered program to an object file, see `standalone`. width: lanes of
-    its vectors, by default the widest of the target.
-    """
+    """Compiles a lowered program, see `standalone`. width: lanes, by default as many as fit."""
     width = target.widest(dtype) if width is None else width
     return standalone(kernel.source(program, dtype, width), target, name)

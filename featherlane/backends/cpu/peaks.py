@@ -89,22 +89,17 @@ def _fastest(works: Sequence[Repeated]) -> float:
 
 @cache
 def multiply_adds(dtype: np.dtype, threads: int) -> float:
-    """Fused multiply-adds per second on vectors as wide as the kernels', counted for each lane: the
-    fastest of some rounds.
-    """
+    """Measures fused multiply-adds per second, counted by lane: the fastest of some rounds."""
     operands = aligned((threads, 2, jit.widest(dtype)), dtype)
     operands[:, 0], operands[:, 1] = 1.0, 1e-9
     once = threads * TURNS * probes.UNROLLED * jit.widest(dtype)
 
-    def repeated(call: Callable[[int, int], None], place: int, times: int) -> None:
-        call(place, times * TURNS)
+    def rate(chains: int, call: Callable[[int, int], None]) -> float:
+        run = lambda place, times: call(place, times * TURNS)
+        return chains * once / _fastest([partial(run, own.ctypes.data) for own in operands])
 
-    rates = []
-    for _ in range(ROUNDS):
-        for chains, call in probes.arithmetic(dtype).items():
-            works = [partial(repeated, call, own.ctypes.data) for own in operands]
-            rates.append(chains * once / _fastest(works))
-    return max(rates)
+    calls = probes.arithmetic(dtype).items()
+    return max(rate(*chains) for _ in range(ROUNDS) for chains in calls)
 
 
 @cache

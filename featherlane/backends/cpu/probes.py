@@ -22,9 +22,7 @@ VECTORS = 8  # loaded or stored in one turn of a loop over memory
 
 
 def multiply_adds(t: Lanes, chains: int) -> list[str]:
-    """@multiply_add_N(ptr to vectors a and b, turns): N independent sums x += a b in registers, so
-    that the latency of one is hidden behind the others.
-    """
+    """@multiply_add_N(two vectors, turns): N independent sums x += a b, which hide latency."""
     sums, last = range(chains), UNROLLED
     lines = [
         f"define void @multiply_add_{chains}(ptr %at, i64 %turns) {{",

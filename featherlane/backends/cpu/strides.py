@@ -50,9 +50,7 @@ def state_stride(array: np.ndarray, core: int, lead: Sequence[int]) -> int | Non
 
 
 def unaliased(inputs: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The inputs, copied if they may share memory with results, which would overwrite them before
-    they are read.
-    """
+    """Returns the inputs, copied if they may share memory with results."""
     shared = any(np.may_share_memory(x, r) for r in results for x in inputs)
     return [x.copy() for x in inputs] if shared else list(inputs)
 

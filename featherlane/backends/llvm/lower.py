@@ -181,6 +181,26 @@ def load_vector(t: Lanes, name: str, base: str, slot: int, align: int | None = N
     return [where, f"{name} = load {t.vector}, ptr {name}.at, align {align or t.bytes}"]
 
 
+def store_vector(
+    t: Lanes, name: str, value: str, base: str, slot: int, align: int | None = None
+) -> list[str]:
+    """Stores a vector of the workspace, to which `name` then points."""
+    where = vector_at(t, name, base, slot)
+    return [where, f"store {t.vector} {value}, ptr {name}, align {align or t.bytes}"]
+
+
+def load_entries(t: Lanes, name: str, base: str, index: str | int) -> list[str]:
+    """Loads a vector that begins at an entry of an array."""
+    where = scalar_at(t, f"{name}.at", base, index)
+    return [where, f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}"]
+
+
+def store_entries(t: Lanes, name: str, value: str, base: str, index: str | int) -> list[str]:
+    """Stores a vector that begins at an entry of an array, to which `name` then points."""
+    where = scalar_at(t, name, base, index)
+    return [where, f"store {t.vector} {value}, ptr {name}, align {t.dtype.itemsize}"]
+
+
 def broadcast(t: Lanes, name: str, at: str) -> list[str]:
     """Loads the scalar at an address into all lanes of `name`."""
     return [
@@ -210,12 +230,12 @@ def constants(graphs: Iterable[Graph], t: Lanes) -> list[str]:
     return [f"{name} = {kind} {value}, align {t.bytes}" for name, value in globals_.items()]
 
 
+Load = Callable[[int, str], list[str] | None]
+Store = Callable[[int, str], list[str]]
+
+
 def straight_line(
-    graph: Graph,
-    t: Lanes,
-    load: Callable[[int, str], list[str] | None],
-    store: Callable[[int, str], list[str]],
-    nodes: range | None = None,
+    graph: Graph, t: Lanes, load: Load, store: Store, nodes: range | None = None
 ) -> list[str]:
     """The instructions of a graph, or of its `nodes`, in order.
 
@@ -244,13 +264,9 @@ def straight_line(
 
 
 class _StraightLine:
-    """Straight-line code as it is written: the names of values, and what the current basic block
-    has loaded.
-    """
+    """Straight-line code in the making: names of values, what the basic block has loaded."""
 
-    def __init__(
-        self, graph: Graph, t: Lanes, load: Callable[[int, str], list[str] | None], first: int
-    ) -> None:
+    def __init__(self, graph: Graph, t: Lanes, load: Load, first: int) -> None:
         self.graph, self.t, self.load, self.first = graph, t, load, first
         self.name: dict[int, str] = {}
         self.lines: list[str] = []

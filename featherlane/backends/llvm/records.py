@@ -6,8 +6,11 @@ emitted code finds a field by its number, `field(Kind, "name")`, of `words(Kind)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
+
+from featherlane.backends.llvm.macros import expanded
 
 
 def field(kind: Any, name: str) -> int:
@@ -20,12 +23,25 @@ def words(kind: Any) -> int:
     return len(kind._fields)
 
 
+def packed(numbers: Sequence[int]) -> bytes:
+    """Words as emitted code reads them."""
+    return struct.pack(f"{len(numbers)}q", *numbers)
+
+
 def word(name: str, kind: str, base: str, index: int) -> list[str]:
     """Loads word `index` of a list, of LLVM type `kind`, into %name."""
     return [
         f"%{name}.w = getelementptr inbounds i64, ptr {base}, i64 {index}",
         f"%{name} = load {kind}, ptr %{name}.w, align 8",
     ]
+
+
+def read(kind: Any, base: str, names: str) -> str:
+    """Macros that load fields of a record into values of their names, "n" or "n:type"."""
+    pairs = [name.split(":") for name in names.split()]
+    return "\n  ".join(
+        f"%{name} = item {of[0] if of else 'i64'} {base} {field(kind, name)}" for name, *of in pairs
+    )
 
 
 def all_words(kind: Any, base: str) -> list[str]:
@@ -37,12 +53,13 @@ def all_words(kind: Any, base: str) -> list[str]:
 def record_loop(
     function: str, header: Any, kind: Any, setup: list[str], body: list[str]
 ) -> list[str]:
-    """A kernel on three matrices a, b, c that is driven by a program: a header, then records.
+    """A kernel on three matrices a, b, c that is driven by a program: a header, then records. Lines
+    may use macros.
 
     `setup` runs once with the words of the header, `body` once for each record with its words; the
     body ends with a branch to %next.
     """
-    return [
+    lines = [
         f"define internal void @{function}(ptr %a, ptr %b, ptr %c, ptr %program, i64 %records)"
         " noinline {",
         "entry:",
@@ -52,11 +69,9 @@ def record_loop(
         "br label %record",
         "record:",
         "%n = phi i64 [ 0, %entry ], [ %n1, %next ]",
-        "%some = icmp slt i64 %n, %records",
-        "br i1 %some, label %begin, label %leave",
+        "when slt i64 %n, %records: begin, leave",
         "begin:",
-        f"%n.o = mul i64 %n, {words(kind)}",
-        "%at = getelementptr inbounds i64, ptr %first, i64 %n.o",
+        f"%at = record %first %n {words(kind)}",
         *all_words(kind, "%at"),
         *body,
         "next:",
@@ -66,3 +81,4 @@ def record_loop(
         "ret void",
         "}",
     ]
+    return [expanded("\n".join(lines))]

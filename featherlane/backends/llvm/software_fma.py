@@ -69,9 +69,7 @@ def _magnitude(t: Lanes, a: str) -> str:
 
 
 def _single(t: Lanes) -> str:
-    """The body for float32: a product of two float32 is exact in float64, and a sum rounded to odd
-    may be rounded once more.
-    """
+    """The body for float32: the product is exact in float64, the sum is rounded to odd first."""
     narrow = t.of(t.width).replace("double", "float")
     return f"""
   %product = fmul D $(fpext {narrow} %a to D), $(fpext {narrow} %b to D)
@@ -120,9 +118,7 @@ def _by_library(t: Lanes) -> str:
 
 
 def source(bits: int, width: int, name: str) -> str:
-    """The LLVM IR of a function (a, b, c) -> a b + c, rounded once, on vectors of floats of so many
-    bits.
-    """
+    """The LLVM IR of (a, b, c) -> a b + c, rounded once, on vectors of floats of so many bits."""
     t, v = Lanes(np.dtype(np.float64), width), Lanes(np.dtype(f"f{bits // 8}"), width).vector
     text = f"""
 declare D @llvm.fabs.{t.suffix}(D)

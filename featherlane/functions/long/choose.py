@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.backends.cpu.strides import power_of_two
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.backends.llvm import jit
@@ -69,7 +69,7 @@ class FastestMethod:
         self.model, self.variant, self.dtype = model, variant, dtype
         self._width = jit.widest(dtype)
         self._links = tree_of(model).nbodies if is_chain(tree_of(model)) else None
-        self._recorded: dict[str, Recorded] = {}
+        self._recorded: dict[str, StepEvaluator] = {}
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         name = self._fastest(math.prod(out[0].shape[:-1]))

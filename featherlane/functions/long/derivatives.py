@@ -13,7 +13,7 @@ import numpy as np
 
 from featherlane.algorithms.rows import derivatives as rows
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, RecordedStage
+from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, PlanStage
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms, mass_matrix
@@ -121,12 +121,12 @@ def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -
     inputs, by_freedom = tuple(input_shapes(model, variant)), ("by_position", "by_velocity")
     with_acceleration = tuple("acceleration" if name == "tau" else name for name in inputs)
     stages = [
-        RecordedStage(recorded, with_acceleration, by_freedom),
+        PlanStage(recorded, with_acceleration, by_freedom),
         M.stage(("q", *variant.parameters)),
     ]
     if variant.name != AT:
         accelerations = recording(model, forward, dtype)
-        stages.insert(0, RecordedStage(accelerations, inputs, ("acceleration",)))
+        stages.insert(0, PlanStage(accelerations, inputs, ("acceleration",)))
     *derivatives, last = TABLE[variant.name].outputs
     jobs = []
     for parts, own, name in zip(_parts(model), by_freedom, derivatives, strict=True):

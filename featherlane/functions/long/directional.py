@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.algorithms.tangent import configuration_near
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.derived import with_parameter
 from featherlane.functions.long.derivatives import ForwardDerivatives
@@ -61,7 +61,7 @@ class Along:
     def __init__(self, model: Model, variant: Variant, dtype: Any, *seeds: Seeds) -> None:
         program = _tangents(model, variant, seeds)
         self.names = tuple(program.inputs)
-        self.run = Recorded(program, dtype)
+        self.run = StepEvaluator(program, dtype)
         self.rest = {f"turn{n}": np.zeros(model.nv, dtype) for n in range(len(seeds))}
 
     def __call__(self, given: Arrays, *directions: Arrays, out: np.ndarray) -> None:

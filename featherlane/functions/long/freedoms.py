@@ -12,8 +12,8 @@ import numpy as np
 
 from featherlane.algorithms.rows.inertia import depth_first
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, RecordedStage
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, PlanStage
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
@@ -88,7 +88,7 @@ def sweep_order(tree: Tree) -> tuple[tables.SweepOrder, np.ndarray | None]:
     return tables.SweepOrder(parent, end), _unless_in_order(np.array([owners[n] for n in order]))
 
 
-def matrix_size(run: Recorded) -> int:
+def matrix_size(run: StepEvaluator) -> int:
     """The rows of matrices that jobs make of the numbers of freedoms which a recording gives."""
     return tables.padded_size(run.outputs[0][0], run.dtype)
 
@@ -96,7 +96,7 @@ def matrix_size(run: Recorded) -> int:
 def pipeline(
     model: Model,
     variant: Variant,
-    stages: Sequence[RecordedStage],
+    stages: Sequence[PlanStage],
     jobs: Sequence[MatrixJob],
     size: int,
     owners: np.ndarray | None = None,
@@ -123,5 +123,5 @@ def products(
         MatrixJob(tables.products(part, size, run.dtype), rows[0], own, name)
         for part, own, name in zip(parts, rows, TABLE[variant.name].outputs, strict=True)
     ]
-    stage = RecordedStage(run, tuple(input_shapes(model, variant)), rows)
+    stage = PlanStage(run, tuple(input_shapes(model, variant)), rows)
     return pipeline(model, variant, [stage], jobs, size, masks(tree_of(model)).owners)

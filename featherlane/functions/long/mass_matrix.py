@@ -9,8 +9,8 @@ import numpy as np
 
 from featherlane.algorithms.rows import inertia
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, RecordedStage
-from featherlane.backends.cpu.steps.run import Recorded
+from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, PlanStage
+from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms
@@ -39,7 +39,7 @@ class SweptMassMatrix(NamedTuple):
     of the freedoms, and the entry of v of each in that order, None if they are in order.
     """
 
-    run: Recorded
+    run: StepEvaluator
     order: tables.SweepOrder
     owners: np.ndarray | None
 
@@ -51,9 +51,9 @@ class SweptMassMatrix(NamedTuple):
     def room(self) -> dict[str, int]:
         return {"slots": tables.slot_numbers(self.order, self.size, self.run.dtype)}
 
-    def stage(self, reads: Iterable[str]) -> RecordedStage:
+    def stage(self, reads: Iterable[str]) -> PlanStage:
         """Writes "factor", the numbers of all freedoms."""
-        return RecordedStage(self.run, tuple(reads), ("factor",))
+        return PlanStage(self.run, tuple(reads), ("factor",))
 
     def invert(self, name: str) -> list[MatrixJob]:
         """The jobs that make a matrix the inverse."""

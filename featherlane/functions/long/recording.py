@@ -1,6 +1,6 @@
 """Functions of long robots: an algorithm recorded as calls of few steps, and run as a program.
 
-A graph of 2,000 links is more code than can be compiled or fetched. Recorded, it is some dozen
+A graph of 2,000 links is more code than can be compiled or fetched. StepEvaluator, it is some dozen
 pieces of code, each as long as one link's step, and a list of what they are applied to.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from featherlane.backends.cpu.steps.run import Recorded, block_length
+from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.trace import STEPS, no_garbage, program_of
@@ -25,7 +25,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded meth
 
 def recording(
     model: Model, variant: Variant, dtype: Any, algorithm: Algorithm | None = None, **options: Any
-) -> Recorded:
+) -> StepEvaluator:
     """One algorithm of a robot, see `scalar_function`. options: further arguments of it."""
     wide, block = variant.method in WIDE, None
     if wide and "method" not in options:
@@ -38,7 +38,7 @@ def recording(
     assert function is not None
     with no_garbage():
         program = program_of(function, input_shapes(model, variant), STEPS)
-        return Recorded(program, dtype, wide, block)
+        return StepEvaluator(program, dtype, wide, block)
 
 
 def _halving(block: int) -> int:

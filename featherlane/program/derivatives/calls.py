@@ -13,7 +13,7 @@ from typing import NamedTuple
 from featherlane.program.derivatives.graphs import alongside
 from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.calls_only import calls_only
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 Moving = tuple[int, ...]  # the parameters that have a direction
 
@@ -38,7 +38,7 @@ class _Tangent:
         self.graph = Graph()
         self.own: dict[int, int] = {}
         self.along: dict[int, int] = {}
-        self.functions: list[Function] = []
+        self.functions: list[GraphFunction] = []
         self._derived: dict[tuple[int, Moving], _Derived] = {}
 
     def declare(self, wrt: Sequence[str], suffix: str) -> None:
@@ -73,7 +73,7 @@ class _Tangent:
         if (f, moving) not in self._derived:
             function = self.program.functions[f]
             graph, places = alongside(function.graph, Y, X, moving)
-            made = Function(function.name, graph)
+            made = GraphFunction(function.name, graph)
             self._derived[f, moving] = _Derived(len(self.functions), len(made.results), places)
             self.functions.append(made)
         return self._derived[f, moving]

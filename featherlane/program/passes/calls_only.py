@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from featherlane.program.graph import Graph, Output, entered
 from featherlane.program.op import ARITHMETIC, OPS
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 
 def calls_only(program: Program) -> Program:
@@ -30,8 +30,8 @@ def calls_only(program: Program) -> Program:
     return Program(new, (*program.functions, *map(_function, used)))
 
 
-def _function(op: str) -> Function:
+def _function(op: str) -> GraphFunction:
     graph = Graph()
     operands = graph.declare(X, (OPS[op].arity or 0,))
     graph.outputs[Y] = Output((1,), (graph.node(op, *operands),))
-    return Function(op, graph)
+    return GraphFunction(op, graph)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.program.graph import Graph, Output, copied, simplify
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 FEW = 0.1  # of the calls of a function: too few for a clone of their own
 Mask = bytes  # for each result whether it is read
@@ -130,6 +130,6 @@ def dead_results(program: Program) -> Program:
     for name, (shape, nodes) in main.outputs.items():
         new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
     functions = [
-        Function(program.functions[f].name, cutter.cut(f, mask).graph) for f, mask in clones
+        GraphFunction(program.functions[f].name, cutter.cut(f, mask).graph) for f, mask in clones
     ]
     return Program(new, tuple(functions))

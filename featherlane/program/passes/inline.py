@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from featherlane.program.graph import Graph, Output, entered
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 from featherlane.program.trace import FLAT, Policy
 
 
@@ -27,7 +27,7 @@ def flat(program: Program) -> Graph:
 
 
 def _enter(
-    functions: Sequence[Function],
+    functions: Sequence[GraphFunction],
     graph: Graph,
     into: Graph,
     inputs: Mapping[tuple[str, int], int],

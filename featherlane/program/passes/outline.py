@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output, graph_key, simplify
 from featherlane.program.op import ARITHMETIC
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 COPIED = ("constant", "less")  # each module has its own: a condition cannot be a result
 
@@ -45,13 +45,13 @@ def outline(graph: Graph) -> Program:
     """
     ends = {k for out in graph.outputs.values() for k in out.nodes}
     main, place = _leaves(graph, ends)
-    functions: list[Function] = []
+    functions: list[GraphFunction] = []
     numbers: dict[str, int] = {}  # of functions, by their graphs
     for part in _cuts(graph, ends):
         module = _module(graph, part)
         number = numbers.setdefault(graph_key(module), len(functions))
         if number == len(functions):
-            functions.append(Function(str(part.tag), module))
+            functions.append(GraphFunction(str(part.tag), module))
         main.current_tag = part.tag
         first = main.call(number, [place[a] for a in part.reads], len(part.gives)) + 1
         place |= {k: first + n for n, k in enumerate(part.gives)}

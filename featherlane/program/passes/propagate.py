@@ -8,7 +8,7 @@ import numpy as np
 
 from featherlane.program.calls import Rows, rows_of
 from featherlane.program.graph import Graph, Output, rewrite
-from featherlane.program.program import Function, Program, Y
+from featherlane.program.program import GraphFunction, Program, Y
 
 
 def _shared(rows: Rows, known: np.ndarray) -> dict[int, float]:
@@ -86,7 +86,7 @@ def propagate(program: Program) -> Program:
         for name, (shape, nodes) in main.outputs.items()
     }
     functions = zip(program.functions, graphs, strict=True)
-    return Program(new, tuple(Function(f.name, graph) for f, graph in functions))
+    return Program(new, tuple(GraphFunction(f.name, graph) for f, graph in functions))
 
 
 def _final(main: Graph, k: int, known: np.ndarray) -> int:

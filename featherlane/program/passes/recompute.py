@@ -14,7 +14,7 @@ from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph, Output, entered, rewrite
 from featherlane.program.passes.order import depth_first
-from featherlane.program.program import Function, Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 DEAR = ("sin", "cos", "sqrt", "div")  # rather kept than computed again
 
@@ -75,4 +75,4 @@ def recompute(program: Program) -> Program:
         place.append(entered(main, new, k, [own.get(a, place[a]) for a in args], functions=1))
     for name, (shape, nodes) in main.outputs.items():
         new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
-    return Program(new, (Function("again", part), *program.functions))
+    return Program(new, (GraphFunction("again", part), *program.functions))

@@ -12,7 +12,7 @@ from featherlane.backends.cpu.call.cpython import (
     PyTupleObject,
 )
 from featherlane.backends.cpu.strides import LINE, SMALL
-from featherlane.backends.llvm.records import field
+from featherlane.backends.llvm.records import field, read
 
 BATCH_SIZE = f"""
 ; The record of array k.
@@ -151,8 +151,7 @@ no:
 NEW_ARRAYS = f"""
 ; Makes new arrays for the results. Without memory: false, with the error set and no array left.
 define internal i1 @new_arrays(ptr %table, i64 %batch, ptr %arrays, ptr %pointers, ptr %steps) {{
-  %inputs = item i64 %table {field(CallTable, "inputs")}
-  %outputs = item i64 %table {field(CallTable, "outputs")}
+  {read(CallTable, "%table", "inputs outputs")}
   each %k 0 %outputs
   %number = add i64 %inputs, %k
   %record = call ptr @record(ptr %table, i64 %number)

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import math
-import struct
 import sys
 import sysconfig
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.cpu.linked import ARRAY_NEW, SET_BASE, c_table, numpy_c
-from featherlane.backends.llvm.records import words
+from featherlane.backends.llvm.records import packed, words
 
 RANK = 4  # the most dimensions of one state's array
 
@@ -48,9 +48,7 @@ NPY_UINT8 = 2
 
 
 class PyTupleObject:
-    """Bytes to the fields of a tuple, by CPython's definition. From 3.14 on the hash lies before
-    the items; in earlier versions there is no room for it.
-    """
+    """Bytes to the fields of a tuple; from Python 3.14 on the hash lies before the items."""
 
     OB_SIZE, OB_HASH, OB_ITEM = 16, 24, tuple.__basicsize__
 
@@ -180,10 +178,8 @@ def table(call: CallSpec) -> bytes:
     shared = (call.share, id(call.task) + OB_SVAL) if call.task else (0, 0)
     records = words(CallTable) + len(strides)
     head = CallTable(*counts, *loop, len(strides), records, *shared)
-    numbers = [*head, *strides]
-    for k, shape in enumerate(shapes):
-        numbers += _array_words(shape, size, k >= len(call.inputs))
-    return struct.pack(f"{len(numbers)}q", *numbers)
+    arrays = (_array_words(x, size, k >= len(call.inputs)) for k, x in enumerate(shapes))
+    return packed([*head, *strides, *chain(*arrays)])
 
 
 class BoundSelf(NamedTuple):

@@ -18,31 +18,26 @@ _FROM_FUNC_AND_DATA_AND_SIGNATURE = 31
 _NO_IDENTITY = -1
 
 
-def signature(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> str:
+Shapes = Sequence[Sequence[int]]
+
+
+def signature(inputs: Shapes, outputs: Shapes) -> str:
     """The core shapes as NumPy writes them: "(7),(7)->(7,7)"."""
 
-    def shapes(side: Sequence[Sequence[int]]) -> str:
+    def shapes(side: Shapes) -> str:
         return ",".join("(" + ",".join(map(str, shape)) + ")" for shape in side)
 
     return f"{shapes(inputs)}->{shapes(outputs)}"
 
 
 def gufunc(
-    name: str,
-    address: int,
-    dtype: np.dtype,
-    inputs: Sequence[Sequence[int]],
-    outputs: Sequence[Sequence[int]],
+    name: str, address: int, dtype: np.dtype, inputs: Shapes, outputs: Shapes
 ) -> tuple[np.ufunc, object]:
     """A generalised ufunc of one dtype, and an object that must live as long as it."""
-    create = ctypes.PYFUNCTYPE(
-        ctypes.py_object,
-        *[ctypes.c_void_p] * 3,
-        *[ctypes.c_int] * 4,
-        *[ctypes.c_char_p] * 2,
-        ctypes.c_int,
-        ctypes.c_char_p,
-    )(c_table(numpy_c._UFUNC_API)[_FROM_FUNC_AND_DATA_AND_SIGNATURE])
+    pointer, number, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+    kinds = *[pointer] * 3, *[number] * 4, *[text] * 2, number, text
+    function = c_table(numpy_c._UFUNC_API)[_FROM_FUNC_AND_DATA_AND_SIGNATURE]
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(function)
     arrays = len(inputs) + len(outputs)
     loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
     types = ctypes.create_string_buffer(bytes([np.dtype(dtype).num] * arrays))

@@ -15,7 +15,7 @@ from featherlane.backends.cpu.call import check_arrays, cpython
 from featherlane.backends.cpu.call.cpython import BoundSelf, CallTable, PyArrayObject, PyTupleObject
 from featherlane.backends.cpu.threads.pool_ir import SharedTask, pool_word
 from featherlane.backends.llvm.macros import expanded
-from featherlane.backends.llvm.records import field, words
+from featherlane.backends.llvm.records import field, read, words
 
 DECLARED = """
 @array_type = external global i8
@@ -39,13 +39,11 @@ declare void @gil_take(ptr)
 FRAME = f"""
 define ptr @call(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
   %bound = at %self {PyTupleObject.OB_ITEM}
-  %packed = item ptr %bound {field(BoundSelf, "packed")}
-  %names = item ptr %bound {field(BoundSelf, "names")}
+  {read(BoundSelf, "%bound", "packed:ptr names:ptr")}
   %table = at $(item ptr %bound {field(BoundSelf, "table")}) {cpython.OB_SVAL}
-  %inputs = item i64 %table {field(CallTable, "inputs")}
-  %outputs = item i64 %table {field(CallTable, "outputs")}
+  {read(CallTable, "%table", "inputs outputs")}
   %arrays = add i64 %inputs, %outputs
-  %strides = item i64 %table {field(CallTable, "strides")}
+  {read(CallTable, "%table", "strides")}
   %slots = alloca ptr, i64 $(add i64 %inputs, 2)
   %pointers = alloca ptr, i64 %arrays
   %ends = alloca ptr, i64 %arrays
@@ -53,8 +51,7 @@ define ptr @call(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
   %new = alloca ptr, i64 %outputs
 """
 CHECK_INPUTS = f"""
-  %all = call i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords, ptr %slots)
-  need %all
+  need $(call i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords, ptr %slots))
   %asked = call i64 @threads_asked(ptr $(item ptr %slots 1))
   need sge i64 %asked, 0
   %objects = word %slots 2
@@ -197,18 +194,16 @@ define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr
   %several = icmp sgt i64 %batch, 1
   %count = select i1 %several, i64 %batch, i64 1
   put i64 %count %states 0
-  %single = item ptr %table {field(CallTable, "single")}
-  %more = item ptr %table {field(CallTable, "loop")}
-  %share = item ptr %table {field(CallTable, "share")}
+  {read(CallTable, "%table", "single:ptr loop:ptr share:ptr")}
   %task = select i1 %several, ptr %shared, ptr null
-  %own = select i1 %several, ptr %more, ptr %single
-  %loop = select i1 $(icmp eq ptr %task, null), ptr %own, ptr %share
+  %own = select i1 %several, ptr %loop, ptr %single
+  %run = select i1 $(icmp eq ptr %task, null), ptr %own, ptr %share
   when uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")}): unlocked
-  call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr %task)
+  call void %run(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   ret void
 unlocked:
   %thread = call ptr @gil_release()
-  call void %loop(ptr %pointers, ptr %states, ptr %steps, ptr %task)
+  call void %run(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   call void @gil_take(ptr %thread)
   ret void
 }}

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 
 class Area(NamedTuple):
-    """`size` vectors, alive from the step that writes them first to the last step that reads
-    them.
-    """
+    """`size` vectors that live from the step that writes them to the last step that reads them."""
 
     size: int
     first: int
@@ -22,9 +20,7 @@ class Area(NamedTuple):
 
 
 def placed(areas: list[Area]) -> tuple[list[int], int]:
-    """Where each area begins, and the size of all together: the largest area first, each at the
-    lowest place that is free during its lifetime.
-    """
+    """Places areas, the largest first, each at the lowest free place; returns starts and size."""
     start = [0] * len(areas)
     done: list[int] = []
     for k in sorted(range(len(areas)), key=lambda k: -areas[k].size):
@@ -35,3 +31,20 @@ def placed(areas: list[Area]) -> tuple[list[int], int]:
             start[k] = max(start[k], begin + size)
         done.append(k)
     return start, max((at + area.size for at, area in zip(start, areas, strict=True)), default=0)
+
+
+class BlockAllocator:
+    """Blocks of memory, of which those that are given back are taken again for the same size."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, size: int) -> int:
+        if self._free.get(size):
+            return self._free[size].pop()
+        self.size += size
+        return self.size - size
+
+    def give(self, at: int, size: int) -> None:
+        self._free.setdefault(size, []).append(at)

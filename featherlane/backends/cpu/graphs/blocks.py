@@ -13,6 +13,7 @@ from collections.abc import Container, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from featherlane.backends.cpu.graphs.areas import BlockAllocator
 from featherlane.program.graph import Graph
 
 SIZE = 512  # operations of a block; 1,024 to 100,000 are within 5 % or slower (docs/performance.md)
@@ -63,16 +64,15 @@ def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Bl
             if a not in stored:
                 last_read[a] = number
     blocks: list[Block] = []
-    free: list[int] = []
+    slots = BlockAllocator()
     ending: dict[int, list[int]] = {}  # slots, by the block that reads them last
-    slots = 0
     for number, (first, last) in enumerate(spans):
         kept = {}
         for k in range(first, last):
             if k in last_read:
-                slots += not free
-                kept[k] = free.pop() if free else slots - 1
+                kept[k] = slots.take(1)
                 ending.setdefault(last_read[k], []).append(kept[k])
         blocks.append(Block(first, last, kept))
-        free += ending.pop(number, [])
-    return blocks, slots
+        for slot in ending.pop(number, []):
+            slots.give(slot, 1)
+    return blocks, slots.size

@@ -4,6 +4,9 @@ entry, which is the slow way to and from lanes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from featherlane.backends.cpu.graphs.transpose import MARK
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
@@ -35,6 +38,11 @@ def density(
     return lines, known
 
 
+def first_strides(shapes: Sequence[Sequence[int]]) -> list[int]:
+    """The number of the first core stride of each array among the strides of a loop."""
+    return list(accumulate(map(len, shapes[:-1]), initial=len(shapes)))
+
+
 def matrix_strides(n: int, rank: int) -> list[str]:
     """The strides of array n as those of a matrix: a vector is one row, a scalar one entry."""
     return ["0", "0", *[f"%core{n}.{axis}" for axis in range(rank)]][-2:]
@@ -42,12 +50,23 @@ def matrix_strides(n: int, rank: int) -> list[str]:
 
 def helpers(t: Lanes) -> str:
     """@offsets of the rows of a tile; @gather and @scatter its entries one by one."""
+
+    def rows(body: str) -> str:
+        return f"""
+  repeat %r
+  %row = at %rows $(item i64 %offsets %r){each_entry(body)}
+  again %r {t.width}
+  ret void
+}}"""
+
     align = t.dtype.itemsize
     gather = f"""
+  %entry.at = at %row %o
   %lane = add i64 $(mul i64 %e, {t.width}), %r
   %to = getelementptr inbounds {t.scalar}, ptr %lanes, i64 %lane
   store {t.scalar} $(load {t.scalar}, ptr %entry.at, align {align}), ptr %to, align {align}"""
     scatter = f"""
+  %entry.at = at %row %o
   %mark = getelementptr inbounds i32, ptr %table, i64 %e
   %slot = zext i32 $(and i32 $(load i32, ptr %mark, align 4), {MARK - 1}) to i64
   %from = getelementptr inbounds {t.scalar}, ptr $(at %lanes %slot), i64 %r
@@ -60,28 +79,22 @@ define internal void @offsets(ptr %to, i64 %step, i64 %last) noinline {{
   again %r {t.width}
   ret void
 }}
-define internal void @gather({ARRAY}, ptr noalias %lanes) noinline {{
-{_each_entry(t, gather)}
-define internal void @scatter({ARRAY}, ptr noalias %lanes, ptr %table) noinline {{
-{_each_entry(t, scatter)}
+define internal void @gather({ARRAY}, ptr noalias %lanes) noinline {{{rows(gather)}
+define internal void @scatter({ARRAY}, ptr noalias %lanes, ptr %table) noinline {{{rows(scatter)}
 """)
 
 
-def _each_entry(t: Lanes, body: str) -> str:
-    """Runs the body for entry number %e, at %entry.at, of each row %r of a tile."""
-    return f"""entry:
-  repeat %r
-  %row = at %rows $(item i64 %offsets %r)
+def each_entry(body: str) -> str:
+    """Runs the body for entry %e, %o bytes behind the first, of %size1 x %size2 entries."""
+    return f"""
   repeat %i
   %oi = mul i64 %i, %step1
   repeat %j
-  %entry.at = at %row $(add i64 %oi, $(mul i64 %j, %step2))
-  %e = add i64 $(mul i64 %i, %size2), %j{body}
+  %o = add i64 %oi, $(mul i64 %j, %step2)
+  %e = add i64 $(mul i64 %i, %size2), %j
+{body}
   again %j %size2
-  again %i %size1
-  again %r {t.width}
-  ret void
-}}"""
+  again %i %size1"""
 
 
 def copy(t: Lanes) -> str:

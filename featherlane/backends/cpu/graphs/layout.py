@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from featherlane.backends.cpu.graphs.areas import Area, placed
 from featherlane.backends.cpu.graphs.blocks import Block, cut
 from featherlane.backends.cpu.graphs.loop import ArraySlots
+from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.errors import CompileError
 from featherlane.program.calls import Calls, calls_of
@@ -48,87 +49,100 @@ class Step(NamedTuple):
     columns: Columns | None
 
 
-class Layout:
-    """The main graph is step 0, the calls of each function are one more step. The user's inputs
-    have a part of the scratch for themselves; all else lies in areas of the other part, which
-    overlap where they are not needed by the same steps.
+class MemoryLayout(NamedTuple):
+    """Where a tile's values lie: the user's inputs in a part of the scratch for themselves, all
+    else in the other part, where values that are not needed by the same steps share memory.
     """
 
-    def __init__(self, program: Program, lanes: Lanes, columns: Lanes) -> None:
-        self.program, self.lanes, self.columns = program, lanes, columns
-        self.group = columns.width // lanes.width  # columns
-        self.inputs, self._slots = _input_slots(program.main, program.inputs)
+    lanes: Lanes
+    inputs: list[ArraySlots]
+    outputs: list[ArraySlots]
+    steps: list[Step]
+    input_vectors: int  # from one tile to the next
+    vectors: int
+
+    @property
+    def tiles(self) -> int:
+        """The tiles of a round: as many as the caches take."""
+        size = (self.vectors + self.input_vectors) * self.lanes.bytes
+        code = sum(len(step.graph) for step in self.steps if step.columns is None)
+        if code > LONG and 2 * size <= SHARED:
+            return 2
+        return max(n for n in (1, 2, MOST) if n == 1 or n * size <= WARM)
+
+
+def memory_layout(program: Program, lanes: Lanes, columns: Lanes) -> MemoryLayout:
+    """Lays out the main graph as step 0 and the calls of each function as one more step: lifetimes
+    of values first, then their memory, then the steps that read and write it.
+    """
+    values = _Lifetimes(program, columns.width // lanes.width)
+    values.add_results()
+    values.add_operands()
+    each = {k: values.add_columns(k) for k, own in enumerate(values.calls, 1) if not own.single}
+    blocks = {step: values.cut(step) for step in range(values.end) if step not in each}
+    start, size = placed(values.areas)
+    memory = {value: [start[a] + i for a, i in at] for value, at in values.places.items()}
+    inputs, slots = _input_slots(program.main, program.inputs)
+    found = _Steps(values, memory, slots)
+    steps = {k: found.blocks(k, lanes, own) for k, own in blocks.items()}
+    steps |= {k: found.columns(k, columns, start[area]) for k, area in each.items()}
+    in_order, outputs = [steps[k] for k in sorted(steps)], list(found.outputs())
+    apart = (_apart(lanes, count) for count in (len(slots), size))
+    return MemoryLayout(lanes, inputs, outputs, in_order, *apart)
+
+
+class _Lifetimes:
+    """The values of a program that need memory, in areas of those which the same steps need; the
+    calls of a function, its columns, go through it in groups.
+    """
+
+    def __init__(self, program: Program, group: int) -> None:
+        self.program, self.group = program, group
         self.calls = calls_of(program.main)
-        self._main = _before_calls(program.main, self.calls)
-        self._end = len(self.calls) + 1  # the step that writes the user's arrays
-        self._areas: list[Area] = []
-        self._places: dict[Value, list[Place]] = {}
-        self._results = {n: value for k in range(len(self.calls)) for n, value in self._given(k)}
-        self._once(self._wanted())
-        self._each = {k + 1: self._columns_of(k) for k in self._repeated()}
-        blocks = [self._cut(step) for step in range(self._end)]
-        self._start, size = placed(self._areas)
-        self.steps = [self._step(step, own) for step, own in enumerate(blocks)]
-        self.outputs = list(self._outputs())
-        self.input_vectors = self._apart(len(self._slots))
-        self.vectors = self._apart(size)
-        self.tiles = self._tiles()
+        self.main = _before_calls(program.main, self.calls)
+        self.end = len(self.calls) + 1  # the step that writes the user's arrays
+        self.areas: list[Area] = []
+        self.places: dict[Value, list[Place]] = {}
+        self._results: dict[int, Value] = {}
 
-    def _repeated(self) -> list[int]:
-        """The functions that have several calls."""
-        return [k for k, own in enumerate(self.calls) if not own.single]
+    def graph(self, step: int) -> Graph:
+        if not step:
+            return self.main
+        return self.program.functions[self.calls[step - 1].function].graph
 
-    def _padded(self, k: int) -> int:
-        """The columns of a function, with those that fill its last group."""
-        return -(-len(self.calls[k].nodes) // self.group) * self.group
+    def source(self, node: int) -> Value:
+        """Where a node of the main graph comes from."""
+        return self._results.get(node, (0, node))
+
+    def padded(self, step: int) -> int:
+        """The columns of a step, with those that fill its last group."""
+        return -(-len(self.calls[step - 1].nodes) // self.group) * self.group
 
     def _in_group(self, size: int, column: int, entry: int) -> int:
         group, inside = divmod(column, self.group)
         return (group * size + entry) * self.group + inside
 
     def _area(self, size: int, first: int, last: int) -> int:
-        self._areas.append(Area(size, first, last))
-        return len(self._areas) - 1
+        self.areas.append(Area(size, first, last))
+        return len(self.areas) - 1
 
-    def _graph(self, step: int) -> Graph:
-        if not step:
-            return self._main
-        return self.program.functions[self.calls[step - 1].function].graph
-
-    def _given(self, k: int) -> Iterator[tuple[int, Value]]:
-        """The results of the calls of a function, as nodes of main, and what each is. Those of
-        columns are numbered through, and stay.
+    def add_results(self) -> None:
+        """Results of single calls are nodes of their step; those of columns are numbered, and have
+        places until the end.
         """
-        nodes, main = self._graph(k + 1).outputs[Y].nodes, self.program.main
-        if k not in self._repeated():
-            (call,) = self.calls[k].nodes
-            yield from zip(main.results(call), ((k + 1, node) for node in nodes), strict=True)
-            return
-        area = self._area(len(nodes) * self._padded(k), k + 1, self._end)
-        for c, call in enumerate(self.calls[k].nodes):
-            for i, result in enumerate(main.results(call)):
-                n = c * len(nodes) + i
-                self._places[k + 1, n] = [(area, self._in_group(len(nodes), c, i))]
-                yield result, (k + 1, n)
-
-    def _source(self, node: int) -> Value:
-        """Where a node of the main graph comes from."""
-        return self._results.get(node, (0, node))
-
-    def _wanted(self) -> Iterator[tuple[int, int]]:
-        """Nodes of the main graph that need a place, each with a step that reads them: what columns
-        share, what a single call reads, what outputs show.
-        """
-        for k, own in enumerate(self.calls):
-            nodes = [*own.shared.values()]
+        for step, own in enumerate(self.calls, 1):
+            nodes, results = self.graph(step).outputs[Y].nodes, self.program.main.results
             if own.single:
-                nodes += [n for n in own.rows[0] if self.program.main.value[n] not in self._slots]
-            yield from ((n, k + 1) for n in nodes)
-        for out in self.program.outputs.values():
-            yield from ((n, self._end) for n in out.nodes)
-        yield from ((n, self._end) for n in self._zero())
+                given = zip(results(own.nodes[0]), nodes, strict=True)
+                self._results |= {result: (step, node) for result, node in given}
+                continue
+            area = self._area(len(nodes) * self.padded(step), step, self.end)
+            for c, call in enumerate(own.nodes):
+                for i, result in enumerate(results(call)):
+                    value = self._results[result] = step, c * len(nodes) + i
+                    self.places[value] = [(area, self._in_group(len(nodes), c, i))]
 
-    def _zero(self) -> list[int]:
+    def zero(self) -> list[int]:
         """The node whose zeros outputs show as such. At most one: constants are interned, and -0.0
         is another, which has to be turned like the rest.
         """
@@ -136,98 +150,106 @@ class Layout:
         shown = {n for out in main.outputs.values() for n in out.nodes}
         return [n for n in shown if str(main.number(n)) == "0.0"]
 
-    def _once(self, wanted: Iterable[tuple[int, int]]) -> None:
+    def _read(self) -> Iterator[tuple[int, int]]:
+        """Yields nodes of main that columns share, single calls or outputs read, with the step."""
+        main = self.program.main
+        for step, own in enumerate(self.calls, 1):
+            single = own.rows[0] if own.single else []
+            own_nodes = [n for n in single if main.op[n] != "input"]
+            yield from ((n, step) for n in (*own.shared.values(), *own_nodes))
+        shown = [n for out in self.program.outputs.values() for n in out.nodes]
+        yield from ((n, self.end) for n in (*shown, *self.zero()))
+
+    def add_operands(self) -> None:
         """Places for values that need but one. Those needed by the same steps share an area."""
         last: dict[Value, int] = {}
-        for node, reader in wanted:
-            if (value := self._source(node)) not in self._places:
+        for node, reader in self._read():
+            if (value := self.source(node)) not in self.places:
                 last[value] = max(last.get(value, 0), reader)
         alike: dict[tuple[int, int], list[Value]] = {}
         for value, reader in last.items():
             alike.setdefault((value[0], reader), []).append(value)
         for steps, values in alike.items():
             area = self._area(len(values), *steps)
-            self._places |= {value: [(area, i)] for i, value in enumerate(values)}
+            self.places |= {value: [(area, i)] for i, value in enumerate(values)}
 
-    def _columns_of(self, k: int) -> int:
-        """The area of what the columns of a function read."""
-        rows, size = self.calls[k].rows, len(self.calls[k].varying)
-        values = [[self._source(n) for n in row] for row in rows]
-        if any(step - 1 in self._repeated() for row in values for step, _ in row):
+    def add_columns(self, step: int) -> int:
+        """The area of what the columns of a step read."""
+        rows, size = self.calls[step - 1].rows, len(self.calls[step - 1].varying)
+        values = [[self.source(n) for n in row] for row in rows]
+        sources = {source for row in values for source, _ in row}
+        if any(source and not self.calls[source - 1].single for source in sources):
             raise CompileError("columns read the results of columns: only outputs may")
-        first = min((step for row in values for step, _ in row), default=0)
-        area = self._area(size * self._padded(k), first, k + 1)
-        for c in range(self._padded(k)):
+        area = self._area(size * self.padded(step), min(sources, default=0), step)
+        for c in range(self.padded(step)):
             for i, value in enumerate(values[min(c, len(rows) - 1)]):
-                place = area, self._in_group(size, c, i)
-                self._places.setdefault(value, []).append(place)
+                self.places.setdefault(value, []).append((area, self._in_group(size, c, i)))
         return area
 
-    def _cut(self, step: int) -> list[Block]:
+    def cut(self, step: int) -> list[Block]:
         """A step in blocks: what they keep is needed by nobody else."""
-        graph = self._graph(step)
-        if step in self._each:
-            return [Block(0, len(graph), {})]
-        blocks, kept = cut(graph, {node for s, node in self._places if s == step})
+        blocks, kept = cut(self.graph(step), {node for s, node in self.places if s == step})
         area = self._area(kept, step, step)
         for block in blocks:
-            self._places |= {(step, k): [(area, slot)] for k, slot in block.kept.items()}
+            self.places |= {(step, k): [(area, slot)] for k, slot in block.kept.items()}
         return blocks
 
-    def _vectors(self, value: Value) -> list[int]:
-        return [self._start[area] + i for area, i in self._places[value]]
 
-    def _step(self, step: int, blocks: list[Block]) -> Step:
-        graph, reads = self._graph(step), self._reads(step)
-        if step not in self._each:
-            stores = {value[1]: self._vectors(value) for value in self._places if value[0] == step}
-            return Step(graph, self.lanes, reads, stores, blocks, None)
-        results: dict[int, list[int]] = {}
+class _Steps(NamedTuple):
+    """What steps read and write. memory: the vectors of each value; slots: those of inputs."""
+
+    values: _Lifetimes
+    memory: Mapping[Value, list[int]]
+    slots: Mapping[tuple[str, int], int]
+
+    def _vector(self, node: int) -> int:
+        """The vector of a node of main."""
+        return self.memory[self.values.source(node)][0]
+
+    def blocks(self, step: int, lanes: Lanes, blocks: list[Block]) -> Step:
+        """A step that runs once for each tile, in blocks."""
+        stores = {value[1]: at for value, at in self.memory.items() if value[0] == step}
+        return Step(self.values.graph(step), lanes, self.reads(step), stores, blocks, None)
+
+    def columns(self, step: int, lanes: Lanes, each: int) -> Step:
+        """The step of a function with columns, whose operands begin at a vector."""
+        graph, results = self.values.graph(step), dict[int, list[int]]()
         for i, node in enumerate(graph.outputs[Y].nodes):
             results.setdefault(node, []).append(i)
-        first = self._vectors((step, 0))[0]
-        groups = self._padded(step - 1) // self.group
-        size = len(self.calls[step - 1].varying)
-        columns = Columns(groups, size, self._start[self._each[step]], first)
-        return Step(graph, self.columns, reads, results, blocks, columns)
+        groups = self.values.padded(step) // self.values.group
+        size = len(self.values.calls[step - 1].varying)
+        columns = Columns(groups, size, each, self.memory[step, 0][0])
+        return Step(graph, lanes, self.reads(step), results, [], columns)
 
-    def _reads(self, step: int) -> dict[int, Read]:
+    def reads(self, step: int) -> dict[int, Read]:
         """Where the inputs of a step lie."""
-        graph = self._graph(step)
+        graph = self.values.graph(step)
         inputs = [node for node, op in enumerate(graph.op) if op == "input"]
-        if step:
-            return {node: self._read(self.calls[step - 1], graph.value[node][1]) for node in inputs}
-        return {node: ("%i", self._slots[graph.value[node]]) for node in inputs}
+        if not step:
+            return {node: ("%i", self.slots[graph.value[node]]) for node in inputs}
+        own = self.values.calls[step - 1]
+        return {node: self._read(own, graph.value[node][1]) for node in inputs}
 
     def _read(self, own: Calls, parameter: int) -> Read:
         """A parameter of the function that these calls call."""
         if parameter not in own.shared and not own.single:
             return "%each", own.varying.index(parameter)
         node = own.rows[0][parameter] if own.single else own.shared[parameter]
-        if own.single and self.program.main.value[node] in self._slots:
-            return "%i", self._slots[self.program.main.value[node]]
-        return "%o", self._vectors(self._source(node))[0]
+        value = self.values.program.main.value[node]
+        if own.single and value in self.slots:
+            return "%i", self.slots[value]
+        return "%o", self._vector(node)
 
-    def _outputs(self) -> Iterator[ArraySlots]:
-        nothing = [self._vectors(self._source(n))[0] for n in self._zero()]
-        for name, out in self.program.outputs.items():
-            slots = tuple(self._vectors(self._source(n))[0] for n in out.nodes)
-            yield ArraySlots(name, out.shape, slots, *nothing)
+    def outputs(self) -> Iterator[ArraySlots]:
+        nothing = [self._vector(n) for n in self.values.zero()]
+        for name, out in self.values.program.outputs.items():
+            yield ArraySlots(name, out.shape, tuple(map(self._vector, out.nodes)), *nothing)
 
-    def _apart(self, count: int) -> int:
-        """Vectors from one tile to the next: whole cache lines, an odd number of them, so that
-        tiles do not compete for the same lines of the cache.
-        """
-        line = max(64 // self.lanes.bytes, 1)
-        return (-(-count // line) | 1) * line
 
-    def _tiles(self) -> int:
-        """The tiles of a round: as many as the caches take."""
-        size = (self.vectors + self.input_vectors) * self.lanes.bytes
-        code = sum(len(step.graph) for step in self.steps if step.columns is None)
-        if code > LONG and 2 * size <= SHARED:
-            return 2
-        return max(n for n in (1, 2, MOST) if n == 1 or n * size <= WARM)
+def _apart(lanes: Lanes, count: int) -> int:
+    """An odd number of cache lines, so that tiles do not compete for the same lines."""
+    line = max(LINE // lanes.bytes, 1)
+    return (-(-count // line) | 1) * line
 
 
 def _before_calls(main: Graph, calls: Sequence[Calls]) -> Graph:

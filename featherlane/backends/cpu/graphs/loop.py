@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from featherlane.backends.cpu.graphs.gather import argument, density, matrix_strides
+from featherlane.backends.cpu.graphs.gather import argument, density, first_strides, matrix_strides
 from featherlane.backends.cpu.graphs.stream import OutputStage, fence, functions
 from featherlane.backends.cpu.graphs.transpose import MARK, tail, tile_name
 from featherlane.backends.llvm.lower import Lanes, vector_at
@@ -37,9 +37,7 @@ class ArraySlots(NamedTuple):
 
 
 class ArrayMove(NamedTuple):
-    """The way of an array to or from lanes: its number among the arguments of the loop, and the
-    number of its first core stride.
-    """
+    """The way of an array to or from lanes: its argument number and its first core stride."""
 
     array: ArraySlots
     number: int
@@ -48,17 +46,14 @@ class ArrayMove(NamedTuple):
 
 
 def moves_of(inputs: list[ArraySlots], outputs: list[ArraySlots]) -> list[ArrayMove]:
-    stride, moves = len(inputs) + len(outputs), []
-    for k, array in enumerate([*inputs, *outputs]):
-        moves.append(ArrayMove(array, k, stride, k >= len(inputs)))
-        stride += len(array.shape)
-    return moves
+    arrays = [*inputs, *outputs]
+    strides = first_strides([array.shape for array in arrays])
+    numbered = enumerate(zip(arrays, strides, strict=True))
+    return [ArrayMove(array, k, stride, k >= len(inputs)) for k, (array, stride) in numbered]
 
 
 def _prologue(t: Lanes, move: ArrayMove, stage: OutputStage | None) -> list[str]:
-    """Before the loop: where an array begins and its strides; %dense, whether the entries of a
-    state are contiguous; for an output how it is stored.
-    """
+    """Reads an array's address and strides, tests whether states are contiguous (%dense)."""
     n, shape = move.number, move.array.shape
     lines, known = density(n, shape, t.dtype.itemsize, move.first_stride, "true")
     return [
@@ -251,9 +246,7 @@ def _begin_round(t: Lanes, tiles: int) -> list[str]:
 
 
 def tables(t: Lanes, outputs: list[ArraySlots], first: int) -> list[str]:
-    """@table of each output: the offset of each entry in the workspace. A tile of nothing but zeros
-    is marked at its first entry.
-    """
+    """Lists the offsets of each output's entries as @table; tiles of zeros alone are marked."""
     lines = []
     for k, array in enumerate(outputs):
         offsets = [slot * t.bytes for slot in array.slots]

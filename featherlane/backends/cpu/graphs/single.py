@@ -23,9 +23,7 @@ STORED = 32  # bytes of constants that one store writes
 
 
 class _SingleState:
-    """The code of a packed graph: its arrays, its blocks, and the slots of values that pass from
-    one block to another.
-    """
+    """A packed graph as code: arrays, blocks, slots of values that blocks hand on."""
 
     def __init__(self, packed: Packed, t: Lanes) -> None:
         self.packed, self.t = packed, t
@@ -68,8 +66,7 @@ class _SingleState:
         """For `straight_line`: a value to its slot, and to the results that show it."""
         t, lines = self.t, []
         if k in self.kept:
-            lines.append(lower.vector_at(t, f"%k{k}", "%kept", self.kept[k]))
-            lines.append(f"store {t.vector} {name}, ptr %k{k}, align {t.bytes}")
+            lines += lower.store_vector(t, f"%k{k}", name, "%kept", self.kept[k])
         if self.packed.graph.op[k] == "constant":
             return lines + self._constant(k)
         for n, (array, entry, lane) in enumerate(self.shown.get(k, ())):
@@ -103,9 +100,7 @@ def _runs(shown: Sequence[Shown], most: int) -> list[tuple[int, int, int]]:
 
 
 def _block(code: _SingleState, number: int) -> list[str]:
-    """@block: a part of the graph. Its arguments are the arrays of one state, of which no result
-    overlaps anything else, and the slots.
-    """
+    """A part of the graph as a function of one state's arrays, none of which overlap."""
     block = code.blocks[number]
     arguments = [f"ptr noalias %r{n}" for n in range(len(code.shapes))] + ["ptr noalias %kept"]
     nodes = range(block.first, block.last)
@@ -121,15 +116,11 @@ def _block(code: _SingleState, number: int) -> list[str]:
 
 
 def _strides(code: _SingleState) -> list[str]:
-    """Where the arrays begin, their strides, and %dense: whether the entries of all are
-    contiguous.
-    """
-    lines: list[str] = []
-    known, first = "true", len(code.shapes)
-    for n, shape in enumerate(code.shapes):
-        tests, known = gather.density(n, shape, code.t.dtype.itemsize, first, known)
+    """Reads addresses and strides, tests whether all arrays are contiguous (%dense)."""
+    lines, known = list[str](), "true"
+    for n, first in enumerate(gather.first_strides(code.shapes)):
+        tests, known = gather.density(n, code.shapes[n], code.t.dtype.itemsize, first, known)
         lines += [*gather.argument(n), *tests]
-        first += len(shape)
     return [*lines, f"%dense = or i1 {known}, false"]
 
 

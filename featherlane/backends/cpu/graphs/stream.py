@@ -25,9 +25,7 @@ STAGE = 24 << 10  # bytes of a stage at most, so that it stays in the first-leve
 
 
 class OutputStage(NamedTuple):
-    """The way of output `number`, `size` entries for each state, from lanes to memory; `tiles` in a
-    round.
-    """
+    """The way of output `number`, `size` entries a state, to memory; `tiles` in a round."""
 
     t: Lanes
     number: int
@@ -111,9 +109,7 @@ class OutputStage(NamedTuple):
 
 
 def fence(outputs: list[int]) -> list[str]:
-    """After the last round: a fence, so that whoever learns that the call is done sees what its
-    non-temporal stores wrote.
-    """
+    """Orders non-temporal stores before whatever tells others that the call is done."""
     lines, known = [], "false"
     for n in outputs:
         lines.append(f"%any{n} = or i1 {known}, %stream{n}")

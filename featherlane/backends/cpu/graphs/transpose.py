@@ -160,8 +160,6 @@ def _load_columns(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
 
 
 def tail(size: int, width: int) -> tuple[int, int] | None:
-    """The columns (a power of two) and the used ones of the tile that takes what full tiles leave
-    of `size` entries; None if they leave nothing.
-    """
+    """(columns, used columns) of the tile for the entries that full tiles leave; None for none."""
     used = size % width
     return (power_of_two(used), used) if used else None

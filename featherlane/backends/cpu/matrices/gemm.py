@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from featherlane.backends.llvm.lower import Lanes, broadcast, fma
+from featherlane.backends.llvm.lower import Lanes, broadcast, fma, load_entries, scalar_at
 from featherlane.backends.llvm.records import record_loop
 
 ROWS, VECTORS = 4, 2  # of a tile: its sums and their factors fill 16 vector registers
@@ -28,18 +28,13 @@ def kernel(t: Lanes) -> list[str]:
     return record_loop("tiles", TileHeader, TileRecord, setup, body)
 
 
-def _at(t: Lanes, to: str, base: str, index: str | int) -> str:
-    return f"%{to} = getelementptr inbounds {t.scalar}, ptr %{base}, i64 {index}"
-
-
 def _rows(t: Lanes) -> list[str]:
     """Pointers to the first entry of each row of the tile."""
     return [
-        *[_at(t, f"{x}.0", x, f"%{x}_at") for x in "abc"],
-        *[_at(t, f"a.{r}", f"a.{r - 1}", "%a_row") for r in range(1, ROWS)],
-        *[_at(t, f"c.{r}", f"c.{r - 1}", "%c_row") for r in range(1, ROWS)],
-        "%any = icmp sgt i64 %length, 0",
-        "br i1 %any, label %term, label %summed",
+        *[scalar_at(t, f"%{x}.0", f"%{x}", f"%{x}_at") for x in "abc"],
+        *[scalar_at(t, f"%a.{r}", f"%a.{r - 1}", "%a_row") for r in range(1, ROWS)],
+        *[scalar_at(t, f"%c.{r}", f"%c.{r - 1}", "%c_row") for r in range(1, ROWS)],
+        "when sgt i64 %length, 0: term, summed",
     ]
 
 
@@ -63,10 +58,9 @@ def _add_products(t: Lanes) -> list[str]:
     """Adds to each sum the product of an entry of a and a vector of b."""
     lines = []
     for v in range(VECTORS):
-        lines.append(_at(t, f"b.k{v}", "b.k", v * t.width))
-        lines.append(f"%b{v} = load {t.vector}, ptr %b.k{v}, align {t.dtype.itemsize}")
+        lines += load_entries(t, f"%b{v}", "%b.k", v * t.width)
     for r in range(ROWS):
-        lines += [_at(t, f"a.k{r}", f"a.{r}", "%a.k"), *broadcast(t, f"%a{r}", f"%a.k{r}")]
+        lines += [scalar_at(t, f"%a.k{r}", f"%a.{r}", "%a.k"), *broadcast(t, f"%a{r}", f"%a.k{r}")]
         for v in range(VECTORS):
             lines += fma(t, f"%y{r}.{v}", f"%a{r}", f"%b{v}", f"%x{r}.{v}")
     return lines
@@ -75,10 +69,9 @@ def _add_products(t: Lanes) -> list[str]:
 def _end_sum(t: Lanes) -> list[str]:
     return [
         "%k1 = add i64 %k, 1",
-        _at(t, "b.next", "b.k", "%b_row"),
+        scalar_at(t, "%b.next", "%b.k", "%b_row"),
         "%a.next = add i64 %a.k, %a_along",
-        "%more = icmp slt i64 %k1, %length",
-        "br i1 %more, label %term, label %summed",
+        "when slt i64 %k1, %length: term, summed",
         "summed:",
         *_sums(t, "z"),
     ]
@@ -88,9 +81,8 @@ def _store(t: Lanes) -> list[str]:
     """Stores the tile, or those of its entries that its mask names."""
     align = t.dtype.itemsize
     return [
-        *[_at(t, f"c.{r}.{v}", f"c.{r}", v * t.width) for r, v in EACH],
-        "%masked = icmp sge i64 %mask, 0",
-        "br i1 %masked, label %part, label %whole",
+        *[scalar_at(t, f"%c.{r}.{v}", f"%c.{r}", v * t.width) for r, v in EACH],
+        "when sge i64 %mask, 0: part, whole",
         "whole:",
         *[f"store {t.vector} %z{r}.{v}, ptr %c.{r}.{v}, align {align}" for r, v in EACH],
         "br label %next",

@@ -1,4 +1,4 @@
-"""Functions of recorded steps and matrices as machine code: the inner loop of a generalised ufunc.
+"""Functions of step programs and matrices as machine code: the inner loop of a generalised ufunc.
 
 Stages, which are inner loops themselves, compute numbers of some states at once; then jobs, kernels
 with three arrays and a program, make the matrices of one state after another while its numbers are
@@ -16,7 +16,7 @@ from featherlane.backends.cpu.matrices import gemm, sweeps
 from featherlane.backends.cpu.steps import scratch
 from featherlane.backends.llvm.lower import Lanes, declarations
 from featherlane.backends.llvm.macros import expanded
-from featherlane.backends.llvm.records import field, words
+from featherlane.backends.llvm.records import field, read, words
 
 KERNELS = ("tiles", "sweep", "mirror")
 
@@ -47,15 +47,13 @@ ResultRecord = namedtuple("ResultRecord", "array strides n size owners count sam
 PLACE = f"""
 ; Where an array of state first + s begins, by its ArrayPlace.
 define internal ptr @place(ptr %memory, ptr %bases, ptr %strides, ptr %place, i64 %first, i64 %s) {{
-  %k = item i64 %place {field(ArrayPlace, "array")}
-  %offset = item i64 %place {field(ArrayPlace, "offset")}
-  %step = item i64 %place {field(ArrayPlace, "step")}
-  when slt i64 %k, 0: workspace, user
+  {read(ArrayPlace, "%place", "array offset step")}
+  when slt i64 %array, 0: workspace, user
 workspace:
   ret ptr $(at %memory $(add i64 %offset, $(mul i64 %step, %s)))
 user:
-  %base = item ptr %bases %k
-  %stride = item i64 %strides %k
+  %base = item ptr %bases %array
+  %stride = item i64 %strides %array
   ret ptr $(at %base $(mul i64 %stride, $(add i64 %first, %s)))
 }}
 """
@@ -68,10 +66,7 @@ def _scatter(t: Lanes) -> str:
     align = t.dtype.itemsize
     return f"""
 define internal void @scatter(ptr %from, ptr %to, ptr %record, i64 %row, i64 %along) noinline {{
-  %n = item i64 %record {field(ResultRecord, "n")}
-  %size = item i64 %record {field(ResultRecord, "size")}
-  %owners = item ptr %record {field(ResultRecord, "owners")}
-  %count = item i64 %record {field(ResultRecord, "count")}
+  {read(ResultRecord, "%record", "n size owners:ptr count")}
   each %r 0 %n
   %r.o = mul i64 %r, %row
   each %c 0 %n
@@ -97,17 +92,13 @@ define internal void @scatter(ptr %from, ptr %to, ptr %record, i64 %row, i64 %al
 
 
 def _temporary(t: Lanes) -> str:
-    """@temporary: a new matrix in which jobs fill a result; null if they can fill the user's array,
-    because its rows are contiguous and in their order.
-    """
+    """@temporary: a new matrix for a result; null if its rows are contiguous and in order."""
     size = t.dtype.itemsize
     return f"""
 define internal ptr @temporary(ptr %record, ptr %steps) noinline {{
-  %at = item i64 %record {field(ResultRecord, "strides")}
-  %size = item i64 %record {field(ResultRecord, "size")}
-  %same = item i64 %record {field(ResultRecord, "same")}
-  %row = item i64 %steps %at
-  %along = item i64 %steps $(add i64 %at, 1)
+  {read(ResultRecord, "%record", "strides size same")}
+  %row = item i64 %steps %strides
+  %along = item i64 %steps $(add i64 %strides, 1)
   %bytes = mul i64 %size, {size}
   %contiguous = and i1 $(icmp eq i64 %along, {size}), $(icmp eq i64 %row, %bytes)
   return ptr null when $(and i1 %contiguous, $(icmp ne i64 %same, 0))
@@ -120,23 +111,19 @@ STAGE = f"""
 ; Runs a stage on some states.
 define internal void @stage(ptr %record, ptr %memory, ptr %bases, ptr %strides, ptr %steps,
                             i64 %first, i64 %count, ptr %args, ptr %own.steps) noinline {{
-  %loop = item ptr %record {field(StageRecord, "loop")}
-  %operands = item i64 %record {field(StageRecord, "operands")}
-  %table = item ptr %record {field(StageRecord, "operand_list")}
+  {read(StageRecord, "%record", "loop:ptr operands operand_list:ptr")}
   %dims = alloca i64, i64 1
   put i64 %count %dims 0
   each %o 0 %operands
-  %operand = record %table %o {words(OperandRecord)}
-  %k = item i64 %operand {field(OperandRecord, "array")}
+  %operand = record %operand_list %o {words(OperandRecord)}
+  {read(OperandRecord, "%operand", "array")}
   %x = call ptr @place(ptr %memory, ptr %bases, ptr %strides, ptr %operand, i64 %first, i64 0)
   put ptr %x %args %o
-  %own = icmp slt i64 %k, 0
-  %stride = item i64 %strides $(select i1 %own, i64 0, i64 %k)
-  %step = item i64 %operand {field(OperandRecord, "step")}
+  %own = icmp slt i64 %array, 0
+  %stride = item i64 %strides $(select i1 %own, i64 0, i64 %array)
+  {read(OperandRecord, "%operand", "step")}
   put i64 $(select i1 %own, i64 %step, i64 %stride) %own.steps %o
-  %cores = item i64 %operand {field(OperandRecord, "cores")}
-  %to = item i64 %operand {field(OperandRecord, "to")}
-  %core0 = item i64 %operand {field(OperandRecord, "core0")}
+  {read(OperandRecord, "%operand", "cores to core0")}
   %mine = word %operand {field(OperandRecord, "core0")}
   %theirs = word %steps $(select i1 %own, i64 0, i64 %core0)
   %core.from = select i1 %own, ptr %mine, ptr %theirs
@@ -168,9 +155,8 @@ do.{name}:
     )
     return f"""
 define internal void @job(ptr %record, ptr %memory, ptr %bases, ptr %strides, i64 %first, i64 %s) {{
-  %kernel = item i64 %record {field(JobRecord, "kernel")}{places}
-  %program = item ptr %record {field(JobRecord, "program")}
-  %records = item i64 %record {field(JobRecord, "records")}
+  {read(JobRecord, "%record", "kernel")}{places}
+  {read(JobRecord, "%record", "program:ptr records")}
   switch i64 %kernel, label %none [ {cases} ]{calls}
 none:
   ret void
@@ -184,15 +170,8 @@ define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %unused) {{
   when sgt i64 %states, 0: begin, leave
 begin:
   %table = item ptr @work {field(LoopWords, "program")}
-  %arrays = item i64 %table {field(PlanTable, "arrays")}
-  %together = item i64 %table {field(PlanTable, "together")}
-  %most = item i64 %table {field(PlanTable, "most")}
-  %stages = item i64 %table {field(PlanTable, "stages")}
-  %stage.all = item ptr %table {field(PlanTable, "stage_list")}
-  %jobs = item i64 %table {field(PlanTable, "jobs")}
-  %job.all = item ptr %table {field(PlanTable, "job_list")}
-  %results = item i64 %table {field(PlanTable, "results")}
-  %result.all = item ptr %table {field(PlanTable, "result_list")}
+  {read(PlanTable, "%table", "arrays together most stages stage_list:ptr jobs job_list:ptr")}
+  {read(PlanTable, "%table", "results result_list:ptr")}
   %bases = alloca ptr, i64 %arrays
   %strides = alloca i64, i64 %arrays
   %temporaries = alloca ptr, i64 %results
@@ -206,7 +185,7 @@ USER_ARRAYS = f"""
   put i64 $(item i64 %steps %k) %strides %k
   again %k
   each %l 0 %results
-  %own.result = record %result.all %l {words(ResultRecord)}
+  %own.result = record %result_list %l {words(ResultRecord)}
   %temporary = call ptr @temporary(ptr %own.result, ptr %steps)
   put ptr %temporary %temporaries %l
   when ne ptr %temporary, null: replaced, direct
@@ -225,13 +204,13 @@ STATES = f"""
   %left = sub i64 %states, %first
   %count = select i1 $(icmp slt i64 %together, %left), i64 %together, i64 %left
   each %g 0 %stages
-  %stage = record %stage.all %g {words(StageRecord)}
+  %stage = record %stage_list %g {words(StageRecord)}
   call void @stage(ptr %stage, ptr %memory, ptr %bases, ptr %strides, ptr %steps, i64 %first,
                    i64 %count, ptr %own.args, ptr %own.steps)
   again %g
   each %s 0 %count
   each %j 0 %jobs
-  %job = record %job.all %j {words(JobRecord)}
+  %job = record %job_list %j {words(JobRecord)}
   call void @job(ptr %job, ptr %memory, ptr %bases, ptr %strides, i64 %first, i64 %s)
   again %j
 """
@@ -239,7 +218,7 @@ RESULTS = f"""
   each %d 0 %results
   %full = item ptr %temporaries %d
   when eq ptr %full, null: done
-  %result = record %result.all %d {words(ResultRecord)}
+  %result = record %result_list %d {words(ResultRecord)}
   %d.array = item i64 %result {field(ResultRecord, "array")}
   %d.strides = item i64 %result {field(ResultRecord, "strides")}
   %row = item i64 %steps %d.strides
@@ -267,8 +246,7 @@ leave:
 def source(dtype: np.dtype, width: int) -> str:
     """The LLVM IR of @loop and @forget, which find their table in @work (see `steps/scratch`)."""
     t = Lanes(dtype, width)
-    kernels = (gemm.kernel(t), sweeps.kernel(t), sweeps.mirror(t), scratch.functions())
-    lines = declarations(t) + [line for part in kernels for line in part]
-    loop = FRAME + USER_ARRAYS + STATES + RESULTS
-    written = PLACE + _scatter(t) + _temporary(t) + STAGE + _job() + loop
-    return "\n".join([*lines, expanded(written)]) + "\n"
+    kernels = [*gemm.kernel(t), *sweeps.kernel(t), *sweeps.mirror(t)]
+    functions = PLACE + _scatter(t) + _temporary(t) + STAGE + _job()
+    loop = expanded(functions + FRAME + USER_ARRAYS + STATES + RESULTS)
+    return "\n".join([*declarations(t), *kernels, scratch.functions(), loop]) + "\n"

@@ -1,4 +1,4 @@
-"""Functions of long robots as a plan: recorded functions, and matrices made of what they give.
+"""Functions of long robots as a plan: step programs, and matrices made of what they compute.
 
 A call of any number of states is one call of machine code (`matrices/loop`), which is handed a
 plan.
@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.loaded import LoadedLoop, LoopWords
+from featherlane.backends.cpu.graphs.gather import first_strides
+from featherlane.backends.cpu.loaded import BatchEvaluator, LoadedLoop, LoopWords
 from featherlane.backends.cpu.matrices import loop
 from featherlane.backends.cpu.matrices.tables import KernelProgram, address
-from featherlane.backends.cpu.steps.run import Recorded, Running
-from featherlane.backends.cpu.strides import LINE, power_of_two
+from featherlane.backends.cpu.steps.run import StepEvaluator
+from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import jit
 
 IN_CACHE = 1 << 20  # bytes of the numbers of the states that are worked on together
@@ -24,10 +25,10 @@ IN_CACHE = 1 << 20  # bytes of the numbers of the states that are worked on toge
 Shape = tuple[int, ...]
 
 
-class RecordedStage(NamedTuple):
-    """A recorded function, and the names of the arrays that it reads and writes."""
+class PlanStage(NamedTuple):
+    """A step program, and the names of the arrays that it reads and writes."""
 
-    run: Recorded
+    run: StepEvaluator
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
@@ -53,15 +54,13 @@ class MatrixPlan(NamedTuple):
     outputs: Mapping[str, np.ndarray | None]
     n: int
     size: int
-    stages: Sequence[RecordedStage]
+    stages: Sequence[PlanStage]
     jobs: Sequence[MatrixJob]
     room: Mapping[str, int] = {}
 
 
 class _PlacedArray(NamedTuple):
-    """An array of a plan: its place, and the strides of one state, or the numbers of the strides if
-    it is the user's.
-    """
+    """The place of an array, and its strides, or their numbers if it is the user's."""
 
     place: loop.ArrayPlace
     strides: Shape
@@ -84,11 +83,10 @@ class _Tables:
 
     def _place_user_arrays(self) -> None:
         shapes = {**self.plan.inputs, **dict.fromkeys(self.plan.outputs, (self.plan.n,) * 2)}
-        core = len(shapes)
-        for k, (name, shape) in enumerate(shapes.items()):
-            strides = tuple(range(core, core + len(shape)))
+        firsts = first_strides([*shapes.values()])
+        for k, ((name, shape), first) in enumerate(zip(shapes.items(), firsts, strict=True)):
+            strides = tuple(range(first, first + len(shape)))
             self.arrays[name] = _PlacedArray(loop.ArrayPlace(k, 0, 0), strides)
-            core += len(shape)
 
     def _in_workspace(self, size: int, states: int, strides: Shape) -> _PlacedArray:
         step = -(-size // LINE) * LINE
@@ -131,13 +129,13 @@ class _Tables:
         count, at = self._list([[k] for k in (range(n) if owners is None else owners)])
         return loop.ResultRecord(place.array, strides[0], n, size, at, count, int(same))
 
-    def table(self, running: Sequence[Running]) -> np.ndarray:
+    def table(self, loops: Sequence[LoadedLoop]) -> np.ndarray:
         """The PlanTable, with the code of each stage."""
         stages, most = [], 1
-        for stage, run in zip(self.plan.stages, running, strict=True):
+        for stage, own in zip(self.plan.stages, loops, strict=True):
             operands = self._operands((*stage.reads, *stage.writes))
             most = max(most, len(operands))
-            stages.append(loop.StageRecord(run.code.address, *self._list(operands)))
+            stages.append(loop.StageRecord(own.code.address, *self._list(operands)))
         lists = stages, map(self._job, self.plan.jobs), map(self._result, self.plan.outputs)
         at = [x for records in lists for x in self._list([*records])]
         user = len(self.plan.inputs) + len(self.plan.outputs)
@@ -152,33 +150,20 @@ class PlannedLoop(LoadedLoop):
         numbers = sum(math.prod(shape) for stage in plan.stages for shape in stage.run.outputs)
         fit = IN_CACHE // max(numbers * dtype.itemsize, LINE) // width * width
         tables = _Tables(plan, states if states < width else max(width, fit), dtype)
-        running = [stage.run.running(states) for stage in plan.stages]
-        table, start = tables.table(running), np.zeros(tables.bytes, np.uint8)
-        self._kept = plan, running, tables, table, start
+        loops = [stage.run.loop(states) for stage in plan.stages]
+        table, start = tables.table(loops), np.zeros(tables.bytes, np.uint8)
+        self._kept = plan, loops, tables, table, start
         work = LoopWords(program=address(table), bytes=start.nbytes, start=address(start))
         shapes = [*plan.inputs.values()], [(plan.n, plan.n)] * len(plan.outputs)
-        source = lambda: loop.source(dtype, width)
-        super().__init__(f"matrices {dtype}", source, work, dtype, *shapes)
+        super().__init__("matrices", lambda: loop.source(dtype, width), work, dtype, *shapes)
 
 
-class Pipeline:
-    """An evaluator (*arrays, out=) of matrices with the broadcasting of a generalised ufunc."""
+class Pipeline(BatchEvaluator):
+    """An evaluator (*arrays, out=) of the matrices of a plan."""
 
     def __init__(self, plan: MatrixPlan, dtype: np.dtype) -> None:
-        self.plan, self.dtype = plan, dtype
-        self._loops: dict[int, PlannedLoop] = {}
+        super().__init__(dtype, core=2)
+        self.plan = plan
 
-    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        self.planned(math.prod(out[0].shape[:-2])).ufunc(*arrays, out=tuple(out))
-
-    @property
-    def single(self) -> PlannedLoop | None:
-        """The loop for single states, if one was needed."""
-        return self._loops.get(1)
-
-    def planned(self, batch: int) -> PlannedLoop:
-        """The loop for so many states."""
-        states = min(power_of_two(batch), jit.widest(self.dtype))
-        if states not in self._loops:
-            self._loops.setdefault(states, PlannedLoop(self.plan, states, self.dtype))
-        return self._loops[states]
+    def _make(self, states: int) -> PlannedLoop:
+        return PlannedLoop(self.plan, states, self.dtype)

@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections import namedtuple
 
 from featherlane.backends.cpu.graphs.transpose import exchange
-from featherlane.backends.llvm.lower import Lanes, broadcast, fma, scalar_at
+from featherlane.backends.llvm.lower import (
+    Lanes,
+    broadcast,
+    fma,
+    load_entries,
+    scalar_at,
+    store_entries,
+)
+from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import record_loop
 
-FACTOR = 12  # the numbers S and V of a freedom come first; behind them its 1/D and -1/D
+# The numbers S and V of a freedom come first in a, six each; behind them its 1/D and -1/D.
 # inward: u = t - S . p and p += V u along a row of right-hand sides t, with the force p;
 # outward: x = d u - V . a and a += S x, with the motion a;
 # unit: inward where t is a row of the identity, for columns before `end`;
@@ -33,15 +41,14 @@ PARAMETERS = (
 
 def _operation(name: str, before: list[str], body: list[str], after: list[str]) -> list[str]:
     """A function whose body runs for each vector v0 <= v < v1."""
-    return [
+    lines = [
         f"define internal void @{name}({PARAMETERS}) noinline {{",
         "entry:",
         *before,
         "br label %test",
         "test:",
         "%v = phi i64 [ %v0, %entry ], [ %v.next, %each ]",
-        "%more = icmp slt i64 %v, %v1",
-        "br i1 %more, label %each, label %done",
+        "when slt i64 %v, %v1: each, done",
         "each:",
         *body,
         "%v.next = add i64 %v, 1",
@@ -51,25 +58,14 @@ def _operation(name: str, before: list[str], body: list[str], after: list[str]) 
         "ret void",
         "}",
     ]
-
-
-def _load(t: Lanes, name: str, base: str, index: str | int) -> list[str]:
-    """Loads a vector that begins at a number of an array."""
-    at = scalar_at(t, f"{name}.at", base, index)
-    return [at, f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}"]
-
-
-def _store(t: Lanes, name: str, value: str, base: str, index: str | int) -> list[str]:
-    at = scalar_at(t, name, base, index)
-    return [at, f"store {t.vector} {value}, ptr {name}, align {t.dtype.itemsize}"]
+    return [expanded("\n".join(lines))]
 
 
 def _factors(t: Lanes) -> list[str]:
     """%S0 to %S5 and %V0 to %V5 and their negatives, in all lanes."""
     lines = []
-    for n in range(FACTOR):
-        name = "%" + "SV"[n // 6] + str(n % 6)
-        lines += [f"%o{n} = mul i64 %a_along, {n}", scalar_at(t, f"%f{n}", "%f", f"%o{n}")]
+    for n, name in enumerate(f"%{x}{k}" for x in "SV" for k in range(6)):
+        lines.append(scalar_at(t, f"%f{n}", "%f", f"$(mul i64 %a_along, {n})"))
         lines += [*broadcast(t, name, f"%f{n}"), f"{name}.minus = fneg {t.vector} {name}"]
     return lines
 
@@ -83,7 +79,7 @@ def _in_slots(t: Lanes, v: str, tag: str) -> list[str]:
 
 def _spatial(t: Lanes, name: str, base: str, tag: str = "") -> list[str]:
     """Loads the six numbers of a spatial vector."""
-    return [x for k in range(6) for x in _load(t, f"%{name}{k}{tag}", base, k * t.width)]
+    return [x for k in range(6) for x in load_entries(t, f"%{name}{k}{tag}", base, k * t.width)]
 
 
 def _add_scaled(t: Lanes, x: str, by: str, tag: str) -> list[str]:
@@ -91,7 +87,7 @@ def _add_scaled(t: Lanes, x: str, by: str, tag: str) -> list[str]:
     lines = []
     for k in range(6):
         lines += fma(t, f"%q{k}{tag}", f"%{by}{k}", x, f"%p{k}{tag}")
-        lines += _store(t, f"%q.at{k}{tag}", f"%q{k}{tag}", f"%write{tag}", k * t.width)
+        lines += store_entries(t, f"%q.at{k}{tag}", f"%q{k}{tag}", f"%write{tag}", k * t.width)
     return lines
 
 
@@ -113,7 +109,7 @@ def _pass(t: Lanes, way: str, v: str, entry: str, column: str, tag: str) -> list
         entry = f"%du{tag}"
     subtraction, value = _subtract_dot(t, entry, dot, tag)
     lines += [*subtraction, *_add_scaled(t, value, add, tag)]
-    return lines + _store(t, f"%x.at{tag}", value, "%row", column)
+    return lines + store_entries(t, f"%x.at{tag}", value, "%row", column)
 
 
 def _row(t: Lanes, way: str) -> list[str]:
@@ -123,11 +119,11 @@ def _row(t: Lanes, way: str) -> list[str]:
     before = [
         *_factors(t),
         *(broadcast(t, "%d", "%d.f") if way == "outward" else []),
-        *_load(t, "%t.tail", "%row", "%tail"),
+        *load_entries(t, "%t.tail", "%row", "%tail"),
     ]
     body = [
         f"%column = mul i64 %v, {t.width}",
-        *_load(t, "%t", "%row", "%column"),
+        *load_entries(t, "%t", "%row", "%column"),
         *_pass(t, way, "%v", "%t", "%column", ""),
     ]
     return _operation(way, before, body, _pass(t, way, "%v1", "%t.tail", "%tail", ".tail"))
@@ -137,8 +133,7 @@ def _first_column(t: Lanes) -> list[str]:
     """%column: where vector v begins, so that it ends within the row."""
     return [
         f"%column.v = mul i64 %v, {t.width}",
-        "%within = icmp slt i64 %column.v, %tail",
-        "%column = select i1 %within, i64 %column.v, i64 %tail",
+        "%column = select i1 $(icmp slt i64 %column.v, %tail), i64 %column.v, i64 %tail",
     ]
 
 
@@ -174,14 +169,14 @@ def _unit(t: Lanes) -> list[str]:
         f"%in = icmp slt {t.integers} %column.n, %beyond",
         f"%u = select {t.booleans} %in, {t.vector} {u}, {t.vector} zeroinitializer",
         *_add_scaled(t, "%u", "V", ""),
-        *_store(t, "%u.at", "%u", "%row", "%column"),
+        *store_entries(t, "%u.at", "%u", "%row", "%column"),
     ]
     return _operation("unit", before, body, [])
 
 
 def _fill_slot(t: Lanes, name: str, before: list[str], values: list[str]) -> list[str]:
     """@merge or @clear: writes six vectors to a slot."""
-    stores = [_store(t, f"%q.at{k}", values[k], "%write", k * t.width) for k in range(6)]
+    stores = [store_entries(t, f"%q.at{k}", values[k], "%write", k * t.width) for k in range(6)]
     body = [*_in_slots(t, "%v", ""), *before, *[line for lines in stores for line in lines]]
     return _operation(name, [], body, [])
 
@@ -189,29 +184,21 @@ def _fill_slot(t: Lanes, name: str, before: list[str], values: list[str]) -> lis
 def _merge(t: Lanes) -> list[str]:
     sums = _spatial(t, "p", "%read")
     for k in range(6):
-        sums += _load(t, f"%m{k}", "%write", k * t.width)
+        sums += load_entries(t, f"%m{k}", "%write", k * t.width)
         sums.append(f"%s{k} = fadd {t.vector} %m{k}, %p{k}")
     return _fill_slot(t, "merge", sums, [f"%s{k}" for k in range(6)])
 
 
-def _zero(t: Lanes) -> list[str]:
-    store = _store(t, "%z.at", "zeroinitializer", "%row", "%column")
-    return _operation("zero", [], [*_first_column(t), *store], [])
-
-
 def _operands(t: Lanes) -> list[str]:
     """The arguments of an operation, from its record."""
-    return [
-        scalar_at(t, "%f", "%a", "%i"),
-        "%d.o = mul i64 %a_along, %d",
-        scalar_at(t, "%d.f", "%f", "%d.o"),
-        "%row.o = mul i64 %i, %c_row",
-        scalar_at(t, "%row", "%c", "%row.o"),
-        "%from.o = mul i64 %slot, %read",
-        scalar_at(t, "%from", "%b", "%from.o"),
-        "%to.o = mul i64 %slot, %write",
-        scalar_at(t, "%to", "%b", "%to.o"),
-    ]
+    lines = [scalar_at(t, "%f", "%a", "%i")]
+    products = (
+        ("%d.f", "%f", "%a_along, %d"),
+        ("%row", "%c", "%i, %c_row"),
+        ("%from", "%b", "%slot, %read"),
+        ("%to", "%b", "%slot, %write"),
+    )
+    return lines + [scalar_at(t, to, base, f"$(mul i64 {by})") for to, base, by in products]
 
 
 def kernel(t: Lanes) -> list[str]:
@@ -219,7 +206,9 @@ def kernel(t: Lanes) -> list[str]:
     a, which holds the numbers of the row's freedom, and with slots of b.
     """
     rows = [*_row(t, "inward"), *_row(t, "outward"), *_unit(t)]
-    slots = [*_merge(t), *_fill_slot(t, "clear", [], ["zeroinitializer"] * 6), *_zero(t)]
+    slots = [*_merge(t), *_fill_slot(t, "clear", [], ["zeroinitializer"] * 6)]
+    store = store_entries(t, "%z.at", "zeroinitializer", "%row", "%column")
+    slots += _operation("zero", [], [*_first_column(t), *store], [])
     setup = [f"%slot = mul i64 %vectors, {6 * t.width}", f"%tail = sub i64 %columns, {t.width}"]
     choices = [f"i64 {k}, label %{name}" for k, name in enumerate(OPERATIONS)]
     body = [*_operands(t), "switch i64 %operation, label %next [", *choices, "]"]
@@ -244,25 +233,18 @@ def mirror(t: Lanes) -> list[str]:
         body.append(scalar_at(t, f"%{x}.0", "%c", f"%{x}"))
         body += [scalar_at(t, f"%{x}{r}", f"%{x}.0", f"%o{r}") for r in rows]
     body += [f"%x{r} = load {t.vector}, ptr %above{r}, align {align}" for r in rows]
-    moves, transposed = exchange(t, [f"%x{r}" for r in rows], t.width, "t")
-    return record_loop(
-        "mirror",
-        MirrorHeader,
-        MirrorRecord,
-        [],
-        [
-            *body,
-            *moves,
-            f"%crossed = icmp slt i64 %apart, {t.width}",
-            "br i1 %crossed, label %part, label %whole",
-            "whole:",
-            *[f"store {t.vector} {transposed[r]}, ptr %below{r}, align {align}" for r in rows],
-            "br label %next",
-            "part:",
-            *_store_below_diagonal(t, transposed),
-            "br label %next",
-        ],
-    )
+    moves, transposed = exchange(t, [f"%x{r}" for r in rows], t.width, "x")
+    body += [
+        *moves,
+        f"when slt i64 %apart, {t.width}: part, whole",
+        "whole:",
+        *[f"store {t.vector} {transposed[r]}, ptr %below{r}, align {align}" for r in rows],
+        "br label %next",
+        "part:",
+        *_store_below_diagonal(t, transposed),
+        "br label %next",
+    ]
+    return record_loop("mirror", MirrorHeader, MirrorRecord, [], body)
 
 
 def _store_below_diagonal(t: Lanes, rows: list[str]) -> list[str]:

@@ -18,9 +18,7 @@ from featherlane.backends.llvm import jit
 
 
 class KernelProgram(NamedTuple):
-    """The program of a kernel: a header and so many records, in one array; `alive` holds what their
-    addresses point to.
-    """
+    """A header and so many records in one array; `alive` holds what they point to."""
 
     kernel: str
     numbers: np.ndarray
@@ -114,9 +112,7 @@ ZEROS, FIRST = 0, 1  # slots
 
 
 class SweepOrder(NamedTuple):
-    """A tree of freedoms in depth-first order: the parent of each (-1: none), and where its subtree
-    ends.
-    """
+    """Freedoms in depth-first order: the parent of each (-1: none), the end of its subtree."""
 
     parent: Sequence[int]
     end: Sequence[int]

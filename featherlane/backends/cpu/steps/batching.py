@@ -1,7 +1,7 @@
-"""Where recorded calls run: which of them share a vector, and where scalars lie.
+"""Assigns calls to the lanes of vectors, and scalars to memory.
 
 A vector of `width` lanes holds `states` states of as many calls of one piece as fit. With as many
-states as lanes, calls run one by one as they were recorded. With fewer, calls that do not wait for
+states as lanes, calls run one by one in their order. With fewer, calls that do not wait for
 each other stand side by side: those that read inputs by their place in the inputs, so that a lane
 holds a stretch of neighbouring links, all others in the lane of the oldest that they read.
 
@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cpu.graphs.areas import BlockAllocator
 from featherlane.backends.cpu.steps.calls import CallList
 
 NOWHERE = -1
 
 
-class Layout(NamedTuple):
+class LaneLayout(NamedTuple):
     """width: lanes of a vector, of which `states` belong to one call; span: how many neighbours in
     an input array of as many entries as there are links are meant for one lane.
     """
@@ -36,6 +37,11 @@ class Layout(NamedTuple):
     @property
     def calls(self) -> int:
         return self.width // self.states
+
+    @property
+    def record(self) -> int:
+        """The words of a record that collects operands: where to, how many, from where by lane."""
+        return 2 + self.calls
 
 
 def links(inputs: Sequence[tuple[int, ...]]) -> int:
@@ -49,24 +55,35 @@ class Group(NamedTuple):
     piece: int
     calls: tuple[int, ...]
 
+    @property
+    def present(self) -> list[int]:
+        """The calls, without empty lanes."""
+        return [c for c in self.calls if c != NOWHERE]
 
-class _Standing:
+    @property
+    def filled(self) -> list[int]:
+        """A call for each lane; lanes without one repeat another lane's."""
+        some = self.present[0]
+        return [some if c == NOWHERE else c for c in self.calls]
+
+
+class LaneAssignment:
     """Groups in their order; of each scalar the group that gives it, and the lane."""
 
-    def __init__(self, calls: CallList, layout: Layout) -> None:
+    def __init__(self, calls: CallList, layout: LaneLayout) -> None:
         self.functions, self.layout = calls.functions, layout
         self.group = np.full(calls.size, NOWHERE)
         self.lane = np.zeros(calls.size, int)
         self._piece: list[int] = []
         self._members: list[dict[int, int]] = []
-        self.declared = sum(math.prod(shape) for _, shape in calls.inputs)
+        self.input_scalars = sum(math.prod(shape) for _, shape in calls.inputs)
         self._place = self._places(calls)
-        self.lane[: self.declared] = self._place[: self.declared] // layout.span % layout.calls
+        self.lane[: self.input_scalars] = (
+            self._place[: self.input_scalars] // layout.span % layout.calls
+        )
 
     def _places(self, calls: CallList) -> np.ndarray:
-        """Of each scalar of an input, the link that it belongs to if the rows of all arrays are
-        stretched over the links.
-        """
+        """Returns the link of each scalar of an input, with the rows stretched over the links."""
         count = links([shape for _, shape in calls.inputs])
         place = np.zeros(calls.size, int)
         for first, shape in calls.inputs:
@@ -76,11 +93,9 @@ class _Standing:
         return place
 
     def inputs(self, calls: CallList) -> tuple[np.ndarray, int]:
-        """The addresses of inputs, and the memory that they take: what is meant for a lane lies in
-        that lane, the entries of an array in rows of their own.
-        """
+        """The addresses of inputs, each in the lane that it is meant for, and the memory taken."""
         width, states = self.layout.width, self.layout.states
-        at, rows = np.zeros(self.declared, np.int64), 0
+        at, rows = np.zeros(self.input_scalars, np.int64), 0
         for first, shape in calls.inputs:
             own = slice(first, first + math.prod(shape))
             lane = self.lane[own]
@@ -100,11 +115,11 @@ class _Standing:
         lane free and need not come before something the call waits for.
         """
         open_groups: dict[tuple[int, int], list[int]] = {}
-        waits = _Waits()
+        waits = _Dependencies()
         for p, c in order:
             reads = self.functions[p].reads[c]
             before = {int(g) for g in self.group[reads] if g != NOWHERE}
-            beside, lane = self._wanted(reads)
+            beside, lane = self._preferred(reads)
             known = open_groups.setdefault((p, beside), [])
             for g in known:
                 if lane not in self._members[g] and waits.may_join(g, before):
@@ -113,9 +128,9 @@ class _Standing:
                 known.append(g := self._open(p))
             self._join(g, c, lane)
             waits.join(g, before)
-        self._sort(np.array(waits.level, int))
+        self._sort_groups(np.array(waits.level, int))
 
-    def _sort(self, level: np.ndarray) -> None:
+    def _sort_groups(self, level: np.ndarray) -> None:
         """Puts the groups into an order in which each comes after those that it reads from."""
         order = np.argsort(level, kind="stable")
         place = np.empty(len(order), int)
@@ -137,14 +152,14 @@ class _Standing:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Asked for when all calls stand."""
+        """All groups, to be asked for when every call has joined one."""
         lanes = range(self.layout.calls)
         return [
             Group(p, tuple(members.get(k, NOWHERE) for k in lanes))
             for p, members in zip(self._piece, self._members, strict=True)
         ]
 
-    def _wanted(self, reads: np.ndarray) -> tuple[int, int]:
+    def _preferred(self, reads: np.ndarray) -> tuple[int, int]:
         """Returns the group and the lane that a call should join: those of the oldest value that it
         reads. The oldest operand belongs to the call's own link, younger ones were carried from its
         neighbours, so that each link stays in one lane. Inputs of one place in their lanes count as
@@ -158,7 +173,7 @@ class _Standing:
         return int(owners[oldest]), int(self.lane[reads[oldest]])
 
 
-class _Waits:
+class _Dependencies:
     """Which groups wait for which: all that a group waits for have lower levels."""
 
     def __init__(self) -> None:
@@ -199,16 +214,15 @@ class _Waits:
                 rising += [(later, level + 1) for later in self._after[g]]
 
 
-def standing(calls: CallList, layout: Layout) -> _Standing:
-    found = _Standing(calls, layout)
-    if layout.calls == 1:
-        found.one_by_one(calls.order)
-    else:
-        found.side_by_side(calls.order)
+def assign_lanes(calls: CallList, layout: LaneLayout) -> LaneAssignment:
+    """The groups of all calls: of one call each if states fill the lanes."""
+    found = LaneAssignment(calls, layout)
+    assign = found.one_by_one if layout.calls == 1 else found.side_by_side
+    assign(calls.order)
     return found
 
 
-class Places(NamedTuple):
+class Addresses(NamedTuple):
     """Addresses, in numbers of the dtype. scalars: of each scalar; blocks: of each group's results;
     collected: for each group that needs it, where its own collection of operands begins; size: of
     the memory. Inputs lie at the beginning, those of one state beside each other.
@@ -220,24 +234,7 @@ class Places(NamedTuple):
     size: int
 
 
-class _Memory:
-    """Blocks, which are given back."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._free: dict[int, list[int]] = {}
-
-    def take(self, size: int) -> int:
-        if self._free.get(size):
-            return self._free[size].pop()
-        self.size += size
-        return self.size - size
-
-    def give(self, at: int, size: int) -> None:
-        self._free.setdefault(size, []).append(at)
-
-
-class Operands(NamedTuple):
+class GroupOperands(NamedTuple):
     """What a group reads. at: addresses (lanes, reads), of some call's where a lane has none;
     aligned: which reads lie in the lanes of their readers; first: where those of lane 0 would lie.
     """
@@ -247,24 +244,22 @@ class Operands(NamedTuple):
     first: np.ndarray
 
 
-def _operands(where: _Standing, group: Group, scalars: np.ndarray) -> Operands:
-    reads, layout = where.functions[group.piece].reads, where.layout
-    some = next(c for c in group.calls if c != NOWHERE)
-    at = scalars[reads[[some if c == NOWHERE else c for c in group.calls]]]
+def _operands(where: LaneAssignment, group: Group, scalars: np.ndarray) -> GroupOperands:
+    layout = where.layout
+    at = scalars[where.functions[group.piece].reads[group.filled]]
     if layout.calls == 1:
-        return Operands(at, np.ones(at.shape[1], bool), at[0])
+        return GroupOperands(at, np.ones(at.shape[1], bool), at[0])
     there = np.array([c != NOWHERE for c in group.calls])
     first = (at - np.arange(layout.calls)[:, None] * layout.states)[there]
     same = (first == first[0]).all(axis=0) & (first[0] % layout.width == 0)
-    return Operands(at, same, first[0])
+    return GroupOperands(at, same, first[0])
 
 
-def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int]]:
+def _last_readers(where: LaneAssignment, wanted: Sequence[int]) -> dict[int, list[int]]:
     """For each group those whose results nobody reads after it."""
     last = np.full(len(where.groups), NOWHERE)
     for g, group in enumerate(where.groups):
-        reads = where.functions[group.piece].reads[[c for c in group.calls if c != NOWHERE]]
-        made = where.group[reads]
+        made = where.group[where.functions[group.piece].reads[group.present]]
         last[made[made != NOWHERE]] = g
     kept = where.group[list(wanted)]
     last[kept[kept != NOWHERE]] = len(where.groups)
@@ -274,29 +269,29 @@ def _last_readers(where: _Standing, wanted: Sequence[int]) -> dict[int, list[int
     return ending
 
 
-def placed(
-    where: _Standing, calls: CallList, wanted: Sequence[int]
-) -> tuple[Places, list[Operands]]:
-    """wanted: the scalars that are results, whose blocks are kept."""
+def allocate(
+    where: LaneAssignment, calls: CallList, wanted: Sequence[int]
+) -> tuple[Addresses, list[GroupOperands]]:
+    """Places scalars in memory. wanted: the results, whose blocks are not used again."""
     width, states = where.layout.width, where.layout.states
     scalars = np.zeros(calls.size, np.int64)
-    scalars[: where.declared], taken = where.inputs(calls)
-    memory = _Memory(taken)
+    scalars[: where.input_scalars], taken = where.inputs(calls)
+    memory = BlockAllocator(taken)
     blocks = np.zeros(len(where.groups), np.int64)
     collected: dict[int, int] = {}
-    given: list[Operands] = []
+    operands: list[GroupOperands] = []
     ending = _last_readers(where, wanted)
     sizes = [where.functions[group.piece].gives.shape[1] * width for group in where.groups]
     for g, group in enumerate(where.groups):
-        given.append(_operands(where, group, scalars))
+        operands.append(_operands(where, group, scalars))
         blocks[g] = memory.take(sizes[g])
         for lane, c in enumerate(group.calls):
             if c != NOWHERE:
                 gives = where.functions[group.piece].gives[c]
                 scalars[gives] = blocks[g] + np.arange(len(gives)) * width + lane * states
-        if loose := int((~given[g].aligned).sum()):
+        if loose := int((~operands[g].aligned).sum()):
             collected[g] = memory.take(loose * width)
             memory.give(collected[g], loose * width)
         for old in ending.get(g, ()):
             memory.give(int(blocks[old]), sizes[old])
-    return Places(scalars, blocks, collected, memory.size), given
+    return Addresses(scalars, blocks, collected, memory.size), operands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,7 @@ from featherlane.program.program import Program
 
 
 class FunctionCalls(NamedTuple):
-    """The calls of one function, a row for each: the nodes of main that it reads, the numbers that
-    it takes behind those, the nodes that it gives.
-    """
+    """The calls of one function, by row: the nodes that it reads, its constants, its results."""
 
     graph: Graph
     reads: np.ndarray
@@ -43,24 +42,13 @@ def call_list(program: Program) -> CallList:
         graph, count = program.functions[f].graph, len(program.functions[f].results)
         values = [main.op[a] != "constant" for a in operands[0]]
         numbers = operands[:, [not value for value in values]]
-        constants = np.array([[float(main.value[a]) for a in row] for row in numbers], float)
-        functions.append(
-            FunctionCalls(
-                graph,
-                operands[:, values],
-                constants.reshape(numbers.shape),
-                nodes[:, None] + 1 + np.arange(count),
-            )
-        )
+        constants = np.array([float(main.value[a]) for a in numbers.flat]).reshape(numbers.shape)
+        gives = nodes[:, None] + 1 + np.arange(count)
+        functions.append(FunctionCalls(graph, operands[:, values], constants, gives))
         order += [(k, f, c) for c, k in enumerate(nodes.tolist())]
-    first, inputs = 0, list[tuple[int, tuple[int, ...]]]()
-    for shape in main.inputs.values():
-        inputs.append((first, shape))
-        first += math.prod(shape)
-    outputs = [(shape, [_entry(main, k) for k in nodes]) for shape, nodes in main.outputs.values()]
+    shapes = list(main.inputs.values())
+    starts = accumulate(map(math.prod, shapes[:-1]), initial=0)
+    entry = lambda k: float(main.value[k]) if main.op[k] == "constant" else k
+    outputs = [(shape, [*map(entry, nodes)]) for shape, nodes in main.outputs.values()]
     rows = np.array([own[1:] for own in sorted(order)], int).reshape(-1, 2)
-    return CallList(functions, rows, inputs, outputs, len(main))
-
-
-def _entry(main: Graph, k: int) -> int | float:
-    return float(main.value[k]) if main.op[k] == "constant" else k
+    return CallList(functions, rows, [*zip(starts, shapes, strict=False)], outputs, len(main))

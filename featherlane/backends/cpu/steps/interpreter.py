@@ -1,7 +1,8 @@
-"""Recorded calls as machine code: one function for each piece, and one that runs programs.
+"""Step programs as machine code: one function for each piece, and an interpreter of the words.
 
-The code is the inner loop of a generalised ufunc, as that of one graph is (`backends.cpu`). It runs
-the program for one group of states after another, in a memory that threads take and give back.
+The code is the inner loop of a generalised ufunc, as that of one graph is (`graphs/kernel`). It
+runs the program for one group of states after another, in a workspace that threads take and give
+back.
 """
 
 from __future__ import annotations
@@ -11,32 +12,66 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from featherlane.backends.cpu.steps.batching import Layout
-from featherlane.backends.cpu.steps.encode import COLLECT, Code, Work
-from featherlane.backends.cpu.steps.scratch import FILLED, KEPT, filled, functions, word
-from featherlane.backends.llvm.lower import Lanes, constants, declarations, straight_line
+from featherlane.backends.cpu.graphs.gather import (
+    argument,
+    each_entry,
+    first_strides,
+    matrix_strides,
+)
+from featherlane.backends.cpu.loaded import LoopWords
+from featherlane.backends.cpu.steps.batching import LaneLayout
+from featherlane.backends.cpu.steps.encode import COLLECT, StepCode, StepProgram
+from featherlane.backends.cpu.steps.scratch import functions
+from featherlane.backends.llvm import lower
+from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.macros import expanded
+from featherlane.backends.llvm.records import field, word
 from featherlane.program.program import Y
 
-__all__ = ["FILLED", "KEPT", "source"]
-
-# Programs
+PROGRAM = ("constants", "program", "end", "inputs", "results")  # addresses among the LoopWords
 
 
-def _offset(name: str, record: str, entry: int, base: str, scalar: str) -> list[str]:
-    """Makes %name point to base + the number at an entry of the record."""
+def _integer(name: str, words: str, k: str | int) -> list[str]:
+    """Loads word k of a list of 32-bit numbers into %name, as an i64."""
+    at = f"$(getelementptr inbounds i32, ptr %{words}, i64 {k})"
+    return [f"%{name} = sext i32 $(load i32, ptr {at}, align 4) to i64"]
+
+
+def _offset(t: Lanes, name: str, base: str, words: str, k: str | int) -> list[str]:
+    """Makes %name point to base + the number that is word k of a list."""
     return [
-        f"%{name}.a = getelementptr inbounds i32, ptr %{record}, i64 {entry}",
-        f"%{name}.i = load i32, ptr %{name}.a, align 4",
-        f"%{name}.x = sext i32 %{name}.i to i64",
-        f"%{name} = getelementptr inbounds {scalar}, ptr %{base}, i64 %{name}.x",
+        *_integer(f"{name}.x", words, k),
+        lower.scalar_at(t, f"%{name}", f"%{base}", f"%{name}.x"),
     ]
 
 
-def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
-    """@piece{number}(memory, constants, records, count). splat: constants are the same in all
-    lanes.
-    """
-    numbers = 2 + len({base.number for base in code.bases})
+def _signature(function: int) -> str:
+    """The function of so many words of a program, with its parameters."""
+    if function == COLLECT:
+        return "@collect(ptr %memory, ptr %records, i64 %count)"
+    return f"@piece{function}(ptr %memory, ptr %constants, ptr %records, i64 %count)"
+
+
+def _for_records(t: Lanes, function: int, size: int, body: list[str]) -> str:
+    """A function whose body runs for each record of so many words, with %record and %out."""
+    lines = [
+        f"define internal void {_signature(function)} noinline {{",
+        "%stop = icmp eq ptr %memory, null",
+        "repeat %n",
+        f"%record = getelementptr inbounds i32, ptr %records, i64 $(mul i64 %n, {size})",
+        *_offset(t, "out", "memory", "record", 0),
+        *body,
+        "again %n %count",
+        "br label %leave",
+        "leave:",
+        "ret void",
+        "}",
+    ]
+    return expanded("\n".join(lines))
+
+
+def _piece(t: Lanes, code: StepCode, number: int, splat: bool) -> str:
+    """A function's graph, run on records. splat: constants are the same in all lanes."""
     wanted: dict[int, list[int]] = {}
     for i, node in enumerate(code.graph.outputs[Y].nodes):
         wanted.setdefault(node, []).append(i)
@@ -45,284 +80,172 @@ def _piece(code: Code, t: Lanes, number: int, splat: bool) -> list[str]:
         entry = code.graph.value[k][1] - len(code.bases)
         if entry < 0:
             base = code.bases[entry]
-            at = f"{name}.at = getelementptr inbounds {t.scalar}, ptr %b{base.number}"
-            return [
-                f"{at}, i64 {base.distance}",
-                f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}",
-            ]
-        step = entry if splat else entry * t.width
-        at = f"{name}.at = getelementptr inbounds {t.scalar}, ptr %constant, i64 {step}"
+            return lower.load_entries(t, name, f"%b{base.number}", base.distance)
         if not splat:
-            load = f"{name} = load {t.vector}, ptr {name}.at, align {t.dtype.itemsize}"
-            return [at, load]
-        return [
-            at,
-            f"{name}.s = load {t.scalar}, ptr {name}.at, align {t.dtype.itemsize}",
-            f"{name}.v = insertelement {t.vector} poison, {t.scalar} {name}.s, i32 0",
-            f"{name} = shufflevector {t.vector} {name}.v, {t.vector} poison, "
-            f"<{t.width} x i32> zeroinitializer",
-        ]
+            return lower.load_entries(t, name, "%constant", entry * t.width)
+        at = f"{name}.at"
+        return [lower.scalar_at(t, at, "%constant", entry), *lower.broadcast(t, name, at)]
 
     def store(k: int, name: str) -> list[str]:
-        lines = []
-        for i in wanted.get(k, ()):
-            at = f"%o{k}.{i}"
-            step = i * t.width
-            lines.append(f"{at} = getelementptr inbounds {t.scalar}, ptr %out, i64 {step}")
-            lines.append(f"store {t.vector} {name}, ptr {at}, align {t.bytes}")
-        return lines
+        stores = [lower.store_vector(t, f"%o{k}.{i}", name, "%out", i) for i in wanted.get(k, ())]
+        return [line for lines in stores for line in lines]
 
-    lines = _offset("constant", "record", 1, "constants", t.scalar)
-    for b in range(numbers - 2):
-        lines += _offset(f"b{b}", "record", 2 + b, "memory", t.scalar)
-    lines += [*straight_line(code.graph, t, load, store), "br label %done"]
-    return _for_records(f"piece{number}(ptr %memory, ptr %constants", t, numbers, lines)
+    lines = _offset(t, "constant", "constants", "record", 1)
+    for b in range(code.size - 2):
+        lines += _offset(t, f"b{b}", "memory", "record", 2 + b)
+    return _for_records(
+        t, number, code.size, lines + lower.straight_line(code.graph, t, load, store)
+    )
 
 
-def _for_records(function: str, t: Lanes, numbers: int, body: list[str]) -> list[str]:
-    """A function over records of so many numbers. The body finds %record and %out, and goes on to
-    %done. function: its name and first arguments.
-    """
-    return [
-        f"define internal void @{function}, ptr %records, i64 %count) noinline {{",
-        "entry:",
-        "%stop = icmp eq ptr %memory, null",
-        "br label %again",
-        "again:",
-        "%n = phi i64 [ 0, %entry ], [ %next, %done ]",
-        f"%m = mul i64 %n, {numbers}",
-        "%record = getelementptr inbounds i32, ptr %records, i64 %m",
-        *_offset("out", "record", 0, "memory", t.scalar),
-        *body,
-        "done:",
-        "%next = add i64 %n, 1",
-        "%more = icmp slt i64 %next, %count",
-        "br i1 %more, label %again, label %leave",
-        "leave:",
-        "ret void",
-        "}",
-    ]
-
-
-def _collect(t: Lanes, layout: Layout) -> list[str]:
+def _collect(t: Lanes, layout: LaneLayout) -> str:
     """@collect(memory, records, count): a vector for each entry, lane after lane."""
-    lanes, states = layout.calls, layout.states
+    lanes, states, align = range(layout.calls), layout.states, t.dtype.itemsize
     part = t.of(states) if states > 1 else t.scalar
-    lines = [
-        "%entries.a = getelementptr inbounds i32, ptr %record, i64 1",
-        "%entries.i = load i32, ptr %entries.a, align 4",
-        "%entries = sext i32 %entries.i to i64",
-    ]
-    for lane in range(lanes):
-        lines += _offset(f"l{lane}", "record", 2 + lane, "memory", t.scalar)
-    lines += [
-        "br label %entry.of",
-        "entry.of:",
-        "%e = phi i64 [ 0, %again ], [ %e1, %entry.of ]",
-        f"%at = mul i64 %e, {t.width}",
-        f"%to = getelementptr inbounds {t.scalar}, ptr %out, i64 %at",
-    ]
-    for lane in range(lanes):
-        lines += [
-            f"%p{lane} = getelementptr inbounds {t.scalar}, ptr %l{lane}, i64 %at",
-            f"%x{lane} = load {part}, ptr %p{lane}, align {t.dtype.itemsize}",
-            f"%t{lane} = getelementptr inbounds {t.scalar}, ptr %to, i64 {lane * states}",
-        ]
+    lines = _integer("entries", "record", 1)
+    for lane in lanes:
+        lines += _offset(t, f"l{lane}", "memory", "record", 2 + lane)
+    lines += ["repeat %e", f"%at = mul i64 %e, {t.width}", lower.scalar_at(t, "%to", "%out", "%at")]
+    for lane in lanes:
+        lines.append(lower.scalar_at(t, f"%p{lane}", f"%l{lane}", "%at"))
+        lines.append(f"%x{lane} = load {part}, ptr %p{lane}, align {align}")
+        lines.append(lower.scalar_at(t, f"%t{lane}", "%to", lane * states))
     if states > 1:
-        lines += [
-            f"store {part} %x{lane}, ptr %t{lane}, align {t.dtype.itemsize}"
-            for lane in range(lanes)
-        ]
+        lines += [f"store {part} %x{lane}, ptr %t{lane}, align {align}" for lane in lanes]
     else:
-        before = "poison"
-        for lane in range(lanes):
-            lines.append(
-                f"%v{lane} = insertelement {t.vector} {before}, {part} %x{lane}, i32 {lane}"
-            )
-            before = f"%v{lane}"
-        lines.append(f"store {t.vector} {before}, ptr %to, align {t.bytes}")
-    lines += [
-        "%e1 = add i64 %e, 1",
-        "%more.e = icmp slt i64 %e1, %entries",
-        "br i1 %more.e, label %entry.of, label %done",
+        lines += _vector_of_lanes(t.vector, part, layout.calls)
+        lines.append(f"store {t.vector} %vector, ptr %to, align {t.bytes}")
+    return _for_records(t, COLLECT, layout.record, [*lines, "again %e %entries"])
+
+
+def _vector_of_lanes(vector: str, scalar: str, lanes: int) -> list[str]:
+    """%vector of the scalars %x0, %x1, ..."""
+    names = ["poison", *[f"%v{lane}" for lane in range(lanes - 1)], "%vector"]
+    return [
+        f"{names[k + 1]} = insertelement {vector} {names[k]}, {scalar} %x{k}, i32 {k}"
+        for k in range(lanes)
     ]
-    return _for_records("collect(ptr %memory", t, 2 + lanes, lines)
 
 
-def _run(codes: Sequence[Code], layout: Layout) -> list[str]:
+def _run(codes: Sequence[StepCode], layout: LaneLayout) -> str:
     """@run(memory, constants, program, end): the interpreter of programs."""
-    sizes = [2 + layout.calls, *[2 + len({b.number for b in code.bases}) for code in codes]]
+    sizes = list(enumerate([layout.record, *[code.size for code in codes]]))
     lines = [
         "define internal void @run(ptr %memory, ptr %constants, ptr %program, ptr %end) noinline {",
         "entry:",
         "br label %next",
         "next:",
-        "%at = phi ptr [ %program, %entry ]"
-        + "".join(f", [ %at{k}, %do{k} ]" for k in range(len(sizes))),
-        "%more = icmp ult ptr %at, %end",
-        "br i1 %more, label %one, label %leave",
+        "%at = phi ptr [ %program, %entry ]" + "".join(f", [ %at{k}, %do{k} ]" for k, _ in sizes),
+        "when ult ptr %at, %end: one, leave",
         "one:",
         "%function = load i32, ptr %at, align 4",
-        "%count.a = getelementptr inbounds i32, ptr %at, i64 1",
-        "%count.i = load i32, ptr %count.a, align 4",
-        "%count = sext i32 %count.i to i64",
+        *_integer("count", "at", 1),
         "%records = getelementptr inbounds i32, ptr %at, i64 2",
         "switch i32 %function, label %leave [",
-        *[f"i32 {k}, label %do{k}" for k in range(len(sizes))],
+        *[f"i32 {k}, label %do{k}" for k, _ in sizes],
         "]",
     ]
-    for k, size in enumerate(sizes):
-        arguments = "ptr %memory, " + ("" if k == COLLECT else "ptr %constants, ")
-        name = "collect" if k == COLLECT else f"piece{k}"
+    for k, size in sizes:
         lines += [
             f"do{k}:",
-            f"call void @{name}({arguments}ptr %records, i64 %count)",
+            f"call void {_signature(k)}",
             f"%size{k} = mul i64 %count, {size}",
             f"%at{k} = getelementptr inbounds i32, ptr %records, i64 %size{k}",
             "br label %next",
         ]
-    return [*lines, "leave:", "ret void", "}"]
+    return expanded("\n".join([*lines, "leave:", "ret void", "}"]))
 
 
 # The user's arrays
 
 
-def _rows(t: Lanes, states: int) -> list[str]:
-    """%r{s}: the rows of a group; lanes left over have the last state again."""
-    lines = []
+def _mover(t: Lanes, name: str, states: int, body: list[str]) -> str:
+    """@pack or @unpack. The body runs for each entry, which lies in a vector at %at of the
+    workspace, and %o bytes behind %r0, %r1, ...: the rows of a group of states, of which the last
+    one stands for those that are missing.
+    """
+    lines = [
+        f"define internal void @{name}(ptr %memory, ptr %places, ptr %rows, i64 %step, "
+        "i64 %first, i64 %last, i64 %size1, i64 %size2, i64 %step1, i64 %step2) noinline {"
+    ]
     for s in range(states):
         lines += [
-            f"%r{s}.n = add i64 %first, {s}",
-            f"%r{s}.there = icmp slt i64 %r{s}.n, %last",
-            f"%r{s}.k = select i1 %r{s}.there, i64 %r{s}.n, i64 %last",
-            f"%r{s}.o = mul i64 %r{s}.k, %step",
-            f"%r{s} = getelementptr inbounds i8, ptr %rows, i64 %r{s}.o",
+            f"%n{s} = add i64 %first, {s}",
+            f"%k{s} = select i1 $(icmp slt i64 %n{s}, %last), i64 %n{s}, i64 %last",
+            f"%r{s} = at %rows $(mul i64 %k{s}, %step)",
         ]
-    return lines
+    entries = each_entry("\n".join([*_offset(t, "at", "memory", "places", "%e"), *body]))
+    return expanded("\n".join([*lines, entries, "ret void", "}"]))
 
 
-def _entries(t: Lanes, body: list[str]) -> list[str]:
-    """For each entry of an array of two dimensions: %at is where it lies in the memory, %o how far
-    it is from the beginning of a row.
-    """
-    return [
-        "br label %line",
-        "line:",
-        "%i = phi i64 [ 0, %entry ], [ %i1, %over ]",
-        "%start = mul i64 %i, %stride0",
-        "%before = mul i64 %i, %columns",
-        "br label %each",
-        "each:",
-        "%j = phi i64 [ 0, %line ], [ %j1, %each ]",
-        "%k = add i64 %before, %j",
-        "%further = mul i64 %j, %stride1",
-        "%o = add i64 %start, %further",
-        "%at.a = getelementptr inbounds i32, ptr %places, i64 %k",
-        "%at.i = load i32, ptr %at.a, align 4",
-        "%at.x = sext i32 %at.i to i64",
-        f"%at = getelementptr inbounds {t.scalar}, ptr %memory, i64 %at.x",
-        *body,
-        "%j1 = add i64 %j, 1",
-        "%more = icmp slt i64 %j1, %columns",
-        "br i1 %more, label %each, label %over",
-        "over:",
-        "%i1 = add i64 %i, 1",
-        "%another = icmp slt i64 %i1, %lines",
-        "br i1 %another, label %line, label %leave",
-        "leave:",
-        "ret void",
-        "}",
-    ]
-
-
-MOVES = (
-    "ptr %memory, ptr %places, ptr %rows, i64 %step, i64 %first, i64 %last, i64 %lines, "
-    "i64 %columns, i64 %stride0, i64 %stride1"
-)
-
-
-def _pack(t: Lanes, states: int) -> list[str]:
-    """@pack: rows of the user's array into the memory, each entry to its place."""
-    part, body, before = t.of(states), [], "poison"
+def _pack(t: Lanes, states: int) -> str:
+    """@pack: rows of the user's array into the workspace, each entry to its place."""
+    part, align, body = t.of(states), t.dtype.itemsize, []
     for s in range(states):
-        body += [
-            f"%p{s} = getelementptr inbounds i8, ptr %r{s}, i64 %o",
-            f"%x{s} = load {t.scalar}, ptr %p{s}, align {t.dtype.itemsize}",
-            f"%v{s} = insertelement {part} {before}, {t.scalar} %x{s}, i32 {s}",
-        ]
-        before = f"%v{s}"
-    body.append(f"store {part} {before}, ptr %at, align {t.dtype.itemsize}")
-    head = [f"define internal void @pack({MOVES}) noinline {{", "entry:"]
-    return [*head, *_rows(t, states), *_entries(t, body)]
+        body += [f"%p{s} = at %r{s} %o", f"%x{s} = load {t.scalar}, ptr %p{s}, align {align}"]
+    body += _vector_of_lanes(part, t.scalar, states)
+    return _mover(t, "pack", states, [*body, f"store {part} %vector, ptr %at, align {align}"])
 
 
-def _unpack(t: Lanes, states: int) -> list[str]:
+def _unpack(t: Lanes, states: int) -> str:
     """@unpack: results, each from its place, into rows of the user's array."""
-    part = t.of(states)
-    body = [f"%v = load {part}, ptr %at, align {t.dtype.itemsize}"]
+    part, align = t.of(states), t.dtype.itemsize
+    body = [f"%v = load {part}, ptr %at, align {align}"]
     for s in range(states):
         body += [
             f"%x{s} = extractelement {part} %v, i32 {s}",
-            f"%p{s} = getelementptr inbounds i8, ptr %r{s}, i64 %o",
-            f"store {t.scalar} %x{s}, ptr %p{s}, align {t.dtype.itemsize}",
+            f"%p{s} = at %r{s} %o",
+            f"store {t.scalar} %x{s}, ptr %p{s}, align {align}",
         ]
-    head = [f"define internal void @unpack({MOVES}) noinline {{", "entry:"]
-    return [*head, *_rows(t, states), *_entries(t, body)]
+    return _mover(t, "unpack", states, body)
 
 
-def _move(name: str, k: int, shape: tuple[int, ...], taken: int, cores: int) -> list[str]:
-    """The call of @pack or @unpack for one array. cores: where its own strides begin."""
-    lines, columns = (1, 1, *shape)[-2:]
-    strides = [f"%core{k}.{axis}" for axis in range(len(shape))]
-    stride0, stride1 = ["0"] * (2 - len(shape)) + strides
-    places = "given" if name == "pack" else "results"
-    text = [
-        line
-        for axis in range(len(shape))
-        for line in word(f"core{k}.{axis}", "i64", "%steps", cores + axis)
-    ]
+def _move(name: str, n: int, shape: tuple[int, ...], places: str, stride: int) -> list[str]:
+    """Calls @pack or @unpack for array n. places: of its entries; stride: its first core stride."""
+    sizes, strides = (1, 1, *shape)[-2:], matrix_strides(n, len(shape))
+    loads = [word(f"core{n}.{axis}", "i64", "%steps", stride + axis) for axis in range(len(shape))]
+    matrix = ", ".join(f"i64 {x}" for x in (*sizes, *strides))
     return [
-        *text,
-        f"%m{k} = getelementptr inbounds i32, ptr %{places}, i64 {taken}",
-        f"call void @{name}(ptr %memory, ptr %m{k}, ptr %rows{k}, i64 %step{k}, i64 %first, "
-        f"i64 %last, i64 {lines}, i64 {columns}, i64 {stride0}, i64 {stride1})",
+        *[line for lines in loads for line in lines],
+        f"call void @{name}(ptr %memory, ptr $({places}), ptr %base{n}, i64 %step{n}, i64 %first, "
+        f"i64 %last, {matrix})",
     ]
 
 
 Shapes = Sequence[tuple[int, ...]]
 
 
-def _loop(t: Lanes, layout: Layout, inputs: Shapes, outputs: Shapes) -> list[str]:
+def _moves(name: str, places: str, shapes: Shapes, arrays: range, strides: list[int]) -> list[str]:
+    """Moves some of the arrays, whose entries have their places one after another in a list."""
+    lines, taken = [], 0
+    for n in arrays:
+        at = f"getelementptr inbounds i32, ptr %{places}, i64 {taken}"
+        lines += _move(name, n, shapes[n], at, strides[n])
+        taken += math.prod(shapes[n])
+    return lines
+
+
+def _loop(t: Lanes, states: int, inputs: Shapes, outputs: Shapes) -> str:
     """@loop, with the signature of the inner loop of a generalised ufunc."""
-    states, every = layout.states, [*inputs, *outputs]
-    lines = [*functions(), *_pack(t, states), *_unpack(t, states)]
-    lines += ["define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %unused) {", "entry:"]
-    lines += ["%batch = load i64, ptr %dims, align 8", "%last = sub i64 %batch, 1"]
-    for name in ("constants", "program", "end", "given", "results"):
-        lines += filled(name)
-    for k in range(len(every)):
-        lines += word(f"rows{k}", "ptr", "%args", k) + word(f"step{k}", "i64", "%steps", k)
-    lines += [
-        "%some = icmp sgt i64 %batch, 0",
-        "br i1 %some, label %begin, label %leave",
+    shapes, taken = [*inputs, *outputs], len(inputs)
+    strides, arrays = first_strides(shapes), range(len(shapes))
+    lines = [
+        "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %unused) {",
+        "%batch = load i64, ptr %dims, align 8",
+        "%last = sub i64 %batch, 1",
+        *[f"%{name} = item ptr @work {field(LoopWords, name)}" for name in PROGRAM],
+        *[line for n in arrays for line in argument(n)],
+        "when sgt i64 %batch, 0: begin, leave",
         "begin:",
         "%memory = call ptr @take()",
         "br label %group",
         "group:",
         "%first = phi i64 [ 0, %begin ], [ %next, %group ]",
-    ]
-    cores, taken = len(every), 0
-    for k, shape in enumerate(every):
-        if k == len(inputs):
-            taken = 0
-            lines.append("call void @run(ptr %memory, ptr %constants, ptr %program, ptr %end)")
-        lines += _move("pack" if k < len(inputs) else "unpack", k, shape, taken, cores)
-        cores, taken = cores + len(shape), taken + math.prod(shape)
-    return [
-        *lines,
+        *_moves("pack", "inputs", shapes, arrays[:taken], strides),
+        "call void @run(ptr %memory, ptr %constants, ptr %program, ptr %end)",
+        *_moves("unpack", "results", shapes, arrays[taken:], strides),
         f"%next = add i64 %first, {states}",
-        "%more = icmp slt i64 %next, %batch",
-        "br i1 %more, label %group, label %over",
+        "when slt i64 %next, %batch: group, over",
         "over:",
         "call void @give(ptr %memory)",
         "br label %leave",
@@ -330,14 +253,23 @@ def _loop(t: Lanes, layout: Layout, inputs: Shapes, outputs: Shapes) -> list[str
         "ret void",
         "}",
     ]
+    return expanded("\n".join(lines))
 
 
-def source(work: Work, inputs: Shapes, outputs: Shapes, dtype: np.dtype) -> str:
+def source(program: StepProgram, inputs: Shapes, outputs: Shapes, dtype: np.dtype) -> str:
     """The LLVM IR of @loop and @forget."""
-    layout = work.layout
+    layout, codes = program.layout, program.codes
     t = Lanes(np.dtype(dtype), layout.width)
-    lines = declarations(t) + constants([code.graph for code in work.codes], t)
-    for k, code in enumerate(work.codes, 1):
-        lines += _piece(code, t, k, splat=layout.calls == 1)
-    lines += _collect(t, layout) + _run(work.codes, layout) + _loop(t, layout, inputs, outputs)
-    return "\n".join(lines) + "\n"
+    pieces = [_piece(t, code, k, splat=layout.calls == 1) for k, code in enumerate(codes, 1)]
+    parts = [
+        *lower.declarations(t),
+        *lower.constants([code.graph for code in codes], t),
+        *pieces,
+        _collect(t, layout),
+        _run(codes, layout),
+        functions(),
+        _pack(t, layout.states),
+        _unpack(t, layout.states),
+        _loop(t, layout.states, inputs, outputs),
+    ]
+    return "\n".join(parts) + "\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import struct
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from featherlane.backends.cpu.linked import function_address, loaded
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
-from featherlane.backends.llvm.records import words
+from featherlane.backends.llvm.records import packed, words
 
 MOST = 64  # threads of a call, or the cores if there are more
 # s that a worker watches for the next call before it sleeps: about the 130 us that waking it costs
@@ -34,9 +33,7 @@ RunPart = Callable[[int, int], None]  # (first, count)
 
 @cache
 def physical_cores() -> int:
-    """The cores that this process may use: by its affinity, without hyper-threads, and within the
-    processor time of its control group.
-    """
+    """The cores of this process by affinity, without hyper-threads, and by its time quota."""
     try:
         allowed = os.sched_getaffinity(0)
     except AttributeError:
@@ -66,11 +63,6 @@ def _new_lock() -> int:
         raise MemoryError("no memory for a lock of the thread pool")
     take(lock, 1)
     return lock
-
-
-def packed(numbers: Sequence[int]) -> bytes:
-    """Words as the machine code reads them."""
-    return struct.pack(f"{len(numbers)}q", *numbers)
 
 
 class ThreadPool:
@@ -119,9 +111,7 @@ class ThreadPool:
                     pass
 
     def _start_worker(self) -> bool:
-        """Starts one more worker; False if that is impossible. Workers beyond the cores do not
-        watch for calls.
-        """
+        """Starts one more worker if it can; workers beyond the cores do not watch for calls."""
         if self.get("stop"):
             return False
         k, others = len(self), physical_cores() - 1
@@ -160,15 +150,11 @@ class ThreadPool:
     def share(
         self, task: bytes, pointers: Sequence[int], states: int, steps: Sequence[int]
     ) -> None:
-        """Runs the loop of a packed SharedTask on so many states. pointers, steps: as for an inner
-        loop of a ufunc.
-        """
+        """Runs a packed SharedTask on so many states; pointers, steps: as for a ufunc's loop."""
         self._share(packed(pointers), packed([states]), packed(steps), task)
 
     def share_calls(self, run: RunPart, count: int, part: int, threads: int) -> None:
-        """run(first, number of them) for parts of `range(count)`. The first exception that `run`
-        raises in any thread is raised here.
-        """
+        """run(first, count) for parts of range(count); raises the first exception of any thread."""
         errors: list[BaseException] = []
         done: list[int] = []
 

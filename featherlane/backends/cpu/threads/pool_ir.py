@@ -18,7 +18,7 @@ from collections import namedtuple
 from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import targets
 from featherlane.backends.llvm.macros import expanded
-from featherlane.backends.llvm.records import field
+from featherlane.backends.llvm.records import field, read
 
 LINE_WORDS = LINE // 8
 WAITING = 1 << 31  # a bit of the gate: the caller sleeps until the last worker has left
@@ -159,8 +159,7 @@ no:
 
 ; The states of the smallest part: the task's, or fewer so that each thread gets one.
 define internal i64 @least(ptr %task, i64 %threads, i64 %states) {{
-  %part = item i64 %task {field(SharedTask, "part")}
-  %width = item i64 %task {field(SharedTask, "width")}
+  {read(SharedTask, "%task", "part width")}
   %all = mul i64 %threads, %width
   %vectors = udiv i64 $(sub i64 $(add i64 %states, %all), 1), %all
   ret i64 $(call i64 @llvm.umin.i64(i64 %part, i64 $(mul i64 %vectors, %width)))

@@ -11,8 +11,9 @@ import numpy as np
 from featherlane.backends.cpu import strides
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.threads.pool import packed, physical_cores, thread_pool
+from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
 from featherlane.backends.cpu.threads.pool_ir import SharedTask
+from featherlane.backends.llvm.records import packed
 
 Evaluator = Callable[..., Any]  # (*arrays, out=) with the broadcasting of a generalised ufunc
 SLICES = 4  # parts for each thread, where a part is a call of Python
@@ -37,9 +38,7 @@ class CallArrays:
         self.states = math.prod(lead)
 
     def steps(self) -> list[int] | None:
-        """The strides of an inner loop over all states; None if there is no such loop, because
-        states do not lie at equal distances or entries are not aligned.
-        """
+        """The strides of an inner loop over all states; None if no loop takes these arrays."""
         pairs = list(zip(self.arrays, self.cores, strict=True))
         steps = [strides.state_stride(x, core, self.lead) for x, core in pairs]
         known = [step for step in steps if step is not None]
