@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import add
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from featherlane.algorithms.aba import ground_acceleration
 from featherlane.algorithms.common import (
@@ -314,22 +314,13 @@ def motion_and_loads(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
 ) -> tuple[TreeMotion, Loads]:
-    """Returns what derivatives need of the bodies. The arguments are those of
-    `inverse_dynamics_derivatives`.
+    """Returns what derivatives need of the bodies. f_ext is in body axes and turns with the bodies.
+    fixed: for each body the `world_fixed` of those of its wrenches that do not turn with it.
     """
     m = motion(model, q, qd)
     return m, loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
 
 
-def inverse_dynamics_derivatives(
-    model: Tree,
-    q: Scalars,
-    qd: Scalars,
-    qdd: Scalars,
-    f_ext: Wrenches | None = None,
-    fixed: Fixed = None,
-) -> tuple[Rows, Rows]:
-    """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes and turns with the bodies.
-    fixed: for each body the `world_fixed` of those of its wrenches that do not turn with it.
-    """
-    return assembled(model, *motion_and_loads(model, q, qd, qdd, f_ext, fixed))
+def inverse_dynamics_derivatives(model: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
+    """Returns (dtau/dq, dtau/dv), each nv x nv. The arguments are those of `motion_and_loads`."""
+    return assembled(model, *motion_and_loads(model, *state, **options))
