@@ -26,8 +26,8 @@ from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     add_force,
-    joint_coordinates,
     joint_entries,
+    joint_state,
     link_motion,
     link_resistance_slope,
     no_wrenches,
@@ -98,7 +98,7 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
-        p, own = model.parent[i], (joint_coordinates(model, i, q), joint_entries(model, i, qd))
+        p, own = model.parent[i], joint_state(model, i, q, qd)
         above = (here, ZERO6) if p == WORLD else (m.C[p], m.v[p])
         X, C, *velocities, B2, slopes = call(_outward, model.links[i], *above, *own)
         for entries, x in zip(m[2:5], velocities, strict=True):
