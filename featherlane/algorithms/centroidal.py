@@ -10,13 +10,7 @@ from collections.abc import Callable, Sequence
 from operator import add, mul, truediv
 from typing import Any
 
-from featherlane.algorithms.common import (
-    Scalars,
-    add_force,
-    joint_coordinates,
-    joint_entries,
-    link_motion,
-)
+from featherlane.algorithms.common import Scalars, add_force, joint_state, link_motion
 from featherlane.algorithms.frames import linear_first, matrix, placements
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.model import WORLD
@@ -111,7 +105,7 @@ def centroidal_momentum(model: Tree, q: Scalars, qd: Scalars) -> list[Scalar]:
     """Returns the momentum of all bodies about the centre of mass, A qd, without forming A."""
     X, v, h = {}, {WORLD: ZERO6}, {WORLD: ZERO6}
     for i in outward(model, "C"):
-        state = joint_coordinates(model, i, q), joint_entries(model, i, qd)
+        state = joint_state(model, i, q, qd)
         X[i], v[i], h[i] = call(_body_momentum, model.links[i], v[model.parent[i]], *state)
     for i in inward(model, "C"):
         p = model.parent[i]

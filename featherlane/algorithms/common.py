@@ -30,6 +30,11 @@ def joint_entries(model: Tree, i: int, v: Scalars) -> list[Scalar]:
     return [v[k] for k, _ in model.freedoms[i]]
 
 
+def joint_state(model: Tree, i: int, q: Scalars, *rates: Scalars) -> list[list[Scalar]]:
+    """Returns joint i's `joint_coordinates`, and its entries of each of the rates."""
+    return [joint_coordinates(model, i, q), *[joint_entries(model, i, x) for x in rates]]
+
+
 def put_entries(model: Tree, i: int, v: list[Scalar], entries: Scalars) -> None:
     """Writes joint i's entries of v."""
     for (k, _), x in zip(model.freedoms[i], entries, strict=True):

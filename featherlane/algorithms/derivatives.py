@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import add
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from featherlane.algorithms.aba import ground_acceleration
 from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     add_force,
-    joint_coordinates,
     joint_entries,
+    joint_state,
     link_motion,
     link_resistance_slope,
     no_wrenches,
@@ -98,7 +98,7 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
-        p, own = model.parent[i], (joint_coordinates(model, i, q), joint_entries(model, i, qd))
+        p, own = model.parent[i], joint_state(model, i, q, qd)
         above = (here, ZERO6) if p == WORLD else (m.C[p], m.v[p])
         X, C, *velocities, B2, slopes = call(_outward, model.links[i], *above, *own)
         for entries, x in zip(m[2:5], velocities, strict=True):
@@ -314,22 +314,13 @@ def motion_and_loads(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
 ) -> tuple[TreeMotion, Loads]:
-    """Returns what derivatives need of the bodies. The arguments are those of
-    `inverse_dynamics_derivatives`.
+    """Returns what derivatives need of the bodies. f_ext is in body axes and turns with the bodies.
+    fixed: for each body the `world_fixed` of those of its wrenches that do not turn with it.
     """
     m = motion(model, q, qd)
     return m, loads(model, m, qdd, f_ext or no_wrenches(model), fixed)
 
 
-def inverse_dynamics_derivatives(
-    model: Tree,
-    q: Scalars,
-    qd: Scalars,
-    qdd: Scalars,
-    f_ext: Wrenches | None = None,
-    fixed: Fixed = None,
-) -> tuple[Rows, Rows]:
-    """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes and turns with the bodies.
-    fixed: for each body the `world_fixed` of those of its wrenches that do not turn with it.
-    """
-    return assembled(model, *motion_and_loads(model, q, qd, qdd, f_ext, fixed))
+def inverse_dynamics_derivatives(model: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
+    """Returns (dtau/dq, dtau/dv), each nv x nv. The arguments are those of `motion_and_loads`."""
+    return assembled(model, *motion_and_loads(model, *state, **options))

@@ -4,7 +4,7 @@ dynamics: da/dx = -M^-1 dtau/dx (Carpentier and Mansard 2018).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches, put_entries
 from featherlane.algorithms.derivatives import (
@@ -83,14 +83,16 @@ def _through(
     model: Tree,
     inverse: Callable[[Scalars, Scalars], list[Scalar]],
     packed: Scalars,
-    derivatives: Sequence[Rows],
-    known: Sequence[Columns],
-) -> list[Rows]:
-    """Returns -M^-1 times each of the derivatives of inverse dynamics, column by column.
+    m: TreeMotion,
+    load: Loads,
+    fixed: Fixed,
+) -> tuple[Rows, Rows]:
+    """Returns (da/dq, da/dv), -M^-1 times the derivatives of inverse dynamics, column by column.
 
-    inverse(packed, b) gives M^-1 b. known: for each derivative, the columns that are known already.
+    inverse(packed, b) gives M^-1 b.
     """
-    products = [square(model.nv) for _ in derivatives]
+    known, derivatives = _by_free_roots(model, m, load, fixed), assembled(model, m, load)
+    products = square(model.nv), square(model.nv)
     for rows, js in reversed(_supports(model).items()):
 
         def column(shared: Scalars, b: Scalars, rows: tuple[int, ...] = rows) -> list[Scalar]:
@@ -165,9 +167,7 @@ def _solved(
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
-    known = _by_free_roots(model, m, load, fixed)
-    da_dq, da_dv = _through(model, solve, inverted.pack(), assembled(model, m, load), known)
-    return da_dq, da_dv, inverted.inverse()
+    return *_through(model, solve, inverted.pack(), m, load, fixed), inverted.inverse()
 
 
 def forward_dynamics_derivatives_from(
@@ -192,6 +192,4 @@ def forward_dynamics_derivatives_from(
         return [sum((packed[n * i + k] * b[k] for k in same[i]), start=0.0) for i in range(n)]
 
     packed = [x for row in Minv for x in row]
-    known = _by_free_roots(model, m, load, fixed)
-    da_dq, da_dv = _through(model, product, packed, assembled(model, m, load), known)
-    return da_dq, da_dv
+    return _through(model, product, packed, m, load, fixed)

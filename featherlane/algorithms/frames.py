@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from operator import add
 from typing import Any
 
-from featherlane.algorithms.common import Scalars, joint_coordinates, joint_entries, link_motion
+from featherlane.algorithms.common import Scalars, joint_coordinates, joint_state, link_motion
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
@@ -103,7 +103,7 @@ def frame_velocity(
 ) -> list[Scalar]:
     v = ZERO6
     for i in along(path(model, frame.body), "K"):
-        state = joint_coordinates(model, i, q), joint_entries(model, i, qd)
+        state = joint_state(model, i, q, qd)
         v = call(_velocity, model.links[i], v, *state)
     v = _at_frame(frame, Transform.motion, frame.X, v)
     return _expressed(model, q, frame, reference, v)
@@ -133,8 +133,7 @@ def frame_acceleration(
     """
     v, a = ZERO6, ZERO6
     for i in along(path(model, frame.body), "K"):
-        rates = joint_entries(model, i, qd), joint_entries(model, i, qdd)
-        v, a = call(_acceleration, model.links[i], v, a, joint_coordinates(model, i, q), *rates)
+        v, a = call(_acceleration, model.links[i], v, a, *joint_state(model, i, q, qd, qdd))
     v, a = (_at_frame(frame, Transform.motion, frame.X, x) for x in (v, a))
     if reference == "world":
         a = _at_frame(frame, _with_turning_velocity, v, a)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
-    joint_coordinates,
     joint_entries,
+    joint_state,
     link_motion,
     link_resistance,
     no_wrenches,
@@ -89,8 +89,7 @@ def rnea(
     m, X, f = {WORLD: call(_ground, *base)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
-        rates = joint_entries(model, i, qd), joint_entries(model, i, qdd)
-        state = joint_coordinates(model, i, q), *rates
+        state = joint_state(model, i, q, qd, qdd)
         X[i], m[i], f[i], joint_tau = call(_outward, links[i], m[parent[i]], *state, f_ext[i])
         put_entries(model, i, tau, joint_tau)
     for i in inward(model, "R"):

@@ -6,13 +6,7 @@ from operator import mul
 from typing import NamedTuple
 
 from featherlane.algorithms.centroidal import composites
-from featherlane.algorithms.common import (
-    Scalars,
-    Wrenches,
-    joint_coordinates,
-    joint_entries,
-    link_motion,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_state, link_motion
 from featherlane.algorithms.derivatives import TreeMotion, motion, pairs
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
@@ -37,7 +31,7 @@ def kinetic_energy(model: Tree, q: Scalars, qd: Scalars) -> Scalar:
     """Returns 1/2 qd^T M(q) qd, the energy of all bodies and of the armatures."""
     v, twice = {WORLD: ZERO6}, call(_of_armatures, list(model.armature), list(qd))
     for i in outward(model, "E"):
-        state = joint_coordinates(model, i, q), joint_entries(model, i, qd)
+        state = joint_state(model, i, q, qd)
         v[i], twice = call(_of_body, model.links[i], v[model.parent[i]], *state, twice)
     return call(mul, 0.5, twice)
 

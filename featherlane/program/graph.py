@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -283,6 +283,7 @@ class Graph:
 
 
 Rule = Callable[..., int]
+Places = Mapping[int, int] | Sequence[int]  # by node of one graph, the node of another
 
 
 def entered(graph: Graph, into: Graph, k: int, operands: Sequence[int], functions: int = 0) -> int:
@@ -316,39 +317,55 @@ def copied(graph: Graph, into: Graph, inputs: Mapping[Any, int], tagged: bool = 
     return place
 
 
-def rewrite(
-    graph: Graph, rules: Mapping[Any, Rule] | None = None, order: Iterator[int] | None = None
-) -> Graph:
+def placed(outputs: Mapping[str, Output], place: Places) -> dict[str, Output]:
+    """The outputs of a graph whose nodes are at other places."""
+    return {
+        name: Output(shape, tuple([place[k] for k in nodes]))
+        for name, (shape, nodes) in outputs.items()
+    }
+
+
+def rewrite(graph: Graph, rules: Mapping[Any, Rule]) -> Graph:
     """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or as it was.
 
-    A rule is for an operation, by its name, or for one node, by its number. With `order`, nodes are
-    entered in that sequence, which must be one of evaluation.
+    A rule is for an operation, by its name, or for one node, by its number.
     """
-    new, rules, needed = Graph(), rules or {}, graph.live()
+    new, needed = Graph(), graph.live()
     new.inputs = dict(graph.inputs)
     place: dict[int, int] = {}
     enter = {op: getattr(new, op) for op in ARITHMETIC}
-    for k in order if order is not None else range(len(graph)):
+    for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         if not needed[k]:
             continue
-        op, new.current_tag = graph.op[k], graph.tag[k]
-        args = [place[a] for a in graph.args[k]]
-        if rules and (rule := rules.get(k) or rules.get(op)):
-            place[k] = rule(new, *args)
+        new.current_tag = graph.tag[k]
+        operands = [place[a] for a in args]
+        if rule := rules.get(k) or rules.get(op):
+            place[k] = rule(new, *operands)
         elif op in enter:
-            place[k] = enter[op](*args)
+            place[k] = enter[op](*operands)
         else:
-            place[k] = entered(graph, new, k, args)
-    new.outputs = {
-        name: Output(out.shape, tuple(place[k] for k in out.nodes))
-        for name, out in graph.outputs.items()
-    }
+            place[k] = entered(graph, new, k, operands)
+    new.outputs = placed(graph.outputs, place)
     return new
 
 
-def simplify(graph: Graph) -> Graph:
-    """Without the nodes that no output needs."""
-    return rewrite(graph)
+def simplify(graph: Graph, order: Iterable[int] | None = None) -> Graph:
+    """A copy with its live nodes only, in the sequence `order`, which must be one of evaluation.
+
+    Nothing is folded: nodes were when they were entered.
+    """
+    needed, kept = graph.live(), list[int]()
+    for k in range(len(graph)) if order is None else order:
+        if needed[k] and graph.op[k] != "result":
+            kept += (k, *graph.results(k)) if graph.op[k] == "call" else (k,)
+    place, args = [-1] * len(graph), list[tuple[int, ...]]()
+    for n, k in enumerate(kept):
+        place[k] = n
+        own = tuple([place[a] for a in graph.args[k]])
+        args.append(own[::-1] if graph.op[k] in COMMUTES and own[0] > own[1] else own)
+    columns = {name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")}
+    outputs = placed(graph.outputs, place)
+    return graph.replaced(args=args, inputs=dict(graph.inputs), outputs=outputs, **columns)
 
 
 assert all(hasattr(Graph, op) for op in ARITHMETIC), "every operation has a way in"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,21 @@ import numpy as np
 from featherlane.program.graph import Graph
 
 REAL = (int, float, np.integer, np.floating)
+
+
+def _unary(enter: Callable[[Graph, int], int]) -> Callable[[Node], Node]:
+    """The method that enters an operation on the scalar."""
+    return lambda self: Node(self.graph, enter(self.graph, self.k))
+
+
+def _binary(enter: Callable[[Graph, int, int], int]) -> Callable[[Node, Any], Node]:
+    """The method that enters an operation on the scalar and another one."""
+    return lambda self, other: Node(self.graph, enter(self.graph, self.k, self.lift(other)))
+
+
+def _reflected(enter: Callable[[Graph, int, int], int]) -> Callable[[Node, Any], Node]:
+    """The method that enters an operation on another scalar and this one."""
+    return lambda self, other: Node(self.graph, enter(self.graph, self.lift(other), self.k))
 
 
 class Node:
@@ -49,36 +65,17 @@ class Node:
 
     __hash__ = object.__hash__
 
-    def __neg__(self) -> Node:
-        return Node(self.graph, self.graph.neg(self.k))
+    __neg__ = _unary(Graph.neg)
+    __abs__ = _unary(Graph.abs)
+    __add__ = __radd__ = _binary(Graph.add)
+    __sub__, __rsub__ = _binary(Graph.sub), _reflected(Graph.sub)
+    __mul__ = __rmul__ = _binary(Graph.mul)
+    __truediv__, __rtruediv__ = _binary(Graph.div), _reflected(Graph.div)
+    __lt__, __gt__ = _binary(Graph.less), _reflected(Graph.less)
+    sin, cos, sqrt = _unary(Graph.sin), _unary(Graph.cos), _unary(Graph.sqrt)
 
     def __pos__(self) -> Node:
         return self
-
-    def __abs__(self) -> Node:
-        return Node(self.graph, self.graph.abs(self.k))
-
-    def __add__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.add(self.k, self.lift(other)))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.sub(self.k, self.lift(other)))
-
-    def __rsub__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.sub(self.lift(other), self.k))
-
-    def __mul__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.mul(self.k, self.lift(other)))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.div(self.k, self.lift(other)))
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.div(self.lift(other), self.k))
 
     def __pow__(self, exponent: float) -> Node:
         if exponent == 0.5:
@@ -93,21 +90,6 @@ class Node:
         for bit in bin(exponent)[2:]:
             power = power * power * self if bit == "1" else power * power
         return power
-
-    def __lt__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.less(self.k, self.lift(other)))
-
-    def __gt__(self, other: Any) -> Node:
-        return Node(self.graph, self.graph.less(self.lift(other), self.k))
-
-    def sin(self) -> Node:
-        return Node(self.graph, self.graph.sin(self.k))
-
-    def cos(self) -> Node:
-        return Node(self.graph, self.graph.cos(self.k))
-
-    def sqrt(self) -> Node:
-        return Node(self.graph, self.graph.sqrt(self.k))
 
     def select(self, a: Any, b: Any) -> Node:
         """a where this condition holds, else b."""

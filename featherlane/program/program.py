@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from featherlane.program.cost import operations
 from featherlane.program.graph import Graph, Output
 
 X, Y = "x", "y"  # the input and the output of functions
@@ -73,8 +74,7 @@ class Program:
     def operations(self) -> int:
         """Additions and multiplications of the flat graph, up to what folds only there."""
         each = zip(self.times(), self.functions, strict=True)
-        count = self.main.cost().operations
-        return count + sum(n * f.graph.cost().operations for n, f in each)
+        return operations(self.main) + sum(n * operations(f.graph) for n, f in each)
 
     def __str__(self) -> str:
         functions = [f"f{n} {f.name}:\n{f.graph}\n" for n, f in enumerate(self.functions)]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph
-from featherlane.program.op import OPS
+from featherlane.program.op import ARITHMETIC, OPS
 from featherlane.program.program import GraphFunction, Program
 
 
@@ -74,6 +74,9 @@ def _node(graph: Graph, k: int, allowed: Collection[str] | None) -> Iterator[str
 VALUED = {"constant": _constant, "input": _input, "call": _call, "result": _result}
 
 
+SIMPLE = ARITHMETIC - {"select"}  # operations that `verify` checks at a glance
+
+
 def _outputs(graph: Graph) -> Iterator[str]:
     for name, (shape, nodes) in graph.outputs.items():
         if len(nodes) != math.prod(shape):
@@ -94,12 +97,17 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
     lengths = {len(column) for column in (graph.op, graph.args, graph.value, graph.tag)}
     if len(lengths) > 1:
         raise CompileError(f"the columns of the graph differ in length: {sorted(lengths)}")
-    k = 0
-    while k < len(graph):
-        op, value = graph.op[k], graph.value[k]
-        if op != "constant" or graph.args[k] or type(value) is not float or value != value:
-            for wrong in _node(graph, k, allowed):
-                raise CompileError(f"node {k} ({op}): {wrong}")
+    simple = {op: OPS[op].arity for op in SIMPLE.intersection(OPS if allowed is None else allowed)}
+    conditions = {k for k, op in enumerate(graph.op) if op == "less"}
+    k, end = 0, len(graph)
+    while k < end:
+        op, args, value = graph.op[k], graph.args[k], graph.value[k]
+        if op in simple and len(args) == simple[op] and value is None:
+            sound = min(args) >= 0 and max(args) < k and conditions.isdisjoint(args)
+        else:
+            sound = op == "constant" and not args and type(value) is float and value == value
+        for wrong in () if sound else _node(graph, k, allowed):
+            raise CompileError(f"node {k} ({op}): {wrong}")
         k += 1 + (_whole_call(graph, k) if op == "call" else 0)
     for wrong in _outputs(graph):
         raise CompileError(wrong)

@@ -159,6 +159,11 @@ def quaternion_product(a: Array, b: Array) -> Array:
     )
 
 
+def conjugate(q: Array) -> Array:
+    """Returns the quaternions of the inverse rotations, if those of q (..., 4) are unit."""
+    return q * np.array([-1, -1, -1, 1], q.dtype)
+
+
 def quaternion_turn(quaternion: Array, x: Array) -> Array:
     """Rotates vectors x (..., 3) by unit quaternions xyzw (..., 4)."""
     u, w = quaternion[..., :3], quaternion[..., 3:]
@@ -206,7 +211,7 @@ def _spherical_integrate(q: Array, w: Array) -> Array:
 
 def _spherical_difference(q0: Array, q1: Array) -> Array:
     """Returns the shortest rotation, by an angle of at most pi."""
-    inverse = unit_quaternion(q0) * np.array([-1, -1, -1, 1], q0.dtype)
+    inverse = conjugate(unit_quaternion(q0))
     relative = quaternion_product(inverse, unit_quaternion(q1))
     relative = np.where(relative[..., 3:] < 0, -relative, relative)
     sine = np.linalg.norm(relative[..., :3], axis=-1, keepdims=True)
@@ -229,7 +234,7 @@ def _free_integrate(q: Array, v: Array) -> Array:
 
 
 def _free_difference(q0: Array, q1: Array) -> Array:
-    inverse = unit_quaternion(q0[..., 3:]) * np.array([-1, -1, -1, 1], q0.dtype)
+    inverse = conjugate(unit_quaternion(q0[..., 3:]))
     step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
     w = _spherical_difference(q0[..., 3:], q1[..., 3:])
     x2 = np.sum(w * w, -1, keepdims=True)

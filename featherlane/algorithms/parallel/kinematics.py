@@ -13,13 +13,7 @@ from operator import add, sub
 from typing import Any, NamedTuple, TypeVar
 
 from featherlane.algorithms.aba import Bias, carried_bias, ground_acceleration, parent_bias
-from featherlane.algorithms.common import (
-    Scalars,
-    Wrenches,
-    joint_coordinates,
-    joint_entries,
-    link_motion,
-)
+from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, joint_state, link_motion
 from featherlane.algorithms.scan import path_scan, subtree_sum
 from featherlane.algorithms.scan.lists import Combine
 from featherlane.robot.model import WORLD
@@ -135,10 +129,8 @@ def angular_velocities(
 ) -> tuple[list[Transform], list[Vector], list[Vector]]:
     """Returns, for each body, X of its joint, its parent's angular velocity and its own."""
     base = split(tree.base_velocity)[0]
-    joints = [
-        call(_rotating, link, joint_coordinates(tree, i, q), joint_entries(tree, i, qd))
-        for i, link in enumerate(tree.links)
-    ]
+    links = enumerate(tree.links)
+    joints = [call(_rotating, link, *joint_state(tree, i, q, qd)) for i, link in links]
     maps = [AngularMap(X.E, w) for X, w in joints]
     w = [x.w for x in scanned(AngularMap(NO_TURN, base), maps, scans)]
     return [X for X, _ in joints], [base if p == WORLD else w[p] for p in tree.parent], w
@@ -172,11 +164,10 @@ def velocities_and_accelerations(
 
     ground: its spatial velocity and acceleration.
     """
-    joints = []
-    for i, link in enumerate(tree.links):
-        rates = joint_entries(tree, i, qd), joint_entries(tree, i, qdd)
-        joint = call(_moving, link, joint_coordinates(tree, i, q), *rates)
-        joints.append(AccelerationMap(*joint))
+    joints = [
+        AccelerationMap(*call(_moving, link, *joint_state(tree, i, q, qd, qdd)))
+        for i, link in enumerate(tree.links)
+    ]
     maps = [joint._replace(X=plain(joint.X)) for joint in joints]
     return joints, scanned(AccelerationMap(NO_MOTION, *ground), maps, scans)
 

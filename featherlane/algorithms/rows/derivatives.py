@@ -90,7 +90,7 @@ def derivative_rows(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows
 
 def inverse_dynamics_derivative_rows(model: Tree, *state: Any, **options: Any) -> tuple[Rows, Rows]:
     """Returns the `derivative_rows` of a state; the arguments are those of
-    `inverse_dynamics_derivatives`.
+    `motion_and_loads`.
     """
     return derivative_rows(model, *motion_and_loads(model, *state, **options))
 

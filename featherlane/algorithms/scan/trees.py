@@ -251,11 +251,7 @@ def _sum_jumping(
 
 
 def _sum_chains(
-    op: TreeSum,
-    elements: Sequence[Any],
-    moves: Sequence[Any],
-    parent: Parents,
-    list_scan: ListScan,
+    op: TreeSum, elements: Sequence[Any], moves: Sequence[Any], parent: Parents, list_scan: ListScan
 ) -> list[Any]:
     """Scans, chain after chain from the leaves, the maps from the sum of a node's successor to its
     own. The last node has no successor: for the sake of one form its map has its own move.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.program.derivatives.graphs import alongside
-from featherlane.program.graph import Graph, Output
+from featherlane.program.graph import Graph, Output, placed
 from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.program import GraphFunction, Program, X, Y
 
@@ -90,8 +90,7 @@ def tangent(program: Program, wrt: Sequence[str], suffix: str = "_direction") ->
     for k in range(len(program.main)):
         new.add(k)
     graph, outputs = new.graph, program.main.outputs
-    for name, (shape, nodes) in outputs.items():
-        graph.outputs[name] = Output(shape, tuple(new.own[k] for k in nodes))
+    graph.outputs = placed(outputs, new.own)
     zero = graph.constant(0.0)
     for name, (shape, nodes) in outputs.items():
         graph.outputs[name + suffix] = Output(shape, tuple(new.along.get(k, zero) for k in nodes))

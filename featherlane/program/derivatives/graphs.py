@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from copy import copy
 
-from featherlane.program.graph import Graph, Output, rewrite
+from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.op import ARITHMETIC
 
 Linear = Callable[[int], int]  # from a tangent or adjoint to its share through one operand
@@ -126,9 +125,7 @@ def _prepare(graph: Graph, of: str, wrt: str) -> tuple[Graph, Output, list[int]]
     if wrt not in graph.inputs:
         known = ", ".join(graph.inputs) or "none"
         raise ValueError(f"no input {wrt!r} to differentiate by: the graph has {known}")
-    alone = copy(graph)
-    alone.outputs = {of: graph.outputs[of]}
-    g = rewrite(alone)
+    g = simplify(graph.replaced(outputs={of: graph.outputs[of]}))
     entries = range(math.prod(g.inputs[wrt]))
     return g, g.outputs[of], [g.node("input", value=(wrt, i)) for i in entries]
 
@@ -145,7 +142,7 @@ def _finish(g: Graph, name: str, shape: tuple[int, ...], nodes: Sequence[int | N
     """The graph with this output alone, None standing for zero."""
     g.current_tag = None
     g.outputs = {name: Output(shape, tuple(g.constant(0.0) if k is None else k for k in nodes))}
-    return rewrite(g)
+    return simplify(g)
 
 
 def _depends(g: Graph, variables: Sequence[int]) -> list[int]:
@@ -239,7 +236,7 @@ def alongside(
             nodes.append(t)
         places.append(None if t is None else g.value[t] or (of, len(nodes) - 1))
     g.outputs = {of: Output((len(nodes),), tuple(nodes))}
-    return rewrite(g), places
+    return simplify(g), places
 
 
 def pullback(graph: Graph, of: str, wrt: str) -> Graph:

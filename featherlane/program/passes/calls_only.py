@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from featherlane.program.graph import Graph, Output, entered
+from featherlane.program.graph import Graph, Output, entered, placed
 from featherlane.program.op import ARITHMETIC, OPS
 from featherlane.program.program import GraphFunction, Program, X, Y
 
@@ -25,8 +25,7 @@ def calls_only(program: Program) -> Program:
         place.append(
             new.call(number[op], operands, 1) + 1 if called else entered(main, new, k, operands)
         )
-    for name, (shape, nodes) in main.outputs.items():
-        new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
+    new.outputs = placed(main.outputs, place)
     return Program(new, (*program.functions, *map(_function, used)))
 
 

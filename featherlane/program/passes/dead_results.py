@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.program.graph import Graph, Output, copied, simplify
+from featherlane.program.graph import Graph, Output, copied, placed, simplify
 from featherlane.program.program import GraphFunction, Program, X, Y
 
 FEW = 0.1  # of the calls of a function: too few for a clone of their own
@@ -127,8 +127,7 @@ def dead_results(program: Program) -> Program:
         kept = compress(range(k + 1, k + 1 + len(key[1])), key[1])
         for old, result in zip(kept, range(first, first + count), strict=True):
             place[old] = result
-    for name, (shape, nodes) in main.outputs.items():
-        new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
+    new.outputs = placed(main.outputs, place)
     functions = [
         GraphFunction(program.functions[f].name, cutter.cut(f, mask).graph) for f, mask in clones
     ]

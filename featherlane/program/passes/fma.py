@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from featherlane.program.graph import Graph, Rule, rewrite
+from featherlane.program.graph import Graph, Rule, rewrite, simplify
 
 SUMS = {"add", "sub"}
 
@@ -95,4 +95,4 @@ def fuse(graph: Graph) -> Graph:
     for p in _choose(graph, products):
         for k in products[p]:
             rules[k] = RULES[graph.op[k], graph.args[k].index(p)]
-    return rewrite(rewrite(graph, rules))  # the second pass leaves out the products
+    return simplify(rewrite(graph, rules))  # without the products

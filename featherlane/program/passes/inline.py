@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from featherlane.program.graph import Graph, Output, entered
+from featherlane.program.graph import Graph, entered, placed
 from featherlane.program.program import GraphFunction, Program, X, Y
 from featherlane.program.trace import FLAT, Policy
 
@@ -16,8 +16,7 @@ def inline(program: Program, policy: Policy = FLAT) -> Program:
     new, main = Graph(), program.main
     new.inputs = dict(main.inputs)
     place = _enter(program.functions, main, new, {}, policy)
-    for name, (shape, nodes) in main.outputs.items():
-        new.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
+    new.outputs = placed(main.outputs, place)
     return Program(new, program.functions, tuple(place[k] for k in program.boundary))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from featherlane.program.calls import calls_of
-from featherlane.program.graph import Graph, rewrite, simplify
+from featherlane.program.graph import Graph, simplify
 
 
 def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
@@ -60,4 +60,4 @@ def by_columns(graph: Graph) -> Graph:
     early = [k for k in roots if graph.op[k] not in given]
     calls = [k for own in calls_of(graph) for k in own.nodes]
     late = [k for k in roots if graph.op[k] in given]
-    return rewrite(graph, order=depth_first(graph, early + calls + late))
+    return simplify(graph, depth_first(graph, early + calls + late))

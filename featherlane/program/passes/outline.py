@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, Output, graph_key, simplify
+from featherlane.program.graph import Graph, Output, graph_key, placed, simplify
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import GraphFunction, Program, X, Y
 
@@ -55,8 +55,7 @@ def outline(graph: Graph) -> Program:
         main.current_tag = part.tag
         first = main.call(number, [place[a] for a in part.reads], len(part.gives)) + 1
         place |= {k: first + n for n, k in enumerate(part.gives)}
-    for name, (shape, nodes) in graph.outputs.items():
-        main.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
+    main.outputs = placed(graph.outputs, place)
     return Program(main, tuple(functions))
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from featherlane.robot.editing.names import index
-from featherlane.robot.joints import quaternion_turn, unit_quaternion
+from featherlane.robot.joints import conjugate, quaternion_turn, unit_quaternion
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, Placement, joined
 from featherlane.robot.walk import children, path_to_root
@@ -33,10 +33,6 @@ def _same(q: Array) -> Array:
     return q
 
 
-def _conjugate(q: Array) -> Array:
-    return q * np.array([-1, -1, -1, 1], q.dtype)
-
-
 def _planar_inverse(q: Array) -> Array:
     x, y, angle = np.moveaxis(q, -1, 0)
     c, s = np.cos(angle), np.sin(angle)
@@ -44,7 +40,7 @@ def _planar_inverse(q: Array) -> Array:
 
 
 def _free_inverse(q: Array) -> Array:
-    back = _conjugate(unit_quaternion(q[..., 3:]))
+    back = conjugate(unit_quaternion(q[..., 3:]))
     return np.concatenate([-quaternion_turn(back, q[..., :3]), back], -1)
 
 
@@ -95,7 +91,7 @@ REVERSALS = {
     **dict.fromkeys(ONE_AXIS, Reversal(_other_axis)),
     "universal": Reversal(_swapped, lambda q: q[..., ::-1], "swapped"),
     "translation": Reversal(_mirrored, np.negative, "moved"),
-    "spherical": Reversal(_unlimited, _conjugate, "moved", _isotropic),
+    "spherical": Reversal(_unlimited, conjugate, "moved", _isotropic),
     "planar": Reversal(_unlimited, _planar_inverse, "moved", _none),
     "free": Reversal(_unlimited, _free_inverse, "moved", _none),
 }

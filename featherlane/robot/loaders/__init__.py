@@ -81,11 +81,9 @@ def load(
     file = _read(source)
     robot = _document(file)
     if robot.tag == "mujoco":
-        return read_mjcf(
-            robot, file.text, file.path, loops=loops, fallback_name=file.robot, **options
-        )
+        return read_mjcf(robot, file.text, file.path, loops, file.robot, options)
     _check_format(robot)
-    return read_urdf(robot, fallback_name=file.robot, **options)
+    return read_urdf(robot, file.robot, options)
 
 
 def xml_text(source: Source) -> tuple[bytes, str | None]:

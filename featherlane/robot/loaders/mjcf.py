@@ -9,6 +9,7 @@ all but the last body of a chain, the frame is named "body/joint". MJCF bodies a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,6 @@ from featherlane.robot.loaders.mjcf_notes import (
     has_friction,
     notes,
 )
-from featherlane.robot.loaders.order import JointOrder
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.urdf import xyzw_rotation
@@ -62,22 +62,19 @@ def read_mjcf(
     document: Element,
     text: str | bytes,
     path: str | None,
-    *,
-    root: Root | None,
-    gravity: Floats | None,
-    mimic: str = "project",
-    joint_order: JointOrder = "depth-first",
-    loops: str = "refuse",
-    fallback_name: str = "robot",
+    loops: str,
+    fallback_name: str,
+    options: Mapping[str, Any],
 ) -> Model:
     """Makes the Model of an MJCF text, or of the file at `path`.
 
-    root and gravity: None for the file's own. loops: "refuse" or "drop" constraints that close
-    loops. Raises ModelError with MuJoCo's complaint or one of this module.
+    loops: "refuse" or "drop" constraints that close loops. options: root, gravity, mimic and
+    joint_order of `assemble`; None stands for the file's own root and gravity. Raises ModelError
+    with MuJoCo's complaint or one of this module.
     """
     robot = compiled(document, text, path)
     check_loops(robot, loops)
-    parts = _parts(robot)
+    parts, root = _parts(robot), options["root"]
     file_root = _file_root(robot)
     if root is not None and not (root == file_root == "free"):
         _put_root(parts, root)
@@ -86,11 +83,9 @@ def read_mjcf(
         parts.links,
         parts.joints,
         parts.frames,
-        gravity=_gravity(robot) if gravity is None else gravity,
-        mimic=mimic,
-        joint_order=joint_order,
         source=document.source,
         notes=notes(robot),
+        **{**options, "root": None, "gravity": options["gravity"] or _gravity(robot)},
     )
     return replace(model, root=file_root if root is None else described(root))
 

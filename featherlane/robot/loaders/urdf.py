@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.assemble import assemble
-from featherlane.robot.loaders.order import JointOrder
-from featherlane.robot.loaders.roots import Root
 from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element
@@ -67,33 +66,19 @@ class Remarks:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by assemble
-def read_urdf(
-    robot: Element,
-    *,
-    root: Root | None = None,
-    gravity: Floats | None = None,
-    mimic: str = "project",
-    joint_order: JointOrder = "depth-first",
-    fallback_name: str = "robot",
-) -> Model:
-    """Makes the Model of a <robot> element; a ModelError names the line and element at fault."""
+def read_urdf(robot: Element, fallback_name: str, options: Mapping[str, Any]) -> Model:
+    """Makes the Model of a <robot> element; a ModelError names the line and element at fault.
+
+    options: root, gravity, mimic and joint_order of `assemble`.
+    """
     remarks = Remarks()
     remarks.count(robot)
     links = [_link(e, remarks) for e in robot.children() if e.tag == "link"]
     joints = [_joint(e, remarks) for e in robot.children() if e.tag == "joint"]
-    if joint_order != "file":
+    if options["joint_order"] != "file":
         joints.sort(key=lambda joint: joint.name)
-    return assemble(
-        robot.node.get("name") or fallback_name,
-        links,
-        joints,
-        root=root,
-        gravity=gravity,
-        mimic=mimic,
-        joint_order=joint_order,
-        source=robot.source,
-        notes=remarks.notes(),
-    )
+    name, notes = robot.node.get("name") or fallback_name, remarks.notes()
+    return assemble(name, links, joints, source=robot.source, notes=notes, **options)
 
 
 # Links
