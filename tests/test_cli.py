@@ -220,13 +220,15 @@ EVERYTHING = {
     "info": ("quadruped_arm", "--root", "free", "--cost"),
     "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
+    "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
     "list": (),
     "completion": ("bash",),
 }
 
 
 @pytest.mark.parametrize("command", commands.COMMANDS)
-def test_json_has_the_keys_of_the_document_and_no_others(command, run):
+def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     if command == "check":
         pytest.importorskip("pinocchio")
     status, out, err = run(command, *EVERYTHING[command], "--json")

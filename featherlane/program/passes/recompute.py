@@ -14,7 +14,7 @@ from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph, Output, entered, placed, simplify
 from featherlane.program.passes.order import depth_first
-from featherlane.program.program import Program, X, Y
+from featherlane.program.program import GraphFunction, Program, X, Y
 
 DEAR = ("sin", "cos", "sqrt", "div")  # rather kept than computed again
 
@@ -58,4 +58,4 @@ def recompute(program: Program) -> Program:
         args = [own.get(a, place[a]) for a in main.args[k]]
         place.append(entered(main, new, k, args, functions=1))
     new.outputs = placed(main.outputs, place)
-    return Program(new, (Function("again", part), *program.functions))
+    return Program(new, (GraphFunction("again", part), *program.functions))
