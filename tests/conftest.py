@@ -8,6 +8,14 @@ import pytest
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS, shape
 
+try:  # how long an example takes depends on the machine, and on what else runs there
+    from hypothesis import settings
+
+    settings.register_profile("any machine", deadline=None)
+    settings.load_profile("any machine")
+except ModuleNotFoundError:
+    pass
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory):

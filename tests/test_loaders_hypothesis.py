@@ -21,7 +21,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders import ROOTS, load
 from featherlane.robot.tree_of import tree_of
 
-few = settings(max_examples=60, deadline=3000, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 INERTIAL = (
     '<inertial><origin xyz="0 0.1 0.2"/><mass value="{}"/>'
