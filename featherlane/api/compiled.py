@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -249,6 +249,11 @@ class Compiled(model.Model):
             return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
         return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
 
+    @cached_property
+    def _asked(self) -> dict[tuple[Any, ...], Function]:
+        """The functions that methods have asked for, by name, wrenches, method and options."""
+        return {}
+
     def _bound(
         self,
         name: str,
@@ -263,6 +268,13 @@ class Compiled(model.Model):
 
         options: `frame`, `reference` and `wrt`, as in Variant.
         """
+        asked = name, f_ext is None, f_ext_frame, method, *options.values()
+        usual = params is None and (f_ext is None or type(f_ext) is np.ndarray)
+        try:
+            if usual:
+                return self._asked[asked], arrays if f_ext is None else (*arrays, f_ext)
+        except (KeyError, TypeError):  # the first time, or something that is refused below
+            pass
         if f_ext_frame not in WRENCH_FRAMES:
             raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
         if not isinstance(method, str):
@@ -279,7 +291,10 @@ class Compiled(model.Model):
         axes = None if f_ext is None else f_ext_frame
         chosen = None if method == "auto" else method
         variant = Variant(name, axes, names, at=at, method=chosen, **options)
-        return self._function(variant), (*arrays, *values)
+        function = self._function(variant)
+        if usual:
+            self._asked[asked] = function  # next time without this work, half of a call's time
+        return function, (*arrays, *values)
 
     def _call(
         self,
