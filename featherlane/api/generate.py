@@ -8,22 +8,14 @@ from typing import Any
 
 import numpy as np
 
-import featherlane
 from featherlane.api.card import card
 from featherlane.api.model import Model
-from featherlane.backends.c.library import CFunction, library
-from featherlane.backends.c.names import check_identifier, identifier
 from featherlane.backends.cpu.compile import _checked_dtype
-from featherlane.functions.sources import MEANINGS, UNITS, about, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.graph import Graph
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.robot.parameters import PARAMETERS
-
-# Operations up to which a function is straight-line code; the CPU backend has the same limit, and
-# so the same bits
-CODE_LIMIT = 30_000
 
 
 def generate(
@@ -35,7 +27,7 @@ def generate(
     name: str | None = None,
     dtype: Any = np.float64,
     batch_struct: bool = False,
-    code_limit: int = CODE_LIMIT,
+    code_limit: int | None = None,
     states: int = 5,
 ) -> list[Path]:
     """Writes a library of C99 functions, and returns its files: NAME.h, NAME.c, NAME_check.c, whose
@@ -44,16 +36,20 @@ def generate(
     functions: names of `Model`'s functions, by default the seven; one that takes a frame or a
     parameter names it behind a colon ("jacobian:tool0"). A mapping gives each a name in C, and may
     hold graphs: those of `trace`, or of `Model.graph` with its options. model: None if all are
-    graphs. name: the start of all names in C, by default the robot's. batch_struct: also
-    writes functions of many states, in a struct of arrays, whose loops compilers vectorise.
-    code_limit: operations up to which a function is one piece of straight-line code; longer ones
-    keep repeated columns, or the steps of the algorithm, as C functions. states: random states that
-    NAME_check.c holds.
+    graphs. name: the start of all names in C, by default the robot's. batch_struct: also writes
+    functions of many states, in a struct of arrays. code_limit: operations that a function may have
+    as code: longer ones keep repeated columns, or the steps of the algorithm, as C functions; by
+    default what the package itself compiles. states: random states that NAME_check.c holds.
 
     The functions allocate nothing and give the bits of the Python package (docs/c.md). Raises
     ValueError for an unknown function, a name that is none in C, and a folder that holds another
     library, whose check would collide with this one.
     """
+    # Whoever writes no code does not wait for these modules: 20 ms of the package's import
+    from featherlane.backends.c.library import CFunction, library
+    from featherlane.backends.c.names import check_identifier, identifier
+    from featherlane.functions.sources import MEANINGS, about, source_program
+
     if target != "c":
         raise ValueError(f"target is {target!r}: wanted 'c'")
     kind = _checked_dtype(dtype)
@@ -122,6 +118,9 @@ def _inputs(
 
 
 def _preface(name: str, model: Model | None, dtype: np.dtype) -> list[str]:
+    import featherlane
+    from featherlane.functions.sources import UNITS
+
     lines = [f"{name}: functions in C99, {dtype}, by featherlane {featherlane.__version__}", ""]
     if model is None:
         return lines[:-1]

@@ -12,6 +12,7 @@ from featherlane.functions.compile import (
 )
 from featherlane.functions.table import Variant
 from featherlane.program.lower import lower
+from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Program
 from featherlane.program.trace import COLUMNS, STEPS, no_garbage, program_of
 from featherlane.robot.model import Model
@@ -100,13 +101,16 @@ def about(variant: Variant) -> str:
 def code_size(program: Program) -> int:
     """The operations that a program has as code: those of each function count once."""
     graphs = (program.main, *[f.graph for f in program.functions])
-    return sum(1 for graph in graphs for args in graph.args if args)
+    return sum(op in ARITHMETIC for graph in graphs for op in graph.op)
 
 
-def source_program(model: Model, variant: Variant, dtype: Any, limit: int, long: bool) -> Program:
-    """A variant as a program for generated source: flat if that has up to `limit` operations, else
-    with repeated columns, else with the steps of the algorithm as functions; if none is as short as
-    that, the shortest. Robots that are too long for one piece of code get steps.
+def source_program(
+    model: Model, variant: Variant, dtype: Any, limit: int | None, long: bool
+) -> Program:
+    """A variant as a program for generated source: as the package compiles it or, if that has more
+    than `limit` operations, with repeated columns, then with the steps of the algorithm as
+    functions; the shortest, if none is as short as that. Robots that are too long for one piece of
+    code get steps.
 
     Raises CompileError if the mass matrix is singular.
     """
@@ -120,6 +124,6 @@ def source_program(model: Model, variant: Variant, dtype: Any, limit: int, long:
             makers.append(lambda: lower(program_of(run, shapes, STEPS), "c steps", dtype))
         for make in makers[-1:] if long else makers:
             found.append(make())
-            if code_size(found[-1]) <= limit:
+            if limit is None or code_size(found[-1]) <= limit:
                 break
     return min(found, key=code_size)

@@ -171,7 +171,7 @@ def bench(args: argparse.Namespace) -> Answer:
     DTYPE,
     flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
     text("--name", "start of all names in the code (the robot's name)"),
-    count("--code-limit", "operations of straight-line code in a function (%(default)s)", 30_000),
+    count("--code-limit", "operations that a function may have as code (no limit)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.

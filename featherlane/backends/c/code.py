@@ -104,8 +104,8 @@ class CCode(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a graph's inputs and outputs are in C. read: an input's entry; stored: the
-    statements that store a node; arrays: the parameters of the functions.
+    """What a graph's inputs and outputs are in C. read: an input's entry; stored: the statements
+    that store a node; arrays: the parameters of the functions.
     """
 
     read: Callable[[tuple[str, int]], str]
@@ -113,7 +113,7 @@ class Names(NamedTuple):
     arrays: list[Array]
 
 
-class _Straight:
+class _StraightLine:
     """The functions of the blocks of a graph."""
 
     def __init__(self, prefix: str, graph: Graph, form: Form, names: Names, plan: Layout) -> None:
@@ -160,10 +160,8 @@ class _Straight:
         """Makes a function of the lines; the statement that calls it."""
         if not lines:
             return []
-        name, text = (
-            f"{self.prefix}_{len(self.definitions) + 1}{self.form.suffix}",
-            "\n".join(lines),
-        )
+        name = f"{self.prefix}_{len(self.definitions) + 1}{self.form.suffix}"
+        text = "\n".join(lines)
         used = [a for a in self.names.arrays if re.search(rf"\b{a.name}\b", text)]
         stride = [x for x in self.form.stride if re.search(rf"\b{x}\b", text)]
         parameters = [f"size_t {x}" for x in stride] + [a.declared(self.form) for a in used]
@@ -219,7 +217,7 @@ def code(prefix: str, program: Program, form: Form, renamed: Mapping[str, str]) 
     arrays += [Array(renamed[name], True) for name in graph.outputs] + [Array("work", True)]
     stored = _stores(graph, lambda name, i: form.stored(renamed[name], i))
     names = Names(lambda value: form.read(*value), stored, arrays)
-    straight = _Straight(prefix, graph, form, names, plan)
+    straight = _StraightLine(prefix, graph, form, names, plan)
     if not groups:
         return CCode(straight.definitions, straight.whole(), plan.size)
     fetches, *blocks, copies = straight.pieces()
@@ -299,7 +297,7 @@ class _Steps:
         place |= {i: f"operands[{n}]" for n, i in enumerate(own.varying)}
         stored = _stores(graph, lambda _, i: f"results[{i}] = {{0}};")
         names, plan = Names(lambda value: place[value[1]], stored, arrays), layout(graph)
-        straight = _Straight(name, graph, form, names, plan)
+        straight = _StraightLine(name, graph, form, names, plan)
         self.size = max(self.size, self.scratch + plan.size)
         lines = straight.whole()
         used = [a for a in arrays if re.search(rf"\b{a.name}\b", "\n".join(lines))]
