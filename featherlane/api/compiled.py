@@ -21,7 +21,6 @@ from featherlane.functions.compile import (
 )
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
-from featherlane.functions.long import choose
 from featherlane.functions.table import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
 from featherlane.program.graph import Graph
@@ -174,11 +173,21 @@ class Compiled(model.Model):
             return sum(map(len, tree.above)) >= LONG**2 // 8
         return tree.nbodies * (2 if is_chain(tree) else 1) >= LONG
 
+    def _steps(self, variant: Variant) -> Callable[[np.dtype], Any] | None:
+        """Returns what makes the evaluator of a long robot. Few robots need those modules, and the
+        others do not wait for them: a twentieth of the package's import.
+        """
+        if not self._is_long(variant):
+            return None
+        from featherlane.functions.long import choose
+
+        return choose.evaluator(self, variant)
+
     def _make(self, variant: Variant, width: int | None) -> Function:
         self._checked(variant)
         kernel: Callable[[np.dtype], Any] = partial(self._kernel, variant, width)
         single = partial(self._kernel, variant, "single") if width is None else None
-        if self._is_long(variant) and (steps := choose.evaluator(self, variant)) is not None:
+        if (steps := self._steps(variant)) is not None:
             if width is not None:
                 raise CompileError(
                     f"width is {width}: for robots as long as {self.name!r} it goes by the states"

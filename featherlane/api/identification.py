@@ -18,7 +18,7 @@ DEPENDENT = 1e-9  # relative to a column's norm: a smaller remainder is rounding
 
 
 def _numbers(values: Any, name: str) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):
+    if type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array: fill it first, or leave out the masked rows")
     try:
         return np.asarray(values, float)

@@ -28,9 +28,9 @@ def as_array(name: str, value: Any) -> np.ndarray:
     """
     if type(value) is np.ndarray:
         return value
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: masks have no meaning here, fill it first")
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array: masks have no meaning here, fill it first")
         return value
     package, kind = type(value).__module__.split(".")[0], type(value).__name__
     traced = package.startswith("jax") and "Tracer" in kind
