@@ -13,7 +13,7 @@ from mutations import shuffled
 from featherlane.api.card import card
 from featherlane.errors import ModelError
 from featherlane.robot.loaders import load
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 
 few = settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
 
@@ -64,7 +64,7 @@ def tried(text, root="fixed"):
         model = load(text, root=root)
     except ModelError as error:
         return short(error)
-    assert isinstance(model, Model)
+    assert isinstance(model, Robot)
     assert card(model).startswith(model.name[:1] if model.name.isprintable() else "")
     assert len(model.types) == len(model.bodies) == len(model.joints)
     assert all(np.isfinite(body.mass) for body in model.bodies)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from featherlane.algorithms.common import Scalars
 from featherlane.robot.joints import JointType
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.scalar import Scalar, call
 
 
-def _rates(model: Model, q: Scalars) -> Iterator[tuple[int, int, Scalar]]:
+def _rates(model: Robot, q: Scalars) -> Iterator[tuple[int, int, Scalar]]:
     """Yields the entries of N(q): row, column, value."""
     for i in model.independent:
         kind, first_q, first_v = model.types[i], model.first_q[i], model.first_v[i]
@@ -19,7 +19,7 @@ def _rates(model: Model, q: Scalars) -> Iterator[tuple[int, int, Scalar]]:
                 yield first_q + row, first_v + column, entry
 
 
-def configuration_rate(model: Model, q: Scalars, v: Scalars) -> list[Scalar]:
+def configuration_rate(model: Robot, q: Scalars, v: Scalars) -> list[Scalar]:
     """Returns dq/dt = N(q) v, nq scalars."""
     qdot: list[Scalar] = [0.0] * model.nq
     for row, column, entry in _rates(model, q):
@@ -35,7 +35,7 @@ def _joint_near(kind: JointType, q: Scalars, v: Scalars) -> list[Scalar]:
     return near
 
 
-def configuration_near(model: Model, q: Scalars, v: Scalars) -> list[Scalar]:
+def configuration_near(model: Robot, q: Scalars, v: Scalars) -> list[Scalar]:
     """Returns q + N(q) v, the configuration that v leads to from q, to first order."""
     near: list[Scalar] = [0.0] * model.nq
     for i in model.independent:
@@ -45,7 +45,7 @@ def configuration_near(model: Model, q: Scalars, v: Scalars) -> list[Scalar]:
     return near
 
 
-def tangent_gradient(model: Model, q: Scalars, g: Scalars) -> list[Scalar]:
+def tangent_gradient(model: Robot, q: Scalars, g: Scalars) -> list[Scalar]:
     """Returns N(q)^T g, the gradient in the tangent space for a gradient g by q."""
     total: list[Scalar] = [0.0] * model.nv
     for row, column, entry in _rates(model, q):

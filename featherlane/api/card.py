@@ -7,7 +7,7 @@ from math import inf
 from textwrap import wrap
 
 from featherlane.robot.loaders.words import WARNING
-from featherlane.robot.model import WORLD, Floats, Joint, Model
+from featherlane.robot.model import WORLD, Floats, Joint, Robot
 
 WIDTH = 100
 INDENT = "  "
@@ -32,7 +32,7 @@ PHYSICS_UNITS = "armature kg m^2 or kg; damping N m s/rad or N s/m; friction N m
 NOTE_LINES = {True: 10, False: 3}  # of a warning, of any other note
 
 
-def card(model: Model) -> str:
+def card(model: Robot) -> str:
     """Returns a page on the robot, at most 100 columns wide: size, masses, joints, frames, notes.
 
     Limits are in radians or metres, masses in kilograms; a mimic joint has "=" before the entries
@@ -44,7 +44,7 @@ def card(model: Model) -> str:
     return "\n\n".join(filter(None, paragraphs))
 
 
-def _head(model: Model) -> Iterator[str]:
+def _head(model: Robot) -> Iterator[str]:
     title = ROOT_TITLES.get(model.root)
     root = f"{model.root}, {title}" if title else _clean(model.root, 80)
     ground = f", {model.ground_mass:.6g} kg fixed to the ground" if model.ground_mass else ""
@@ -59,7 +59,7 @@ def _head(model: Model) -> Iterator[str]:
 # Joints
 
 
-def _joints(model: Model) -> Iterator[str]:
+def _joints(model: Robot) -> Iterator[str]:
     if not model.joints:
         return
     rows = [COLUMN_TITLES, *(_row(model, i) for i in range(model.nbodies))]
@@ -75,7 +75,7 @@ def _joints(model: Model) -> Iterator[str]:
         yield (INDENT + INDENT.join(cells)).rstrip()
 
 
-def _row(model: Model, i: int) -> tuple[str, ...]:
+def _row(model: Robot, i: int) -> tuple[str, ...]:
     joint, kind = model.joints[i], model.types[i]
     follows = "=" if joint.mimic else ""
     return (
@@ -122,7 +122,7 @@ def _limits(joint: Joint) -> str:
     return f"{pairs[0][0]:.3g} .. {pairs[0][1]:.3g}" if len(pairs) == 1 else "some"
 
 
-def _followers(model: Model) -> Iterator[str]:
+def _followers(model: Robot) -> Iterator[str]:
     laws = [f"{joint.name} = {joint.mimic}" for joint in model.joints if joint.mimic]
     if laws:
         yield "mimic joints, without entries of their own in q and v"
@@ -132,7 +132,7 @@ def _followers(model: Model) -> Iterator[str]:
         yield f"{INDENT}... and {len(laws) - FOLLOWERS} more"
 
 
-def _physics(model: Model) -> Iterator[str]:
+def _physics(model: Robot) -> Iterator[str]:
     """Lists armature, damping and friction, each with the joints that have the same figures."""
     grouped: dict[str, list[str]] = {}
     for joint in model.joints:
@@ -158,7 +158,7 @@ def _range(figures: Floats) -> str:
 # Frames
 
 
-def _frames(model: Model) -> Iterator[str]:
+def _frames(model: Robot) -> Iterator[str]:
     """Lists the frames of bodies that carry several, or one of another name."""
     if not model.frames:
         return
@@ -184,14 +184,14 @@ def _lists(lists: Sequence[tuple[str, list[str]]], what: str) -> Iterator[str]:
         yield f"{INDENT}... and {len(lists) - GROUPS} more {what}"
 
 
-def _own_name(model: Model, body: int) -> str:
+def _own_name(model: Robot, body: int) -> str:
     return GROUND if body == WORLD else model.bodies[body].name
 
 
 # Notes
 
 
-def _notes(model: Model) -> Iterator[str]:
+def _notes(model: Robot) -> Iterator[str]:
     if not model.notes:
         return
     yield "notes"

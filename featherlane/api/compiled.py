@@ -73,7 +73,7 @@ def in_order(params: Params) -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name in params)
 
 
-class Compiled(model.Model):
+class Compiled(model.Robot):
     """The functions of `functions.table.TABLE`, by name."""
 
     def __str__(self) -> str:

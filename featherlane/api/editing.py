@@ -19,7 +19,7 @@ __all__ = ["Editing", "Rerooting", "rerooting"]
 M = TypeVar("M", bound="Editing")
 
 
-class Editing(model.Model):
+class Editing(model.Robot):
     """The methods of `featherlane.Model` that return an edited one; its card notes the changes."""
 
     def reduced(self: M, lock: Mapping[str, Any]) -> M:

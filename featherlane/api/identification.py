@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 NEWTON_STEPS = 200  # at most; 10 to 50 are usual
@@ -26,7 +26,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
         raise TypeError(f"{name} is {values!r:.60}: wanted an array of numbers") from None
 
 
-def parameter_names(model: Model) -> list[str]:
+def parameter_names(model: Robot) -> list[str]:
     """Names the regressor's columns (10 * nbodies): 'm link', 'mx link', ... 'Izz link'."""
     return [f"{name} {body}" for body in model.body_names for name in INERTIAL]
 

@@ -186,7 +186,7 @@ def _with_inverse(
     return ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau)
 
 
-def held(base: model.Model) -> Model:
+def held(base: model.Robot) -> Model:
     """Returns a robot with the functions of a `Model`."""
     return Model(**base._fields())
 

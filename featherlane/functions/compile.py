@@ -23,7 +23,7 @@ from featherlane.program.passes.pack import Packed, pack
 from featherlane.program.program import Program
 from featherlane.program.trace import COLUMNS, no_garbage, program_of, trace
 from featherlane.robot import limbs
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
 
@@ -38,17 +38,17 @@ def _input_sizes(variant: Variant) -> Sizes:
     return sizes | {name: PARAMETERS[name] for name in variant.parameters}
 
 
-def input_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
+def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
     """The inputs of a variant in order: the function's own, f_ext, parameters."""
     return shapes(model, _input_sizes(variant))
 
 
-def output_shapes(model: Model, variant: Variant) -> dict[str, tuple[int, ...]]:
+def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
     return shapes(model, TABLE[variant.name].outputs, variant.wrt)
 
 
 def _traceable(
-    model: Model, variant: Variant, algorithm: Algorithm, ride: bool
+    model: Robot, variant: Variant, algorithm: Algorithm, ride: bool
 ) -> Callable[..., dict[str, Any]]:
     """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
     names, outputs = tuple(input_shapes(model, variant)), TABLE[variant.name].outputs
@@ -69,7 +69,7 @@ def _traceable(
     return run
 
 
-def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
+def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
     """A function of scalars whose trace holds derivatives of other functions' graphs."""
     names, graphs = tuple(input_shapes(model, variant)), partial(dynamics_graph, model)
 
@@ -79,7 +79,7 @@ def _derived(model: Model, variant: Variant) -> Callable[..., dict[str, Any]]:
     return run
 
 
-def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
+def _choices(model: Robot, variant: Variant) -> list[tuple[Algorithm, bool]]:
     """Returns the algorithms that compute a variant, each with whether mass rides on parents."""
     function = TABLE[variant.name]
     algorithms = (tree_of(model).coupled and function.shared) or function.algorithms
@@ -91,7 +91,7 @@ def _choices(model: Model, variant: Variant) -> list[tuple[Algorithm, bool]]:
 
 
 def scalar_function(
-    model: Model, variant: Variant, algorithm: Algorithm | None = None, **options: Any
+    model: Robot, variant: Variant, algorithm: Algorithm | None = None, **options: Any
 ) -> Callable[..., dict[str, Any]] | None:
     """A variant as a function of scalars, by an algorithm, or the first of its own: for robots that
     are too long to try all. options: further arguments of the algorithm. None if there is none.
@@ -101,14 +101,14 @@ def scalar_function(
     return None
 
 
-def _runs(model: Model, variant: Variant) -> list[Callable[..., dict[str, Any]]]:
+def _runs(model: Robot, variant: Variant) -> list[Callable[..., dict[str, Any]]]:
     """The functions whose traces compute a variant."""
     runs = [_traceable(model, variant, *choice) for choice in _choices(model, variant)]
     return runs or [_derived(model, variant)]
 
 
 @contextmanager
-def _solvable(model: Model, variant: Variant) -> Iterator[None]:
+def _solvable(model: Robot, variant: Variant) -> Iterator[None]:
     try:
         yield
     except ZeroDivisionError:
@@ -117,7 +117,7 @@ def _solvable(model: Model, variant: Variant) -> Iterator[None]:
         raise CompileError(f"{told}, see print(model)") from None
 
 
-def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
+def candidates(model: Robot, variant: Variant) -> dict[str, Graph]:
     """The graphs of the algorithms that compute a variant, by their names."""
     inputs = input_shapes(model, variant)
     names = [a.__name__ + (not ride) * ", not regrouped" for a, ride in _choices(model, variant)]
@@ -127,7 +127,7 @@ def candidates(model: Model, variant: Variant) -> dict[str, Graph]:
 
 
 @lru_cache(maxsize=8)
-def dynamics_graph(model: Model, variant: Variant) -> Graph:
+def dynamics_graph(model: Robot, variant: Variant) -> Graph:
     """The graph of one form of a function of a model, as an algorithm gives it: of several, that
     with the fewest operations, which is the fastest or nearly so, see docs/choices.md.
     """
@@ -135,7 +135,7 @@ def dynamics_graph(model: Model, variant: Variant) -> Graph:
     return min(graphs, key=lambda graph: graph.cost().operations)
 
 
-def dynamics_program(model: Model, variant: Variant) -> Program:
+def dynamics_program(model: Robot, variant: Variant) -> Program:
     """Returns the program of a variant; a large one keeps what is repeated as routines."""
     run, *others = _runs(model, variant)
     if not others:
@@ -148,7 +148,7 @@ def dynamics_program(model: Model, variant: Variant) -> Program:
     return Program(dynamics_graph(model, variant))
 
 
-def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kernel:
+def compile_single(model: Robot, variant: Variant, key: str, dtype: Any) -> Kernel:
     """Machine code for one state: equal limbs or columns of matrices fill the lanes of vectors."""
     dtype = _checked_dtype(dtype)
 
@@ -163,7 +163,7 @@ def compile_single(model: Model, variant: Variant, key: str, dtype: Any) -> Kern
     return _kernel(f"{key} single", dtype, 1, source)
 
 
-def in_lanes(model: Model, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:
+def in_lanes(model: Robot, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:
     """A lowered graph for one state, packed in one lane and in those of limbs that are alike."""
     found = {1: pack(graph, [], 1)}
     together = limbs.count(model, jit.widest(dtype))

@@ -15,7 +15,7 @@ from featherlane.functions.table import Variant
 from featherlane.program.derivatives.graphs import directional, jacobian, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, parameter_value
 
 Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
@@ -29,7 +29,7 @@ def with_parameter(variant: Variant, p: str) -> Variant:
     return variant._replace(name="inverse_dynamics", parameters=(*others, p), wrt=None)
 
 
-def parameter_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def parameter_derivatives(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
     """Returns dtau/dp, nv x the entries of the parameter p, in reverse mode: one sweep for each
     entry of tau, through the bodies that its joint carries.
     """
@@ -44,7 +44,7 @@ def _flat(row: Any) -> list[Any]:
     return [x for part in row for x in _flat(part)] if isinstance(row, list) else [row]
 
 
-def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def second_derivatives(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
     """Returns derivatives along one direction: of dtau/dq, dtau/dv, M by q, and of dtau/dv by v."""
     direction = given.pop("direction")
     first = graphs(variant._replace(name="inverse_dynamics_derivatives"))
@@ -64,7 +64,7 @@ def second_derivatives(model: Model, variant: Variant, given: Given, graphs: Gra
 
 
 def hessian_product(
-    of: str, third: str, out: str, model: Model, variant: Variant, given: Given, graphs: Graphs
+    of: str, third: str, out: str, model: Robot, variant: Variant, given: Given, graphs: Graphs
 ) -> Given:
     """Returns the derivative along one direction of the gradient of weights . f by (q, v, third),
     where f is the output `out` of the function `of`: reverse mode, then forward mode.
@@ -90,7 +90,7 @@ def hessian_product(
     return {"product": product}
 
 
-DERIVE: dict[str, Callable[[Model, Variant, Given, Graphs], Given]] = {
+DERIVE: dict[str, Callable[[Robot, Variant, Given, Graphs], Given]] = {
     "inverse_dynamics_parameter_derivatives": parameter_derivatives,
     "inverse_dynamics_second_derivatives": second_derivatives,
     "inverse_dynamics_hessian_product": partial(hessian_product, "inverse_dynamics", "a", "tau"),

@@ -15,7 +15,7 @@ from featherlane.program.lower import lower
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Program
 from featherlane.program.trace import COLUMNS, STEPS, no_garbage, program_of
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 
 UNITS = {  # of the joint types: q; v and a; tau
     "revolute": ("rad", "rad/s, rad/s^2", "N m"),
@@ -105,7 +105,7 @@ def code_size(program: Program) -> int:
 
 
 def source_program(
-    model: Model, variant: Variant, dtype: Any, limit: int | None, long: bool
+    model: Robot, variant: Variant, dtype: Any, limit: int | None, long: bool
 ) -> Program:
     """A variant as a program for generated source: as the package compiles it or, if that has more
     than `limit` operations, with repeated columns, then with the steps of the algorithm as

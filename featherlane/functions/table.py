@@ -17,7 +17,7 @@ from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 from featherlane.robot.tree import Tree
 
@@ -206,12 +206,12 @@ TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 
 
-def shape(model: Model, size: Size, wrt: str | None = None) -> tuple[int, ...]:
+def shape(model: Robot, size: Size, wrt: str | None = None) -> tuple[int, ...]:
     of = {"q": model.nq, "v": model.nv, "3v": 3 * model.nv, "bodies": model.nbodies}
     if wrt is not None:
         of["wrt"] = math.prod(shape(model, PARAMETERS[wrt]))
     return tuple(of[n] if isinstance(n, str) else n for n in size)
 
 
-def shapes(model: Model, sizes: Sizes, wrt: str | None = None) -> dict[str, tuple[int, ...]]:
+def shapes(model: Robot, sizes: Sizes, wrt: str | None = None) -> dict[str, tuple[int, ...]]:
     return {name: shape(model, size, wrt) for name, size in sizes.items()}

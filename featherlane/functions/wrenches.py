@@ -10,7 +10,7 @@ import numpy as np
 from featherlane.algorithms.derivatives import world_fixed
 from featherlane.functions.arguments import alike, lead_of
 from featherlane.functions.table import Variant
-from featherlane.robot.model import WORLD, Frame, Model
+from featherlane.robot.model import WORLD, Frame, Robot
 from featherlane.robot.spatial import (
     NO_CORIOLIS,
     NO_TURN,
@@ -54,7 +54,7 @@ def stacked(
 WRENCH_FRAMES = ("body", "world")
 
 
-def _wrenches(model: Model, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
+def _wrenches(model: Robot, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
     """Returns the options of algorithms for the user's wrenches [force; moment] on bodies or at
     frames: "f_ext", the sum [moment; force] on each body, at the origin and in the axes of its
     turned frame; "fixed", for wrenches in the world's axes, how those sums change as that frame

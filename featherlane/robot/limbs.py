@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from featherlane.robot.model import WORLD, Model
+from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.walk import children
 
 Twins = list[tuple[tuple[str, int], ...]]  # entries of inputs that correspond in alike limbs
 COUNTS = (4, 2)  # limbs that may share a vector of so many lanes (docs/performance.md)
 
 
-def alike(model: Model, count: int) -> list[tuple[int, ...]]:
+def alike(model: Robot, count: int) -> list[tuple[int, ...]]:
     """Returns the joints that correspond in `count` isomorphic limbs, first joints first.
 
     Limbs are as long as they can be: with two hands that are alike, fingers belong to the hands.
@@ -41,13 +41,13 @@ def alike(model: Model, count: int) -> list[tuple[int, ...]]:
     return list(corresponding(WORLD))
 
 
-def count(model: Model, most: int) -> int:
+def count(model: Robot, most: int) -> int:
     """Returns how many limbs, up to `most`, share vectors with the largest saving; 1 for none."""
     saved = {n: len(alike(model, n)) * (n - 1) for n in COUNTS if n <= most}
     return max(saved, key=lambda n: saved[n], default=1) if any(saved.values()) else 1
 
 
-def twins(model: Model, sizes: Mapping[str, tuple[str | int, ...]], count: int) -> Twins:
+def twins(model: Robot, sizes: Mapping[str, tuple[str | int, ...]], count: int) -> Twins:
     """Returns the entries of inputs that belong to corresponding joints or bodies of limbs.
 
     sizes: of each input; entries are per "q", per "v" or per one of the "bodies".
@@ -64,7 +64,7 @@ def twins(model: Model, sizes: Mapping[str, tuple[str | int, ...]], count: int) 
     return result
 
 
-def _entries(model: Model, kind: str, i: int) -> range:
+def _entries(model: Robot, kind: str, i: int) -> range:
     """Returns the entries of a joint, or of its body; a mimic joint has none of its own."""
     if kind == "bodies":
         return range(i, i + 1)

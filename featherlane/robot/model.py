@@ -1,6 +1,6 @@
 """The robot's constant data, complete and checked once.
 
-Loaders and the builder make a `Model`: the joints, bodies and frames of the robot's file, with the
+Loaders and the builder make a `Robot`: the joints, bodies and frames of the robot's file, with the
 bodies on fixed joints merged. Algorithms read a `Tree` instead, which is made of it: see `tree.py`.
 """
 
@@ -164,7 +164,7 @@ def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Robot:
     """A tree-structured robot; immutable, hashable, picklable, safe to share between threads.
 
     joints[i] carries bodies[i], and parents come before children. `root` is the root joint that
@@ -245,10 +245,10 @@ class Model:
         return hashlib.sha256(repr((joints, inertias, constants)).encode()).hexdigest()
 
     def _fields(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(Model)}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(Robot)}
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Model):
+        if not isinstance(other, Robot):
             return NotImplemented
         return {**self._fields(), "source": ""} == {**other._fields(), "source": ""}
 

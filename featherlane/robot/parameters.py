@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.robot.joints import matrix_quaternion
-from featherlane.robot.model import Model, point_inertia
+from featherlane.robot.model import Robot, point_inertia
 
 PARAMETERS = {  # the axes of each parameter's shape
     "mass": ("bodies",),
@@ -25,7 +25,7 @@ BASE = ("base_velocity", "base_acceleration")
 BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
 
 
-def parameter_value(model: Model, name: str) -> np.ndarray:
+def parameter_value(model: Robot, name: str) -> np.ndarray:
     """Returns the model's own value of a parameter, as `Model.parameters` has it."""
     of_bodies = {
         "mass": lambda body: body.mass,

@@ -1,6 +1,6 @@
 """The robot as the algorithms read it: a tree of bodies on joints of constant S, in any scalar.
 
-A `Tree` describes the robot of a `Model` in a form in which more constants are 0 or 1; inputs and
+A `Tree` describes a `Robot` in a form in which more constants are 0 or 1; inputs and
 outputs are the same. Joint frames are rotated so that an axis is z, a universal joint is two
 revolute joints with a massless body between them, a mimic joint reads the coordinate of its leader,
 and the inertia that a joint does not move is regrouped with its parent's. Constants are floats, or,
@@ -108,11 +108,11 @@ class Tree:
     types: tuple[JointType, ...]
     sources: tuple[tuple[Coordinate, ...], ...]
     freedoms: tuple[tuple[Freedom, ...], ...]
-    turns: tuple[Rotation, ...]  # from a body's axes in the Model to its axes here
+    turns: tuple[Rotation, ...]  # from a body's axes in the Robot to its axes here
     X_tree: tuple[Transform, ...]  # the constant part of each joint's transform
     inertias: tuple[Inertia, ...]
     ground: Inertia  # the moving inertia that is regrouped with the ground
-    carriers: tuple[int, ...]  # the number here of each body of the Model
+    carriers: tuple[int, ...]  # the number here of each body of the Robot
     armature: Sequence[Scalar]  # these three have an entry for each entry of v
     damping: Sequence[Scalar]
     frictions: Sequence[Sequence[tuple[Scalar, float]]]
@@ -156,7 +156,7 @@ class Tree:
         return tuple(loads)
 
     def point(self, frame: Frame) -> BodyFrame:
-        """Returns a frame of the Model on its body of the tree."""
+        """Returns a frame of the Robot on its body of the tree."""
         i, axes = WORLD, np.eye(3)
         if frame.body != WORLD:
             i = self.carriers[frame.body]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.robot.joints import JointType, quaternion_rotation
-from featherlane.robot.model import IDENTITY, WORLD, Floats, Joint, Model
+from featherlane.robot.model import IDENTITY, WORLD, Floats, Joint, Robot
 from featherlane.robot.parameters import BASE
 from featherlane.robot.spatial import (
     NO_INERTIA,
@@ -48,7 +48,7 @@ class _Body(NamedTuple):
     multiplier: float  # of a mimic joint, else 1
 
 
-def tree_of(model: Model) -> Tree:
+def tree_of(model: Robot) -> Tree:
     """Returns the tree of a model with its own constants, made once and kept with the model."""
     cached = model.__dict__  # where functools.cached_property keeps values: a model is immutable
     if "_tree" not in cached:
@@ -57,7 +57,7 @@ def tree_of(model: Model) -> Tree:
 
 
 def build_tree(
-    model: Model, parameters: Mapping[str, Any] | None = None, regroup: bool = True
+    model: Robot, parameters: Mapping[str, Any] | None = None, regroup: bool = True
 ) -> Tree:
     """Makes the tree of a model.
 
@@ -98,7 +98,7 @@ def build_tree(
     )
 
 
-def _frictions(model: Model, friction: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:
+def _frictions(model: Robot, friction: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:
     """Returns (f, v0) of each joint, by entries of v; a follower's velocity is multiplied too."""
     v0 = model.friction_velocity
     if friction is not None:
@@ -112,7 +112,7 @@ def _frictions(model: Model, friction: Sequence[Scalar] | None) -> list[list[tup
     return frictions
 
 
-def _bodies(model: Model, values: Mapping[str, Any]) -> tuple[list[_Body], list[int]]:
+def _bodies(model: Robot, values: Mapping[str, Any]) -> tuple[list[_Body], list[int]]:
     """Returns the bodies of the tree, and the number among them of each body of the model."""
     bodies: list[_Body] = []
     carriers: list[int] = []
@@ -169,7 +169,7 @@ def _second_moment(I: Symmetric, m: Scalar, c: Vector) -> Symmetric:
     return central + Symmetric.of(lambda i, j: m * c[i] * c[j])
 
 
-def _inertia_of(model: Model, i: int, values: Mapping[str, Any]) -> Inertia:
+def _inertia_of(model: Robot, i: int, values: Mapping[str, Any]) -> Inertia:
     """Returns the inertia of a body of the model, in the model's axes."""
     if "inertial" in values:
         return call(_inertia_of_ten, values["inertial"][i])

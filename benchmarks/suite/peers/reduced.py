@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from featherlane.robot.model import WORLD, Body, Model
+from featherlane.robot.model import WORLD, Body, Robot
 
 from .base import Case, Unsupported
 
@@ -36,12 +36,12 @@ def refused(case: Case) -> Unsupported | None:
     return None
 
 
-def moving(model: Model) -> range:
+def moving(model: Robot) -> range:
     """The joints but for a free root."""
     return range(int(model.root == "free"), model.nbodies)
 
 
-def urdf(model: Model) -> str:
+def urdf(model: Robot) -> str:
     """Of a tree of revolute and prismatic joints, its root fixed or free."""
     robot = ET.Element("robot", name="robot")
     ground = [Body(BASE, *SOME_MASS)] if model.root == "fixed" else []
@@ -62,7 +62,7 @@ def urdf(model: Model) -> str:
     return ET.tostring(robot, encoding="unicode")
 
 
-def sdf(model: Model) -> str:
+def sdf(model: Robot) -> str:
     """The same robot; with a fixed root its base is joined to the world."""
     root = ET.Element("sdf", version="1.10")
     robot = ET.SubElement(root, "model", name="robot")
@@ -105,7 +105,7 @@ def _joint(robot: ET.Element, name: str, kind: str, parent: str, child: str) -> 
     return made
 
 
-def _parent(model: Model, i: int) -> str:
+def _parent(model: Robot, i: int) -> str:
     parent = model.joints[i].parent
     return BASE if parent == WORLD else model.bodies[parent].name
 

@@ -16,7 +16,7 @@ from featherlane.api.convert import forms
 from featherlane.api.convert.change import Change, State
 from featherlane.api.convert.layout import JointNames, lay_out
 from featherlane.robot.loaders.words import all_named
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 
 __all__ = [
     "Change",
@@ -45,7 +45,7 @@ MJ_FREE = 0  # mjtJoint
 PIN_FREE = "JointModelFreeFlyer"
 
 
-def mujoco(model: Model, peer: Any = None) -> Change:
+def mujoco(model: Robot, peer: Any = None) -> Change:
     """MuJoCo: quaternions are w x y z; a free joint's linear velocity is in the world's axes.
 
     A planar joint J is the slides J_TX and J_TY and the hinge J_RZ, as MuJoCo's URDF reader makes
@@ -61,7 +61,7 @@ def mujoco(model: Model, peer: Any = None) -> Change:
     return lay_out(model, forms.MUJOCO, names, free=free)
 
 
-def drake(model: Model, peer: JointNames = None) -> Change:
+def drake(model: Robot, peer: JointNames = None) -> Change:
     """Drake: a free joint has q = [quaternion w x y z; position] and v = [angular; linear], both
     in the world's axes; a spherical joint is a BallRpyJoint.
 
@@ -70,7 +70,7 @@ def drake(model: Model, peer: JointNames = None) -> Change:
     return lay_out(model, forms.DRAKE, peer)
 
 
-def isaac(model: Model, peer: JointNames = None) -> Change:
+def isaac(model: Robot, peer: JointNames = None) -> Change:
     """Isaac Lab's `root_state_w` and PhysX's root velocities, then the joints: q is the pose of the
     root link, with the quaternion w x y z as up to version 2; v = [linear; angular] in the world's
     axes, and the linear velocity that of the root link's centre of mass.
@@ -80,12 +80,12 @@ def isaac(model: Model, peer: JointNames = None) -> Change:
     return lay_out(model, forms.ISAAC, peer)
 
 
-def isaac_link(model: Model, peer: JointNames = None) -> Change:
+def isaac_link(model: Robot, peer: JointNames = None) -> Change:
     """As `isaac`, with the velocity of the root link's origin: Isaac Lab's `root_link_state_w`."""
     return lay_out(model, forms.ISAAC_LINK, peer)
 
 
-def rbdl(model: Model, peer: JointNames = None) -> Change:
+def rbdl(model: Robot, peer: JointNames = None) -> Change:
     """RBDL: a free joint is a translation and a spherical joint, so that its linear velocity is in
     the world's axes; the w of all quaternions are at the end of q. peer: the names of
     the joints in the order in which they were added.
@@ -93,7 +93,7 @@ def rbdl(model: Model, peer: JointNames = None) -> Change:
     return lay_out(model, forms.RBDL, peer)
 
 
-def pinocchio(model: Model, peer: Any = None) -> Change:
+def pinocchio(model: Robot, peer: Any = None) -> Change:
     """Pinocchio: angles of continuous and planar joints are (cos, sin) in q, all else is as here.
 
     peer: the pinocchio.Model, whose joints are found by name, but for the only free joint on the
@@ -131,7 +131,7 @@ def _pair(make: Callable[..., Change]) -> tuple[Callable[..., State], Callable[.
 
     def in_direction(direction: str) -> Callable[..., State]:
         def convert(
-            model: Model,
+            model: Robot,
             q: Any,
             v: Any = None,
             a: Any = None,

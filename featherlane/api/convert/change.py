@@ -27,7 +27,7 @@ import numpy as np
 from featherlane.api.convert.forms import Convention
 from featherlane.functions.arguments import alike, as_array, lead_of
 from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.spatial import skew
 
 Array = np.ndarray
@@ -84,7 +84,7 @@ class JointEntries(NamedTuple):
 class Change:
     """How `library` arranges the coordinates of `model`; featherlane.convert makes it."""
 
-    model: Model
+    model: Robot
     library: str
     places: tuple[JointEntries, ...]  # one for each joint that mimics no other
 

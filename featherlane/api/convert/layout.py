@@ -7,7 +7,7 @@ from typing import Any
 
 from featherlane.api.convert.change import Change, JointEntries
 from featherlane.api.convert.forms import CONTINUOUS, Convention, Library
-from featherlane.robot.model import WORLD, Model
+from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.walk import depths
 
 JointNames = Sequence[str] | None
@@ -16,7 +16,7 @@ Part = tuple[int, range, range]  # a joint here, and entries of its q and v in t
 
 
 def lay_out(
-    model: Model,
+    model: Robot,
     library: Library,
     names: JointNames = None,
     continuous: Collection[str] = (),
@@ -47,7 +47,7 @@ def lay_out(
     return Change(model, library.name, tuple(places))
 
 
-def _convention(model: Model, i: int, library: Library, continuous: Collection[str]) -> Convention:
+def _convention(model: Robot, i: int, library: Library, continuous: Collection[str]) -> Convention:
     joint, kind = model.joints[i], model.types[i]
     if kind.name in library.lacks:
         raise ValueError(f"joint {joint.name!r} is {kind.name}: {library.name} has no such joint")
@@ -56,7 +56,7 @@ def _convention(model: Model, i: int, library: Library, continuous: Collection[s
     return library.conventions.get(kind.name, Convention(kind.nq))
 
 
-def _parts(model: Model, i: int, library: Library, form: Convention) -> Iterator[tuple[str, Part]]:
+def _parts(model: Robot, i: int, library: Library, form: Convention) -> Iterator[tuple[str, Part]]:
     """Yields, by name, the joints of the other library that are joint i here."""
     kind = model.types[i]
     suffixes = library.parts.get(kind.name, ("",))
@@ -67,7 +67,7 @@ def _parts(model: Model, i: int, library: Library, form: Convention) -> Iterator
 
 
 def _sorted(
-    model: Model, library: Library, known: list[str], names: JointNames, free: FreeJoints
+    model: Robot, library: Library, known: list[str], names: JointNames, free: FreeJoints
 ) -> list[str]:
     """Returns the other library's joints in its order, by our names."""
     if names is None:
@@ -90,7 +90,7 @@ def _checked(library: Library, names: Any) -> list[str]:
     return listed
 
 
-def _with_root(model: Model, names: list[str], free: FreeJoints) -> list[str]:
+def _with_root(model: Robot, names: list[str], free: FreeJoints) -> list[str]:
     """Adds a free root that is not named in front, or, where the other library's free joints are
     known, takes the only one with another name for it.
     """
@@ -104,7 +104,7 @@ def _with_root(model: Model, names: list[str], free: FreeJoints) -> list[str]:
     return names
 
 
-def _hint(model: Model, known: set[str], peers: set[str]) -> str:
+def _hint(model: Robot, known: set[str], peers: set[str]) -> str:
     followers = sorted({joint.name for joint in model.joints if joint.mimic} & peers)
     if followers:
         return f" ({', '.join(followers)}: mimic joints, without coordinates here)"

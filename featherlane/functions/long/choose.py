@@ -22,12 +22,12 @@ from featherlane.functions.compile import scalar_function
 from featherlane.functions.long import derivatives, directional, mass_matrix
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import Variant
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.tree import is_chain
 from featherlane.robot.tree_of import tree_of
 
 
-def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
+def evaluator(model: Robot, variant: Variant) -> Callable[[np.dtype], Evaluator] | None:
     """Returns what makes a variant's evaluator for a dtype; None if it is derived from graphs."""
     if variant.method is None and variant.name in BY_MATRICES:
         make = BY_MATRICES[variant.name]
@@ -44,7 +44,7 @@ def evaluator(model: Model, variant: Variant) -> Callable[[np.dtype], Evaluator]
     return lambda dtype: make(model, variant, dtype)
 
 
-BY_MATRICES: dict[str, Callable[[Model, Variant, Any], Evaluator]] = {
+BY_MATRICES: dict[str, Callable[[Robot, Variant, Any], Evaluator]] = {
     "mass_matrix": mass_matrix.mass_matrix,
     "mass_matrix_inverse": mass_matrix.mass_matrix_inverse,
     "forward_dynamics": mass_matrix.forward_dynamics,
@@ -65,7 +65,7 @@ class FastestMethod:
     named method always gives the same bits.
     """
 
-    def __init__(self, model: Model, variant: Variant, dtype: np.dtype) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: np.dtype) -> None:
         self.model, self.variant, self.dtype = model, variant, dtype
         self._width = jit.widest(dtype)
         self._links = tree_of(model).nbodies if is_chain(tree_of(model)) else None

@@ -19,13 +19,13 @@ from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms, mass_matrix
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
 AT = "forward_dynamics_derivatives_at"
 
 
-def _parts(model: Model) -> list[list[tables.MaskedProduct]]:
+def _parts(model: Robot) -> list[list[tables.MaskedProduct]]:
     """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
     f = freedoms.masks(tree_of(model))
     S, _, onto, below, above, own = freedoms.offsets(rows.ByPosition())
@@ -43,13 +43,13 @@ def _parts(model: Model) -> list[list[tables.MaskedProduct]]:
     return [by_position, by_velocity]
 
 
-def inverse_derivatives(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+def inverse_derivatives(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """dtau/dq and dtau/dv."""
     variant = variant._replace(method=variant.method or "serial")
     return freedoms.products(model, variant, dtype, _parts(model))
 
 
-def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+def coriolis_matrix(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """C, see `ByCoriolis`."""
     f = freedoms.masks(tree_of(model))
     S, onto, below, above = freedoms.offsets(rows.ByCoriolis())
@@ -63,7 +63,7 @@ def coriolis_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
 class DerivativesFromInverse:
     """da/dq and da/dv of a state with known M^-1: -M^-1 dtau/dx."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         inverse = variant._replace(name="inverse_dynamics_derivatives")
         self.derivatives = inverse_derivatives(model, inverse, dtype)
         n, dtype = model.nv, np.dtype(dtype)
@@ -90,7 +90,7 @@ class DerivativesFromInverse:
 class ForwardDerivatives:
     """da/dq, da/dv and da/dtau = M^-1 at a = FD(q, v, tau), or at a known a, of any robot."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
         self.known = variant.name == AT
         forward = variant._replace(name="forward_dynamics")
@@ -109,7 +109,7 @@ class ForwardDerivatives:
         self.from_inverse(q, v, a, out[2], *others, out=out[:2])
 
 
-def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+def _forward_derivatives_by_sweeps(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """da/dq, da/dv and da/dtau where the freedoms are in the order of sweeps: all of a state while
     it is in the caches, with each column of dtau/dx solved for.
     """
@@ -135,7 +135,7 @@ def _forward_derivatives_by_sweeps(model: Model, variant: Variant, dtype: Any) -
     return freedoms.pipeline(model, variant, stages, [*jobs, *M.invert(last)], M.size, room=M.room)
 
 
-def forward_derivatives(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+def forward_derivatives(model: Robot, variant: Variant, dtype: Any) -> Evaluator:
     """da/dq, da/dv and da/dtau."""
     in_order = not tree_of(model).coupled and freedoms.sweep_order(tree_of(model))[1] is None
     make = _forward_derivatives_by_sweeps if in_order else ForwardDerivatives

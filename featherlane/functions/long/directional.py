@@ -23,7 +23,7 @@ from featherlane.functions.table import TABLE, Variant
 from featherlane.program.derivatives.calls import tangent
 from featherlane.program.program import Program
 from featherlane.program.trace import STEPS, program_of
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.parameters import parameter_value
 from featherlane.robot.tree_of import tree_of
 
@@ -33,7 +33,7 @@ Seeds = tuple[str, ...]  # the inputs that change along one direction
 Arrays = Mapping[str, np.ndarray]
 
 
-def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Program:
+def _tangents(model: Robot, variant: Variant, seeds: Sequence[Seeds]) -> Program:
     """The derivative of a function along one direction after another. The n-th of an input x is the
     input "x_along{n}"; those of q are in the tangent space: q moves by "turn{n}", which is zero.
     """
@@ -58,7 +58,7 @@ def _tangents(model: Model, variant: Variant, seeds: Sequence[Seeds]) -> Program
 class Along:
     """The derivative of a function with one result along directions."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any, *seeds: Seeds) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any, *seeds: Seeds) -> None:
         program = _tangents(model, variant, seeds)
         self.names = tuple(program.inputs)
         self.run = StepEvaluator(program, dtype)
@@ -76,7 +76,7 @@ class Along:
 class _OfStates:
     """An evaluator that goes from state to state."""
 
-    def __init__(self, model: Model, variant: Variant) -> None:
+    def __init__(self, model: Robot, variant: Variant) -> None:
         shapes = input_shapes(model, variant)
         self.names = tuple(shapes)
         self.cores = [len(core) for core in shapes.values()]
@@ -94,7 +94,7 @@ class _OfStates:
 class ParameterDerivatives(_OfStates):
     """dtau/dp, a column for each entry of the parameter."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
         self.p = p = str(variant.wrt)
         base = with_parameter(variant, p)._replace(method="serial")
@@ -117,7 +117,7 @@ SECOND = (("q", "q"), ("v", "q"), ("v", "v"), ("a", "q"))  # by what, in the ord
 class SecondDerivatives(_OfStates):
     """The derivatives of dtau/dx along one direction."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
         base = variant._replace(name="inverse_dynamics", method="serial")
         self.along = [Along(model, base, dtype, (x,), (y,)) for x, y in SECOND]
@@ -137,7 +137,7 @@ def _blocks(x: np.ndarray, seeds: Seeds) -> dict[str, np.ndarray]:
 class HessianProduct(_OfStates):
     """The derivative of the gradient of weights . f along one direction: each entry is a column."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
         of = variant.name.removesuffix("_hessian_product")
         self.seeds: Seeds = tuple(TABLE[of].inputs)
@@ -159,7 +159,7 @@ class ThroughInverse(_OfStates):
     along directions x' with the acceleration Da [x].
     """
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         super().__init__(model, variant)
         self.seeds = seeds = tuple(TABLE["inverse_dynamics"].inputs)
         base = variant._replace(name="inverse_dynamics", method="serial")
@@ -183,5 +183,5 @@ class ThroughInverse(_OfStates):
         np.matmul(columns, -(da[2] @ weights), out=out[0])
 
 
-def forward_hessian_product(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+def forward_hessian_product(model: Robot, variant: Variant, dtype: Any) -> Evaluator:
     return (ThroughInverse if tree_of(model).coupled else HessianProduct)(model, variant, dtype)

@@ -17,7 +17,7 @@ from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
@@ -94,7 +94,7 @@ def matrix_size(run: StepEvaluator) -> int:
 
 
 def pipeline(
-    model: Model,
+    model: Robot,
     variant: Variant,
     stages: Sequence[PlanStage],
     jobs: Sequence[MatrixJob],
@@ -111,7 +111,7 @@ def pipeline(
 
 
 def products(
-    model: Model, variant: Variant, dtype: Any, parts: Sequence[Sequence[tables.MaskedProduct]]
+    model: Robot, variant: Variant, dtype: Any, parts: Sequence[Sequence[tables.MaskedProduct]]
 ) -> Pipeline:
     """The evaluator of matrices that are products of numbers of freedoms. parts: for each output,
     which numbers of the rows, from the first output of the recording, meet which numbers of the

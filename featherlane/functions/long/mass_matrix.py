@@ -16,12 +16,12 @@ from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import ROWS, TABLE, Variant
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BASE
 from featherlane.robot.tree_of import tree_of
 
 
-def mass_matrix(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+def mass_matrix(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """M_ij = S_i . F_j for i before j or in its joint, else F_i . S_j: the same sum of products."""
     f = freedoms.masks(tree_of(model))
     S, _, F, _ = freedoms.offsets(inertia.ByInertia())
@@ -69,13 +69,13 @@ class SweptMassMatrix(NamedTuple):
         return MatrixJob(program, "factor", "slots", name)
 
 
-def swept_mass_matrix(model: Model, variant: Variant, dtype: Any) -> SweptMassMatrix:
+def swept_mass_matrix(model: Robot, variant: Variant, dtype: Any) -> SweptMassMatrix:
     """variant: of "mass_matrix_inverse"."""
     run = recording(model, variant, dtype, ROWS[variant.name, None])
     return SweptMassMatrix(run, *freedoms.sweep_order(tree_of(model)))
 
 
-def _inverse_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
+def _inverse_by_sweeps(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """Solves for a unit torque at each freedom."""
     M = swept_mass_matrix(model, variant, dtype)
     (name,) = TABLE[variant.name].outputs
@@ -86,7 +86,7 @@ def _inverse_by_sweeps(model: Model, variant: Variant, dtype: Any) -> Pipeline:
 class CoupledInverse:
     """The inverse of the mass matrix where joints share coordinates, state by state."""
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         self.matrix = mass_matrix(model, variant._replace(name="mass_matrix"), dtype)
         self.unit = np.eye(model.nv, dtype=dtype)
 
@@ -97,7 +97,7 @@ class CoupledInverse:
             out[0][at] = solve(M[at], self.unit)
 
 
-def mass_matrix_inverse(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+def mass_matrix_inverse(model: Robot, variant: Variant, dtype: Any) -> Evaluator:
     return (CoupledInverse if tree_of(model).coupled else _inverse_by_sweeps)(model, variant, dtype)
 
 
@@ -110,7 +110,7 @@ class JointSpaceDynamics:
     is not positive definite gives NaN.
     """
 
-    def __init__(self, model: Model, variant: Variant, dtype: Any) -> None:
+    def __init__(self, model: Robot, variant: Variant, dtype: Any) -> None:
         parameters = tuple(dict.fromkeys((*variant.parameters, "gravity")))
         inverse = variant._replace(name="inverse_dynamics", method="scan", parameters=parameters)
         self.names = tuple(input_shapes(model, inverse))
@@ -139,7 +139,7 @@ class JointSpaceDynamics:
         return rows
 
 
-def forward_dynamics(model: Model, variant: Variant, dtype: Any) -> Evaluator:
+def forward_dynamics(model: Robot, variant: Variant, dtype: Any) -> Evaluator:
     """By articulated bodies, or through the mass matrix where joints share coordinates."""
     if tree_of(model).coupled:
         return JointSpaceDynamics(model, variant, dtype)

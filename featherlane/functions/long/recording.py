@@ -12,7 +12,7 @@ from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.trace import STEPS, no_garbage, program_of
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
 HALVED = 3  # leading binary digits of a length that are kept
@@ -24,7 +24,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {  # what makes a recorded meth
 
 
 def recording(
-    model: Model, variant: Variant, dtype: Any, algorithm: Algorithm | None = None, **options: Any
+    model: Robot, variant: Variant, dtype: Any, algorithm: Algorithm | None = None, **options: Any
 ) -> StepEvaluator:
     """One algorithm of a robot, see `scalar_function`. options: further arguments of it."""
     wide, block = variant.method in WIDE, None

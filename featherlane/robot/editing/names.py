@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from featherlane.robot.loaders.words import near, quoted
-from featherlane.robot.model import Mimic, Model
+from featherlane.robot.model import Mimic, Robot
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Robot)
 Renaming = Mapping[str, str] | Callable[[str], str] | None
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from featherlane.robot.loaders.checks import singular_notes
-from featherlane.robot.model import Joint, Model, floats
+from featherlane.robot.model import Joint, Robot, floats
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Robot)
 
 
 def with_physics(
@@ -58,7 +58,7 @@ def _numbers(name: str, value: Any) -> np.ndarray:
         raise TypeError(f"{name} is {value!r}: wanted numbers") from None
 
 
-def _per_dof(model: Model, name: str, value: Any) -> np.ndarray:
+def _per_dof(model: Robot, name: str, value: Any) -> np.ndarray:
     x = _numbers(name, value)
     if x.shape not in ((), (model.nv,)):
         hint = "" if model.nq == model.nv else f", not per coordinate (nq = {model.nq})"
@@ -77,7 +77,7 @@ def _of_joint(joint: Joint, dofs: range, values: dict[str, np.ndarray]) -> dict[
     return {name: floats(x) if x.any() and not joint.mimic else () for name, x in entries.items()}
 
 
-def _speed(model: Model, value: Any) -> float:
+def _speed(model: Robot, value: Any) -> float:
     if value is None:
         return model.friction_velocity
     x = _numbers("friction_velocity", value)

@@ -12,11 +12,11 @@ from featherlane.robot.editing.names import index
 from featherlane.robot.joints import near_unit
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
-from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Model, Placement, joined
+from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Placement, Robot, joined
 from featherlane.robot.spatial import NO_TURN, ZERO3, Transform
 from featherlane.robot.tree_of import tree_of
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Robot)
 
 
 def reduced(model: M, lock: Mapping[str, Any]) -> M:
@@ -47,7 +47,7 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
 # The locked joints and their positions
 
 
-def _locked(model: Model, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozenset[int]]:
+def _locked(model: Robot, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozenset[int]]:
     """Returns q (nq,) with the locked joints in place, and these joints with their followers."""
     q = np.concatenate([model.types[i].neutral for i in model.independent])
     for name, value in lock.items():
@@ -89,7 +89,7 @@ def _position(joint: Joint, value: Any) -> np.ndarray:
     return position
 
 
-def _pose(model: Model, i: int, q: np.ndarray) -> Placement:
+def _pose(model: Robot, i: int, q: np.ndarray) -> Placement:
     """Returns the placement of body i on its parent at q."""
     tree, p = tree_of(model), model.parent[i]
     stop, turn = (
@@ -102,7 +102,7 @@ def _pose(model: Model, i: int, q: np.ndarray) -> Placement:
     return Placement.of(np.array(X.E.rows, float).T, X.r)
 
 
-def _attached(model: Model, q: np.ndarray, locked: frozenset[int]) -> list[Attachment]:
+def _attached(model: Robot, q: np.ndarray, locked: frozenset[int]) -> list[Attachment]:
     """Returns what each old body is attached to; the last entry, at index WORLD, is the ground."""
     ground = Attachment(WORLD)
     attached: list[Attachment] = []
@@ -130,7 +130,7 @@ def _frame(frame: Frame, attached: Sequence[Attachment]) -> Frame:
 # The card
 
 
-def _root(model: Model, locked: frozenset[int]) -> str:
+def _root(model: Robot, locked: frozenset[int]) -> str:
     """Returns what is left of the root: a split one may keep one of its two joints."""
     roots = [i for i, parent in enumerate(model.parent) if parent == WORLD]
     if model.root == "fixed" or not locked & _root_joints(model, roots):
@@ -139,12 +139,12 @@ def _root(model: Model, locked: frozenset[int]) -> str:
     return model.joints[left[0]].type if left else "fixed"
 
 
-def _root_joints(model: Model, roots: Sequence[int]) -> frozenset[int]:
+def _root_joints(model: Robot, roots: Sequence[int]) -> frozenset[int]:
     split = [i for i, p in enumerate(model.parent) if p in roots and model.root == "free-split"]
     return frozenset({*roots, *split})
 
 
-def _notes(model: Model, q: np.ndarray, locked: frozenset[int], grounded: float) -> Iterator[str]:
+def _notes(model: Robot, q: np.ndarray, locked: frozenset[int], grounded: float) -> Iterator[str]:
     texts = []
     for i in sorted(locked):
         joint, position = model.joints[i], q[model.first_q[i] :][: model.types[i].nq]

@@ -18,11 +18,11 @@ import numpy as np
 from featherlane.robot.editing.names import index
 from featherlane.robot.joints import conjugate, quaternion_turn, unit_quaternion
 from featherlane.robot.loaders.words import quoted
-from featherlane.robot.model import IDENTITY, WORLD, Floats, Frame, Joint, Model, Placement, joined
+from featherlane.robot.model import IDENTITY, WORLD, Floats, Frame, Joint, Placement, Robot, joined
 from featherlane.robot.walk import children, path_to_root
 
 Array = np.ndarray
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Robot)
 
 
 def _negative(axis: Floats) -> Floats:
@@ -127,7 +127,7 @@ def on_free_joint(model: M, new: int) -> M:
 
 
 def _joints(
-    model: Model, path: Sequence[int], shifts: Sequence[Placement]
+    model: Robot, path: Sequence[int], shifts: Sequence[Placement]
 ) -> tuple[list[int], list[int], list[Joint]]:
     """Returns the joints' new order, and for each joint the body that it then carries and the joint
     itself. All indices, of parents too, are the old ones.
@@ -156,7 +156,7 @@ def _depth_first(parents: Sequence[int], carried: Sequence[int]) -> list[int]:
 # What cannot be reversed
 
 
-def _check_root(model: Model, path: Sequence[int]) -> None:
+def _check_root(model: Robot, path: Sequence[int]) -> None:
     root = model.joints[path[-1]]
     if root.type != "free":
         raise ValueError(
@@ -175,7 +175,7 @@ def _check_physics(joint: Joint) -> None:
             )
 
 
-def _notes(model: Model, path: Sequence[int]) -> Iterator[str]:
+def _notes(model: Robot, path: Sequence[int]) -> Iterator[str]:
     names = ", ".join(model.joint_names[j] for j in reversed(path[:-1]))
     yield f"seen from body {model.bodies[path[0]].name}: these joints are reversed: {names}"
     lost = [
@@ -188,7 +188,7 @@ def _notes(model: Model, path: Sequence[int]) -> Iterator[str]:
         yield f"limits dropped, which are none as seen from the other body: {', '.join(lost)}"
 
 
-def body_number(model: Model, body: object) -> int:
+def body_number(model: Robot, body: object) -> int:
     """Returns the index of a body by name. Raises ValueError, which says where such a frame is."""
     for frame in model.frames:
         if frame.name == body and body not in model.body_names:

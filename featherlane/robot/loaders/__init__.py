@@ -1,4 +1,4 @@
-"""Loading: a Model from a file, a text or a name."""
+"""Loading: a Robot from a file, a text or a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from featherlane.robot.loaders.specs import EARTH_GRAVITY
 from featherlane.robot.loaders.urdf import read_urdf
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.loaders.xml import Element, parse
-from featherlane.robot.model import Floats, Model, floats
+from featherlane.robot.model import Floats, Robot, floats
 
 __all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load", "xml_text"]
 
@@ -53,7 +53,7 @@ def load(
     mimic: str = "project",
     joint_order: JointOrder = "depth-first",
     loops: str = "refuse",
-) -> Model:
+) -> Robot:
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
     or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
 

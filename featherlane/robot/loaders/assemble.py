@@ -1,4 +1,4 @@
-"""Assembly of a Model from links and joints of any format; fixed joints are merged."""
+"""Assembly of a Robot from links and joints of any format; fixed joints are merged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import EARTH_GRAVITY, INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Attachment, Moving, attach, root_link, unique
 from featherlane.robot.loaders.words import WARNING, counted, quoted
-from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Model, joined
+from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Robot, joined
 
 __all__ = ["FrameSpec", "JointSpec", "LinkSpec", "assemble"]
 
@@ -41,8 +41,8 @@ def assemble(
     joint_order: JointOrder = "depth-first",
     source: str = "",
     notes: Iterable[str] = (),
-) -> Model:
-    """Makes the Model of a tree of links.
+) -> Robot:
+    """Makes the Robot of a tree of links.
 
     A body's frame is the frame of the link which its joint moves. Every link becomes a Frame, and
     so do `frames`. root: the joint between the ground and the root link, None for "fixed". gravity:
@@ -58,7 +58,7 @@ def assemble(
     file_order = [joint.name for joint in joints]
     moving, attached = _ordered(*attach(GROUND, every), joint_order, file_order)
     grouped = _group(links, attached, len(moving))
-    model = Model(
+    model = Robot(
         name,
         joints=tuple(_joint(spec, at) for spec, at in moving),
         bodies=tuple(_merge(s.child, grouped[i], attached) for i, (s, _) in enumerate(moving)),
@@ -144,7 +144,7 @@ def _merge(name: str, links: Sequence[LinkSpec], attached: dict[str, Attachment]
     return joined(name, [(body, attached[body.name].placement) for body in bodies])
 
 
-def _merge_notes(model: Model, merged: int, ground: Sequence[LinkSpec]) -> Iterator[str]:
+def _merge_notes(model: Robot, merged: int, ground: Sequence[LinkSpec]) -> Iterator[str]:
     if merged:
         joints = counted(merged, "fixed joint")
         yield f"{joints} merged: the links are one body, and each keeps its frame"

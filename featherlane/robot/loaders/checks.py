@@ -12,7 +12,7 @@ from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import WARNING, counted, quoted
-from featherlane.robot.model import WORLD, Model
+from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.spatial import Articulated, Transform
 from featherlane.robot.tree_of import tree_of
 
@@ -61,7 +61,7 @@ def _check_axes(spec: JointSpec) -> None:
         raise ModelError(f"{spec.where}: its pitch is {spec.pitch}; wanted m/rad")
 
 
-def check_finite(model: Model, moving: Moving) -> None:
+def check_finite(model: Robot, moving: Moving) -> None:
     """Raises ModelError for figures whose sums and products overflow."""
     for joint, body, (spec, _) in zip(model.joints, model.bodies, moving, strict=True):
         com = np.array(body.com)
@@ -75,7 +75,7 @@ def check_finite(model: Model, moving: Moving) -> None:
         raise ModelError(f"{model.source}: its figures are too large to compute with")
 
 
-def check_inertia(model: Model, moving: Moving) -> None:
+def check_inertia(model: Robot, moving: Moving) -> None:
     """Raises ModelError for a joint that moves no inertia: any force accelerates it infinitely.
 
     A mimic joint moves with its leader; inertia on one of them is enough.
@@ -142,7 +142,7 @@ SUSPICIONS: dict[str, Callable[[float, np.ndarray], str | None]] = {
 """A detail, or None for no suspicion, of a link's mass and ascending principal moments."""
 
 
-def physics_notes(model: Model) -> Iterator[str]:
+def physics_notes(model: Robot) -> Iterator[str]:
     """Yields a note for each kind of joint physics or limit that is negative."""
     titles = {name: name for name in PER_V} | {name: f"{name} limits" for name in LIMITS}
     for name, title in titles.items():
@@ -151,7 +151,7 @@ def physics_notes(model: Model) -> Iterator[str]:
             yield f"{WARNING}negative {title}: {', '.join(negative)}"
 
 
-def singular_notes(model: Model) -> Iterator[str]:
+def singular_notes(model: Robot) -> Iterator[str]:
     """Yields a note on joints that make the mass matrix singular or indefinite at q = 0."""
     suspects = _shared_suspects(model) if tree_of(model).coupled else _suspects(model)
     if suspects:
@@ -162,7 +162,7 @@ def singular_notes(model: Model) -> Iterator[str]:
         )
 
 
-def _suspects(model: Model) -> set[int]:
+def _suspects(model: Robot) -> set[int]:
     """Returns the joints whose D_i is not positive definite, in M = L^T D L at q = 0.
 
     D_i = S^T IA S, with the articulated-body inertia IA (Featherstone 2008, chapter 7), and M is
@@ -187,7 +187,7 @@ def _suspects(model: Model) -> set[int]:
     return suspects
 
 
-def _shared_suspects(model: Model) -> set[int]:
+def _shared_suspects(model: Robot) -> set[int]:
     """Returns the suspects where joints share coordinates, from M = sum of J_i^T I_i J_i.
 
     A row of M is compared with the inertia that its joint would feel if bodies moved rigidly.

@@ -34,7 +34,7 @@ from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.urdf import xyzw_rotation
 from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
-from featherlane.robot.model import IDENTITY, Floats, Model, Placement, floats, rows3
+from featherlane.robot.model import IDENTITY, Floats, Placement, Robot, floats, rows3
 
 MJ_TYPES = ("free", "spherical", "prismatic", "revolute")  # by mjtJoint
 MJ_DOFS = (6, 3, 1, 1)
@@ -65,7 +65,7 @@ def read_mjcf(
     loops: str,
     fallback_name: str,
     options: Mapping[str, Any],
-) -> Model:
+) -> Robot:
     """Makes the Model of an MJCF text, or of the file at `path`.
 
     loops: "refuse" or "drop" constraints that close loops. options: root, gravity, mimic and

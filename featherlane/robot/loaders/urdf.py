@@ -19,7 +19,7 @@ from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element
-from featherlane.robot.model import IDENTITY, Floats, Mimic, Model, Placement, floats, rows3
+from featherlane.robot.model import IDENTITY, Floats, Mimic, Placement, Robot, floats, rows3
 
 URDF_TYPES = {
     "fixed": "fixed",
@@ -66,7 +66,7 @@ class Remarks:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by assemble
-def read_urdf(robot: Element, fallback_name: str, options: Mapping[str, Any]) -> Model:
+def read_urdf(robot: Element, fallback_name: str, options: Mapping[str, Any]) -> Robot:
     """Makes the Model of a <robot> element; a ModelError names the line and element at fault.
 
     options: root, gravity, mimic and joint_order of `assemble`.

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.tools.peers.common import Blocks, States
 
-SomeModel = TypeVar("SomeModel", bound=Model)
+SomeModel = TypeVar("SomeModel", bound=Robot)
 
 
 def independent(model: SomeModel) -> SomeModel:
@@ -25,7 +25,7 @@ def independent(model: SomeModel) -> SomeModel:
 class Projected:
     """Makes a peer of `independent(model)` a peer of the model."""
 
-    def __init__(self, peer: Any, model: Model) -> None:
+    def __init__(self, peer: Any, model: Robot) -> None:
         self.peer, self.model, self.version = peer, model, peer.version
         self.functions = peer.functions
         self.adjusted, self.unloaded = peer.adjusted, peer.unloaded

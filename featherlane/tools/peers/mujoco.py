@@ -9,7 +9,7 @@ import numpy as np
 from lxml import etree
 
 from featherlane.api import convert
-from featherlane.robot.model import Model
+from featherlane.robot.model import Robot
 from featherlane.tools.peers.common import DYNAMICS, Blocks, States, bare, is_mjcf, module
 
 SWITCHED_OFF = "fusestatic", "discardvisual", "balanceinertia", "inertiafromgeom"
@@ -26,7 +26,7 @@ class MuJoCo:
     adjusted = 0
 
     def __init__(
-        self, text: str | bytes, model: Model, same_angles: bool = True, path: str | None = None
+        self, text: str | bytes, model: Robot, same_angles: bool = True, path: str | None = None
     ) -> None:
         self.mujoco = mujoco = module("mujoco")
         self.version, self.model = str(mujoco.__version__), model

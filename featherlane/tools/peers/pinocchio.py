@@ -9,7 +9,7 @@ import numpy as np
 
 from featherlane.api import convert
 from featherlane.functions.table import FUNCTIONS
-from featherlane.robot.model import WORLD, Model
+from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.spatial import skew
 from featherlane.robot.tree_of import tree_of
 from featherlane.tools.peers.common import Blocks, States, bare, is_mjcf, module
@@ -17,7 +17,7 @@ from featherlane.tools.peers.common import Blocks, States, bare, is_mjcf, module
 ROUNDING = 1e-10  # placements that differ by less do so by the rounding of the file
 
 
-def computed_placement(model: Model, i: int) -> tuple[np.ndarray, np.ndarray]:
+def computed_placement(model: Robot, i: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns R, p of joint i on its parent as the algorithms have it (`tree.ANGLE_NOISE`)."""
     tree = tree_of(model)
 
@@ -42,7 +42,7 @@ class Pinocchio:
     unloaded: tuple[int, ...] = ()  # bodies on which no f_ext can act
 
     def __init__(
-        self, text: str | bytes, model: Model, same_angles: bool = True, path: str | None = None
+        self, text: str | bytes, model: Robot, same_angles: bool = True, path: str | None = None
     ) -> None:
         self.pin = pin = module("pinocchio")
         self.version = str(pin.__version__)
