@@ -75,10 +75,10 @@ class Tag(NamedTuple):
 
 
 class Tracer(Protocol):
-    """What follows an algorithm that runs on traced scalars."""
+    """The hooks through which an algorithm on traced scalars tells a tracer what it is doing."""
 
     def enter(self, tag: Any) -> None:
-        """What comes now is computed at this place; None: at none."""
+        """Tags what is computed from now on with a place in the algorithm; None ends that."""
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """Stands for function(*arguments)."""

@@ -247,7 +247,7 @@ class Graph:
     # Reading
 
     def live(self) -> list[bool]:
-        """Which nodes the outputs need."""
+        """Returns for each node whether the outputs need it."""
         needed = [False] * len(self)
         for out in self.outputs.values():
             for k in out.nodes:

@@ -32,7 +32,7 @@ def _whole(change: Callable[[Program], Program]) -> Pass:
 
 
 def _arithmetic(program: Program, dtype: Any) -> Program:
-    """As processors with fused multiply-adds, and without sines, compute it."""
+    """Lowers arithmetic for processors that have fused multiply-adds and no sines."""
     return program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
 
 

@@ -153,7 +153,7 @@ NUMBER = "number"
 
 
 def _source(graph: Graph, x: Any, entries: dict[int, int]) -> tuple[str, Any]:
-    """Where a scalar of a result comes from; what is computed becomes one of the entries."""
+    """Returns the source of a scalar of a result; a computed one becomes an entry of the output."""
     if type(x) is not Node:
         return NUMBER, x
     if graph.op[x.k] == "input":

@@ -39,7 +39,7 @@ def _result(graph: Graph, k: int) -> Iterator[str]:
 
 
 def _whole_call(graph: Graph, k: int) -> int:
-    """How many results of call k follow it as they should: these need no look of their own."""
+    """Returns how many well-formed results follow call k: they need no check of their own."""
     count = len(graph.results(k))
     rest = slice(k + 1, k + 1 + count)
     alike = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]

@@ -65,8 +65,8 @@ class _Cutter:
 def _masks(
     program: Program, cutter: _Cutter, worth: list[set[Mask]] | None = None
 ) -> dict[int, Mask]:
-    """What is read of each call that is read at all, the last call first. worth: the masks that
-    have a clone, by function; by default all.
+    """Returns for each call with a result that is read the mask of those results, the last call
+    first. worth: the masks that have a clone, by function; by default all.
     """
     main, masks = program.main, dict[int, Mask]()
     read = bytearray(len(main))

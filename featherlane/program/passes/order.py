@@ -49,7 +49,7 @@ def _roots(graph: Graph) -> list[int]:
 
 
 def by_columns(graph: Graph) -> Graph:
-    """The same graph without what no output needs, each column of its matrices computed in one go:
+    """Returns the graph without dead nodes, in an order that computes matrices column by column:
     far fewer values wait at a time. Calls come last, function by function.
 
     A graph without matrices and calls keeps the order of its algorithm.

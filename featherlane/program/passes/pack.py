@@ -43,7 +43,7 @@ class Packed(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """What is computed and moved; a sign is part of what takes it."""
+        """The number of arithmetic instructions and moves; signs are folded into their users."""
         rows = zip(self.graph.op, self.graph.args, strict=True)
         return sum(bool(args) and op != "neg" for op, args in rows)
 
@@ -60,13 +60,13 @@ class _Packing:
         self.place: dict[int, Place] = {}
 
     def needed(self, k: int) -> Iterator[int]:
-        """What has to have a place before node k and its twins."""
+        """Yields the nodes that must be placed before node k and its twins."""
         for member in self.unit.get(k, (k,)):
             if member in self.terms.of:
                 yield from (a for a, _ in self.terms.of[member].operands)
 
     def enter(self, k: int) -> None:
-        """Node k and its twins; one without is its own twin in all limbs."""
+        """Places node k and its twins; a node without twins is repeated for each limb."""
         members = self.unit.get(k)
         if members is None:
             self.place[k] = self._node((k,) * self.limbs), None
@@ -84,7 +84,7 @@ class _Packing:
         return self.new.node(op, value=value)
 
     def _by_lane(self, of_limbs: Sequence[Any]) -> tuple[Any, ...]:
-        """Where there are fewer limbs than lanes, they come again."""
+        """Returns a value for each lane; lanes beyond the last limb repeat the first ones."""
         return tuple(of_limbs[lane % self.limbs] for lane in self.lanes)
 
     # The same operation for all limbs

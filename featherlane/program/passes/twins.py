@@ -1,9 +1,9 @@
-"""Which nodes of a graph are one operation done for several limbs.
+"""Isomorphic nodes: the operations of a graph that are done once for each of several equal limbs.
 
-The twins of a graph are inputs that play the same part: the angle of the left knee and of the right
-one. From them upward, nodes of the same operation on operands that are twins, or constants, are
-twins too. Trunk and limbs also meet, and what a mirrored limb takes of the trunk is another
-coordinate: an operand that has no twin may be any, where a search for the same one has failed.
+Twins are inputs that play the same part in each limb, such as the angles of the left and the right
+knee. A search goes from them towards the outputs: nodes of the same operation, whose operands are
+twins or constants, are twins too. A mirrored limb may read another coordinate of the trunk; so
+where no node has the same operand without a twin, the search accepts any such operand.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ Signed = tuple[int, bool]  # a node, and whether it is negated
 Members = tuple[int, ...]  # nodes, by limb
 CONSTANT, ANY = (-1, 0), (-2, 0)  # what an operand is like
 LEVELS = ((False, True), (False, False), (True, True), (True, False))
-"""How twins are looked for: with any operand that has no twin or not; by what they are for or not.
-The surest first.
+"""The searches for twins, the strictest first: whether any operand without a twin is accepted, and
+whether twins must have the same users.
 """
 
 
 class Term(NamedTuple):
-    """What a node does to which others: a subtraction is a sum, and signs are apart."""
+    """An operation with its operands and their signs; a subtraction is a sum with a negated operand."""
 
     op: str
     operands: tuple[Signed, ...]
 
     @property
     def exchangeable(self) -> int:
-        """How many of the operands, the first ones, may change places."""
+        """The number of leading operands that commute."""
         return 2 if self.op in COMMUTES or self.op == "fma" else 0
 
 
 class Terms:
-    """The term of each node that computes, by its number, and what each node is without an outer
-    sign.
+    """The term of each operation, by the number of its node; and for each node the node that it
+    negates, or itself.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -84,7 +84,7 @@ class Terms:
 
 
 class _Limbs:
-    """Which limb nodes belong to, and which group of twins, if they have any."""
+    """The limb and the group of twins of each node that has twins."""
 
     def __init__(self, graph: Graph, twins: Twins) -> None:
         self.constant = [op == "constant" for op in graph.op]
@@ -114,7 +114,9 @@ class _Limbs:
         return oldest[1], len({limb for _, limb in found}) == 1
 
     def key(self, term: Term, limb: int, loose: bool) -> tuple[Any, ...]:
-        """What a term is like, seen from its limb."""
+        """Returns a key that the terms of twins share: operands by their groups, and by their limbs
+        relative to the limb of the term.
+        """
         found = []
         for k, _ in term.operands:
             if k in self.group:
@@ -134,7 +136,9 @@ def groups(graph: Graph, terms: Terms, twins: Twins) -> list[Members]:
     limbs, roles = _Limbs(graph, twins), terms.roles(graph)
 
     def sizes(k: int) -> list[float]:
-        """What tells twins from others like them: limbs weigh much the same."""
+        """Returns the magnitudes of constant operands, by which twins are matched where keys are
+        equal: limbs have similar masses and lengths.
+        """
         found = [graph.number(a) for a, _ in terms.of[k].operands]
         return [abs(x) for x in found if x is not None]
 

@@ -45,7 +45,9 @@ class LaneLayout(NamedTuple):
 
 
 def links(inputs: Sequence[tuple[int, ...]]) -> int:
-    """How many links inputs of these shapes are for: all but one have as many rows, or more."""
+    """Returns the number of links from the shapes of inputs: all but one input have a row for each
+    link, or more.
+    """
     return sorted(shape[0] if shape else 1 for shape in inputs)[-2:][0]
 
 
@@ -235,8 +237,8 @@ class Addresses(NamedTuple):
 
 
 class GroupOperands(NamedTuple):
-    """What a group reads. at: addresses (lanes, reads), of some call's where a lane has none;
-    aligned: which reads lie in the lanes of their readers; first: where those of lane 0 would lie.
+    """The operands of a group. at: addresses (lanes, reads), another call's where a lane is empty;
+    aligned: the reads that lie in the lanes of their readers; first: the address in lane 0.
     """
 
     at: np.ndarray
