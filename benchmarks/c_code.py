@@ -219,7 +219,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("robots", nargs="*", default=["iiwa14", "hyq", "atlas:free"])
     asked = arguments.parse_args()
-    print("\n\n".join(["\n".join(machine_lines()), cortex(), hosts(asked.robots)]))
+    print("\n".join(machine_lines()), hosts(asked.robots), cortex(), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ whether twins must have the same users.
 
 
 class Term(NamedTuple):
-    """An operation with its operands and their signs; a subtraction is a sum with a negated operand."""
+    """An operation with its operands and their signs; a subtraction is a sum with one negated."""
 
     op: str
     operands: tuple[Signed, ...]
