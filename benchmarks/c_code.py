@@ -28,6 +28,7 @@ from featherlane.functions.table import FUNCTIONS
 FLAGS = ("-O3", "-march=native", "-fPIC", "-shared")
 EXACT, FUSED = "-ffp-contract=off", "-ffp-contract=fast"  # CasADi's C may be fused by the compiler
 STATES, ROUNDS = 256, 21
+LIMIT = 100  # seconds that the compiler may take for one function
 COMPARED = tuple(f for f in FUNCTIONS if f != "forward_dynamics_derivatives_from")
 SMALL = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "inverse_dynamics_derivatives")
 
@@ -59,7 +60,7 @@ class Library:
         made, flags = folder / "loop.so", [*FLAGS, contract]
         start = time.perf_counter()
         command = ["gcc", *flags, *map(str, sources), "-o", str(made), "-lm"]
-        subprocess.run(command, check=True, timeout=900)
+        subprocess.run(command, check=True, timeout=LIMIT)
         self.seconds = time.perf_counter() - start
         objects = folder / "size.o"
         largest = max(sources, key=lambda x: x.stat().st_size)
@@ -89,7 +90,9 @@ def ours(model: Model, function: str, folder: Path) -> Library:
 
 
 def casadi(model: Model, function: str, states: States, folder: Path) -> Library | None:
-    """CasADi's C of a function; None where adam's formulas give other derivatives."""
+    """CasADi's C of a function; None where adam's formulas give other derivatives, or
+    where compiling it takes too long.
+    """
     import casadi as cs
     from suite.peers.base import Case
     from suite.peers.with_casadi import Expressions
@@ -104,7 +107,10 @@ def casadi(model: Model, function: str, states: States, folder: Path) -> Library
     shapes = {"nq": model.nq, "nv": model.nv, "size": size, "name": function}
     source = folder / "casadi.c"
     source.write_text(str(generator.dump()) + CASADI_LOOP.format(**sizes, **shapes))
-    return Library(folder, [source], FUSED)
+    try:
+        return Library(folder, [source], FUSED)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def compared(model: Model, function: str) -> list[str]:
