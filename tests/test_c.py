@@ -224,6 +224,61 @@ def test_an_output_with_the_name_of_an_input(tmp_path):
     checked(HOSTS[0], tmp_path, files)
 
 
+def test_names_that_the_code_could_have_itself(tmp_path):
+    """Arguments and functions called like what the check, or the code of another, has."""
+    square = fl.trace(lambda x: {"y": x * x}, {"x": ()})
+    functions = {
+        "a": fl.trace(lambda n, i: {"j": n * i, "one": n + i, "wrong": n}, {"n": (), "i": ()}),
+        "b": fl.trace(
+            lambda b_c, q, q_out: {"q": b_c * q, "q_out": q}, {"b_c": (), "q": (), "q_out": ()}
+        ),
+        "b_b": fl.trace(lambda c: {"q": c * 2.0}, {"c": ()}),
+        "f": square,
+        "f_vector": square,
+        "f_1": square,
+        "check": square,
+    }
+    files = fl.generate(None, tmp_path, functions, name="largest", batch_struct=True)
+    checked(HOSTS[0], tmp_path, files, "-O0")
+
+
+@dtypes
+def test_arguments_without_entries_and_infinite_constants(dtype, tmp_path):
+    constants = [1.5, -0.0, np.nan, np.inf, -np.inf, 1e300, 1e-300]
+    functions = {
+        "none": fl.trace(lambda: {"y": constants}, {}),
+        "some": fl.trace(lambda x, e: {"y": [], "z": [x[1], x[1], x[0]]}, {"x": 2, "e": 0}),
+    }
+    files = fl.generate(None, tmp_path, functions, name="mine", dtype=dtype, batch_struct=True)
+    checked(HOSTS[0], tmp_path, files, "-O0")
+
+
+def test_other_compilers_than_gnu_have_one_state_in_a_vector(tmp_path):
+    robot = fl.load("double_pendulum")
+    files = fl.generate(robot, tmp_path, ["forward_dynamics"], batch_struct=True)
+    text = files[1].read_text()
+    assert text.count("#if !defined(__GNUC__)\n#define FL_LANES 1\n") == 1
+    files[1].write_text(text.replace("#if !defined(__GNUC__)", "#if 1"))
+    checked(HOSTS[1], tmp_path, files, "-O1")
+
+
+def test_graphs_of_your_own_have_no_meanings_of_the_robot(tmp_path, iiwa):
+    mine = fl.trace(lambda q, T: {"c": q[0] * T, "C": T}, {"q": 7, "T": ()})
+    files = fl.generate(iiwa, tmp_path, {"cost": mine, "loaded": iiwa.graph("mass_matrix")})
+    header = files[0].read_text()
+    assert "kinetic energy" not in header
+    assert "Coriolis" not in header
+    assert "mass matrix: kg m^2" in header
+
+
+def test_cmake_has_the_names(tmp_path):
+    graph = fl.trace(lambda x: {"y": x * x}, {"x": ()})
+    files = fl.generate(None, tmp_path, {"f": graph}, name="MY_NAME")
+    text = files[3].read_text()
+    assert "add_test(NAME MY_NAME_check COMMAND MY_NAME_check)" in text
+    assert "MY_MY" not in text
+
+
 def test_graphs_with_wrenches_and_parameters(tmp_path, iiwa):
     graph = iiwa.graph("inverse_dynamics", "world", params=("mass", "gravity"))
     files = fl.generate(iiwa, tmp_path, {"loaded": graph, "tau": "inverse_dynamics"})
@@ -275,9 +330,23 @@ def test_what_is_refused(tmp_path, iiwa):
         fl.generate(iiwa, tmp_path, name="my arm")
     with pytest.raises(ValueError, match="'class' means something else in C"):
         fl.generate(iiwa, tmp_path, {"class": "mass_matrix"})
-    for name in ("work", "t12", "fl_fma"):
+    for name in ("work", "t12", "fl_fma", "stride", "fabs", "size_t"):
         with pytest.raises(ValueError, match="is a name in the generated code"):
             fl.generate(None, tmp_path, {"f": fl.trace(lambda x: x * x, {name: ()})}, name="mine")
+    graph = fl.trace(lambda x: x * x, {"x": ()})
+    with pytest.raises(ValueError, match="two functions are called 'f' but for upper and lower"):
+        fl.generate(None, tmp_path, {"f": graph, "F": graph}, name="mine")
+    with pytest.raises(ValueError, match="'batch' has a name of the generated code"):
+        fl.generate(None, tmp_path, {"batch": graph}, name="mine", batch_struct=True)
+    with pytest.raises(ValueError, match="has no outputs"):
+        fl.generate(None, tmp_path, {"f": fl.trace(lambda x: {}, {"x": ()})}, name="mine")
+    with pytest.raises(ValueError, match="'test' is taken"):  # CMake has a target of this name
+        fl.generate(iiwa, tmp_path, name="test")
+    for wrong in ("states", "code_limit"):
+        with pytest.raises(ValueError, match=f"{wrong} is 0: wanted 1 or more"):
+            fl.generate(iiwa, tmp_path, **{wrong: 0})
+    with pytest.raises(ValueError, match="folder is empty"):
+        fl.generate(iiwa, "")
     assert not list(tmp_path.iterdir())
 
 
@@ -286,6 +355,15 @@ def test_a_folder_holds_one_library(tmp_path, iiwa):
     fl.generate(iiwa, tmp_path, ["inverse_dynamics"])  # the same one, anew
     with pytest.raises(ValueError, match=r"holds iiwa14_check\.c of another library"):
         fl.generate(iiwa, tmp_path, ["mass_matrix"], name="arm")
+
+
+def test_a_file_is_no_folder(tmp_path, iiwa):
+    (tmp_path / "file").write_text("")
+    for folder in ("file", "file/below"):
+        with pytest.raises(ValueError, match=r"cannot be made: .*file' is a file"):
+            fl.generate(iiwa, tmp_path / folder, ["mass_matrix"])
+    with pytest.raises(ValueError, match="cannot be written to"):
+        fl.generate(iiwa, tmp_path / ("x" * 300), ["mass_matrix"])
 
 
 def test_names_and_comments():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,14 @@ def generate(
     """
     # Whoever writes no code does not wait for these modules: 20 ms of the package's import
     from featherlane.backends.c.library import CFunction, library
-    from featherlane.backends.c.names import check_identifier, identifier
+    from featherlane.backends.c.names import check_start, identifier
     from featherlane.functions.sources import MEANINGS, about, source_program
 
+    if not str(folder):
+        raise ValueError("folder is empty: name one, '.' for this one")
+    for what, count in (("states", states), ("code_limit", code_limit)):
+        if count is not None and count < 1:
+            raise ValueError(f"{what} is {count}: wanted 1 or more")
     if target != "c":
         raise ValueError(f"target is {target!r}: wanted 'c'")
     kind = _checked_dtype(dtype)
@@ -59,7 +65,7 @@ def generate(
     if not named:
         raise ValueError("functions is empty: name one, or leave it out for the seven")
     prefix = name or identifier(model.name if model is not None else "functions")
-    check_identifier(prefix, "name")
+    check_start(prefix, "name")
     _check_folder(Path(folder), prefix)
     rng = np.random.default_rng(0)
     made = []
@@ -71,12 +77,13 @@ def generate(
             )
         if isinstance(what, Graph):
             program, told = lower(Program(what), "c", kind), f"The graph {shown!r}."
+            meanings = _graph_meanings(model, what)
         else:
             robot, variant = _variant(model, what)
-            long = robot._is_long(variant)
+            long, meanings = robot._is_long(variant), MEANINGS
             program, told = source_program(robot, variant, kind, code_limit, long), about(variant)
         inputs = {x: _inputs(model, x, shape, states, rng) for x, shape in program.inputs.items()}
-        made.append(CFunction(c_name, program, told, MEANINGS, inputs))
+        made.append(CFunction(c_name, program, told, meanings, inputs))
     texts = library(prefix, made, _preface(prefix, model, kind), kind, batch_struct)
     return _write(Path(folder), texts)
 
@@ -101,6 +108,19 @@ def _variant(model: Model | None, text: str) -> tuple[Model, Variant]:
         raise ValueError(f"{name} takes no frame, but {option!r} stands behind it")
     model._checked(variant)
     return model, variant
+
+
+def _graph_meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
+    """The meanings of a graph's inputs and outputs, where it is one of the robot's functions by
+    their names: in a function of your own, they may mean anything.
+    """
+    from featherlane.functions.sources import MEANINGS
+
+    own = model is not None and any(
+        graph.inputs.keys() >= f.inputs.keys() and graph.outputs.keys() == f.outputs.keys()
+        for f in TABLE.values()
+    )
+    return MEANINGS if own else {}
 
 
 def _inputs(
@@ -135,15 +155,23 @@ def _preface(name: str, model: Model | None, dtype: np.dtype) -> list[str]:
 
 
 def _check_folder(folder: Path, name: str) -> None:
-    others = [p.name for p in folder.glob("*_check.c") if p.name != f"{name}_check.c"]
+    above = next(x for x in (folder, *folder.absolute().parents) if os.path.exists(x))
+    if not os.path.isdir(above):
+        raise ValueError(f"folder {str(folder)!r} cannot be made: {str(above)!r} is a file")
+    own = {f"{name}.c", f"{name}_check.c"}
+    found = folder.glob("*_check.c") if above == folder else ()
+    others = [p.name for p in found if p.name not in own]
     if others:
         told = "each library wants a folder of its own, since its check is a program"
         raise ValueError(f"folder {str(folder)!r} holds {min(others)} of another library: {told}")
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / file for file in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"folder {str(folder)!r} cannot be written to: {error}") from error
     return paths

@@ -33,7 +33,8 @@ class CType(NamedTuple):
 
     def number(self, x: float) -> str:
         """A literal that is read back as this number."""
-        value = np.dtype(f"f{self.bits // 8}").type(x)
+        with np.errstate(over="ignore"):
+            value = np.dtype(f"f{self.bits // 8}").type(x)
         if np.isnan(value):
             return "NAN"
         if np.isinf(value):
@@ -206,14 +207,14 @@ FUSED_32 = """\
 VECTORS = """\
 /* A vector of states. GNU C has vectors, of which the compiler makes the processor's; elsewhere
  * there is one state in each. */
-#if defined(__AVX512F__)
+#if !defined(__GNUC__)
+#define FL_LANES 1
+#elif defined(__AVX512F__)
 #define FL_LANES {lanes512}
 #elif defined(__AVX__)
 #define FL_LANES {lanes256}
-#elif defined(__GNUC__)
-#define FL_LANES {lanes128}
 #else
-#define FL_LANES 1
+#define FL_LANES {lanes128}
 #endif
 #if FL_LANES > 1
 #define FL_VECTOR vector_size(FL_LANES * sizeof({T})), aligned(sizeof({T}))
@@ -245,7 +246,7 @@ static void fl_scatter({T} *to, const {T} *from, size_t count, size_t stride, si
 }}
 """
 FMA_V = """\
-#if FEATHERLANE_FMA == 1 && defined(__AVX512F__)
+#if FEATHERLANE_FMA == 1 && defined(__AVX512F__) && FL_LANES > 1
 #include <immintrin.h>
 #define fl_fma_v(a, b, c) ((fl_v)_mm512_fmadd_{p}(({m512})(a), ({m512})(b), ({m512})(c)))
 #elif FEATHERLANE_FMA == 1 && defined(__AVX__) && defined(__FMA__) && FL_LANES > 1

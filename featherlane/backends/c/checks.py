@@ -28,7 +28,7 @@ TOP = """\
 enum {{ STATES = {states} }};
 
 /* Whether each product and each sum is rounded on its own, in this type. */
-static int rounds_each(void) {{
+static int unfused(void) {{
 #if (defined(FEATHERLANE_FMA) && FEATHERLANE_FMA == 0) || \\
     (defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0)
   return 0;
@@ -40,19 +40,20 @@ static int rounds_each(void) {{
 #endif
 }}
 
-static {T} largest_difference;
+static {T} worst;
 
 /* How many of some numbers are wrong. */
 static int wrong(const {T} *given, const {T} *wanted, size_t count) {{
   {T} largest = 0;
   int n = 0;
-  const int exact = rounds_each();
+  const int exact = unfused();
   for (size_t i = 0; i < count; ++i) largest = fmax{f}(largest, fabs{f}(wanted[i]));
   for (size_t i = 0; i < count; ++i) {{
     const int same = !memcmp(given + i, wanted + i, sizeof *given);
     const int both_nan = given[i] != given[i] && wanted[i] != wanted[i];
-    const {T} difference = same || both_nan ? 0 : fabs{f}(given[i] - wanted[i]) / largest;
-    if (!(difference <= largest_difference)) largest_difference = difference;
+    const {T} apart = given[i] == wanted[i] || both_nan ? 0 : fabs{f}(given[i] - wanted[i]);
+    const {T} difference = apart != 0 ? apart / largest : 0;
+    if (!(difference <= worst)) worst = difference;
     n += exact ? !same && !both_nan : !(difference <= {tolerance});
   }}
   return n;
@@ -61,9 +62,9 @@ static int wrong(const {T} *given, const {T} *wanted, size_t count) {{
 static int report(const char *function, int n) {{
   printf("%-50s %s", function, n ? "DIFFERENT" : "ok");
   if (n) printf(": %d numbers", n);
-  if (n || !rounds_each()) printf(", largest difference %.1e", (double)largest_difference);
+  if (n || !unfused()) printf(", largest difference %.1e", (double)worst);
   printf("\\n");
-  largest_difference = 0;
+  worst = 0;
   return n != 0;
 }}
 """
@@ -71,7 +72,7 @@ static int report(const char *function, int n) {{
 
 def program(name: str, written: Sequence[Written], t: CType, dtype: np.dtype, lanes: int) -> str:
     """The text of the program. lanes: states of a tile."""
-    states = len(next(iter(written[0].function.inputs.values()))) if written else 0
+    states = max((len(x) for each in written for x in each.function.inputs.values()), default=1)
     fills = {
         "T": t.name,
         "f": t.suffix,
@@ -81,17 +82,15 @@ def program(name: str, written: Sequence[Written], t: CType, dtype: np.dtype, la
     tolerance = t.number(loose)
     parts = [TOP.format(name=name, states=states, loose=loose, tolerance=tolerance, **fills)]
     tests: list[str] = []
-    for each in written:
-        parts.append(_values(each, t, dtype))
+    for n, each in enumerate(written, 1):
+        parts.append(_values(each, t, dtype, n, states))
         for suffix in each.forms:
-            tests.append(f"check_{each.function.name}{suffix}")
+            tests.append(f"check_{n}{suffix}")
             make = _batch if suffix else _single
-            parts.append(make(name, each, t, tests[-1], 2 * lanes + 3))
+            parts.append(make(name, each, t, n, 2 * lanes + 3))
     calls = "".join(f"  failures += {test}();\n" for test in tests)
     text = 'printf("%s\\n", failures ? "FAILED" : "all functions agree");'
-    told = (
-        'if (!rounds_each()) printf("products and sums are fused, or not rounded: see above\\n");'
-    )
+    told = 'if (!unfused()) printf("products and sums are fused, or not rounded: see above\\n");'
     parts.append(
         f"int main(void) {{\n  int failures = 0;\n{calls}  {told}\n  {text}\n"
         "  return failures != 0;\n}\n"
@@ -99,72 +98,82 @@ def program(name: str, written: Sequence[Written], t: CType, dtype: np.dtype, la
     return "\n".join(parts)
 
 
-def _arrays(each: Written) -> list[tuple[str, str, int]]:
-    """The C names of the arrays of a function, of their values here, and their sizes."""
-    f = each.function
-    found = [(x, f"{f.name}_{x}", int(np.prod(shape))) for x, shape in f.program.inputs.items()]
-    for x, (_, nodes) in f.program.outputs.items():
-        found.append((each.renamed[x], f"{f.name}_{each.renamed[x]}", len(nodes)))
-    return found
+def _arrays(each: Written) -> list[tuple[str, int]]:
+    """The C names of the arguments, and their sizes: none is 0, which C does not allow."""
+    return [(name, max(size, 1)) for name, size in each.sizes.items()]
 
 
-def _values(each: Written, t: CType, dtype: np.dtype) -> str:
+def _members(arrays: Sequence[tuple[str, int]], t: CType, size: str) -> list[str]:
+    """The arrays as a structure, so that they may have any names. size: with {} for their own."""
+    return [
+        "struct {",
+        *[f"  {t.name} {x}{size.replace('{}', str(entries))};" for x, entries in arrays],
+        "}",
+    ]
+
+
+def _values(each: Written, t: CType, dtype: np.dtype, n: int, states: int) -> str:
     """The inputs and the outputs that are wanted, as constants of the program."""
     f = each.function
     inputs = {x: np.asarray(f.inputs[x], dtype) for x in f.program.inputs}
-    outputs = reference.evaluate(f.program, inputs, dtype)
-    values = [*inputs.values(), *[outputs[x] for x in f.program.outputs]]
-    lines = []
-    for (_, held, size), array in zip(_arrays(each), values, strict=True):
-        lines.append(f"static const {t.name} {held}[STATES][{size}] = {{")
-        for state in array.reshape(len(array), size):
-            numbers = ", ".join(t.hexadecimal(float(x)) for x in state)
-            lines.append(f"  {{{numbers}}},")
-        lines.append("};")
-    return "\n".join(lines) + "\n"
+    with np.errstate(all="ignore"):  # infinities are values like others
+        outputs = reference.evaluate(f.program, inputs, dtype)
+    shapes = [*f.program.inputs.values(), *[out.shape for out in f.program.outputs.values()]]
+    arrays = [*inputs.values(), *[outputs[x] for x in f.program.outputs]]
+    members = _members(_arrays(each), t, "[STATES][{}]")
+    lines = [f"static const {members[0]}", *members[1:-1], f"}} values_{n} = {{"]
+    for array, shape in zip(arrays, shapes, strict=True):
+        lines.append("  {")
+        for state in np.broadcast_to(array, (states, *shape)).reshape(states, -1):
+            numbers = ", ".join(t.hexadecimal(float(x)) for x in state) or "0"
+            lines.append(f"    {{{numbers}}},")
+        lines.append("  },")
+    return "\n".join([*lines, "};"]) + "\n"
 
 
 def _room(each: Written, name: str, t: CType, suffix: str, states: int) -> list[str]:
-    """Arrays for the results, and for what the function works with."""
+    """Room for the results, and for what the function works with."""
     from featherlane.backends.c.library import work_constant
 
-    outputs = len(each.function.program.outputs)
-    lines = [
-        f"  static {t.name} {x}[{size}{f' * {states}' if suffix else ''}];"
-        for x, _, size in _arrays(each)[-outputs:]
-    ]
-    return [*lines, f"  static {t.name} work[{work_constant(name, each, suffix)} + 1];"]
+    arrays, many = _arrays(each), f" * {states}" if suffix else ""
+    inputs, outputs = arrays[: len(each.function.program.inputs)], each.renamed.values()
+    lines = [f"static {t.name} work[{work_constant(name, each, suffix)} + 1];"]
+    rooms = [([a for a in arrays if a[0] in outputs], "out")]
+    rooms += [(inputs, "in")] if suffix and inputs else []
+    for held, what in rooms:
+        first, *rest = _members(held, t, f"[{{}}{many}]")
+        lines += [f"static {first}", *rest[:-1], f"}} {what};"]
+    return [f"  {line}" for line in lines]
 
 
-def _single(name: str, each: Written, t: CType, test: str, states: int) -> str:
-    f, outputs = each.function, len(each.function.program.outputs)
-    arrays = _arrays(each)
-    passed = [f"{held}[i]" for _, held, _ in arrays[:-outputs]] + [
-        x for x, _, _ in arrays[-outputs:]
-    ]
-    lines = [f"static int {test}(void) {{", *_room(each, name, t, "", states), "  int n = 0;"]
+def _single(name: str, each: Written, t: CType, n: int, states: int) -> str:
+    f, values = each.function, f"values_{n}"
+    passed = [f"{values}.{x}[i]" for x in f.program.inputs]
+    passed += [f"out.{x}" for x in each.renamed.values()]
+    lines = [f"static int check_{n}(void) {{", *_room(each, name, t, "", states), "  int n = 0;"]
     lines.append("  for (int i = 0; i < STATES; ++i) {")
     lines.append(f"    {name}_{f.name}({', '.join([*passed, 'work'])});")
-    lines += [f"    n += wrong({x}, {held}[i], {size});" for x, held, size in arrays[-outputs:]]
+    for x, out in each.renamed.items():
+        size = len(f.program.outputs[x].nodes)
+        lines.append(f"    n += wrong(out.{out}, {values}.{out}[i], {size});")
     return "\n".join([*lines, "  }", f'  return report("{name}_{f.name}", n);', "}", ""])
 
 
-def _batch(name: str, each: Written, t: CType, test: str, states: int) -> str:
-    f, outputs = each.function, len(each.function.program.outputs)
-    arrays = _arrays(each)
-    lines = [f"static int {test}(void) {{", *_room(each, name, t, "_batch", states)]
-    for x, _, size in arrays[:-outputs]:
-        lines.append(f"  static {t.name} {x}[{size} * {states}];")
-    most = max((size for _, _, size in arrays[-outputs:]), default=1)
+def _batch(name: str, each: Written, t: CType, n: int, states: int) -> str:
+    f, values, sizes = each.function, f"values_{n}", each.sizes
+    lines = [f"static int check_{n}_batch(void) {{", *_room(each, name, t, "_batch", states)]
+    most = max(1, *(sizes[x] for x in each.renamed.values()))
     lines += [f"  static {t.name} one[{most}];", "  int n = 0;"]
     lines.append(f"  for (int i = 0; i < {states}; ++i) {{")
-    for x, held, size in arrays[:-outputs]:
-        copied = f"{x}[j * {states} + i] = {held}[i % STATES][j];"
-        lines.append(f"    for (int j = 0; j < {size}; ++j) {copied}")
-    passed = [str(states), *[x for x, _, _ in arrays], "work"]
-    lines += ["  }", f"  {name}_{f.name}_batch({', '.join(passed)});"]
+    for x in f.program.inputs:
+        copied = f"in.{x}[j * {states} + i] = {values}.{x}[i % STATES][j];"
+        lines.append(f"    for (int j = 0; j < {sizes[x]}; ++j) {copied}")
+    passed = [f"in.{x}" for x in f.program.inputs] + [f"out.{x}" for x in each.renamed.values()]
+    lines += ["  }", f"  {name}_{f.name}_batch({', '.join([str(states), *passed, 'work'])});"]
     lines.append(f"  for (int i = 0; i < {states}; ++i) {{")
-    for x, held, size in arrays[-outputs:]:
-        lines.append(f"    for (int j = 0; j < {size}; ++j) one[j] = {x}[j * {states} + i];")
-        lines.append(f"    n += wrong(one, {held}[i % STATES], {size});")
+    for x in each.renamed.values():
+        lines.append(
+            f"    for (int j = 0; j < {sizes[x]}; ++j) one[j] = out.{x}[j * {states} + i];"
+        )
+        lines.append(f"    n += wrong(one, {values}.{x}[i % STATES], {sizes[x]});")
     return "\n".join([*lines, "  }", f'  return report("{name}_{f.name}_batch", n);', "}", ""])

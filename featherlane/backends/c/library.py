@@ -12,7 +12,7 @@ import numpy as np
 from featherlane.backends.c import checks
 from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
 from featherlane.backends.c.code import Array, CCode, Form, code, wrapped
-from featherlane.backends.c.names import check_identifier, comment
+from featherlane.backends.c.names import check_identifier, check_start, comment
 from featherlane.program.program import Program
 
 WIDEST = 512  # bits of the widest vectors of states
@@ -64,33 +64,56 @@ def library(
 
     Raises ValueError for a name that C does not take, or that stands for two functions.
     """
-    check_identifier(name, "the name")
+    check_start(name, "the name")
     t = CTYPES[np.dtype(dtype)]
     written = [_written(name, each, t, batch) for each in functions]
-    names = [f"{each.function.name}{s}" for each in written for s in each.forms]
-    if twice := {x for x in names if names.count(x) > 1}:
-        raise ValueError(f"two functions are called {min(twice)!r}: give one another name")
+    _check_functions(written, batch)
     return {
         f"{name}.h": _header(name, written, preface, t, batch),
         f"{name}.c": _source(name, written, t, batch),
         f"{name}_check.c": checks.program(name, written, t, np.dtype(dtype), WIDEST // t.bits),
-        "CMakeLists.txt": CMAKE.replace("NAME_check", f"{name}_check")
-        .replace("add_test(NAME", "add_test(@")
-        .replace("NAME", name)
-        .replace("@", "NAME"),
+        "CMakeLists.txt": CMAKE.replace("@", name),
     }
 
 
+def _check_functions(written: Sequence[Written], batch: bool) -> None:
+    """Raises ValueError for two functions with one name, or with one constant: these are in upper
+    case, and NAME_BATCH_WORK is the library's own.
+    """
+    names = [f"{each.function.name}{s}" for each in written for s in each.forms]
+    upper = [x.upper() for x in names]
+    for x in names:
+        if upper.count(x.upper()) > 1:
+            told = "but for upper and lower case" if names.count(x) == 1 else "in the code"
+            raise ValueError(f"two functions are called {x!r} {told}: give one another name")
+        if batch and x.upper() == "BATCH":
+            raise ValueError(f"function {x!r} has a name of the generated code: give it another")
+
+
 def _written(name: str, each: CFunction, t: CType, batch: bool) -> Written:
-    check_identifier(each.name, "the function")
+    check_start(each.name, "the function")
     program = each.program
+    if not program.outputs:
+        raise ValueError(f"function {each.name!r} has no outputs: there is nothing to compute")
     for what, names in (("input", program.inputs), ("output", program.outputs)):
         for argument in names:
             check_identifier(argument, f"{what} of {each.name},")
-    renamed = {out: f"{out}_out" if out in program.inputs else out for out in program.outputs}
+    renamed = _renamed(program)
     forms = [Form(t), Form(t, True)] if batch else [Form(t)]
-    prefix = f"{name}_{each.name}"
+    prefix = f"{name}_{each.name}_"  # two underscores: no name that others give has them
     return Written(each, renamed, {f.suffix: code(prefix, program, f, renamed) for f in forms})
+
+
+def _renamed(program: Program) -> dict[str, str]:
+    """The names of the outputs in C: none is that of an input."""
+    taken, renamed = {*program.inputs, *program.outputs}, dict[str, str]()
+    for out in program.outputs:
+        name = out
+        while name in program.inputs or (name != out and name in taken):
+            name += "_out"
+        taken.add(name)
+        renamed[out] = name
+    return renamed
 
 
 # The header
@@ -99,13 +122,13 @@ ABOUT_ARRAYS = """\
 Every function writes what it computes into the caller's arrays: no memory is allocated, no state
 is kept, and threads may call it at the same time with workspaces of their own. Matrices lie row
 by row. `work` is room for as many numbers as the constant ending in _WORK says (NULL will do
-where that is 0); {most} suffices for all functions. No two arrays may overlap.
+where that is 0); {most} suffices for {whom}. No two arrays may overlap.
 Compile with -ffp-contract=off (/fp:precise) and without -ffast-math: then results have the bits
 of the Python package."""
 ABOUT_BATCH = """\
-Functions ending in _batch take any number of states as a struct of arrays: entry j of state i is at
-[j * states + i]. They compute with vectors of states, as wide as the compiler's flags allow
-(-march=native)."""
+Functions ending in _batch take any number of states as a struct of arrays: entry j of state i is
+at [j * states + i]. They compute with vectors of states, as wide as the compiler's flags allow
+(-march=native). They need more work: {most} suffices for all of them."""
 OPEN = """\
 #ifndef {guard}
 #define {guard}
@@ -138,12 +161,14 @@ def _header(
     name: str, written: Sequence[Written], preface: Sequence[str], t: CType, batch: bool
 ) -> str:
     guard, upper = f"{name.upper()}_H", name.upper()
-    about = [*map(comment, preface), "", *ABOUT_ARRAYS.format(most=f"{upper}_WORK").split("\n")]
+    whom = "all functions of one state" if batch else "all functions"
+    told = ABOUT_ARRAYS.format(most=f"{upper}_WORK", whom=whom)
+    about = [*map(comment, preface), "", *told.split("\n")]
     sizes = [_size(name, each, suffix, t) for each in written for suffix in each.forms]
     most = max((each.forms[""].workspace for each in written), default=0)
     lines = [f"#define {upper}_WORK {most}"]
     if batch:
-        about += ["", *ABOUT_BATCH.split("\n")]
+        about += ["", *ABOUT_BATCH.format(most=f"{upper}_BATCH_WORK").split("\n")]
         lines.append(f"#define {upper}_BATCH_WORK {max(_room(each, t) for each in written)}")
     constants = "\n".join([*lines, *sizes])
     declared = [_declaration(name, each, t) for each in written]
@@ -156,8 +181,13 @@ def _room(each: Written, t: CType) -> int:
     """Numbers that a function of many states works with: its workspace and one vector of each
     argument, at the greatest width.
     """
-    values = each.forms["_batch"].workspace + sum(each.sizes.values())
+    values = each.forms["_batch"].workspace + sum(map(_places, each.sizes.values()))
     return values * (WIDEST // t.bits)
+
+
+def _places(entries: int) -> int:
+    """Vectors of an argument: arguments without entries have places of their own, too."""
+    return max(entries, 1)
 
 
 def _size(name: str, each: Written, suffix: str, t: CType) -> str:
@@ -247,7 +277,7 @@ def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
     made, head = each.forms[suffix], signature(name, each, t, suffix)
     if not suffix:
         return [_text(head, each, made.body)]
-    form, vector = Form(t, True), f"{name}_{each.function.name}_vector"
+    form, vector = Form(t, True), f"{name}_{each.function.name}__vector"
     work = [Array("work", True)] if made.workspace else []
     parameters = ["size_t stride", *[a.declared(form) for a in (*each.parameters, *work)]]
     body = _text(wrapped(f"static void {vector}(", parameters), each, made.body, form.stride)
@@ -257,7 +287,7 @@ def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
         entries = each.sizes[a.name]
         rest.append((a, f"work + {place} * FL_LANES", f"{entries}, states, states - first"))
         first.append(f"{a.name} + first")
-        place += entries
+        place += _places(entries)
     gather = [f"  fl_gather({at}, {a.name} + first, {n});" for a, at, n in rest if not a.written]
     scatter = [f"  fl_scatter({a.name} + first, {at}, {n});" for a, at, n in rest if a.written]
     loop = [
@@ -288,24 +318,24 @@ def _text(head: str, each: Written, body: Sequence[str], counts: Sequence[str] =
 
 
 CMAKE = """\
-# As a part of your project: add_subdirectory(this folder), then link the target NAME.
+# As a part of your project: add_subdirectory(this folder), then link the target @.
 cmake_minimum_required(VERSION 3.15)
-project(NAME C)
+project(@ C)
 
-add_library(NAME STATIC NAME.c)
-target_include_directories(NAME PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-set_target_properties(NAME PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
+add_library(@ STATIC @.c)
+target_include_directories(@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+set_target_properties(@ PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
 if(MSVC)
-  target_compile_options(NAME PUBLIC /fp:precise)
+  target_compile_options(@ PUBLIC /fp:precise)
 else()
-  target_compile_options(NAME PUBLIC -ffp-contract=off)
-  target_link_libraries(NAME PUBLIC m)
+  target_compile_options(@ PUBLIC -ffp-contract=off)
+  target_link_libraries(@ PUBLIC m)
 endif()
 
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   enable_testing()
-  add_executable(NAME_check NAME_check.c)
-  target_link_libraries(NAME_check PRIVATE NAME)
-  add_test(NAME NAME_check COMMAND NAME_check)
+  add_executable(@_check @_check.c)
+  target_link_libraries(@_check PRIVATE @)
+  add_test(NAME @_check COMMAND @_check)
 endif()
 """

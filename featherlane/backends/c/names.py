@@ -17,7 +17,16 @@ KEYWORDS = """
     NULL INFINITY NAN HUGE_VAL EOF errno assert linux unix i386 near far
 """  # of C99, of C11 and C23, of C++, and macros
 TAKEN = frozenset(re.findall(r"\w+", KEYWORDS))
-OWN = re.compile(r"t\d+|work|states|lane|lanes|first|shared|operands|results|fl_\w*")
+OWN = re.compile(
+    r"t\d+|work|states|stride|lane|lanes|first|shared|operands|results|(fl|FL|FEATHERLANE)_\w*|"
+    r"(abs|fabs|sqrt|fma|copysign)f?|memcpy|size_t|u?int\d+_t|U?INT\d+_(MAX|MIN)"
+)
+HEADERS_AND_TARGETS = """
+    complex ctype fenv inttypes limits locale math setjmp signal stdarg stddef stdint stdio stdlib
+    string tgmath time wchar
+    all clean help install m package test
+"""  # of C, and of CMake
+FILES = frozenset(HEADERS_AND_TARGETS.split())
 
 
 def check_identifier(name: str, what: str) -> str:
@@ -35,10 +44,24 @@ def check_identifier(name: str, what: str) -> str:
     return name
 
 
+def check_start(name: str, what: str) -> str:
+    """The name, if those of functions and files can begin with it.
+
+    Raises ValueError as `check_identifier`, and for a name that is no good for files.
+    """
+    check_identifier(name, what)
+    if name.endswith("_"):
+        raise ValueError(f"{what} {name!r} ends in an underscore: another one comes behind it")
+    if name.lower() in FILES:
+        told = "a header of C or a target of CMake has that name: give it another one"
+        raise ValueError(f"{what} {name!r} is taken: {told}")
+    return name
+
+
 def identifier(text: str) -> str:
     """A name of C that resembles a text: "UR5e (left)" gives "ur5e_left"."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-    if not name or name[0].isdigit() or name in TAKEN or OWN.fullmatch(name):
+    if not name or name[0].isdigit() or name in TAKEN | FILES or OWN.fullmatch(name):
         name = f"robot_{name}".rstrip("_")
     return name
 
