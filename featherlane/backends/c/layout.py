@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from featherlane.program.graph import Graph
 
-# Operations of a block. Compilers need time that grows faster than the length of a function; from
-# 500 to 2,000 the code is as fast and as large (docs/c.md, "How it is cut")
+# Operations of a block: compilers need time that grows faster than the length of a function
+# (docs/c.md, "Code size")
 BLOCK = 1000
 LEAVES = ("input", "constant", "less", "result")  # nodes without a statement of their own
 
