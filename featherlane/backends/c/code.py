@@ -38,7 +38,7 @@ VECTOR_EXPRESSIONS = EXPRESSIONS | {  # of the vectors of GNU C; one lane elsewh
 }
 
 
-class Form(NamedTuple):
+class CForm(NamedTuple):
     """Code for one state, or for a vector of states that come as a struct of arrays."""
 
     type: CType
@@ -88,7 +88,7 @@ class Array(NamedTuple):
     name: str
     written: bool = False
 
-    def declared(self, form: Form) -> str:
+    def declared(self, form: CForm) -> str:
         kind = form.value if self.name in OWN else form.type.name
         return f"{'' if self.written else 'const '}{kind} *FL_RESTRICT {self.name}"
 
@@ -113,10 +113,10 @@ class Names(NamedTuple):
     arrays: list[Array]
 
 
-class _StraightLine:
+class _BlockCode:
     """The functions of the blocks of a graph."""
 
-    def __init__(self, prefix: str, graph: Graph, form: Form, names: Names, plan: Layout) -> None:
+    def __init__(self, prefix: str, graph: Graph, form: CForm, names: Names, plan: Layout) -> None:
         self.prefix, self.graph, self.form, self.names = prefix, graph, form, names
         self.plan = plan
         self.definitions: list[str] = []
@@ -207,7 +207,7 @@ def _stores(graph: Graph, entry: Callable[[str, int], str]) -> dict[int, list[st
     return stored
 
 
-def code(prefix: str, program: Program, form: Form, renamed: Mapping[str, str]) -> CCode:
+def code(prefix: str, program: Program, form: CForm, renamed: Mapping[str, str]) -> CCode:
     """The C of a program. prefix: of the names of its static functions; renamed: the names of
     outputs in C.
     """
@@ -217,11 +217,11 @@ def code(prefix: str, program: Program, form: Form, renamed: Mapping[str, str]) 
     arrays += [Array(renamed[name], True) for name in graph.outputs] + [Array("work", True)]
     stored = _stores(graph, lambda name, i: form.stored(renamed[name], i))
     names = Names(lambda value: form.read(*value), stored, arrays)
-    straight = _StraightLine(prefix, graph, form, names, plan)
+    straight = _BlockCode(prefix, graph, form, names, plan)
     if not groups:
         return CCode(straight.definitions, straight.whole(), plan.size)
     fetches, *blocks, copies = straight.pieces()
-    steps = _Steps(prefix, program, form, plan, groups)
+    steps = _CallTable(prefix, program, form, plan, groups)
     body, texts = straight.block(fetches), iter(blocks)
     for stage in plan.stages:
         body += steps.run(stage) if stage.calls else straight.block(next(texts))
@@ -229,7 +229,7 @@ def code(prefix: str, program: Program, form: Form, renamed: Mapping[str, str]) 
     return CCode([*steps.text(), *straight.definitions], body, steps.size)
 
 
-class _Steps:
+class _CallTable:
     """The functions of a program, the table of its calls, and the loop that goes through it.
 
     An entry of the table is the number of a function, the slot of its results, and its operands:
@@ -238,7 +238,7 @@ class _Steps:
     """
 
     def __init__(
-        self, prefix: str, program: Program, form: Form, plan: Layout, groups: Mapping[int, Calls]
+        self, prefix: str, program: Program, form: CForm, plan: Layout, groups: Mapping[int, Calls]
     ) -> None:
         self.prefix, self.program, self.form = prefix, program, form
         self.plan, self.groups = plan, groups
@@ -297,7 +297,7 @@ class _Steps:
         place |= {i: f"operands[{n}]" for n, i in enumerate(own.varying)}
         stored = _stores(graph, lambda _, i: f"results[{i}] = {{0}};")
         names, plan = Names(lambda value: place[value[1]], stored, arrays), layout(graph)
-        straight = _StraightLine(name, graph, form, names, plan)
+        straight = _BlockCode(name, graph, form, names, plan)
         self.size = max(self.size, self.scratch + plan.size)
         lines = straight.whole()
         used = [a for a in arrays if re.search(rf"\b{a.name}\b", "\n".join(lines))]

@@ -11,7 +11,7 @@ import numpy as np
 
 from featherlane.backends.c import checks
 from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
-from featherlane.backends.c.code import Array, CCode, Form, code, wrapped
+from featherlane.backends.c.code import Array, CCode, CForm, code, wrapped
 from featherlane.backends.c.names import check_identifier, check_start, comment
 from featherlane.program.program import Program
 
@@ -99,7 +99,7 @@ def _written(name: str, each: CFunction, t: CType, batch: bool) -> Written:
         for argument in names:
             check_identifier(argument, f"{what} of {each.name},")
     renamed = _renamed(program)
-    forms = [Form(t), Form(t, True)] if batch else [Form(t)]
+    forms = [CForm(t), CForm(t, True)] if batch else [CForm(t)]
     prefix = f"{name}_{each.name}_"  # two underscores: no name that others give has them
     return Written(each, renamed, {f.suffix: code(prefix, program, f, renamed) for f in forms})
 
@@ -225,8 +225,8 @@ def _declaration(name: str, each: Written, t: CType) -> str:
 def signature(name: str, each: Written, t: CType, suffix: str) -> str:
     """The head of a function that the caller sees."""
     states = ["size_t states"] if suffix else []
-    parameters = [*states, *[a.declared(Form(t)) for a in each.parameters]]
-    parameters.append(Array("work", True).declared(Form(t)))
+    parameters = [*states, *[a.declared(CForm(t)) for a in each.parameters]]
+    parameters.append(Array("work", True).declared(CForm(t)))
     return wrapped(f"void {name}_{each.function.name}{suffix}(", parameters)
 
 
@@ -277,7 +277,7 @@ def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
     made, head = each.forms[suffix], signature(name, each, t, suffix)
     if not suffix:
         return [_text(head, each, made.body)]
-    form, vector = Form(t, True), f"{name}_{each.function.name}__vector"
+    form, vector = CForm(t, True), f"{name}_{each.function.name}__vector"
     work = [Array("work", True)] if made.workspace else []
     parameters = ["size_t stride", *[a.declared(form) for a in (*each.parameters, *work)]]
     body = _text(wrapped(f"static void {vector}(", parameters), each, made.body, form.stride)
