@@ -60,9 +60,9 @@ def reciprocal(pivot: Scalar, scale: Scalar) -> Scalar:
 
 
 class Tag(NamedTuple):
-    """Where in an algorithm something is computed, in the terms of Dadu-RBD (2023), section IV: a
-    pass ("R", "D", "M" ...), its direction ("f" outward, "b" inward, "c" over the columns of a
-    matrix) and a joint, counted from 0. call: the number of the `call`, where there is one.
+    """The part of an algorithm that computes something, in the terms of Dadu-RBD (2023), section
+    IV: a pass ("R", "D", "M" ...), its direction ("f" outward, "b" inward, "c" over the columns of
+    a matrix) and a joint, counted from 0. call: the number of the `call`, where there is one.
     """
 
     algorithm: str

@@ -320,18 +320,25 @@ def test_what_is_refused(tmp_path, iiwa):
         fl.generate(iiwa, tmp_path, "inverse_dynamics")
     with pytest.raises(ValueError, match="jacobian takes a frame: write jacobian:FRAME"):
         fl.generate(iiwa, tmp_path, ["jacobian"])
-    with pytest.raises(ValueError, match="takes no frame"):
+    with pytest.raises(ValueError, match="is 'mass_matrix:tool0': wanted mass_matrix"):
         fl.generate(iiwa, tmp_path, ["mass_matrix:tool0"])
+    with pytest.raises(ValueError, match="wanted jacobian:FRAME:REFERENCE"):
+        fl.generate(iiwa, tmp_path, ["jacobian:iiwa_link_7:world:again"])
+    with pytest.raises(ValueError, match="reference is 'hand': wanted 'body'"):
+        fl.generate(iiwa, tmp_path, ["jacobian:iiwa_link_7:hand"])
     with pytest.raises(TypeError, match="model is missing"):
         fl.generate(None, tmp_path, ["mass_matrix"])
     with pytest.raises(ValueError, match="functions is empty"):
         fl.generate(iiwa, tmp_path, [])
-    with pytest.raises(ValueError, match="name 'my arm' is no name of C"):
+    with pytest.raises(ValueError, match="name 'my arm' cannot be a name in C"):
         fl.generate(iiwa, tmp_path, name="my arm")
     with pytest.raises(ValueError, match="'class' means something else in C"):
         fl.generate(iiwa, tmp_path, {"class": "mass_matrix"})
     for name in ("work", "t12", "fl_fma", "stride", "fabs", "size_t"):
         with pytest.raises(ValueError, match="is a name in the generated code"):
+            fl.generate(None, tmp_path, {"f": fl.trace(lambda x: x * x, {name: ()})}, name="mine")
+    for name in ("M_PI", "DBL_MAX", "MINE_WORK"):  # macros
+        with pytest.raises(ValueError, match="means something else in C"):
             fl.generate(None, tmp_path, {"f": fl.trace(lambda x: x * x, {name: ()})}, name="mine")
     graph = fl.trace(lambda x: x * x, {"x": ()})
     with pytest.raises(ValueError, match="two functions are called 'f' but for upper and lower"):

@@ -1,1 +1,1 @@
-"""What users hold: the model with its methods, and what they do with robots and functions."""
+"""The public interface: the model with its methods, and the functions on robots and programs."""

@@ -12,6 +12,7 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.backends.cpu.compile import _checked_dtype
+from featherlane.functions.sources import MEANINGS, UNITS, about, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.graph import Graph
 from featherlane.program.lower import lower
@@ -35,87 +36,97 @@ def generate(
     `main` compares every function with values from Python, and CMakeLists.txt.
 
     functions: names of `Model`'s functions, by default the seven; one that takes a frame or a
-    parameter names it behind a colon ("jacobian:tool0"). A mapping gives each a name in C, and may
-    hold graphs: those of `trace`, or of `Model.graph` with its options. model: None if all are
-    graphs. name: the start of all names in C, by default the robot's. batch_struct: also writes
-    functions of many states, in a struct of arrays. code_limit: operations that a function may have
-    as code: longer ones keep repeated columns, or the steps of the algorithm, as C functions; by
-    default what the package itself compiles. states: random states that NAME_check.c holds.
+    parameter names it behind a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world"). A
+    mapping gives each a name in C, and may hold graphs: those of `trace`, or of `Model.graph` with
+    its options. model: None if all are graphs. name: the start of all names in C, by default the
+    robot's. batch_struct: also writes functions of many states, in a struct of arrays. code_limit:
+    operations that a function may have as code: longer ones keep repeated columns, or the steps of
+    the algorithm, as C functions; by default what the package itself compiles. states: random
+    states that NAME_check.c holds.
 
     The functions allocate nothing and give the bits of the Python package (docs/c.md). Raises
     ValueError for an unknown function, a name that is none in C, and a folder that holds another
     library, whose check would collide with this one.
     """
-    # Whoever writes no code does not wait for these modules: 20 ms of the package's import
+    # Few programs write code, and the others do not wait for these modules
     from featherlane.backends.c.library import CFunction, library
     from featherlane.backends.c.names import check_start, identifier
-    from featherlane.functions.sources import MEANINGS, about, source_program
 
-    if not str(folder):
-        raise ValueError("folder is empty: name one, '.' for this one")
-    for what, count in (("states", states), ("code_limit", code_limit)):
-        if count is not None and count < 1:
-            raise ValueError(f"{what} is {count}: wanted 1 or more")
-    if target != "c":
-        raise ValueError(f"target is {target!r}: wanted 'c'")
-    kind = _checked_dtype(dtype)
-    if isinstance(functions, str):
-        raise TypeError(f"functions is {functions!r}: wanted a list of names, or a mapping")
-    named = dict(functions) if isinstance(functions, Mapping) else {f: f for f in functions}
-    if not named:
-        raise ValueError("functions is empty: name one, or leave it out for the seven")
+    _check_arguments(folder, target, states=states, code_limit=code_limit)
+    named, dtype = _named(functions), _checked_dtype(dtype)
     prefix = name or identifier(model.name if model is not None else "functions")
     check_start(prefix, "name")
     _check_folder(Path(folder), prefix)
     rng = np.random.default_rng(0)
     made = []
     for shown, what in named.items():
-        c_name = shown if isinstance(functions, Mapping) else identifier(shown)
-        if not isinstance(what, str | Graph):
-            raise TypeError(
-                f"function {shown!r} is a {type(what).__name__}: wanted a name or a Graph"
-            )
-        if isinstance(what, Graph):
-            program, told = lower(Program(what), "c", kind), f"The graph {shown!r}."
-            meanings = _graph_meanings(model, what)
-        else:
-            robot, variant = _variant(model, what)
-            long, meanings = robot._is_long(variant), MEANINGS
-            program, told = source_program(robot, variant, kind, code_limit, long), about(variant)
+        program, told, meanings = _described(model, shown, what, dtype, code_limit)
         inputs = {x: _inputs(model, x, shape, states, rng) for x, shape in program.inputs.items()}
+        c_name = shown if isinstance(functions, Mapping) else identifier(shown)
         made.append(CFunction(c_name, program, told, meanings, inputs))
-    texts = library(prefix, made, _preface(prefix, model, kind), kind, batch_struct)
+    texts = library(prefix, made, _preface(prefix, model, dtype), dtype, batch_struct)
     return _write(Path(folder), texts)
 
 
-def _variant(model: Model | None, text: str) -> tuple[Model, Variant]:
-    """The robot, and its variant that a text such as "jacobian:tool0" names, checked."""
-    name, _, option = text.partition(":")
+def _check_arguments(folder: str | Path, target: str, **counts: int | None) -> None:
+    if not str(folder):
+        raise ValueError("folder is empty: name one, '.' for this one")
+    if target != "c":
+        raise ValueError(f"target is {target!r}: wanted 'c'")
+    for what, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{what} is {count}: wanted 1 or more")
+
+
+def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, str | Graph]:
+    """The functions to be written, by the names that messages show."""
+    if isinstance(functions, str):
+        raise TypeError(f"functions is {functions!r}: wanted a list of names, or a mapping")
+    named = dict(functions) if isinstance(functions, Mapping) else {f: f for f in functions}
+    if not named:
+        raise ValueError("functions is empty: name one, or leave it out for the seven")
+    for shown, what in named.items():
+        if not isinstance(what, str | Graph):
+            kind = type(what).__name__
+            raise TypeError(f"function {shown!r} is a {kind}: wanted a name or a Graph")
+    return named
+
+
+def _described(
+    model: Model | None, shown: str, what: str | Graph, dtype: np.dtype, limit: int | None
+) -> tuple[Program, str, Mapping[str, str]]:
+    """A function as a program, a sentence on it, and the meanings of its arguments by name."""
+    if isinstance(what, Graph):
+        return lower(Program(what), "c", dtype), f"The graph {shown!r}.", _meanings(model, what)
     if model is None:
-        raise TypeError(f"model is missing: {text!r} is a function of a robot")
+        raise TypeError(f"model is missing: {what!r} is a function of a robot")
+    variant = _variant(what)
+    model._checked(variant)
+    program = source_program(model, variant, dtype, limit, model._is_long(variant))
+    return program, about(variant), MEANINGS
+
+
+def _variant(text: str) -> Variant:
+    """The variant that a text such as "jacobian:tool0" or "jacobian:tool0:world" names."""
+    name, *options = text.split(":")
     if name not in TABLE:
         raise ValueError(f"function {name!r} is unknown: wanted one of {', '.join(TABLE)}")
-    takes = TABLE[name].takes
-    variant = Variant(name)
-    if "frame" in takes:
-        if not option:
-            raise ValueError(f"{name} takes a frame: write {name}:FRAME")
-        reference = "body" if "reference" in takes else None
-        variant = Variant(name, frame=option, reference=reference)
-    elif "wrt" in takes:
-        variant = Variant(name, wrt=option or None)
-    elif option:
-        raise ValueError(f"{name} takes no frame, but {option!r} stands behind it")
-    model._checked(variant)
-    return model, variant
+    takes = [what for what in TABLE[name].takes if what in ("frame", "reference", "wrt")]
+    given: dict[str, Any] = dict(zip(takes, options, strict=False))
+    if "frame" in takes and not given.get("frame"):
+        raise ValueError(f"{name} takes a frame: write {name}:FRAME")
+    if len(options) > len(takes):
+        wanted = ":".join([name, *map(str.upper, takes)])
+        raise ValueError(f"function is {text!r}: wanted {wanted}")
+    if "reference" in takes:
+        given["reference"] = given.get("reference") or "body"
+    return Variant(name, **given)
 
 
-def _graph_meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
+def _meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
     """The meanings of a graph's inputs and outputs, where it is one of the robot's functions by
     their names: in a function of your own, they may mean anything.
     """
-    from featherlane.functions.sources import MEANINGS
-
     own = model is not None and any(
         graph.inputs.keys() >= f.inputs.keys() and graph.outputs.keys() == f.outputs.keys()
         for f in TABLE.values()
@@ -139,7 +150,6 @@ def _inputs(
 
 def _preface(name: str, model: Model | None, dtype: np.dtype) -> list[str]:
     import featherlane
-    from featherlane.functions.sources import UNITS
 
     lines = [f"{name}: functions in C99, {dtype}, by featherlane {featherlane.__version__}", ""]
     if model is None:

@@ -1,1 +1,1 @@
-"""Where the halves meet: a function of a robot is traced, compiled and called with arrays."""
+"""The meeting place of the two halves: functions of robots are traced, compiled and called."""

@@ -1,4 +1,4 @@
-"""Where the two halves meet: algorithms are traced with models, and graphs become kernels."""
+"""From a function of a model to its kernel: the algorithm is traced, and its graph compiled."""
 
 from __future__ import annotations
 

@@ -100,8 +100,7 @@ def about(variant: Variant) -> str:
 
 def code_size(program: Program) -> int:
     """The operations that a program has as code: those of each function count once."""
-    graphs = (program.main, *[f.graph for f in program.functions])
-    return sum(op in ARITHMETIC for graph in graphs for op in graph.op)
+    return sum(op in ARITHMETIC for graph in program.graphs for op in graph.op)
 
 
 def source_program(

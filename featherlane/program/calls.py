@@ -1,5 +1,5 @@
-"""How a main graph calls a function: what all its calls share, and what differs from one to the
-next.
+"""The calls of a function in a main graph: the operands that all calls share, and those that
+vary.
 """
 
 from __future__ import annotations

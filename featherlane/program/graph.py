@@ -275,7 +275,9 @@ class Graph:
         return cost(self)
 
     def replaced(self, **columns: Any) -> Graph:
-        """The same nodes with other columns: `op`, `args`, `value`, `tag`, `inputs`, `outputs`."""
+        """Returns a graph of these nodes with other columns: `op`, `args`, `value`, `tag`,
+        `inputs`, `outputs`.
+        """
         new = Graph()
         for name in ("op", "args", "value", "tag", "inputs", "outputs"):
             setattr(new, name, columns.get(name, getattr(self, name)))

@@ -56,6 +56,11 @@ class Program:
     def outputs(self) -> dict[str, Output]:
         return self.main.outputs
 
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs of the functions, then main: each is called by later ones only."""
+        return [*(f.graph for f in self.functions), self.main]
+
     def map(self, change: Callable[[Graph], Graph]) -> Program:
         """Main and each function changed on their own; the boundary is not kept."""
         functions = tuple(GraphFunction(f.name, change(f.graph)) for f in self.functions)
@@ -64,8 +69,7 @@ class Program:
     def times(self) -> list[int]:
         """How often each function runs."""
         times = [0] * len(self.functions) + [1]
-        graphs = [*(f.graph for f in self.functions), self.main]
-        for n, graph in reversed([*enumerate(graphs)]):
+        for n, graph in reversed([*enumerate(self.graphs)]):
             for f, calls in Counter(_called(graph)).items():
                 times[f] += times[n] * calls
         return times[:-1]

@@ -1,1 +1,1 @@
-"""What a robot is: spatial algebra, joints, the model, its tree, and the files it is read from."""
+"""The robot half: spatial algebra, joints, the model, its tree, and the files it is read from."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.api.model import Model, load
+from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.loaders import bundled
 from featherlane.tools.options import (
     ANY_FUNCTION,
@@ -26,7 +27,7 @@ from featherlane.tools.options import (
     count,
     dtype,
     flag,
-    text,
+    free_text,
     written_file,
 )
 from featherlane.tools.progress import ProgressLine
@@ -70,7 +71,7 @@ def command(name: str, *options: Option) -> Callable[..., Any]:
 
 
 def _source(robot: str) -> str:
-    """What `load` takes for ROBOT: for - the XML on stdin, and nothing else."""
+    """Returns the argument of `load` for ROBOT; for "-", the XML that stdin holds."""
     if robot != "-":
         return robot
     text = sys.stdin.read()
@@ -166,11 +167,11 @@ def bench(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     choice("--target", "the language: c (%(default)s)", ("c",), default="c"),
-    text("--output", "the folder to write to, made if it is not there", required=True),
+    free_text("--output", "the folder to write to, made if it is not there", required=True),
     ANY_FUNCTION,
     DTYPE,
     flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
-    text("--name", "start of all names in the code (the robot's name)"),
+    free_text("--name", "start of all names in the code (the robot's name)"),
     count("--code-limit", "operations that a function may have as code (no limit)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
@@ -180,7 +181,6 @@ def generate(args: argparse.Namespace) -> Answer:
     against values from Python, and a CMakeLists.txt. docs/c.md tells more.
     """
     from featherlane.api.generate import generate as write
-    from featherlane.functions.table import FUNCTIONS
 
     files = write(
         _model(args),

@@ -1,4 +1,4 @@
-"""What `featherlane info` and `list` tell of a robot."""
+"""The facts on a robot that `featherlane info` and `list` show."""
 
 from __future__ import annotations
 

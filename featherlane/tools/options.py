@@ -84,7 +84,7 @@ def written_file(name: str, help: str, check: Callable[[str], Path]) -> Option:
     return Option(name, help, files=True, settings={"type": checked, "metavar": "FILE"})
 
 
-def text(name: str, help: str, **settings: Any) -> Option:
+def free_text(name: str, help: str, **settings: Any) -> Option:
     """An option whose value a command checks itself."""
     metavar = name.removeprefix("--").upper()
     return Option(name, help, settings={"metavar": metavar, **settings})
@@ -104,7 +104,8 @@ def _any_function(text: str) -> str:
     if name in TABLE:
         return name + colon + option
     meant = did_you_mean(name, [*TABLE, *IN_FULL])
-    raise ArgumentTypeError(f"is {text!r}; wanted one of {', '.join(TABLE)}{meant}")
+    known = meant or f"; wanted one of {', '.join(TABLE)}"
+    raise ArgumentTypeError(f"is {text!r}, which is no function{known}")
 
 
 def _function(text: str) -> str:
@@ -129,7 +130,7 @@ FUNCTION = Option(
 ANY_FUNCTION = Option(
     "--function",
     "this function of the robot, behind a colon the frame or parameter that it takes "
-    "(jacobian:tool0); may be repeated (the seven dynamics functions)",
+    "(jacobian:tool0, jacobian:tool0:world); may be repeated (the seven dynamics functions)",
     (*TABLE, *IN_FULL),
     settings={"type": _any_function, "action": "append", "metavar": "NAME"},
 )

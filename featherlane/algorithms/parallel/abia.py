@@ -95,8 +95,8 @@ def articulated_joints(tree: Tree, X: Sequence[Transform]) -> list[SolvedJoint]:
 
 
 class Passage(NamedTuple):
-    """How motion and force pass a joint of given torque: a = A a_parent + b; `pushed` is the force
-    on the parent where the body's bias force is zero; tau is less resistance.
+    """The transfer of motion and force over a joint of given torque: a = A a_parent + b; `pushed`
+    is the force on the parent where the body's bias force is zero; tau is less resistance.
     """
 
     A: Matrix

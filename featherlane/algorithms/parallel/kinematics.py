@@ -181,7 +181,7 @@ def subtree_forces(X: Sequence[Transform], f: Sequence[Vector], scans: TreeScans
 
 
 class BiasTerms(NamedTuple):
-    """What a state does at qdd = 0, for each body: classical accelerations of origins are
+    """The bias terms of each body, at qdd = 0: classical accelerations of origins are
     X a_p + v.c + S qdd, and forces are I a + p.
     """
 

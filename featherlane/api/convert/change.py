@@ -82,7 +82,9 @@ class JointEntries(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """How `library` arranges the coordinates of `model`; featherlane.convert makes it."""
+    """The change between coordinates of `model` and those of `library`; made by
+    featherlane.convert.
+    """
 
     model: Robot
     library: str

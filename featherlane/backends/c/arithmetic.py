@@ -1,5 +1,5 @@
-"""What C has no exact operator for: fused multiply-adds on processors without the instruction,
-rounding to integers that compilers vectorise, and quarter turns.
+"""Operations for which C has no exact operator: fused multiply-adds on processors without the
+instruction, rounding to integers that compilers vectorise, and quarter turns.
 
 The fused multiply-add is done in integers, so that it is exact for subnormal numbers too and costs
 little on processors that compute floating-point numbers in software. docs/c.md has its cost.
@@ -232,14 +232,16 @@ typedef int{bits}_t fl_i;
 #define fl_store(at, x) (*(fl_v *)(at) = (x))
 
 /* The states that are left over, to and from arrays of one vector; the last state is repeated. */
-static void fl_gather({T} *to, const {T} *from, size_t count, size_t stride, size_t states) {{
+static inline void fl_gather(
+    {T} *to, const {T} *from, size_t count, size_t stride, size_t states) {{
   for (size_t j = 0; j < count; ++j) {{
     for (size_t i = 0; i < FL_LANES; ++i) {{
       to[j * FL_LANES + i] = from[j * stride + (i < states ? i : states - 1)];
     }}
   }}
 }}
-static void fl_scatter({T} *to, const {T} *from, size_t count, size_t stride, size_t states) {{
+static inline void fl_scatter(
+    {T} *to, const {T} *from, size_t count, size_t stride, size_t states) {{
   for (size_t j = 0; j < count; ++j) {{
     for (size_t i = 0; i < states; ++i) to[j * stride + i] = from[j * FL_LANES + i];
   }}

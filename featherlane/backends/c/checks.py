@@ -86,8 +86,9 @@ def program(name: str, written: Sequence[Written], t: CType, dtype: np.dtype, la
         parts.append(_values(each, t, dtype, n, states))
         for suffix in each.forms:
             tests.append(f"check_{n}{suffix}")
-            make = _batch if suffix else _single
-            parts.append(make(name, each, t, n, 2 * lanes + 3))
+            parts.append(
+                _batch(name, each, t, n, 2 * lanes + 3) if suffix else _single(name, each, t, n)
+            )
     calls = "".join(f"  failures += {test}();\n" for test in tests)
     text = 'printf("%s\\n", failures ? "FAILED" : "all functions agree");'
     told = 'if (!unfused()) printf("products and sums are fused, or not rounded: see above\\n");'
@@ -131,11 +132,17 @@ def _values(each: Written, t: CType, dtype: np.dtype, n: int, states: int) -> st
     return "\n".join([*lines, "};"]) + "\n"
 
 
-def _room(each: Written, name: str, t: CType, suffix: str, states: int) -> list[str]:
-    """Room for the results, and for what the function works with."""
+def _room(each: Written, name: str, t: CType, states: int = 0) -> list[str]:
+    """Room for the results, and for what the function works with. states: 0 for the function of
+    one state.
+    """
     from featherlane.backends.c.library import work_constant
 
-    arrays, many = _arrays(each), f" * {states}" if suffix else ""
+    arrays, many, suffix = (
+        _arrays(each),
+        f" * {states}" if states else "",
+        "_batch" if states else "",
+    )
     inputs, outputs = arrays[: len(each.function.program.inputs)], each.renamed.values()
     lines = [f"static {t.name} work[{work_constant(name, each, suffix)} + 1];"]
     rooms = [([a for a in arrays if a[0] in outputs], "out")]
@@ -146,11 +153,11 @@ def _room(each: Written, name: str, t: CType, suffix: str, states: int) -> list[
     return [f"  {line}" for line in lines]
 
 
-def _single(name: str, each: Written, t: CType, n: int, states: int) -> str:
+def _single(name: str, each: Written, t: CType, n: int) -> str:
     f, values = each.function, f"values_{n}"
     passed = [f"{values}.{x}[i]" for x in f.program.inputs]
     passed += [f"out.{x}" for x in each.renamed.values()]
-    lines = [f"static int check_{n}(void) {{", *_room(each, name, t, "", states), "  int n = 0;"]
+    lines = [f"static int check_{n}(void) {{", *_room(each, name, t), "  int n = 0;"]
     lines.append("  for (int i = 0; i < STATES; ++i) {")
     lines.append(f"    {name}_{f.name}({', '.join([*passed, 'work'])});")
     for x, out in each.renamed.items():
@@ -161,7 +168,7 @@ def _single(name: str, each: Written, t: CType, n: int, states: int) -> str:
 
 def _batch(name: str, each: Written, t: CType, n: int, states: int) -> str:
     f, values, sizes = each.function, f"values_{n}", each.sizes
-    lines = [f"static int check_{n}_batch(void) {{", *_room(each, name, t, "_batch", states)]
+    lines = [f"static int check_{n}_batch(void) {{", *_room(each, name, t, states)]
     most = max(1, *(sizes[x] for x in each.renamed.values()))
     lines += [f"  static {t.name} one[{most}];", "  int n = 0;"]
     lines.append(f"  for (int i = 0; i < {states}; ++i) {{")

@@ -104,7 +104,7 @@ class CCode(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a graph's inputs and outputs are in C. read: an input's entry; stored: the statements
+    """The C text of a graph's inputs and outputs. read: an input's entry; stored: the statements
     that store a node; arrays: the parameters of the functions.
     """
 
@@ -182,9 +182,14 @@ class _BlockCode:
 
 
 def function(head: str, parameters: Iterable[str], lines: Iterable[str]) -> str:
-    """The text of a function, its lines indented."""
+    """The text of a function. head: up to the name."""
+    return with_body(wrapped(f"{head}(", list(parameters) or ["void"]), lines)
+
+
+def with_body(head: str, lines: Iterable[str]) -> str:
+    """The text of a function, its lines indented. head: up to the parameters."""
     body = "".join(f"  {line}\n" for line in lines)
-    return f"{wrapped(f'{head}(', list(parameters) or ['void'])} {{\n{body}}}\n"
+    return f"{head} {{\n{body}}}\n"
 
 
 def wrapped(head: str, parts: list[str], end: str = ")") -> str:
@@ -246,11 +251,13 @@ class _CallTable:
         for f, own in groups.items():
             if own.shared:
                 self.shared[f] = self._reserve(len(own.shared))
-        self.operands = self._reserve(max((len(own.varying) for own in groups.values()), default=0))
+        self.operands = self._reserve(max(len(own.varying) for own in groups.values()))
         self.scratch = self.size
         self.entries = {f: n for n, f in enumerate(groups)}
         self.copies = {f: len(groups) + n for n, f in enumerate(self.shared)}
         self.constants = self._constants()
+        self.place = {a: n for n, a in enumerate(self.constants)}  # of operands
+        self.place |= {a: len(self.constants) + slot for a, slot in plan.slots.items()}
         self.words: list[int] = []
 
     def _reserve(self, count: int) -> int:
@@ -267,21 +274,17 @@ class _CallTable:
     def run(self, stage: Stage) -> list[str]:
         """Enters the calls of a stage into the table; the statement that runs them."""
         graph, begin = self.program.main, len(self.words)
-        place = {a: n for n, a in enumerate(self.constants)}
-        place |= {a: len(self.constants) + slot for a, slot in self.plan.slots.items()}
         for k in stage.nodes:
             f, own = graph.value[k], self.groups[graph.value[k]]
             if f in self.shared and k == own.nodes[0]:
-                shared = [place[a] for a in own.shared.values()]
+                shared = [self.place[a] for a in own.shared.values()]
                 self.words += [self.copies[f], self.shared[f], *shared]
-            operands = [place[graph.args[k][i]] for i in own.varying]
+            operands = [self.place[graph.args[k][i]] for i in own.varying]
             self.words += [self.entries[f], self.plan.slots[k + 1], *operands]
         return [f"{self.prefix}_run{self.form.suffix}({begin}, {len(self.words)}, work);"]
 
     def text(self) -> list[str]:
         """All definitions, once every stage has been entered."""
-        if not self.groups:
-            return []
         functions, calls = [], {}
         for f, own in self.groups.items():
             texts, calls[f] = self._function(f, own)

@@ -1,4 +1,4 @@
-"""Where the values of a graph lie while its C code runs.
+"""The layout of values in memory while the C code of a graph runs.
 
 The operations are cut into blocks, each a C function of its own, so that compilers need neither
 much time nor much stack. What one block computes and another reads, and what calls read, lies in

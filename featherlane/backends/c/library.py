@@ -11,7 +11,7 @@ import numpy as np
 
 from featherlane.backends.c import checks
 from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
-from featherlane.backends.c.code import Array, CCode, CForm, code, wrapped
+from featherlane.backends.c.code import Array, CCode, CForm, code, with_body, wrapped
 from featherlane.backends.c.names import check_identifier, check_start, comment
 from featherlane.program.program import Program
 
@@ -258,18 +258,12 @@ TOP = """\
 
 
 def _source(name: str, written: Sequence[Written], t: CType, batch: bool) -> str:
-    operations = {op for each in written for op in _operations(each.function.program)}
+    operations = {op for each in written for g in each.function.program.graphs for op in g.op}
     parts = [TOP.format(name=name), helpers(t, operations, batch)]
     for each in written:
         for suffix, made in each.forms.items():
             parts += [*made.definitions, *_function(name, each, t, suffix)]
     return "\n".join(part for part in parts if part)
-
-
-def _operations(program: Program) -> set[str]:
-    return {
-        op for graph in (program.main, *[f.graph for f in program.functions]) for op in graph.op
-    }
 
 
 def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
@@ -313,8 +307,7 @@ def _text(head: str, each: Written, body: Sequence[str], counts: Sequence[str] =
     ]
     text = "\n".join(body)
     unused = [f"(void){x};" for x in names if not re.search(rf"\b{x}\b", text)]
-    lines = "".join(f"  {line}\n" for line in [*unused, *body])
-    return f"{head} {{\n{lines}}}\n"
+    return with_body(head, [*unused, *body])
 
 
 CMAKE = """\

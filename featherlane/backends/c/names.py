@@ -36,8 +36,8 @@ def check_identifier(name: str, what: str) -> str:
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or "__" in name:
         wanted = "wanted letters, digits and single underscores, a letter first"
-        raise ValueError(f"{what} {name!r} is no name of C: {wanted}")
-    if name in TAKEN:
+        raise ValueError(f"{what} {name!r} cannot be a name in C: {wanted}")
+    if name in TAKEN or re.fullmatch(r"(M|FLT|DBL|LDBL|FP|MATH)_\w+|\w+_WORK", name):
         raise ValueError(f"{what} {name!r} means something else in C or C++: give it another name")
     if OWN.fullmatch(name):
         raise ValueError(f"{what} {name!r} is a name in the generated code: give it another one")

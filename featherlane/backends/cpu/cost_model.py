@@ -31,7 +31,7 @@ ROUND = 4  # vectors that go through the code together, see `graphs/layout`
 
 
 class CallCost(NamedTuple):
-    """What one state of a function costs. slots: its arithmetic instructions; moved: the bytes of
+    """The cost of one state of a function. slots: its arithmetic instructions; moved: the bytes of
     its inputs and outputs; width: the states in a vector.
     """
 

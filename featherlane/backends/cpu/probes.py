@@ -44,7 +44,7 @@ def multiply_adds(t: Lanes, chains: int) -> list[str]:
 
 
 class MemoryLoop(NamedTuple):
-    """What a loop over memory does before a pass, in each turn, and after a pass."""
+    """The code of a loop over memory: before a pass, in each turn, and after a pass."""
 
     before: list[str]
     turn: list[str]

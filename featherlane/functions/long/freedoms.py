@@ -43,12 +43,12 @@ def states(
 
 
 def offsets(widths: Sequence[int]) -> list[int]:
-    """Where each part of a row begins, from the widths of the parts."""
+    """Returns the start of each part of a row, from the widths of the parts."""
     return [0, *accumulate(widths)][:-1]
 
 
 class Freedoms(NamedTuple):
-    """How the freedoms of a tree, counted body by body, lie to each other, as (n, n) masks.
+    """The relations between the freedoms of a tree, counted body by body, as (n, n) masks.
 
     before[i, j]: i's body is an ancestor of j's; joint: they belong to one joint; same: i = j.
     owners: the entry of v that each belongs to, None if they are in order.

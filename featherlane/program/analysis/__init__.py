@@ -1,1 +1,1 @@
-"""What a graph costs. Analyses read graphs and change nothing."""
+"""The cost of graphs. Analyses read graphs and change nothing."""

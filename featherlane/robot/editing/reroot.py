@@ -64,7 +64,7 @@ def _unlimited(joint: Joint) -> Joint:
 
 @dataclass(frozen=True)
 class Reversal:
-    """How a type of joint is reversed, both ways.
+    """The reversal of a type of joint, in both directions.
 
     joint: the new joint, but for parent and placement. q: its coordinates. v: "same", "swapped", or
     "moved": -Ad_E v, the motion of the parent as seen from the body. keeps(name, figures): whether

@@ -1,4 +1,4 @@
-"""What all peers share: states, blocks of results, robot files without shapes."""
+"""Shared by all peers: states, blocks of results, robot files without shapes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How Python calls machine code: generalised ufuncs, and a vectorcall entry point of our own."""
+"""Calls of machine code from Python: generalised ufuncs, and vectorcall entry points of our own."""

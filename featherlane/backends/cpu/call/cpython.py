@@ -1,4 +1,4 @@
-"""How CPython's and NumPy's objects lie in memory, and callables whose body is machine code.
+"""The memory layout of CPython's and NumPy's objects, and callables whose body is machine code.
 
 The layouts of NumPy's arrays and of tuples are fixed by their ABIs. They are tested once; where
 they differ (or on a Python without the lock that protects these objects), all calls go through

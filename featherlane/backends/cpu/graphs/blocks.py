@@ -44,7 +44,7 @@ def read(graph: Graph, first: int, last: int, stored: Container[int]) -> set[int
 
 
 def _edges(graph: Graph, size: int) -> Iterator[int]:
-    """Where blocks of `size` operations begin, and where the last one ends."""
+    """Yields the first node of each block of `size` operations, and the end of the last."""
     count = 0
     yield 0
     for k, args in enumerate(graph.args):

@@ -1,4 +1,4 @@
-"""Which vector of the scratch each value of a program lives in."""
+"""Assigns each value of a program to a vector of the scratch memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Read = tuple[str, int]  # a base, and the vector behind it
 
 
 class Columns(NamedTuple):
-    """Where the calls of a function lie, the columns, in groups of as many as its vectors hold:
+    """The layout of the calls of a function, the columns, in groups of as many as its vectors hold:
     entry i of all columns of a group side by side. The last group may repeat its last column.
     """
 
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 class MemoryLayout(NamedTuple):
-    """Where a tile's values lie: the user's inputs in a part of the scratch for themselves, all
+    """The layout of a tile's values: the user's inputs in a part of the scratch for themselves, all
     else in the other part, where values that are not needed by the same steps share memory.
     """
 
@@ -111,7 +111,7 @@ class _Lifetimes:
         return self.program.functions[self.calls[step - 1].function].graph
 
     def source(self, node: int) -> Value:
-        """Where a node of the main graph comes from."""
+        """Returns the value, in main or as a result of a call, that a node of main stands for."""
         return self._results.get(node, (0, node))
 
     def padded(self, step: int) -> int:
@@ -196,7 +196,9 @@ class _Lifetimes:
 
 
 class _Steps(NamedTuple):
-    """What steps read and write. memory: the vectors of each value; slots: those of inputs."""
+    """The values that steps read and write. memory: the vectors of each value; slots: those of
+    inputs.
+    """
 
     values: _Lifetimes
     memory: Mapping[Value, list[int]]
@@ -222,7 +224,7 @@ class _Steps(NamedTuple):
         return Step(graph, lanes, self.reads(step), results, [], columns)
 
     def reads(self, step: int) -> dict[int, Read]:
-        """Where the inputs of a step lie."""
+        """Returns the place of each input of a step."""
         graph = self.values.graph(step)
         inputs = [node for node, op in enumerate(graph.op) if op == "input"]
         if not step:

@@ -43,7 +43,7 @@ class MatrixJob(NamedTuple):
 
 
 class MatrixPlan(NamedTuple):
-    """What is computed of one state: the stages in turn, then the jobs.
+    """The computation for one state: the stages in turn, then the jobs.
 
     inputs: shapes by name. outputs: for each matrix the entry of v that each of its rows belongs to
     as jobs fill it, None if they are in order. n: the length of v; size: the rows of matrices as

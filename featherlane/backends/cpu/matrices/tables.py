@@ -58,12 +58,14 @@ class MaskedProduct(NamedTuple):
 
 
 def _starts(n: int, step: int) -> np.ndarray:
-    """Where parts of a row of n begin, the last of which ends with the row and may overlap."""
+    """Returns the starts of the parts of a row of n; the last part may overlap the one before."""
     return np.minimum(np.arange(0, n, step), n - step)
 
 
 def _counts(where: np.ndarray, rows: np.ndarray, columns: np.ndarray, wide: int) -> np.ndarray:
-    """How many entries of a mask each tile has, by sums over the rectangle before each corner."""
+    """Returns the count of entries of a mask in each tile, by sums over the rectangle before each
+    corner.
+    """
     total = np.zeros((len(where) + 1, len(where) + 1), int)
     total[1:, 1:] = where.cumsum(0).cumsum(1)
     r, c = rows[:, None], columns
@@ -183,7 +185,7 @@ def inverting(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgr
 
 
 def slot_numbers(order: SweepOrder, n: int, dtype: np.dtype) -> int:
-    """How many numbers the slots of a sweep have, all of which start as zeros."""
+    """Returns the size of the slots of a sweep, in numbers; all of them start as zeros."""
     width = jit.widest(dtype)
     return (max(order.slots) + 1) * 6 * width * -(-n // width)
 

@@ -176,7 +176,7 @@ class LaneAssignment:
 
 
 class _Dependencies:
-    """Which groups wait for which: all that a group waits for have lower levels."""
+    """The dependencies between groups: a group depends only on groups of lower levels."""
 
     def __init__(self) -> None:
         self.level: list[int] = []

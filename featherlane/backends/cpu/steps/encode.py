@@ -50,7 +50,7 @@ class StepCode(NamedTuple):
 
 
 class StepProgram(NamedTuple):
-    """What runs the calls of a program in one layout. words: 32-bit numbers; constants: those of
+    """The encoded calls of a program in one layout. words: 32-bit numbers; constants: those of
     all groups; inputs, results: the addresses of the entries of all arrays in turn; known:
     constants that are results, by address; size: of the workspace.
     """
@@ -65,7 +65,7 @@ class StepProgram(NamedTuple):
     size: int
 
     def arrays(self, dtype: np.dtype) -> ProgramArrays:
-        """What code in a dtype reads besides the user's arrays."""
+        """The arrays that code in a dtype reads besides the user's."""
         start = np.zeros(self.size, dtype)
         for at, x in self.known.items():
             start[at : at + self.layout.width] = x

@@ -52,7 +52,9 @@ class CallArrays:
 
 
 def task_of(kernel: Kernel, cost: CallCost, arrays: int, threads: int | None = None) -> bytes:
-    """What the pool is told of a kernel. threads: how many take part, None for as many as pay."""
+    """The record of a kernel that the pool of threads reads. threads: how many take part, None for
+    as many as pay.
+    """
     each, cold = (cost.each(), cost.alone() + 1) if threads is None else (1, 0)
     kind = kernel.code.address, arrays, thread_pool().place, cost.width, cost.part()
     return packed(SharedTask(*kind, each, cold, threads or physical_cores()))
