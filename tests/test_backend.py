@@ -2,22 +2,19 @@
 
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import FrozenInstanceError
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import finished, python
 
 import featherlane as fl
-from featherlane.backends import cache, reference
+from featherlane.backends import reference
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.backends.cpu.graphs import loop, stream
 from featherlane.functions import compile
@@ -517,25 +514,6 @@ def test_many_threads_at_once(states):
             same_bits(x, y[k:])
 
 
-def python(code, **environment):
-    """Runs a program of its own; a variable that is None is taken away."""
-    env = {**os.environ, **environment}
-    env = {key: value for key, value in env.items() if value is not None}
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finished(process, seconds=120):
-    out, err = process.communicate(timeout=seconds)
-    assert process.returncode == 0, err
-    return out
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_use_after_a_fork():
     code = """
@@ -577,186 +555,6 @@ def test_models_travel(pendulum, iiwa, states):
     assert fl.load("iiwa14", gravity=(0, 0, 0)) != iiwa
     with pytest.raises(FrozenInstanceError):
         iiwa.gravity = (0, 0, 0)
-
-
-# The cache
-
-
-def code_of(n):
-    """A function that no other test compiles."""
-    made = fl.compile(lambda x: [x[0] * float(n) + x[1]], {"x": 2})
-    return made(np.array([2.0, 3.0]))[0]
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    path = tmp_path / "cache"
-    monkeypatch.setenv("FEATHERLANE_CACHE", str(path))
-    return path
-
-
-def entries(folder):
-    return sorted(folder.glob("*.code"))
-
-
-def test_the_cache_is_used(folder, monkeypatch):
-    assert code_of(100) == 203
-    (entry,) = entries(folder)
-    assert folder.stat().st_mode & 0o077 == 0
-    assert list(folder.iterdir()) == [entry]
-    again = lambda *args: pytest.fail("compiled again")
-    monkeypatch.setattr("featherlane.backends.cpu.compile.lower", again)
-    assert code_of(100) == 203
-
-
-def damages():
-    yield "empty", lambda code: b""
-    yield "truncated", lambda code: code[:-1]
-    yield "the head alone", lambda code: code[:90]
-    yield "one bit", lambda code: code[:-100] + bytes([code[-100] ^ 1]) + code[-99:]
-    yield "another digest", lambda code: code.replace(code[20:30], b"0" * 10, 1)
-    yield "another format", lambda code: b"featherlane code 0" + code[18:]
-    yield "longer", lambda code: code + b"\0"
-    yield "not text", lambda code: bytes(range(256)) * 9
-
-
-@pytest.mark.parametrize(("what", "damage"), [*damages()])
-def test_a_damaged_entry_is_compiled_again(folder, what, damage):
-    assert code_of(101) == 205
-    (entry,) = entries(folder)
-    whole = entry.read_bytes()
-    entry.write_bytes(damage(whole))
-    assert code_of(101) == 205
-    assert entry.read_bytes()[:19] == whole[:19]
-    assert cache._read(entry) is not None
-
-
-def counted(folder, key="key"):
-    made = []
-
-    def make():
-        made.append(1)
-        return b"code"
-
-    assert cache.fetch(key, make) == b"code"
-    return len(made)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
-class TestForeignEntries:
-    def test_of_another_owner(self, folder, monkeypatch):
-        assert [counted(folder), counted(folder)] == [1, 0]
-        monkeypatch.setattr(os, "geteuid", lambda: 12345)
-        assert counted(folder) == 1
-
-    @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
-    def test_that_others_may_write(self, folder, mode):
-        assert counted(folder) == 1
-        entries(folder)[0].chmod(mode)
-        assert counted(folder) == 1
-        assert counted(folder) == 0  # it was written anew
-
-    @pytest.mark.parametrize("mode", [0o777, 0o730])
-    def test_in_a_folder_that_others_may_write(self, folder, mode):
-        folder.mkdir()
-        folder.chmod(mode)
-        assert [counted(folder), counted(folder)] == [1, 1]
-        assert not list(folder.iterdir())
-
-    def test_that_is_a_link_to_such_a_file(self, folder, tmp_path):
-        assert counted(folder) == 1
-        (entry,) = entries(folder)
-        away = tmp_path / "away"
-        entry.rename(away)
-        away.chmod(0o666)
-        entry.symlink_to(away)
-        assert counted(folder) == 1
-
-
-def test_a_folder_that_cannot_be_written(folder, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise PermissionError("read-only")
-
-    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
-    assert [counted(folder), counted(folder)] == [1, 1]
-    assert code_of(102) == 207
-
-
-def test_a_file_in_the_place_of_the_folder(folder):
-    folder.write_text("in the way")
-    assert [counted(folder), counted(folder)] == [1, 1]
-
-
-def test_a_disk_that_is_full(folder, monkeypatch):
-    def full(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    assert counted(folder) == 1
-    assert not list(folder.iterdir())
-
-
-def test_no_home(monkeypatch):
-    def none():
-        raise RuntimeError("Could not determine home directory.")
-
-    for name in ("FEATHERLANE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", none)
-    assert cache.folder() is None
-    assert cache.fetch("key", lambda: b"code") == b"code"
-
-
-def test_the_cache_can_be_turned_off(monkeypatch):
-    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
-    assert cache.folder() is None
-    assert code_of(103) == 209
-
-
-def test_a_home_that_cannot_be(tmp_path):
-    code = "import featherlane as fl; print(fl.load('double_pendulum').mass_matrix([0, 0]).shape)"
-    nowhere = str(tmp_path / "file" / "home")
-    (tmp_path / "file").write_text("")
-    process = python(code, FEATHERLANE_CACHE=None, XDG_CACHE_HOME=None, HOME=nowhere)
-    assert finished(process) == "(2, 2)\n"
-
-
-def test_processes_that_race(folder):
-    code = """
-    import numpy as np
-    import featherlane as fl
-    model = fl.load("double_pendulum")
-    print(model.inverse_dynamics_derivatives(*np.ones((3, 2))).dtau_dq.tobytes().hex())
-    """
-    answers = {finished(p) for p in [python(code) for _ in range(4)]}
-    assert len(answers) == 1
-    entries = [*folder.iterdir()]
-    assert len(entries) == 2  # of the function, and of the front of all functions
-    assert all(cache._read(entry) is not None for entry in entries)
-
-
-def test_the_oldest_entries_go_first(folder, monkeypatch):
-    monkeypatch.setattr(cache, "MOST_BYTES", 250)  # two entries
-    for k in range(3):
-        counted(folder, f"key {k}")
-        for entry in entries(folder):
-            os.utime(entry, (k - 10, entry.stat().st_mtime - 10))
-    assert [counted(folder, f"key {k}") for k in (2, 1)] == [0, 0]
-    assert counted(folder, "key 0") == 1
-
-
-def test_code_of_another_key_is_not_taken(folder, monkeypatch):
-    """Two entries whose files were exchanged: each is compiled again."""
-    monkeypatch.setenv("FEATHERLANE_CACHE", str(folder))
-    assert cache.fetch("one", lambda: b"1") == b"1"
-    (first,) = folder.glob("*.code")
-    assert cache.fetch("two", lambda: b"2") == b"2"
-    (second,) = set(folder.glob("*.code")) - {first}
-    text = first.read_bytes()
-    first.write_bytes(second.read_bytes())
-    second.write_bytes(text)
-    assert cache.fetch("one", lambda: b"again") == b"again"
-    assert cache.fetch("two", lambda: b"again") == b"again"
 
 
 def test_results_in_the_same_memory_are_refused(pendulum):

@@ -222,6 +222,7 @@ EVERYTHING = {
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
     "list": (),
+    "cache": ("--clear",),
     "completion": ("bash",),
 }
 

@@ -1,27 +1,49 @@
-"""The cache of compiled code on disk. An entry that is damaged, truncated or may come from another
-user is compiled again, never executed.
+"""The cache of compiled code on disk. An entry that is damaged, truncated, made from other facts or
+may come from another user is compiled again, never executed.
 
 The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder. Without a folder that
 can be written, code is compiled anew in each process and nothing else changes;
 FEATHERLANE_CACHE=off does the same on purpose.
+
+An entry begins with a line that holds its key and all facts that code depends on besides: the text
+of this package, the versions of Python, NumPy and the compiler. Reading compares the whole line.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import platform
+import secrets
+import stat
 import sys
-import tempfile
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
-MAGIC = b"featherlane code 2"
+from featherlane.backends.package_text import package_hash
+
+MAGIC = b"featherlane code 3"
 OFF = ("off", "none", "0", "")
-MOST_BYTES = 1 << 30  # of all entries; beyond them the least recently used are deleted
+ENTRY, PART = ".code", ".part"  # finished files, and files that are being written
+LIMIT, PRUNED = "limit", "pruned"  # files: the largest size in bytes, and when it was last enforced
+MOST_BYTES = 1 << 30  # of all entries, if no limit was set
+# The folder is listed, and its size bounded, at the first write of a process an hour after the last
+# time, and after each so many bytes that a process has written
+PRUNED_EVERY_SECONDS, PRUNED_EVERY_BYTES = 3600, 1 << 26
+ABANDONED = 60  # s after which a file that is being written belongs to a writer that was killed
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+# O_NONBLOCK: opening a FIFO does not wait; O_NOFOLLOW: an entry is no link
+READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+_written = 0  # bytes since the folder was last listed
 
 
 def folder() -> Path | None:
@@ -42,73 +64,21 @@ def folder() -> Path | None:
 
 
 @cache
-def _build() -> str:
-    """Returns the hash of this package's text and the versions of the compiler and of NumPy."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(file.read_bytes())
-    for package in ("llvmlite", "numpy"):
-        with contextlib.suppress(PackageNotFoundError):
-            digest.update(f"{package} {version(package)}".encode())
-    return digest.hexdigest()
+def facts() -> dict[str, str]:
+    """All that compiled code depends on besides its key."""
+    return {
+        "package": package_hash(),
+        "python": f"{sys.implementation.name} {sys.hexversion:x} {sys.abiflags}",
+        "machine": f"{sys.platform} {platform.machine()} {sys.maxsize.bit_length() + 1}",
+        **{package: _version(package) for package in ("numpy", "llvmlite")},
+    }
 
 
-def _only_ours(path: Path) -> bool:
-    """Whether nobody but this user can have written a file or folder."""
-    if os.name != "posix":
-        return True
-    status = path.stat()
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
-
-
-def _digest(path: Path, code: bytes) -> bytes:
-    """The checksum of an entry with its name, so that a renamed entry is not another key's."""
-    return hashlib.sha256(path.stem.encode() + b"\n" + code).hexdigest().encode()
-
-
-def _read(path: Path) -> bytes | None:
-    """The code of an entry, None if there is none that can be trusted."""
-    try:
-        if not (_only_ours(path) and _only_ours(path.parent)):
-            return None
-        magic, digest, code = path.read_bytes().split(b"\n", 2)
-    except (OSError, ValueError):
-        return None
-    return code if magic == MAGIC and digest == _digest(path, code) else None
-
-
-def _write(path: Path, code: bytes) -> None:
-    """Writes an entry by renaming a finished file; a folder that cannot be written is no error."""
-    temporary = None
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _only_ours(path.parent):
-            warnings.warn(
-                f"{path.parent} can be written by other users: no compiled code is cached there",
-                stacklevel=2,
-            )
-            return
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(b"\n".join([MAGIC, _digest(path, code), code]))
-        os.replace(temporary, path)
-        _prune(path.parent)
-    except OSError:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-
-
-def _prune(directory: Path) -> None:
-    """Deletes the least recently used entries beyond MOST_BYTES."""
-    entries = sorted(
-        ((f.stat().st_mtime, f.stat().st_size, f) for f in directory.glob("*.code")), reverse=True
-    )
-    total = 0
-    for _, size, file in entries:
-        total += size
-        if total > MOST_BYTES:
-            file.unlink(missing_ok=True)
+def _version(package: str) -> str:
+    """The version of an installed package, by its metadata or, in frozen programs, by itself."""
+    with contextlib.suppress(PackageNotFoundError):
+        return version(package)
+    return str(getattr(sys.modules.get(package), "__version__", "unknown"))
 
 
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:
@@ -116,12 +86,218 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
     directory = folder()
     if directory is None:
         return make()
-    path = directory / (hashlib.sha256(f"{_build()} {key}".encode()).hexdigest() + ".code")
-    code = _read(path)
+    header = json.dumps({"key": key, "facts": facts()}).encode()
+    name = hashlib.sha256(header).hexdigest() + ENTRY
+    code = None
+    with contextlib.suppress(OSError), _Folder(directory) as opened:
+        code = opened.read_code(name, header)
     if code is None:
         code = make()
-        _write(path, code)
-    else:
-        with contextlib.suppress(OSError):
-            os.utime(path)
+        _write(directory, name, header, code)
     return code
+
+
+def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
+    """Writes an entry; a folder that cannot be written is no error."""
+    with contextlib.suppress(OSError):
+        missing = [p for p in (directory, *directory.parents) if not p.exists()]
+        for path in reversed(missing):
+            path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        with _Folder(directory) as opened:
+            if opened.only_ours:
+                opened.write(name, b"\n".join([MAGIC, header, _digest(header, code), code]))
+                opened.prune_if_due(len(code))
+                return
+        warnings.warn(
+            f"{directory} can be written by other users: no compiled code is cached there",
+            stacklevel=2,
+        )
+
+
+def _digest(header: bytes, code: bytes) -> bytes:
+    return hashlib.sha256(header + b"\n" + code).hexdigest().encode()
+
+
+def _is_only_ours(status: os.stat_result) -> bool:
+    """Whether nobody but this user can have written a file or folder."""
+    if os.name != "posix":
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+class File(NamedTuple):
+    """A file of the cache. used: the time of its last use, in seconds."""
+
+    name: str
+    used: float
+    size: int
+
+
+class _Folder:
+    """The folder of the cache, held open. On POSIX its files are reached through its descriptor, so
+    that nobody can put another folder in its place between a check and what follows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+        self.descriptor = os.open(path, flags) if os.name == "posix" else None
+        status = path.stat() if self.descriptor is None else os.fstat(self.descriptor)
+        self.only_ours = _is_only_ours(status)
+
+    def __enter__(self) -> _Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+
+    def _at(self, name: str) -> str:
+        return name if self.descriptor is not None else str(self.path / name)
+
+    def _open(self, name: str, flags: int) -> int:
+        return os.open(self._at(name), flags | SAFE, PRIVATE_FILE, dir_fd=self.descriptor)
+
+    def read(self, name: str) -> bytes | None:
+        """The contents of a regular file that is only ours, None for any other; marks it as used.
+
+        The descriptor that is checked is the one that is read.
+        """
+        if not self.only_ours:
+            return None
+        with open(self._open(name, READ), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not (stat.S_ISREG(status.st_mode) and _is_only_ours(status)):
+                return None
+            with contextlib.suppress(OSError):
+                os.utime(file.fileno() if os.utime in os.supports_fd else self.path / name)
+            return file.read()
+
+    def read_code(self, name: str, header: bytes) -> bytes | None:
+        """The code of an entry, None if there is none that can be trusted."""
+        try:
+            magic, found, digest, code = (self.read(name) or b"").split(b"\n", 3)
+        except (OSError, ValueError):
+            return None
+        known = magic == MAGIC and found == header
+        return code if known and digest == _digest(header, code) else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file by renaming a finished one; none is left behind if that fails."""
+        part = f"{name}.{secrets.token_hex(8)}{PART}"
+        try:
+            with open(self._open(part, WRITE), "wb") as file:
+                file.write(content)
+            at = self.descriptor
+            os.replace(self._at(part), self._at(name), src_dir_fd=at, dst_dir_fd=at)
+        except OSError:
+            self.delete(part)
+            raise
+
+    def delete(self, name: str) -> None:
+        """Deletes a file, if it is there and can be deleted."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._at(name), dir_fd=self.descriptor)
+
+    def files(self, ending: str) -> list[File]:
+        """The files with an ending, the last used first."""
+        where = self.path if self.descriptor is None else self.descriptor
+        found = []
+        with os.scandir(where) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # another process has deleted it meanwhile
+                    if entry.name.endswith(ending):
+                        status = entry.stat(follow_symlinks=False)
+                        found.append(File(entry.name, status.st_mtime, status.st_size))
+        return sorted(found, key=lambda file: file.used, reverse=True)
+
+    def limit(self) -> int:
+        """The size that all entries together may have, in bytes."""
+        try:
+            return int(self.read(LIMIT) or MOST_BYTES)
+        except (OSError, ValueError):
+            return MOST_BYTES
+
+    def prune_if_due(self, size: int) -> None:
+        """Prunes if much was written, or nobody did for long; size: bytes written just now."""
+        global _written
+        _written += size
+        try:
+            status = os.stat(self._at(PRUNED), dir_fd=self.descriptor, follow_symlinks=False)
+            due = not 0 <= time.time() - status.st_mtime < PRUNED_EVERY_SECONDS
+        except OSError:
+            due = True
+        if due or _written >= PRUNED_EVERY_BYTES:
+            _written = 0
+            self.prune()
+
+    def prune(self) -> None:
+        """Deletes the least recently used entries beyond the limit, and files of killed writers."""
+        self.write(PRUNED, b"")
+        for file in self.files(PART):
+            if time.time() - file.used > ABANDONED:
+                self.delete(file.name)
+        total, limit = 0, self.limit()
+        for file in self.files(ENTRY):
+            total += file.size
+            if total > limit:
+                self.delete(file.name)
+
+    def headers(self) -> Iterator[tuple[File, bytes]]:
+        """The entries, with the lines that they begin with."""
+        for file in self.files(ENTRY):
+            with contextlib.suppress(OSError), open(self._open(file.name, READ), "rb") as entry:
+                magic, header = entry.readline(100), entry.readline(1 << 20)
+                yield file, header.rstrip(b"\n") if magic.rstrip(b"\n") == MAGIC else b""
+
+
+class Summary(NamedTuple):
+    """What a cache holds. size, limit: in bytes; current: entries that this installation can use,
+    the others were made by other versions.
+    """
+
+    folder: Path
+    entries: int
+    current: int
+    size: int
+    limit: int
+
+
+def summary() -> Summary | None:
+    """A summary of the cache, None if it is turned off. Raises OSError if it cannot be read."""
+    directory = folder()
+    if directory is None:
+        return None
+    if not directory.exists():
+        return Summary(directory, 0, 0, 0, MOST_BYTES)
+    ours = json.dumps(facts()).encode()
+    with _Folder(directory) as opened:
+        found = [*opened.headers()]
+        current = sum(header.endswith(b'"facts": ' + ours + b"}") for _, header in found)
+        size = sum(file.size for file, _ in found)
+        return Summary(directory, len(found), current, size, opened.limit())
+
+
+def clear() -> int:
+    """Deletes all entries and returns their number. Raises OSError if it cannot read the folder."""
+    directory = folder()
+    if directory is None or not directory.exists():
+        return 0
+    with _Folder(directory) as opened:
+        entries = opened.files(ENTRY)
+        for file in (*entries, *opened.files(PART)):
+            opened.delete(file.name)
+        opened.delete(PRUNED)
+    return len(entries)
+
+
+def set_limit(size: int) -> None:
+    """Keeps a limit in bytes for all entries together, from now on. Raises OSError if the folder
+    cannot be written.
+    """
+    directory = folder()
+    if directory is not None:
+        directory.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with _Folder(directory) as opened:
+            opened.write(LIMIT, str(size).encode())
+            opened.prune()

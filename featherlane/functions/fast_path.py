@@ -18,7 +18,7 @@ import numpy as np
 
 from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.compile import Kernel
-from featherlane.backends.cpu.linked import loaded
+from featherlane.backends.cpu.linked import loaded_text
 from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
 from featherlane.backends.llvm import jit
 
@@ -131,7 +131,7 @@ def _most(function: Function, batch: Kernel | None) -> int:
 
 @cache
 def _entry_point() -> jit.MachineCode:
-    return loaded("vectorcall", vectorcall.source, ("call",))
+    return loaded_text(vectorcall.source(), ("call",))
 
 
 def _text_signature(method: Any) -> str:

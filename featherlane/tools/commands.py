@@ -28,6 +28,7 @@ from featherlane.tools.options import (
     dtype,
     flag,
     free_text,
+    size,
     written_file,
 )
 from featherlane.tools.progress import ProgressLine
@@ -202,6 +203,21 @@ def list_robots(args: argparse.Namespace) -> Answer:
 
     robots = [facts.of_bundled(name) for name in bundled()]
     return Answer({"robots": robots}, facts.robot_table(robots))
+
+
+@command(
+    "cache",
+    flag("--clear", "delete all compiled code"),
+    size("--limit", "keep at most so much, now and later, such as 500M (1G)"),
+)
+def cache(args: argparse.Namespace) -> Answer:
+    """The cache of compiled code: its folder and size; clears or limits it.
+
+    $FEATHERLANE_CACHE names the folder; FEATHERLANE_CACHE=off keeps nothing.
+    """
+    from featherlane.tools import system
+
+    return Answer(*system.of_cache(args.clear, args.limit))
 
 
 @command("completion", choice("shell", "bash, zsh or fish", ("bash", "zsh", "fish")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
 
 IN_FULL = {short: name for name, short in SHORT.items()}
+
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class Option(NamedTuple):
@@ -62,6 +65,18 @@ def choice(name: str, help: str, words: Sequence[str], **settings: Any) -> Optio
 def count(name: str, help: str, default: int | None = None) -> Option:
     """An option whose value is a whole number, 1 or more."""
     return Option(name, help, settings={"type": _count, "metavar": "N", "default": default})
+
+
+def size(name: str, help: str) -> Option:
+    """An option whose value is a size in bytes, or in units such as 500M."""
+    return Option(name, help, settings={"type": _size, "metavar": "SIZE"})
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,15})([kMGT]?)B?", text.strip())
+    if not found:
+        raise ArgumentTypeError(f"is {text!r}; wanted bytes, or a size such as 500M or 2G")
+    return int(found[1]) * UNITS[found[2]]
 
 
 def _count(text: str) -> int:

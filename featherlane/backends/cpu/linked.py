@@ -7,6 +7,7 @@ the package needs no extension module of its own.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,9 +27,17 @@ ARRAY_NEW, SET_BASE = 93, 282
 
 def c_table(capsule: object) -> ctypes.Array:
     """The table of function pointers in one of NumPy's capsules."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    get = python_function(
+        "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
+    )
     return ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_void_p))  # type: ignore[return-value]
+
+
+def python_function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """A function of CPython with types of our own: those of `ctypes.pythonapi`'s attributes are
+    shared with every package of the process.
+    """
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
 def function_address(function: Any) -> int:
@@ -68,6 +77,13 @@ def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
 
 
 def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.MachineCode:
-    """Loads the code of a key from the cache, or compiles the LLVM IR that `source` gives."""
+    """Loads the code of a key from the cache, or compiles the LLVM IR that `source` gives. The IR
+    may depend on the key and on `cache.facts` alone.
+    """
     image = cache.fetch(f"{key} {jit.target()}", lambda: jit.machine_code(source()))
     return linked(image, names)
+
+
+def loaded_text(ir: str, names: Sequence[str]) -> jit.MachineCode:
+    """Loads the code of LLVM IR from the cache, where its own text is the key, or compiles it."""
+    return loaded(f"text {hashlib.sha256(ir.encode()).hexdigest()}", lambda: ir, names)

@@ -19,7 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.linked import ARRAY_NEW, SET_BASE, c_table, numpy_c
+from featherlane.backends.cpu.linked import (
+    ARRAY_NEW,
+    SET_BASE,
+    c_table,
+    numpy_c,
+    python_function,
+)
 from featherlane.backends.llvm.records import packed, words
 
 RANK = 4  # the most dimensions of one state's array
@@ -110,7 +116,7 @@ def _new_arrays_are_known(memory: np.ndarray) -> bool:
     kind, data = np.dtype(np.float64).num, memory.ctypes.data
     fresh = new(np.ndarray, 2, shape, kind, None, None, 0, 0, None)
     view = new(np.ndarray, 2, shape, kind, None, data, 0, NPY_ARRAY_CARRAY, None)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # the view takes this reference
+    python_function("Py_IncRef", None, thing)(memory)  # the view takes this reference
     return (
         fresh.shape == (2, 3)
         and fresh.dtype == np.float64
@@ -129,8 +135,8 @@ class _Pair(NamedTuple):
 
 def _tuples_are_known() -> bool:
     pair, text = _Pair(object(), object()), b"16 bytes of text"
-    new = ctypes.pythonapi.PyType_GenericAlloc
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_ssize_t]
+    thing = ctypes.py_object
+    new = python_function("PyType_GenericAlloc", thing, thing, ctypes.c_ssize_t)
     empty, word = new(_Pair, 0), ctypes.c_ssize_t.from_address
     items = id(pair) + PyTupleObject.OB_ITEM
     return (
@@ -233,9 +239,8 @@ def callable_of(
     is kept alive.
     """
     definition = _MethodDef(name.encode(), entry, _FASTCALL_WITH_KEYWORDS, doc.encode())
-    new = ctypes.pythonapi.PyCFunction_NewEx
     pointer, thing = ctypes.c_void_p, ctypes.py_object
-    new.restype, new.argtypes = thing, [pointer, thing, pointer]
+    new = python_function("PyCFunction_NewEx", thing, pointer, thing, pointer)
     names = tuple(map(sys.intern, ("out", "threads", *keywords)))
     bound = BoundSelf(pass_on, packed, names, table(call), (alive, call.dtype, definition))
     return new(ctypes.addressof(definition), bound, None)

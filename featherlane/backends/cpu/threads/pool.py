@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from featherlane.backends.cpu.linked import function_address, loaded
+from featherlane.backends.cpu.linked import function_address, loaded_text, python_function
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
@@ -56,12 +56,11 @@ def _granted(quota: Path) -> int:
 
 def _new_lock() -> int:
     """The address of a new lock of CPython, taken. It is never freed: a process has few."""
-    new, take = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
-    new.restype, take.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]
-    lock = new()
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    lock = python_function("PyThread_allocate_lock", pointer)()
     if not lock:
         raise MemoryError("no memory for a lock of the thread pool")
-    take(lock, 1)
+    python_function("PyThread_acquire_lock", number, pointer, number)(lock, 1)
     return lock
 
 
@@ -72,7 +71,7 @@ class ThreadPool:
 
     def __init__(self) -> None:
         self.most = max(physical_cores(), MOST)
-        self.code = loaded("thread pool", pool_ir.source, ("share", "serve", "dismiss", "pauses"))
+        self.code = loaded_text(pool_ir.source(), ("share", "serve", "dismiss", "pauses"))
         number, pointer = ctypes.c_int64, ctypes.c_void_p
         of = lambda name, *kinds: ctypes.CFUNCTYPE(None, *kinds)(self.code.place(name))
         self._share, self._serve = of("share", *[pointer] * 4), of("serve", pointer, number)

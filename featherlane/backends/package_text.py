@@ -1,0 +1,60 @@
+"""A hash of this package's own text, by which compiled code knows the package that made it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pkgutil
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import CodeType
+from typing import Any
+
+
+def package_hash() -> str:
+    """The hash of all modules of this package, from its folder, a zip file or a frozen program.
+
+    Raises ImportError if some module cannot be found.
+    """
+    digest = hashlib.sha256()
+    for spec in _modules(find_spec("featherlane")):
+        text = _text(spec)
+        digest.update(f"{spec.name} {len(text)}\n".encode() + text)
+    return digest.hexdigest()
+
+
+def _modules(spec: ModuleSpec | None) -> Iterator[ModuleSpec]:
+    """A module and all modules below it, in the order of their names, without importing them."""
+    if spec is None or spec.loader is None:
+        raise ImportError("a module of featherlane cannot be found")
+    yield spec
+    below = pkgutil.iter_modules(spec.submodule_search_locations or (), spec.name + ".")
+    for found in sorted(below, key=lambda module: module.name):
+        yield from _modules(found.module_finder.find_spec(found.name, None))  # type: ignore[call-arg]
+
+
+def _text(spec: ModuleSpec) -> bytes:
+    """The text of a module; where it was shipped without, its code."""
+    loader: Any = spec.loader
+    with contextlib.suppress(OSError):
+        if spec.origin and spec.origin.endswith(".py"):
+            return loader.get_data(spec.origin)
+    return _of_code(loader.get_code(spec.name))
+
+
+def _of_code(code: CodeType) -> bytes:
+    """The instructions, names and constants of a module."""
+    constants = [_of_constant(x) for x in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, constants)).encode()
+
+
+def _of_constant(x: object) -> object:
+    """A constant with the same text in each process: sets have no order of their own."""
+    return (
+        _of_code(x)
+        if isinstance(x, CodeType)
+        else sorted(map(repr, x))
+        if isinstance(x, frozenset)
+        else repr(x)
+    )

@@ -1,0 +1,25 @@
+"""Programs in processes of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+
+def python(code, *words, **environment):
+    """Runs a program of its own; a variable that is None is taken away."""
+    env = {**os.environ, **environment}
+    env = {key: value for key, value in env.items() if value is not None}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *words],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process, seconds=120):
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == 0, err
+    return out
