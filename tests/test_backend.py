@@ -15,8 +15,9 @@ from processes import finished, python
 
 import featherlane as fl
 from featherlane.backends import reference
+from featherlane.backends.cpu import scratch
 from featherlane.backends.cpu.compile import compile_program
-from featherlane.backends.cpu.graphs import loop, stream
+from featherlane.backends.cpu.graphs import stream
 from featherlane.functions import compile
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.function import Function
@@ -281,7 +282,7 @@ def streaming(request, monkeypatch):
     if request.param in ("one tile", "none"):
         monkeypatch.setattr(stream, "STAGE", 0 if request.param == "none" else 49 * 16 * 4)
     elif request.param == "heap":
-        monkeypatch.setattr(loop, "ON_STACK", 0)
+        monkeypatch.setattr(scratch, "ON_STACK", 0)
 
 
 @dtypes

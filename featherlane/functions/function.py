@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu import strides
+from featherlane.backends.cpu import scratch, strides
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
@@ -64,8 +64,8 @@ class Function:
     at every position, with any number of threads, but for inverse dynamics of long chains, where
     `method="auto"` chooses a method by the number of states.
 
-    Raises ValueError or TypeError naming the argument, what came and what was wanted. Functions of
-    models and of graphs can be pickled.
+    Raises ValueError or TypeError naming the argument, what came and what was wanted, and
+    MemoryError without memory to work in. Functions of models and of graphs can be pickled.
     """
 
     def __init__(
@@ -190,15 +190,18 @@ class Function:
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))
         made = results or tuple(strides.fresh(lead + core, dtype) for core in self.outputs.values())
-        if count == 1:
-            # NumPy copies inputs that overlap results, but not one that is exactly a result, and
-            # the kernel of one state stores results before it has read all inputs
-            if form.kernel is None or math.prod(lead) == 1:
-                given = strides.unaliased(given, made)
-            with np.errstate(all="ignore"):  # NaN in, NaN out: no warning, as for a single state
-                form.run(*given, out=made)
-        else:
-            self._spread(form, given, made, lead, count, threads is None)
+        with scratch.checked(self.name):
+            if count == 1:
+                # NumPy copies inputs that overlap results, but not one that is exactly a result,
+                # and the kernel of one state stores results before it has read all inputs
+                if form.kernel is None or math.prod(lead) == 1:
+                    given = strides.unaliased(given, made)
+                with np.errstate(
+                    all="ignore"
+                ):  # NaN in, NaN out: no warning, as for a single state
+                    form.run(*given, out=made)
+            else:
+                self._spread(form, given, made, lead, count, threads is None)
         self._renew()
         if len(made) == 1:
             return made[0]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends import cache
+from featherlane.backends.cpu import scratch
 from featherlane.backends.llvm import jit
 
 try:
@@ -54,6 +55,7 @@ def symbols() -> dict[str, int]:
         "decref": python.Py_DecRef,
         "int_value": python.PyLong_AsSsize_t,
         "error_clear": python.PyErr_Clear,
+        "error_no_memory": python.PyErr_NoMemory,
         "gil_release": python.PyEval_SaveThread,
         "gil_take": python.PyEval_RestoreThread,
         "scratch_new": python.PyMem_RawMalloc,
@@ -68,6 +70,7 @@ def symbols() -> dict[str, int]:
         "array_new": numpy[ARRAY_NEW],
         "array_set_base": numpy[SET_BASE],
         **{name: function_address(function) for name, function in functions.items()},
+        **scratch.addresses(),
     }
 
 

@@ -6,32 +6,35 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from featherlane.backends.cpu.graphs import kernel
+from featherlane.backends.cpu.scratch import LARGEST, PLACES, SMALLEST
 from featherlane.backends.llvm.targets import Processor, module_for, target_machine
 from featherlane.program.program import Program
 
-# What a kernel gets from CPython, made of the C library instead
-C_ALLOCATOR = """
+# What a kernel gets from CPython and from this package, made of the C library instead
+C_ALLOCATOR = f"""
+@scratch_waiting = global [{PLACES * (LARGEST - SMALLEST + 1)} x ptr] zeroinitializer, align 8
+@scratch_failures = global i64 0, align 8
 declare ptr @malloc(i64)
 declare void @free(ptr)
-define ptr @scratch_new(i64 %size) {
+define ptr @scratch_new(i64 %size) {{
   %place = call ptr @malloc(i64 %size)
   ret ptr %place
-}
-define void @scratch_free(ptr %place) {
+}}
+define void @scratch_free(ptr %place) {{
   call void @free(ptr %place)
   ret void
-}
+}}
 """
-EXPORTED = ("loop", "work", "forget")  # only step programs have the last two
+EXPORTED = ("loop", "scratch_failures", "work", "forget")  # the last two: of step programs
 
 
 def _module(ir: str, target: Processor, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
     """The module of a kernel with the C library's allocator, without unused functions."""
     module = module_for(ir, target, machine)
     module.link_in(llvm.parse_assembly(C_ALLOCATOR))
-    for function in module.functions:
-        if not function.is_declaration and function.name not in EXPORTED:
-            function.linkage = "internal"
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name not in EXPORTED:
+            value.linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
@@ -47,8 +50,9 @@ def standalone(ir: str, target: Processor, name: str = "loop") -> bytes:
     It defines the function `name`, of C type void(char **arrays, const int64_t *states, const
     int64_t *steps, void *unused), the inner loop of a generalised ufunc. `arrays` are the inputs
     and then the outputs; `steps` are the bytes from state to state of each array, and then the
-    bytes between entries along each axis of each array. The IR of step programs gives `name`_work
-    and `name`_forget too.
+    bytes between entries along each axis of each array. `name`_scratch_failures, if there, is an
+    int64_t that counts the calls which had no memory to work in, and wrote nothing. The IR of step
+    programs gives `name`_work and `name`_forget too.
     """
     machine = target_machine(target)
     return machine.emit_object(_module(ir, target, machine, name))

@@ -31,6 +31,8 @@ declare void @incref(ptr)
 declare void @decref(ptr)
 declare i64 @int_value(ptr)
 declare void @error_clear()
+declare ptr @error_no_memory()
+@scratch_failures = external global i64
 declare i64 @llvm.umax.i64(i64, i64)
 declare ptr @gil_release()
 declare void @gil_take(ptr)
@@ -84,8 +86,14 @@ run:
   %results = phi ptr [ %new, %make ], [ %outs, %disjoint.yes ]
   %own = alloca [{words(SharedTask)} x i64]
   %task = call ptr @task_of(ptr %table, i64 %asked, ptr %own)
+  %failures = load atomic i64, ptr @scratch_failures monotonic, align 8
   call void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr %task)
+  when ne i64 $(load atomic i64, ptr @scratch_failures monotonic, align 8), %failures: no_memory
   ret ptr $(call ptr @answer(ptr %packed, ptr %results, i64 %outputs, ptr %out))
+no_memory:
+  %theirs = icmp ne ptr %out, @py_none
+  call void @release(ptr %new, i64 $(select i1 %theirs, i64 0, i64 %outputs))
+  ret ptr $(call ptr @error_no_memory())
 no:
   %other = item ptr %bound {field(BoundSelf, "pass_on")}
   ret ptr $(call ptr @vectorcall(ptr %other, ptr %args, i64 %count, ptr %keywords))

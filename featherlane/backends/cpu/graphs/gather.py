@@ -12,7 +12,6 @@ from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import word
 
-ALLOCATOR = "declare ptr @scratch_new(i64)\ndeclare void @scratch_free(ptr)\n"
 ARRAY = "ptr %rows, ptr %offsets, i64 %size1, i64 %size2, i64 %step1, i64 %step2"
 
 
@@ -71,7 +70,7 @@ def helpers(t: Lanes) -> str:
   %slot = zext i32 $(and i32 $(load i32, ptr %mark, align 4), {MARK - 1}) to i64
   %from = getelementptr inbounds {t.scalar}, ptr $(at %lanes %slot), i64 %r
   store {t.scalar} $(load {t.scalar}, ptr %from, align {align}), ptr %entry.at, align {align}"""
-    return "\n" + expanded(f"""{ALLOCATOR}
+    return "\n" + expanded(f"""
 define internal void @offsets(ptr %to, i64 %step, i64 %last) noinline {{
   repeat %r
   %row = select i1 $(icmp slt i64 %r, %last), i64 %r, i64 %last
@@ -115,4 +114,4 @@ define internal void @copy(ptr %to, ptr %from, i64 %rows, i64 %columns,
   again %i %rows
   ret void
 }}
-{ALLOCATOR}""")
+""")

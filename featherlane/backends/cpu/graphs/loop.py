@@ -14,11 +14,9 @@ from typing import NamedTuple
 from featherlane.backends.cpu.graphs.gather import argument, density, first_strides, matrix_strides
 from featherlane.backends.cpu.graphs.stream import OutputStage, fence, functions
 from featherlane.backends.cpu.graphs.transpose import MARK, tail, tile_name
+from featherlane.backends.cpu.scratch import PROBED, Workspaces
 from featherlane.backends.llvm.lower import Lanes, vector_at
 from featherlane.backends.llvm.macros import expanded
-
-ON_STACK = 1 << 19  # bytes of workspace on the stack; threads have a megabyte of stack at least
-PAGE = 4096  # bytes: two addresses a multiple of them apart can slow each other's accesses down
 
 
 class ArraySlots(NamedTuple):
@@ -124,27 +122,6 @@ def _transfer(t: Lanes, move: ArrayMove, lanes: str) -> list[str]:
     ]
 
 
-def workspace(name: str, size: int) -> list[str]:
-    """%name: `size` bytes on the stack, or on the heap if they are many.
-
-    They begin with a page: elsewhere some functions take up to a third longer, by where the stack
-    happens to begin (docs/performance.md, "What else was tried").
-    """
-    if size <= ON_STACK:
-        return [f"%{name} = alloca [{max(size, 1)} x i8], align {PAGE}"]
-    return [
-        f"%{name}.raw = call ptr @scratch_new(i64 {size + PAGE})",
-        f"%{name}.up = add i64 $(ptrtoint ptr %{name}.raw to i64), {PAGE - 1}",
-        f"%{name} = inttoptr i64 $(and i64 %{name}.up, -{PAGE}) to ptr",
-    ]
-
-
-def freed(sizes: Mapping[str, int]) -> list[str]:
-    """Frees the workspaces that lie on the heap."""
-    heap = [name for name, size in sizes.items() if size > ON_STACK]
-    return [f"call void @scratch_free(ptr %{name}.raw)" for name in heap]
-
-
 def _each_tile(
     t: Lanes,
     way: str,
@@ -209,13 +186,16 @@ def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: 
     stages = {m.number: OutputStage(t, m.number, m.array.size, tiles) for m in outputs}
     sizes = {"in": vectors[0] * tiles * t.bytes, "out": vectors[1] * tiles * t.bytes}
     sizes |= {f"stage{n}": stage.bytes for n, stage in stages.items()}
+    workspaces = Workspaces(sizes)
     lines = [
-        "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
+        f"define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {PROBED} {{",
         "entry:",
         "%n = load i64, ptr %dims, align 8",
-        *[line for name, size in sizes.items() for line in workspace(name, size)],
+        *workspaces.entry(),
         *[line for move in moves for line in _prologue(t, move, stages.get(move.number))],
-        "when sgt i64 %n, 0: begin, end",
+        "when sgt i64 %n, 0: begin, leave",
+        "begin:",
+        *workspaces.taken(otherwise="leave"),
         *_begin_round(t, tiles),
         *_each_tile(t, "read", [m for m in moves if not m.output], "%in", vectors[0], {}),
         "call void @compute(ptr %in, ptr %out, i64 %tiles)",
@@ -224,21 +204,22 @@ def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: 
         "when slt i64 %b1, %n: round, ended",
         "ended:",
         *fence(list(stages)),
-        "br label %end",
-        "end:",
-        *freed(sizes),
+        *workspaces.given(),
+        "br label %leave",
+        "leave:",
         "ret void",
         "}",
     ]
-    return expanded("\n".join(lines)) + functions(t)
+    return expanded("\n".join(lines)) + functions(t) + workspaces.functions()
 
 
 def _begin_round(t: Lanes, tiles: int) -> list[str]:
     return [
-        "begin:",
+        "br label %first",
+        "first:",
         "br label %round",
         "round:",
-        "%b = phi i64 [ 0, %begin ], [ %b1, %write.done ]",
+        "%b = phi i64 [ 0, %first ], [ %b1, %write.done ]",
         f"%up = add i64 $(sub i64 %n, %b), {t.width - 1}",
         f"%needed = sdiv i64 %up, {t.width}",
         f"%tiles = select i1 $(icmp slt i64 %needed, {tiles}), i64 %needed, i64 {tiles}",

@@ -12,7 +12,7 @@ import numpy as np
 
 from featherlane.backends.cpu.graphs import gather
 from featherlane.backends.cpu.graphs.blocks import cut
-from featherlane.backends.cpu.graphs.loop import freed, workspace
+from featherlane.backends.cpu.scratch import PROBED, Workspaces
 from featherlane.backends.llvm import lower
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
@@ -139,27 +139,34 @@ def _loop(code: _SingleState) -> str:
     """@loop: state by state. Arrays whose entries are not contiguous are copied."""
     bytes = [math.prod(shape) * code.t.dtype.itemsize for shape in code.shapes]
     starts, arrays = [0, *accumulate(bytes)], range(len(bytes))
-    sizes = {"kept": code.slots * code.t.bytes, "near": starts[-1]}
+    workspaces = Workspaces({"kept": code.slots * code.t.bytes, "near": starts[-1]})
     lines = [
-        "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
+        f"define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {PROBED} {{",
         "entry:",
-        *[line for size in sizes.items() for line in workspace(*size)],
+        *workspaces.entry(),
         "%n = load i64, ptr %dims, align 8",
         *_strides(code),
+        "when sgt i64 %n, 0: begin, leave",
+        "begin:",
+        *workspaces.taken(otherwise="leave"),
         *[f"%near{n} = at %near {starts[n]}" for n in arrays],
-        "when sgt i64 %n, 0: state, end",
+        "br label %first",
+        "first:",
+        "br label %state",
         "state:",
-        "%b = phi i64 [ 0, %entry ], [ %b1, %done ]",
+        "%b = phi i64 [ 0, %first ], [ %b1, %done ]",
         *_state(code),
         "done:",
         "%b1 = add i64 %b, 1",
         "when slt i64 %b1, %n: state, end",
         "end:",
-        *freed(sizes),
+        *workspaces.given(),
+        "br label %leave",
+        "leave:",
         "ret void",
         "}",
     ]
-    return expanded("\n".join(lines))
+    return expanded("\n".join(lines)) + workspaces.functions()
 
 
 def _state(code: _SingleState) -> list[str]:

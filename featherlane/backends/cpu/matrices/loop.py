@@ -92,17 +92,19 @@ define internal void @scatter(ptr %from, ptr %to, ptr %record, i64 %row, i64 %al
 
 
 def _temporary(t: Lanes) -> str:
-    """@temporary: a new matrix for a result; null if its rows are contiguous and in order."""
+    """@temporary: a new matrix for a result, or null if there is no memory; the user's own matrix
+    if its rows are contiguous and in order.
+    """
     size = t.dtype.itemsize
     return f"""
-define internal ptr @temporary(ptr %record, ptr %steps) noinline {{
+define internal ptr @temporary(ptr %record, ptr %steps, ptr %own) noinline {{
   {read(ResultRecord, "%record", "strides size same")}
   %row = item i64 %steps %strides
   %along = item i64 %steps $(add i64 %strides, 1)
   %bytes = mul i64 %size, {size}
   %contiguous = and i1 $(icmp eq i64 %along, {size}), $(icmp eq i64 %row, %bytes)
-  return ptr null when $(and i1 %contiguous, $(icmp ne i64 %same, 0))
-  ret ptr $(call ptr @scratch_new(i64 $(mul i64 %bytes, %size)))
+  return ptr %own when $(and i1 %contiguous, $(icmp ne i64 %same, 0))
+  ret ptr $(call ptr @scratch_aligned(i64 $(mul i64 %bytes, %size)))
 }}
 """
 
@@ -178,19 +180,25 @@ begin:
   %own.args = alloca ptr, i64 %most
   %own.steps = alloca i64, i64 $(mul i64 %most, 3)
   %memory = call ptr @take()
+  when eq ptr %memory, null: leave
 """
 USER_ARRAYS = f"""
   each %k 0 %arrays
   put ptr $(item ptr %args %k) %bases %k
   put i64 $(item i64 %steps %k) %strides %k
   again %k
+  each %t 0 %results
+  put ptr null %temporaries %t
+  again %t
   each %l 0 %results
   %own.result = record %result_list %l {words(ResultRecord)}
-  %temporary = call ptr @temporary(ptr %own.result, ptr %steps)
-  put ptr %temporary %temporaries %l
-  when ne ptr %temporary, null: replaced, direct
-replaced:
   %l.array = item i64 %own.result {field(ResultRecord, "array")}
+  %user = item ptr %args %l.array
+  %temporary = call ptr @temporary(ptr %own.result, ptr %steps, ptr %user)
+  when eq ptr %temporary, null: release
+  when ne ptr %temporary, %user: replaced, direct
+replaced:
+  put ptr %temporary %temporaries %l
   put ptr %temporary %bases %l.array
   put i64 0 %strides %l.array
   br label %direct
@@ -232,8 +240,10 @@ done:
   again %d
   again %s
   again %part
+  br label %release
+release:
   each %f 0 %results
-  call void @scratch_free(ptr $(item ptr %temporaries %f))
+  call void @scratch_drop(ptr $(item ptr %temporaries %f))
   again %f
   call void @give(ptr %memory)
   br label %leave

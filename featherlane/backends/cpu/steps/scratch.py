@@ -1,9 +1,11 @@
-"""Workspaces in machine code: one thread at a time has one, and it waits for the next call."""
+"""Workspaces of programs of steps: each begins with the program's constants and zeros, so that a
+program keeps its own. One thread at a time has one, and it waits for the next call.
+"""
 
 from __future__ import annotations
 
 from featherlane.backends.cpu.loaded import LoopWords
-from featherlane.backends.cpu.strides import LINE
+from featherlane.backends.cpu.scratch import ALLOCATE, DECLARED
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, words
 
@@ -20,22 +22,18 @@ have:"""
 FUNCTIONS = f"""
 @work = global [{words(LoopWords)} x i64] zeroinitializer, align 8
 @kept = internal global [{KEPT} x ptr] zeroinitializer, align 8
-declare ptr @scratch_new(i64)
-declare void @scratch_free(ptr)
+{DECLARED}{ALLOCATE}
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-; A workspace that waits, or a new one that begins with a cache line.
+; A workspace that waits, or a new one; null if there is no memory.
 define internal ptr @take() noinline {{{FIND}
   ret ptr %found
 next:
   again %k {KEPT}
   %bytes = item i64 @work {field(LoopWords, "bytes")}
   %start = item ptr @work {field(LoopWords, "start")}
-  %raw = call ptr @scratch_new(i64 $(add i64 %bytes, {2 * LINE}))
-  %up = add i64 $(ptrtoint ptr %raw to i64), {2 * LINE - 1}
-  %new = inttoptr i64 $(and i64 %up, -{LINE}) to ptr
-  %behind = at %new -8
-  store ptr %raw, ptr %behind, align 8
+  %new = call ptr @scratch_aligned(i64 %bytes)
+  return ptr null when eq ptr %new, null
   call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %start, i64 %bytes, i1 false)
   ret ptr %new
 }}
@@ -50,18 +48,13 @@ kept:
   ret void
 next:
   again %k {KEPT}
-  call void @drop(ptr %workspace)
-  ret void
-}}
-define internal void @drop(ptr %workspace) noinline {{
-  %behind = at %workspace -8
-  call void @scratch_free(ptr $(load ptr, ptr %behind, align 8))
+  call void @scratch_drop(ptr %workspace)
   ret void
 }}
 
 ; Frees the workspaces that wait.
 define void @forget() {{{FIND}
-  call void @drop(ptr %found)
+  call void @scratch_drop(ptr %found)
   br label %next
 next:
   again %k {KEPT}

@@ -1,0 +1,159 @@
+"""Workspaces in machine code: short ones lie on the stack, longer ones wait in a pool of this
+process between calls, so that a call needs little stack and hardly ever asks for memory.
+
+If memory cannot be had, the loop ends without results and counts that in one word of the process;
+callers compare the word before and after, and raise MemoryError. A call beside one that failed may
+raise too: results that were not computed are never returned.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from featherlane.backends.llvm.macros import expanded
+
+PAGE = 4096  # bytes: two addresses a multiple of them apart can slow each other's accesses down
+ON_STACK = 2 * PAGE  # bytes of all workspaces of a loop, if they lie on the stack
+# An attribute of functions with workspaces on the stack: each page is touched in turn, so that a
+# stack that is too short ends in its guard page and not behind it
+PROBED = '"probe-stack"="inline-asm"'
+# Workspaces wait in classes by size, powers of two; one thread at a time has one, so that a class
+# has places for as many as threads compute at once. Larger ones go back to the system.
+SMALLEST, LARGEST = 14, 22  # the classes: log2 of bytes
+PLACES = 16
+
+_waiting = (ctypes.c_void_p * ((LARGEST - SMALLEST + 1) * PLACES))()
+_failures = ctypes.c_int64()
+
+DECLARED = """
+@scratch_waiting = external global i8
+@scratch_failures = external global i64
+declare ptr @scratch_new(i64)
+declare void @scratch_free(ptr)
+"""
+ALLOCATE = f"""
+; Memory that begins with a page, behind the address that the system gave; null if there is none.
+define internal ptr @scratch_aligned(i64 %bytes) noinline {{
+  %raw = call ptr @scratch_new(i64 $(add i64 %bytes, {2 * PAGE}))
+  when eq ptr %raw, null: failed
+  %up = add i64 $(ptrtoint ptr %raw to i64), {2 * PAGE - 1}
+  %new = inttoptr i64 $(and i64 %up, -{PAGE}) to ptr
+  %behind = at %new -8
+  store ptr %raw, ptr %behind, align 8
+  ret ptr %new
+failed:
+  %before = atomicrmw add ptr @scratch_failures, i64 1 monotonic
+  ret ptr null
+}}
+define internal void @scratch_drop(ptr %workspace) noinline {{
+  when eq ptr %workspace, null: nothing
+  %behind = at %workspace -8
+  call void @scratch_free(ptr $(load ptr, ptr %behind, align 8))
+  br label %nothing
+nothing:
+  ret void
+}}
+"""
+TAKE = """
+; A workspace that waits, or a new one; null if there is no memory.
+define internal ptr @scratch_take() noinline {{
+  repeat %k
+  %place = word @scratch_waiting $(add i64 %k, {first})
+  %seen = load atomic ptr, ptr %place monotonic, align 8
+  when eq ptr %seen, null: next
+  %found = atomicrmw xchg ptr %place, ptr null acquire
+  when eq ptr %found, null: next
+  ret ptr %found
+next:
+  again %k {places}
+  ret ptr $(call ptr @scratch_aligned(i64 {bytes}))
+}}
+
+; Puts a workspace into the first free place, or gives it back to the system.
+define internal void @scratch_give(ptr %workspace) noinline {{
+  repeat %k
+  %place = word @scratch_waiting $(add i64 %k, {first})
+  %pair = cmpxchg ptr %place, ptr null, ptr %workspace release monotonic
+  when $(extractvalue {{ ptr, i1 }} %pair, 1): kept, next
+kept:
+  ret void
+next:
+  again %k {places}
+  call void @scratch_drop(ptr %workspace)
+  ret void
+}}
+"""
+UNPOOLED = """
+define internal ptr @scratch_take() noinline {{
+  ret ptr $(call ptr @scratch_aligned(i64 {bytes}))
+}}
+define internal void @scratch_give(ptr %workspace) noinline {{
+  call void @scratch_drop(ptr %workspace)
+  ret void
+}}
+"""
+
+
+def addresses() -> dict[str, int]:
+    """The addresses of the words that this process's code shares, by the names that it uses."""
+    shared = {"scratch_waiting": _waiting, "scratch_failures": _failures}
+    return {name: ctypes.addressof(words) for name, words in shared.items()}
+
+
+@contextmanager
+def checked(name: str) -> Iterator[None]:
+    """Raises MemoryError if machine code that ran inside could not get memory; name: of what."""
+    before = _failures.value
+    yield
+    if _failures.value != before:
+        raise MemoryError(f"no memory for the workspace of {name}")
+
+
+class Workspaces:
+    """The workspaces of a loop, by name, with their sizes in bytes. Each begins with a page: where
+    they do not, some functions take up to a third longer, by where the stack happens to begin
+    (docs/performance.md, "What else was tried").
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.starts: dict[str, int] = {}
+        self.bytes = 0
+        for name, size in sizes.items():
+            self.starts[name] = self.bytes
+            self.bytes += -(-size // PAGE) * PAGE
+
+    @property
+    def on_stack(self) -> bool:
+        return self.bytes <= ON_STACK
+
+    def entry(self) -> list[str]:
+        """The lines for the first block of a function."""
+        if not self.on_stack:
+            return []
+        return [f"%scratch = alloca [{max(self.bytes, 1)} x i8], align {PAGE}"]
+
+    def taken(self, otherwise: str) -> list[str]:
+        """Takes all workspaces; goes to the label `otherwise` if there is no memory."""
+        lines = [f"%{name} = at %scratch {start}" for name, start in self.starts.items()]
+        if self.on_stack:
+            return lines
+        take = ["%scratch = call ptr @scratch_take()", f"when eq ptr %scratch, null: {otherwise}"]
+        return [*take, *lines]
+
+    def given(self) -> list[str]:
+        """Gives them back."""
+        return [] if self.on_stack else ["call void @scratch_give(ptr %scratch)"]
+
+    def functions(self) -> str:
+        """The functions that these lines call."""
+        if self.on_stack:
+            return ""
+        size = max((self.bytes - 1).bit_length(), SMALLEST)
+        if size > LARGEST:
+            return expanded(DECLARED + ALLOCATE + UNPOOLED.format(bytes=self.bytes))
+        first = (size - SMALLEST) * PLACES
+        return expanded(
+            DECLARED + ALLOCATE + TAKE.format(first=first, places=PLACES, bytes=1 << size)
+        )
