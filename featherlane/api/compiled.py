@@ -81,7 +81,7 @@ class Compiled(model.Robot):
 
     @property
     def tree(self) -> Tree:
-        """The robot as algorithms read it, for functions of your own that call them."""
+        """The robot in the form that algorithms read, for your own functions that call them."""
         return tree_of(self)
 
     def function(
@@ -99,12 +99,12 @@ class Compiled(model.Robot):
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
         of `Kinematics`) as a `Function` of plain arrays.
 
-        f_ext: None, or the axes ("body" or "world") of one more input of shape (nbodies, 6).
-        params: parameters that are inputs too, after f_ext, see `parameters`. frame, reference: for
-        the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by name
-        (a key of `functions.table.METHODS[name]`), by default the one with the fewest operations.
-        width: lanes of the vectors, by default the widest of the processor; results do not depend
-        on it. Raises ValueError naming the argument.
+        f_ext: None, or the axes ("body" or "world") of an additional input f_ext (nbodies, 6).
+        params: parameters that follow as inputs, see `parameters`. frame, reference: for functions
+        of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
+        `functions.table.METHODS[name]`), by default the one with the fewest operations. width:
+        lanes of a vector, by default the processor's most; results do not depend on it. Raises
+        ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
@@ -228,8 +228,8 @@ class Compiled(model.Robot):
         wrt: str | None = None,
         method: str | None = None,
     ) -> Graph:
-        """Returns the dataflow graph of a function, as the algorithm gives it; `graph.cost()`
-        counts its operations. The arguments are those of `function`.
+        """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
+        counts its operations. For the arguments see `function`.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
