@@ -206,7 +206,7 @@ def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
         raise ValueError(f"{where} has both rpy and R; wanted one of them")
     turn = _numbers(R, ((3, 3),), "R", where)
     if np.abs(turn @ turn.T - np.eye(3)).max() > ORTHOGONAL or np.linalg.det(turn) < 0:
-        raise ValueError(f"R of {where} is no rotation matrix: R R^T is not 1, or it is a mirror")
+        raise ValueError(f"R of {where} is not a rotation matrix: R R^T is not 1, or det R is -1")
     return Placement.of(turn, p)
 
 

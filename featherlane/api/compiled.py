@@ -57,8 +57,8 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
     together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
     if "inertial" in together and (twice := together & INERTIAL):
         raise ValueError(
-            f"'inertial' is given besides {', '.join(map(repr, sorted(twice)))}: it holds mass, "
-            f"centre and inertia, give one or the other"
+            f"'inertial' is given together with {', '.join(map(repr, sorted(twice)))}: it contains "
+            f"mass, centre and inertia, give one or the other"
         )
 
 
@@ -130,7 +130,7 @@ class Compiled(model.Robot):
         check_parameters(parameters, wrt)
         if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
             raise ValueError(
-                f"{name} takes no {min(map(str, base))}: a ground that moves is for "
+                f"{name} takes no {min(map(str, base))}: a moving ground is possible in "
                 f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
             )
         takes = TABLE[name].takes
@@ -145,7 +145,7 @@ class Compiled(model.Robot):
         if "reference" in takes and reference not in REFERENCES:
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
         if not self.nv:
-            raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
+            raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
         if method is not None:
             self._check_method(variant, method)
 
@@ -160,7 +160,7 @@ class Compiled(model.Robot):
             refusals[other] = entry.refusal(tree)
         if why := refusals[method]:
             others = ", ".join(repr(other) for other, no in refusals.items() if not no)
-            raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
+            raise ValueError(f"method={method!r} cannot handle {self.name!r}: {why}; use {others}")
 
     def _is_long(self, variant: Variant) -> bool:
         """Whether one piece of code would be too long. Chains are long from half as many links,
@@ -190,7 +190,7 @@ class Compiled(model.Robot):
         if (steps := self._steps(variant)) is not None:
             if width is not None:
                 raise CompileError(
-                    f"width is {width}: for robots as long as {self.name!r} it goes by the states"
+                    f"width is {width}: for {self.name!r}, a long robot, the batch size sets it"
                 )
             kernel, single = steps, None
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)

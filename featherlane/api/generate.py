@@ -70,7 +70,7 @@ def generate(
 
 def _check_arguments(folder: str | Path, target: str, **counts: int | None) -> None:
     if not str(folder):
-        raise ValueError("folder is empty: name one, '.' for this one")
+        raise ValueError("folder is empty: name one, or '.' for the current one")
     if target != "c":
         raise ValueError(f"target is {target!r}: wanted 'c'")
     for what, count in counts.items():
@@ -172,7 +172,7 @@ def _check_folder(folder: Path, name: str) -> None:
     found = folder.glob("*_check.c") if above == folder else ()
     others = [p.name for p in found if p.name not in own]
     if others:
-        told = "each library wants a folder of its own, since its check is a program"
+        told = "each library needs its own folder, because its check is a program"
         raise ValueError(f"folder {str(folder)!r} holds {min(others)} of another library: {told}")
 
 

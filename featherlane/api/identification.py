@@ -145,7 +145,7 @@ def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) 
             fit = fit._replace(weight=max(weight, fit.weight / 10))
     raise ValueError(
         f"no minimum in {NEWTON_STEPS} steps: with weight {weight:g} the data pull bodies to the "
-        "edge of what is consistent; give the prior more weight"
+        "boundary of physical consistency; give the prior more weight"
     )
 
 
@@ -159,7 +159,7 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
         )
     free = Y[:, prior.size :]
     if (np.linalg.matrix_rank(free) if free.size else 0) < free.shape[1]:
-        columns = f"the {free.shape[1]} columns of Y behind the bodies' depend on one another"
+        columns = f"the {free.shape[1]} columns of Y after the bodies' are linearly dependent"
         raise ValueError(f"{columns}: did a joint not move? Leave some out")
     if not weight > 0:
         raise ValueError(f"weight is {weight}, wanted a positive number")
@@ -167,7 +167,7 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
     if not np.all(least > 0):
         i = int(np.argmin(least))
         eigenvalue = f"its pseudo-inertia has the eigenvalue {least[i]:.3g}"
-        wanted = "wanted all above zero, as mass spread over a volume has them"
+        wanted = "wanted all above zero, as for mass spread over a volume"
         raise ValueError(f"body {i} of the prior is not possible: {eigenvalue}, {wanted}")
 
 

@@ -89,7 +89,7 @@ class Rerooting:
 
     def _converted(self, here: RootView, there: RootView, arrays: dict[str, Any]) -> State:
         if arrays["a"] is not None and arrays["v"] is None:
-            raise ValueError("a is converted with the help of v, which was not given")
+            raise ValueError("v is missing: it is needed to convert a")
         x = state_of(arrays, here.model.nq, here.model.nv)
         q = self._configuration(here, there, x.q)
         result = State(q)
