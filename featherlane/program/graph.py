@@ -268,7 +268,7 @@ class Graph:
 
     def cost(self) -> Any:
         """Operations by kind, depth and live values, in all and by stage: see
-        `featherlane.analysis.cost`.
+        `featherlane.program.analysis.counts`.
         """
         from featherlane.program.cost import cost
 
