@@ -392,7 +392,7 @@ def test_states_that_are_no_states_are_refused():
         change.to(q, q)
     with pytest.raises(ValueError, match=r"M has shape \(4, 7\), wanted \(..., 7, 7\)"):
         change.to(q, M=v)
-    with pytest.raises(ValueError, match="with the help of v"):
+    with pytest.raises(ValueError, match="needed to convert a"):
         change.to(q, a=a)
     with pytest.raises(TypeError, match="float32 is not promoted silently"):
         change.to(q, v.astype(np.float32))

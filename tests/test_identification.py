@@ -237,7 +237,7 @@ def test_a_weight_that_counts_for_nothing_is_refused(iiwa):
     ("changes", "told"),
     [({"prior": np.ones(10)}, "prior has shape"), ({"Y": np.ones((3, 60))}, r"10 \* nbodies = 70"),
      ({"tau": np.ones(4)}, r"tau \(4,\)"), ({"weight": 0}, "weight is 0"),
-     ({"Y": np.eye(3, 72)}, "the 2 columns of Y behind the bodies' depend on one another"),
+     ({"Y": np.eye(3, 72)}, "the 2 columns of Y after the bodies' are linearly dependent"),
      ({"prior": np.ones((7, 10))}, "body . of the prior is not possible")],
 )  # fmt: skip
 def test_wrong_arguments_are_refused(iiwa, changes, told):

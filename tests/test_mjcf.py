@@ -354,7 +354,7 @@ SPRUNG = {
     "curve": (
         "",
         '<equality><joint name="e" joint1="j" joint2="k" polycoef="0 1 2 0 0"/></equality>',
-        "warning: equalities that are no line between two joints are not applied",
+        "warning: equalities other than linear relations between two joints are not applied",
         "joint e (j, k)",
     ),
     "inactive": (

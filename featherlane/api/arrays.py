@@ -113,8 +113,8 @@ class ArrayScan(_ArrayFunctions):
     """`algorithms.scan.scan` and `path_scan` of arrays (..., n, entries).
 
     combine(a, b): an associative operation on lists of `entries` scalars, which returns as many. It
-    uses nothing but its arguments, and does not branch on their values. The first call raises
-    ValueError if it returns another number of scalars.
+    must use only its arguments and not branch on their values. The first call raises ValueError if
+    it returns a different number of scalars.
     """
 
     def __init__(self, combine: Combine, entries: int) -> None:
@@ -130,7 +130,7 @@ class ArrayScan(_ArrayFunctions):
     ) -> np.ndarray:
         """Returns elements[0] (+) ... (+) elements[i] for each i, (..., n, entries).
 
-        elements: (..., n, entries); method, reverse, options: those of `scan`. The default `block`
+        elements: (..., n, entries); method, reverse, options: as in `scan`. The default `block`
         fills the lanes of a vector with blocks of one state. Raises ValueError for others.
         """
         algorithm = self._backward if reverse else self._forward
@@ -142,8 +142,8 @@ class ArrayScan(_ArrayFunctions):
     ) -> np.ndarray:
         """Combines the elements along the path from the root to each node, (..., n, entries).
 
-        elements: (..., n, entries); parent, method, options: those of `path_scan`. Raises
-        ValueError as it does, and for other shapes.
+        elements: (..., n, entries); parent, method, options: as in `path_scan`. Raises ValueError
+        as `path_scan` does, and for other shapes.
         """
         arguments = {"parent": _tuple(parent), "method": method, **options}
         return self._function("paths", self._paths, self._inputs(elements), **arguments)(elements)
@@ -156,7 +156,7 @@ class ArraySubtreeSum(_ArrayFunctions):
     """`algorithms.scan.subtree_sum` of arrays.
 
     add(x, y) and act(m, x) are operations on lists of `entries` scalars; m and compose(a, b) have
-    `moves` scalars. Their restrictions are those of `ArrayScan`'s combine.
+    `moves` scalars. They are restricted like the `combine` of `ArrayScan`.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class ArraySubtreeSum(_ArrayFunctions):
     ) -> np.ndarray:
         """Returns elements[i] + the moved results of i's children for each i, (..., n, entries).
 
-        elements: (..., n, entries), moves: (..., n, moves); parent, method, options: those of
+        elements: (..., n, entries), moves: (..., n, moves); parent, method, options: as in
         `subtree_sum`. Raises ValueError as it does, and for other shapes.
         """
         n = _count("elements", elements, (self.entries,))
@@ -198,10 +198,10 @@ class ArrayElimination(_ArrayFunctions):
     ) -> np.ndarray:
         """Solves a symmetric block-tridiagonal system; the result has the shape of `right`.
 
-        diagonal: (..., n, size, size), positive definite, only lower triangles are read;
-        off_diagonal: (..., n - 1, size, size); right: (..., n, size), or (..., n, size, rights)
-        for several; method: a key of `ELIMINATIONS`. Raises ValueError for others. A singular
-        system gives NaN, as `algorithms.elimination.eliminate` says.
+        diagonal: (..., n, size, size), positive definite, of which only lower triangles are read;
+        off_diagonal: (..., n - 1, size, size); right: (..., n, size), or (..., n, size, rights) for
+        several; method: a key of `ELIMINATIONS`. Raises ValueError for other arguments. A singular
+        system gives NaN (see `algorithms.elimination.eliminate`).
         """
         size = self.size
         n = _count("diagonal", diagonal, (size, size))

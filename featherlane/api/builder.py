@@ -1,4 +1,4 @@
-"""Building of a robot in Python, with the checks that files go through."""
+"""Building a robot in Python, with the same checks as for files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ZERO3 = (0.0, 0.0, 0.0)
 class ModelBuilder:
     """Collects links, joints and frames, in any order; `build` makes the Model.
 
-    The only link that is no joint's child is the root link, as in URDF. SI units, radians. A wrong
-    argument raises ValueError or TypeError at once; links that are not one tree raise ModelError in
-    `build`, naming the link or joint.
+    The root link is the one link that is not the child of a joint, as in URDF. SI units, radians. A
+    wrong argument raises ValueError or TypeError at once; links that do not form one tree raise
+    ModelError in `build`, with the name of the link or joint.
 
         b = ModelBuilder("pendulum")
         b.link("base")
@@ -83,15 +83,15 @@ class ModelBuilder:
         damping: Any = None,
         friction: Any = None,
     ) -> None:
-        """Adds a joint, which carries link `child` on link `parent`.
+        """Adds a joint by which link `parent` carries link `child`.
 
-        type: "fixed" or a key of JOINT_TYPES. xyz with rpy (roll, pitch, yaw about fixed axes) or
-        R (3, 3): the child's frame at q = 0, in the parent's. axis: of any length, in the child's
-        frame; the normal of a planar joint; axis2: the second one of a universal joint. pitch:
-        m/rad, of a helical joint. mimic: the joint that it follows, or (joint, multiplier, offset).
-        lower, upper: a number, or one for each coordinate of q. armature, damping, friction: a
-        number, or one for each degree of freedom. velocity, effort: the limits. None but lower and
-        upper may be negative.
+        type: "fixed" or a key of JOINT_TYPES. xyz with rpy (roll, pitch, yaw about fixed axes) or R
+        (3, 3): the child's frame at q = 0, in the parent's. axis: of any length, in the child's
+        frame; for a planar joint, its normal. axis2: the second axis of a universal joint. pitch:
+        m/rad, of a helical joint. mimic: the joint that this one follows, or (joint, multiplier,
+        offset). lower, upper: a number, or one for each coordinate of q. armature, damping,
+        friction: a number, or one for each degree of freedom. velocity, effort: limits. These
+        physics and limits must not be negative, except lower and upper.
         """
         where = f"joint {_name(name, 'name', 'a joint')!r}"
         if type not in BUILDER_TYPES:
@@ -139,11 +139,11 @@ class ModelBuilder:
         mimic: str = "project",
         joint_order: JointOrder = "depth-first",
     ) -> Model:
-        """Makes the Model; the builder may be used further.
+        """Makes the Model; the builder can be used again afterwards.
 
-        Arguments are those of `load`; siblings are in the order in which they were added. Raises
-        ModelError for links that are not one tree, frames on no link, mimic joints in a circle, and
-        joints that no inertia resists.
+        For the arguments see `load`; siblings are in the order in which they were added. Raises
+        ModelError for links that do not form one tree, frames on unknown links, mimic joints that
+        follow each other in a circle, and joints that move no inertia.
         """
         options = checked_options(root, gravity, mimic, joint_order)
         source = f"{self.name}, built in Python"
@@ -206,7 +206,7 @@ def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
         raise ValueError(f"{where} has both rpy and R; wanted one of them")
     turn = _numbers(R, ((3, 3),), "R", where)
     if np.abs(turn @ turn.T - np.eye(3)).max() > ORTHOGONAL or np.linalg.det(turn) < 0:
-        raise ValueError(f"R of {where} is no rotation matrix: R R^T is not 1, or it is a mirror")
+        raise ValueError(f"R of {where} is not a rotation matrix: R R^T is not 1, or det R is -1")
     return Placement.of(turn, p)
 
 

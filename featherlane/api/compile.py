@@ -1,4 +1,4 @@
-"""`featherlane.compile`: a function of your own on scalars, in lanes."""
+"""`featherlane.compile`: your own functions of scalars, compiled for batches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def compile_function(
     *,
     width: int | None = None,
 ) -> Function:
-    """Returns a function of your own on scalars, or a graph, as a batched `Function` of arrays.
+    """Compiles your own function of scalars, or a graph, to a batched `Function` of arrays.
 
-    function: as `trace` takes it, with `inputs` naming the shape of each argument; or a traced (or
-    differentiated) Graph. width: lanes of the vectors, by default the widest of the processor. A
-    pickle of the result holds the graph, not the Python function.
+    function: as in `trace`, with `inputs` giving the shape of each argument by name; or a traced
+    (or differentiated) Graph. width: lanes of a vector, by default the processor's most. A pickle
+    of the result contains the graph, not the Python function.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"

@@ -57,8 +57,8 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
     together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
     if "inertial" in together and (twice := together & INERTIAL):
         raise ValueError(
-            f"'inertial' is given besides {', '.join(map(repr, sorted(twice)))}: it holds mass, "
-            f"centre and inertia, give one or the other"
+            f"'inertial' is given together with {', '.join(map(repr, sorted(twice)))}: it contains "
+            f"mass, centre and inertia, give one or the other"
         )
 
 
@@ -81,7 +81,7 @@ class Compiled(model.Robot):
 
     @property
     def tree(self) -> Tree:
-        """The robot as algorithms read it, for functions of your own that call them."""
+        """The robot in the form that algorithms read, for your own functions that call them."""
         return tree_of(self)
 
     def function(
@@ -99,12 +99,12 @@ class Compiled(model.Robot):
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
         of `Kinematics`) as a `Function` of plain arrays.
 
-        f_ext: None, or the axes ("body" or "world") of one more input of shape (nbodies, 6).
-        params: parameters that are inputs too, after f_ext, see `parameters`. frame, reference: for
-        the functions of a frame. wrt: the parameter of a derivative. method: an algorithm by name
-        (a key of `functions.table.METHODS[name]`), by default the one with the fewest operations.
-        width: lanes of the vectors, by default the widest of the processor; results do not depend
-        on it. Raises ValueError naming the argument.
+        f_ext: None, or the axes ("body" or "world") of an additional input f_ext (nbodies, 6).
+        params: parameters that follow as inputs, see `parameters`. frame, reference: for functions
+        of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
+        `functions.table.METHODS[name]`), by default the one with the fewest operations. width:
+        lanes of a vector, by default the processor's most; results do not depend on it. Raises
+        ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
@@ -130,7 +130,7 @@ class Compiled(model.Robot):
         check_parameters(parameters, wrt)
         if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
             raise ValueError(
-                f"{name} takes no {min(map(str, base))}: a ground that moves is for "
+                f"{name} takes no {min(map(str, base))}: a moving ground is possible in "
                 f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
             )
         takes = TABLE[name].takes
@@ -145,7 +145,7 @@ class Compiled(model.Robot):
         if "reference" in takes and reference not in REFERENCES:
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
         if not self.nv:
-            raise ValueError(f"{self.name!r} has no moving joint: it has no dynamics")
+            raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
         if method is not None:
             self._check_method(variant, method)
 
@@ -160,7 +160,7 @@ class Compiled(model.Robot):
             refusals[other] = entry.refusal(tree)
         if why := refusals[method]:
             others = ", ".join(repr(other) for other, no in refusals.items() if not no)
-            raise ValueError(f"method={method!r} does not take {self.name!r}: {why}; use {others}")
+            raise ValueError(f"method={method!r} cannot handle {self.name!r}: {why}; use {others}")
 
     def _is_long(self, variant: Variant) -> bool:
         """Whether one piece of code would be too long. Chains are long from half as many links,
@@ -190,7 +190,7 @@ class Compiled(model.Robot):
         if (steps := self._steps(variant)) is not None:
             if width is not None:
                 raise CompileError(
-                    f"width is {width}: for robots as long as {self.name!r} it goes by the states"
+                    f"width is {width}: for {self.name!r}, a long robot, the batch size sets it"
                 )
             kernel, single = steps, None
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
@@ -228,8 +228,8 @@ class Compiled(model.Robot):
         wrt: str | None = None,
         method: str | None = None,
     ) -> Graph:
-        """Returns the dataflow graph of a function, as the algorithm gives it; `graph.cost()`
-        counts its operations. The arguments are those of `function`.
+        """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
+        counts its operations. For the arguments see `function`.
         """
         chosen = None if method == "auto" else method
         variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)

@@ -58,7 +58,7 @@ class Configurations(Compiled):
 
     def integrate(self, q: Any, v: Any) -> np.ndarray:
         """Returns the configuration (..., nq) after one second with the constant velocity v: for a
-        step of dt, pass v * dt. Quaternions may have any length but zero, results have length 1.
+        step of dt, pass v * dt. Quaternions may have any length but zero; results have length 1.
         """
         q, v = self._parts(q=q, v=v)
         result = np.empty(q.shape, q.dtype)
@@ -81,7 +81,7 @@ class Configurations(Compiled):
         return result
 
     def neutral(self, dtype: Any = float) -> np.ndarray:
-        """Returns the configuration (nq,) of the robot's file: zeros, and quaternions (0, 0, 0, 1).
+        """Returns the neutral configuration (nq,): zeros, and quaternions (0, 0, 0, 1).
 
         dtype: float64 or float32; raises TypeError for others.
         """
@@ -128,12 +128,12 @@ class Configurations(Compiled):
         self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
     ) -> np.ndarray:
         """Returns configurations (*batch, nq), uniform between the limits, with uniform
-        orientations. Without limits angles are drawn from a full turn, slides and positions from -1
-        to 1 m. Where only one limit is given, or limits are two turns apart or more, they are drawn
-        from a full turn or 2 m that the limits allow.
+        orientations. Without limits, angles are drawn from a full turn, slides and positions from
+        -1 to 1 m. With only one limit, or limits two turns apart or more, they are drawn from a
+        full turn or 2 m within the limits.
 
         dtype: float64, or float32 for the same numbers, rounded into the limits. Raises TypeError
-        for other dtypes, TypeError or ValueError for a batch that is no shape.
+        for other dtypes, TypeError or ValueError for an invalid batch.
         """
         rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
         q = np.empty((*lead, self.nq), dtype)

@@ -1,6 +1,6 @@
 """Editing: a robot with joints locked, another root, other names, physics or gravity.
 
-`rerooting` returns a robot rerooted at another body, and takes states from one to the other.
+`rerooting` reroots a robot at another body and converts states between the two robots.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ M = TypeVar("M", bound="Editing")
 
 
 class Editing(model.Robot):
-    """The methods of `featherlane.Model` that return an edited one; its card notes the changes."""
+    """The methods of `featherlane.Model` that return an edited copy; its card lists the changes."""
 
     def reduced(self: M, lock: Mapping[str, Any]) -> M:
-        """Returns the robot with joints locked, {joint: position}; q and v have no entries of them.
+        """Returns the robot with joints locked at {joint: position}, without entries in q and v.
 
         A position is a number (rad or m), as many numbers as the joint has entries of q, or None
-        for the neutral one. What a locked joint carries becomes part of its parent, or of the
-        ground; frames stay where they are. Followers of a locked joint stand still with it, where
-        their multiplier and offset put them. Raises ValueError for unknown joints, for followers,
-        which have no position of their own, and for positions of another size.
+        for the neutral position. What a locked joint carries becomes part of its parent, or of the
+        ground; frames stay where they are. Mimic joints of a locked joint are locked too, where
+        their multiplier and offset put them. Raises ValueError for unknown joints, for mimic
+        joints, which have no position of their own, and for positions of the wrong size.
         """
         return reduce.reduced(self, lock)
 
@@ -37,14 +37,14 @@ class Editing(model.Robot):
         """Returns the robot with another body on its free joint.
 
         Joints on the path to the old root body are reversed. Joints with one axis, and cylindrical
-        ones, have the axis negated and the same q, v and tau; the axes of a universal joint change
-        places; the q and v of other joints describe the motion of the old parent, and differ. All
-        keep names, physics and limits, as far as these are the same in both directions. The frame
-        of a body is that of the joint which carries it; frames, and so the links by name, stay
-        where they were. Joints come depth-first, siblings in the same order as before.
-        `featherlane.editing.rerooting` also takes q, v, a, tau and M from one robot to the other.
-        Raises ValueError for unknown bodies, for bodies of a tree on another root, and for reversed
-        joints with armature, damping or friction that differs between directions.
+        ones, keep q, v and tau with their axis negated; the axes of a universal joint are swapped;
+        for other joints q and v differ, as they describe the motion of the old parent. All keep
+        names, physics and limits, as far as these are the same in both directions. The frame of a
+        body is the frame of the joint that carries it; frames, and so the links by name, stay where
+        they were. Joints come depth-first, siblings in the same order as before.
+        `featherlane.editing.rerooting` also converts q, v, a, tau and M between the robots. Raises
+        ValueError for unknown bodies, for bodies whose tree is not on the free joint, and for
+        reversed joints with armature, damping or friction that differs between directions.
         """
         return on_free_joint(self, body_number(self, body))
 
@@ -54,7 +54,7 @@ class Editing(model.Robot):
         """Returns the robot with other names: {old: new}, or a function from old to new.
 
         A link is a frame, and also a body if a joint of its own moves it: rename both. Raises
-        ValueError for unknown old names, and for a new name that two would have.
+        ValueError for unknown old names and for duplicate new names.
         """
         return names.renamed(self, joints, bodies, frames)
 
@@ -65,11 +65,11 @@ class Editing(model.Robot):
         friction: Any = None,
         friction_velocity: float | None = None,
     ) -> M:
-        """Returns the robot with new joint physics; None keeps the present figures.
+        """Returns the robot with new joint physics; None keeps the present values.
 
-        armature (kg m^2 or kg), damping (N m s/rad or N s/m), friction (N m or N): a number for
-        all joints, 0 for none, or (nv,); a mimic joint counts with its leader. friction_velocity:
-        rad/s or m/s, above 0. Raises ValueError for other shapes and for negative figures.
+        armature (kg m^2 or kg), damping (N m s/rad or N s/m), friction (N m or N): a number for all
+        joints, 0 for none, or (nv,); a leader's value covers its mimic joints. friction_velocity:
+        rad/s or m/s, above 0. Raises ValueError for other shapes and for negative values.
         """
         return physics.with_physics(self, armature, damping, friction, friction_velocity)
 

@@ -1,4 +1,4 @@
-"""`featherlane.generate`: functions of robots, and of your own, as source code."""
+"""`featherlane.generate`: functions of robots, and your own functions, as source code."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def generate(
     code_limit: int | None = None,
     states: int = 5,
 ) -> list[Path]:
-    """Writes a library of C99 functions, and returns its files: NAME.h, NAME.c, NAME_check.c, whose
+    """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, NAME_check.c, whose
     `main` compares every function with values from Python, and CMakeLists.txt.
 
-    functions: names of `Model`'s functions, by default the seven; one that takes a frame or a
-    parameter names it behind a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world"). A
-    mapping gives each a name in C, and may hold graphs: those of `trace`, or of `Model.graph` with
-    its options. model: None if all are graphs. name: the start of all names in C, by default the
-    robot's. batch_struct: also writes functions of many states, in a struct of arrays. code_limit:
-    operations that a function may have as code: longer ones keep repeated columns, or the steps of
-    the algorithm, as C functions; by default what the package itself compiles. states: random
-    states that NAME_check.c holds.
+    functions: names of `Model`'s functions, by default the seven; a frame or a parameter follows
+    after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world"). A mapping gives each a name
+    in C and may contain graphs, made by `trace` or by `Model.graph` with its options. model: None
+    if all are graphs. name: the prefix of all names in C, by default the robot's name.
+    batch_struct: also writes functions of many states, in a struct of arrays. code_limit: the most
+    operations for straight-line code; longer functions call C functions for repeated columns, or
+    for the steps of the algorithm; by default as in the package itself. states: the number of
+    random states in NAME_check.c.
 
-    The functions allocate nothing and give the bits of the Python package (docs/c.md). Raises
-    ValueError for an unknown function, a name that is none in C, and a folder that holds another
+    The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
+    ValueError for an unknown function, a name that is not valid in C, and a folder with another
     library, whose check would collide with this one.
     """
     # Few programs write code, and the others do not wait for these modules
@@ -70,7 +70,7 @@ def generate(
 
 def _check_arguments(folder: str | Path, target: str, **counts: int | None) -> None:
     if not str(folder):
-        raise ValueError("folder is empty: name one, '.' for this one")
+        raise ValueError("folder is empty: name one, or '.' for the current one")
     if target != "c":
         raise ValueError(f"target is {target!r}: wanted 'c'")
     for what, count in counts.items():
@@ -172,7 +172,7 @@ def _check_folder(folder: Path, name: str) -> None:
     found = folder.glob("*_check.c") if above == folder else ()
     others = [p.name for p in found if p.name not in own]
     if others:
-        told = "each library wants a folder of its own, since its check is a program"
+        told = "each library needs its own folder, because its check is a program"
         raise ValueError(f"folder {str(folder)!r} holds {min(others)} of another library: {told}")
 
 

@@ -1,7 +1,7 @@
 """Identification of inertial parameters: base parameters and physically consistent ones.
 
-These functions take arrays: rows of `inverse_dynamics_regressor`, with columns of damping, friction
-or armature behind them where these are identified too. docs/identification.md has an example.
+These functions take arrays: rows of `inverse_dynamics_regressor`, followed by columns for damping,
+friction or armature if these are identified too. docs/identification.md has an example.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
 
 
 def parameter_names(model: Robot) -> list[str]:
-    """Names the regressor's columns (10 * nbodies): 'm link', 'mx link', ... 'Izz link'."""
+    """Returns names of the regressor's 10 * nbodies columns: 'm link', 'mx link' ... 'Izz link'."""
     return [f"{name} {body}" for body in model.body_names for name in INERTIAL]
 
 
@@ -42,7 +42,7 @@ class BaseParameters(NamedTuple):
 
     @property
     def alone(self) -> np.ndarray:
-        """The indices of parameters that can be identified by themselves."""
+        """The indices of parameters that can be identified individually."""
         return self.columns[np.count_nonzero(self.combinations, axis=1) == 1]
 
     @property
@@ -55,9 +55,9 @@ def base_parameters(Y: Any) -> BaseParameters:
     """Returns the base parameters of a regressor Y (..., rows, p), stacked over states.
 
     A column that depends on those before it is regrouped with them: parameters that a link shares
-    with its parent go to the parent. Random states give the base parameters of the robot, the
-    states of a trajectory those that this trajectory excites. Gautier, Numerical calculation of the
-    base inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
+    with its parent go to the parent. Random states give the base parameters of the robot; the
+    states of a trajectory give the ones that it excites. Gautier, Numerical calculation of the base
+    inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
     """
     Y = _numbers(Y, "Y")
     if Y.ndim < 2 or not np.isfinite(Y).all():
@@ -90,9 +90,9 @@ def pseudo_inertia(inertial: Any) -> np.ndarray:
     """Returns P (..., 4, 4) = [[S, h], [h^T, m]] of the parameters `parameters("inertial")`.
 
     S = int x x^T dm, h = m c, in the body's frame; inertial: (..., 10). P is positive semidefinite
-    if and only if a distribution of mass that is nowhere negative has it; so is A P A^T for any
-    invertible A. Wensing, Kim and Slotine, Linear matrix inequalities for physically consistent
-    inertial parameter identification, IEEE RA-L 2018.
+    if and only if some mass distribution that is nowhere negative has these parameters; for any
+    invertible A, the same holds for A P A^T. Wensing, Kim and Slotine, Linear matrix inequalities
+    for physically consistent inertial parameter identification, IEEE RA-L 2018.
     """
     x = _numbers(inertial, "inertial")
     if not x.ndim or x.shape[-1] != 10:
@@ -119,16 +119,16 @@ BASIS = pseudo_inertia(np.eye(10))  # P is linear in the parameters
 def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) -> np.ndarray:
     """Returns physically consistent parameters (p,) that fit tau = Y x.
 
-    They are the only minimum of |Y x - tau|^2 / 2 + weight sum_i D(P_i, prior_i), found by Newton's
-    method, where D = log det(prior P^-1) + tr(prior^-1 P) - 4. D does not depend on frames or
+    They minimise |Y x - tau|^2 / 2 + weight sum_i D(P_i, prior_i), where D = log det(prior P^-1) +
+    tr(prior^-1 P) - 4; Newton's method finds the only minimum. D does not depend on frames or
     units, and grows without bound towards inconsistent bodies. Directions that Y does not excite
     come from the prior.
 
     Y (rows, p), tau (rows,): divided by the noise's standard deviation, so that a row counts as
-    much as D with weight 1. prior (nbodies, 10): consistent inertial parameters. The columns of Y
-    behind 10 * nbodies are unconstrained (friction and the like). Lee, Wensing and Park, Geometric
-    robot dynamic identification, IEEE T-RO 2020. Raises ValueError for an inconsistent prior, for
-    unconstrained columns that depend on one another, and for other shapes.
+    much as D with weight 1. prior (nbodies, 10): consistent inertial parameters. Parameters of the
+    columns of Y after 10 * nbodies are unconstrained (friction, for example). Lee, Wensing and
+    Park, Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for an
+    inconsistent prior, for linearly dependent unconstrained columns, and for other shapes.
     """
     Y, tau, prior = _numbers(Y, "Y"), _numbers(tau, "tau"), _numbers(prior, "prior")
     _check(Y, tau, prior, weight)
@@ -145,7 +145,7 @@ def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) 
             fit = fit._replace(weight=max(weight, fit.weight / 10))
     raise ValueError(
         f"no minimum in {NEWTON_STEPS} steps: with weight {weight:g} the data pull bodies to the "
-        "edge of what is consistent; give the prior more weight"
+        "boundary of physical consistency; give the prior more weight"
     )
 
 
@@ -159,7 +159,7 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
         )
     free = Y[:, prior.size :]
     if (np.linalg.matrix_rank(free) if free.size else 0) < free.shape[1]:
-        columns = f"the {free.shape[1]} columns of Y behind the bodies' depend on one another"
+        columns = f"the {free.shape[1]} columns of Y after the bodies' are linearly dependent"
         raise ValueError(f"{columns}: did a joint not move? Leave some out")
     if not weight > 0:
         raise ValueError(f"weight is {weight}, wanted a positive number")
@@ -167,7 +167,7 @@ def _check(Y: np.ndarray, tau: np.ndarray, prior: np.ndarray, weight: float) -> 
     if not np.all(least > 0):
         i = int(np.argmin(least))
         eigenvalue = f"its pseudo-inertia has the eigenvalue {least[i]:.3g}"
-        wanted = "wanted all above zero, as mass spread over a volume has them"
+        wanted = "wanted all above zero, as for mass spread over a volume"
         raise ValueError(f"body {i} of the prior is not possible: {eigenvalue}, {wanted}")
 
 

@@ -20,13 +20,13 @@ class Kinematics(Compiled):
     - "world": the world's axes, at the frame's origin (LOCAL_WORLD_ALIGNED);
     - "spatial": the world's axes, at the world's origin (WORLD; Featherstone's).
 
-    `params`, `out`, `threads` and errors are those of `featherlane.Model`.
+    `params`, `out`, `threads` and errors are as described in `featherlane.Model`.
     """
 
     def frame_placement(
         self, q: Any, frame: str, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """T (..., 4, 4): takes homogeneous coordinates [x; 1] in the frame to those in the world.
+        """T (..., 4, 4): maps homogeneous coordinates [x; 1] in the frame to world coordinates.
         T[..., :3, :3] has the frame's axes as columns, T[..., :3, 3] is its origin.
         """
         return self._call("frame_placement", (q,), params, out, threads, frame=frame)
@@ -44,8 +44,8 @@ class Kinematics(Compiled):
     ) -> np.ndarray:
         """(..., 6), [linear; angular] velocity of the frame in m/s and rad/s: J v.
 
-        Linear is the velocity of the frame's origin; in "spatial", of the point of the frame's body
-        that is at the world's origin just now.
+        The linear part is the velocity of the frame's origin; in "spatial", of the point of the
+        frame's body that is currently at the world's origin.
         """
         name = "frame_velocity"
         return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
@@ -62,13 +62,13 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., 6), [linear; angular] in m/s^2 and rad/s^2: the derivative by time of the six
-        numbers of `frame_velocity` in the same reference, J a + dJ/dt v.
+        """(..., 6), [linear; angular] in m/s^2 and rad/s^2: the time derivative of the six numbers
+        of `frame_velocity` in the same reference, J a + dJ/dt v.
 
-        In "world" linear is the acceleration of the frame's origin as a point in space (the
-        classical one). In "body" it lacks w x v of it, since the frame's axes turn; in "spatial"
-        the six are Featherstone's spatial acceleration. Gravity is in none. An accelerometer at the
-        frame reads R^T (linear of "world" - gravity), R = T[..., :3, :3] of `frame_placement`.
+        In "world", the linear part is the classical acceleration of the frame's origin. In "body"
+        it is that minus w x v, because the frame's axes turn; "spatial" gives Featherstone's
+        spatial acceleration. None includes gravity. An accelerometer at the frame reads R^T
+        ("world" linear part - gravity), R = T[..., :3, :3] of `frame_placement`.
         """
         name = "frame_acceleration"
         return self._call(name, (q, v, a), params, out, threads, frame=frame, reference=reference)
@@ -84,7 +84,7 @@ class Kinematics(Compiled):
         threads: Threads = None,
     ) -> np.ndarray:
         """J (..., 6, nv), rows [linear; angular]: the frame's velocity is J v, and a wrench f =
-        [force; moment] on it, in the same reference, is the joint force J^T f.
+        [force; moment] on it, in the same reference, acts as the joint force J^T f.
         """
         return self._call("jacobian", (q,), params, out, threads, frame=frame, reference=reference)
 
@@ -99,7 +99,7 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """dJ/dt (..., 6, nv): how the entries of `jacobian` change while the robot moves with v."""
+        """dJ/dt (..., 6, nv): the time derivative of `jacobian` while the robot moves with v."""
         name = "jacobian_time_derivative"
         return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
 
@@ -108,8 +108,8 @@ class Kinematics(Compiled):
     def center_of_mass(
         self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """c (..., 3) in the world, in m: of the mass that moves. What is fixed to the ground
-        (`model.ground_mass`) does not count. Raises ValueError for a robot without mass.
+        """c (..., 3) of the moving mass, in the world, in m. Mass fixed to the ground
+        (`model.ground_mass`) is not counted. Raises ValueError for a robot without mass.
         """
         return self._call("center_of_mass", (q,), params, out, threads)
 
@@ -123,7 +123,7 @@ class Kinematics(Compiled):
         self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
-        mass, in kg m/s and kg m^2/s. Armatures have none. Orin, Goswami and Lee 2013.
+        mass, in kg m/s and kg m^2/s. Armature does not count. Orin, Goswami and Lee 2013.
         """
         return self._call("centroidal_momentum", (q, v), params, out, threads)
 
@@ -138,14 +138,14 @@ class Kinematics(Compiled):
     def kinetic_energy(
         self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """(...), in J: 1/2 v^T M(q) v, with the energy of the armatures."""
+        """(...), in J: 1/2 v^T M(q) v, including the armatures."""
         return self._call("kinetic_energy", (q, v), params, out, threads)
 
     def potential_energy(
         self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """(...), in J: -m g . c of the mass that moves, under gravity; zero for a centre of mass at
-        the world's origin. Its gradient in the tangent space is `gravity_torque`.
+        """(...), in J: -m g . c of the moving mass; zero if the centre of mass is at the world's
+        origin. Its gradient in the tangent space is `gravity_torque`.
         """
         return self._call("potential_energy", (q,), params, out, threads)
 
@@ -153,7 +153,7 @@ class Kinematics(Compiled):
         self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """C(q, v) (..., nv, nv): C v is the Coriolis and centrifugal force, and dM/dt - 2 C is
-        skew-symmetric. Damping and friction are not in it. Echeandia and Wensing 2021.
+        skew-symmetric. Damping and friction are not included. Echeandia and Wensing 2021.
         """
         return self._call("coriolis_matrix", (q, v), params, out, threads)
 

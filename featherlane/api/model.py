@@ -21,15 +21,15 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau
     (..., nv); f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) + damping v +
-    friction = tau + sum_i J_i^T f_ext_i, armature being part of M; SI units, radians, gravity (0,
-    0, -9.81) unless loaded otherwise. 6-vectors are linear first: [v; w], [force; moment]. f_ext[i]
-    acts on body i at the origin of its frame, in its axes, or with f_ext_frame="world" in the
-    world's axes (at the same point). f_ext may also be {frame: wrench (..., 6)}: at the frame's
-    origin, in its axes or the world's. params: {parameter: values}, see `parameters`. float32 in
-    gives float32 out, all else float64; `out=` fills the caller's arrays; `threads=` bounds the
-    threads (default: all physical cores once the batch is large enough to pay).
+    friction = tau + sum_i J_i^T f_ext_i, where M includes the armature; SI units, radians, gravity
+    (0, 0, -9.81) by default. 6-vectors are linear first: [v; w], [force; moment]. f_ext[i] acts on
+    body i at the origin of its frame, in its axes, or with f_ext_frame="world" in the world's axes
+    (at the same point). f_ext may also be {frame: wrench (..., 6)}, at the frame's origin, in its
+    axes or the world's. params: {parameter: values}, see `parameters`. float32 inputs give float32
+    results, all others float64; `out=` takes arrays for the results; `threads=` limits the threads
+    (default: all physical cores if the batch is large enough).
 
-    Raises ValueError or TypeError naming the argument, what came and what was wanted.
+    Raises ValueError or TypeError with the argument's name, its value and what was expected.
     """
 
     def inverse_dynamics(
@@ -47,8 +47,8 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
     ) -> np.ndarray:
         """tau (..., nv): the joint forces (N, N m) at acceleration a. Featherstone 2008, chapter 5.
 
-        method: "auto" (the cheapest), "serial", or "scan": depth grows with the logarithm of the
-        number of links (Yang, Wu and Pan 2016); all give the same up to rounding.
+        method: "auto" (the cheapest), "serial", or "scan", whose depth grows with the logarithm of
+        the number of links (Yang, Wu and Pan 2016). Results are the same up to rounding.
         """
         name, wrenches = "inverse_dynamics", (f_ext, f_ext_frame)
         return self._call(name, (q, v, a), params, out, threads, *wrenches, method=method)
@@ -66,10 +66,10 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """a (..., nv): the acceleration by joint forces tau. Featherstone 2008, chapters 6 and 7.
+        """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6, 7.
 
-        method: "auto" (the cheapest), "aba", or one that is parallel in the links: "jsiia", "abia",
-        "cfa" (chains) or "dca", see docs/links.md. Raises ValueError if it does not take the robot.
+        method: "auto" (the cheapest), "aba", or parallel over the links: "jsiia", "abia", "cfa"
+        (chains only), "dca", see docs/links.md. Raises ValueError if it cannot handle the robot.
         """
         name, wrenches = "forward_dynamics", (f_ext, f_ext_frame)
         return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
@@ -99,8 +99,8 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> InverseDynamicsDerivatives:
-        """dtau/dq and dtau/dv, exact. f_ext stays as it is in its frame. Singh, Russell and Wensing
-        2022. method: "auto", "serial" or "scan".
+        """dtau/dq and dtau/dv, exact. f_ext is held constant in its frame. Singh, Russell and
+        Wensing 2022. method: "auto", "serial" or "scan".
         """
         name, wrenches = "inverse_dynamics_derivatives", (f_ext, f_ext_frame)
         return self._call(name, (q, v, a), params, out, threads, *wrenches, method=method)
@@ -121,11 +121,11 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
     ) -> ForwardDynamicsDerivatives:
         """da/dq, da/dv and da/dtau, exact: -M^-1 dtau/dq, -M^-1 dtau/dv and M^-1.
 
-        Give tau; or a, where the acceleration is known, which saves its computation; or a and minv
-        = M(q)^-1, where both are known (diFD of Dadu-RBD, table I), which pays for arms alone: with
+        Give tau; or a, if the acceleration is known, which saves computing it; or a and minv =
+        M(q)^-1, if both are known (diFD in table I of Dadu-RBD). minv pays off only for arms: with
         branches, solving with the factor of M is cheaper (docs/performance.md, "Derivatives of
-        forward dynamics at a known acceleration"). da_dtau is then a copy of minv, or minv itself
-        if that is out[2].
+        forward dynamics at a known acceleration"). With minv, da_dtau is a copy of it, or minv
+        itself if that is out[2].
         """
         if (tau is None) == (a is None) or (a is None and minv is not None):
             got = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
@@ -148,13 +148,13 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
     def _forward_dynamics_derivatives_at(
         self, q: Any, v: Any, a: Any, *, out: Any = None, threads: Threads = None
     ) -> ForwardDynamicsDerivatives:
-        """`forward_dynamics_derivatives` of a known acceleration, for plain calls."""
+        """`forward_dynamics_derivatives` at a known acceleration, for plain calls."""
         return self._call("forward_dynamics_derivatives_at", (q, v, a), None, out, threads)
 
     def _forward_dynamics_derivatives_from(
         self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: Threads = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """da/dq and da/dv of known a and M^-1, for plain calls."""
+        """da/dq and da/dv from known a and M^-1, for plain calls."""
         return self._call(FROM_INVERSE, (q, v, a, minv), None, out, threads)
 
     def _from_known(

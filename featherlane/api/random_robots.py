@@ -31,11 +31,11 @@ def random_tree(
     """Returns a robot of n bodies with random axes and placements and inertias of real bodies.
 
     branching: mean number of children of a body; 1 gives a chain, infinity a star. joint_types: the
-    types that are drawn from. roots: bodies on the ground, each the root of a tree. mimic: the
-    share of the joints of one degree of freedom that follow another of them. physics: whether
-    joints have armature, damping and friction. The same seed gives the same robot. Body i is named
-    "body{i}", its joint "joint{i}"; lengths are of the order of 1 m, masses of 1 kg. Raises
-    ValueError for sizes below 1, unknown joint types, or a share that is not between 0 and 1.
+    types to draw from. roots: bodies on the ground, each the root of a tree. mimic: the share of
+    the one-degree-of-freedom joints that follow another of them. physics: whether joints have
+    armature, damping and friction. The same seed gives the same robot. Body i is named "body{i}",
+    its joint "joint{i}"; lengths are of the order of 1 m, masses of 1 kg. Raises ValueError for
+    sizes below 1, unknown joint types, or a share that is not between 0 and 1.
     """
     _check(n, roots, branching, joint_types, mimic)
     rng = np.random.default_rng(seed)

@@ -2,11 +2,11 @@
 
 The velocities are v' = T(q) v. The rows of T for the free joint are the Jacobian of the new root
 body in its own axes; the block of a reversed joint is the identity, a swap, or -Ad_E. The rate of
-the latter, -Ad_E ad_v, takes v to zero, so that dT/dt v is not zero for the free joint alone.
+the latter, -Ad_E ad_v, maps v to zero, so that dT/dt v is non-zero only for the free joint.
 
     a' = T a + dT/dt v      tau' = T^-T tau      M' = T^-T M T^-1
 
-T^-1 at q is the T of the opposite direction at q', so one implementation serves both directions.
+T^-1 at q is T of the opposite direction at q', so one implementation serves both directions.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Rerooting:
         there = change.to(q, v=v, tau=tau)  # there.q, there.v, there.tau: of change.model
         here = change.back(there.q, v=there.v)
 
-    Arrays have any leading dimensions; float32 in gives float32 out. A wrench at a frame is the
-    same for both robots; bodies on the path between the roots have different origins.
+    Arrays have any leading dimensions; float32 inputs give float32 results. A wrench at a frame is
+    the same for both robots; bodies on the path between the roots have different origins.
     """
 
     before: Any
@@ -76,20 +76,20 @@ class Rerooting:
     sides: tuple[RootView, RootView]
 
     def to(self, q: Any, v: Any = None, a: Any = None, tau: Any = None, M: Any = None) -> State:
-        """Converts a state of `before` to a State of `model`, with None for what was not passed.
+        """Converts a state of `before` to a State of `model`; arrays that were not passed are None.
 
-        q (..., nq); v, a, tau (..., nv); M (..., nv, nv); a needs v beside it. Raises ValueError or
-        TypeError naming the argument, what came and what was wanted.
+        q (..., nq); v, a, tau (..., nv); M (..., nv, nv); a requires v. Raises ValueError or
+        TypeError with the argument's name, its value and what was expected.
         """
         return self._converted(*self.sides, {"q": q, "v": v, "a": a, "tau": tau, "M": M})
 
     def back(self, q: Any, v: Any = None, a: Any = None, tau: Any = None, M: Any = None) -> State:
-        """Converts a state of `model` to a State of `before`; arguments are those of `to`."""
+        """Converts a state of `model` to a State of `before`; arguments as in `to`."""
         return self._converted(*self.sides[::-1], {"q": q, "v": v, "a": a, "tau": tau, "M": M})
 
     def _converted(self, here: RootView, there: RootView, arrays: dict[str, Any]) -> State:
         if arrays["a"] is not None and arrays["v"] is None:
-            raise ValueError("a is converted with the help of v, which was not given")
+            raise ValueError("v is missing: it is needed to convert a")
         x = state_of(arrays, here.model.nq, here.model.nv)
         q = self._configuration(here, there, x.q)
         result = State(q)
@@ -154,7 +154,7 @@ class Rerooting:
 
 
 def rerooting(model: Any, body: str) -> Rerooting:
-    """Reroots a robot, as `Model.rerooted` does, and returns the conversion of its states.
+    """Reroots a robot, as `Model.rerooted` does, and returns the conversion between states.
 
     Raises ValueError as `Model.rerooted` does.
     """

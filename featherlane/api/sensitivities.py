@@ -1,4 +1,4 @@
-"""The user's methods for parameters, derivatives by them, and second derivatives."""
+"""The user's methods for parameters, parameter derivatives and second derivatives."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from featherlane.robot.parameters import PARAMETERS, parameter_value
 
 
 class Sensitivities(Compiled):
-    """The parameters of a `featherlane.Model`, derivatives by them, and second derivatives.
+    """The parameters of a `featherlane.Model`, parameter derivatives and second derivatives.
 
-    Parameters, as `params=` takes them and `parameters` gives them, in SI units: mass (nbodies,),
+    Parameters, as `params=` takes them and `parameters` returns them, in SI units: mass (nbodies,),
     com (nbodies, 3), inertia (nbodies, 6) about the centre of mass as [Ixx, Ixy, Iyy, Ixz, Iyz,
-    Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order];
-    position (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their
-    parents; gravity (3,); armature, damping, friction (nv,), where friction given so is smoothed at
-    the velocity of v's entry, also for mimic joints; base_velocity, base_acceleration (6,) of the
-    ground, [linear; angular] in its own axes, the linear acceleration being that of the world's
-    origin, for inverse and forward dynamics (of the velocity only the angular half matters, and
-    gravity stays as it is in the ground's axes). Any leading dimensions broadcast: one
-    set for all states, or one for each. A body here is a link with all that is fixed to it.
+    Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order]; position
+    (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their parents;
+    gravity (3,); armature, damping, friction (nv,), where friction is smoothed at the velocity in
+    its entry of v, also if mimic joints share that entry; base_velocity, base_acceleration (6,) of
+    the ground, [linear; angular] in its axes, with the linear acceleration at the world's origin,
+    for inverse and forward dynamics (only the angular half of the velocity matters, and gravity is
+    constant in the ground's axes). Leading dimensions broadcast: one set for all states, or one per
+    state. A body here is a link with everything that is fixed to it.
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's own values of parameters, or of all, which `params=` takes."""
+        """Returns the model's values of parameters (default: all), in the form of `params=`."""
         check_parameters([name for name in names if name != "inertial"])
         return {name: parameter_value(self, name) for name in names or PARAMETERS}
 
@@ -62,8 +62,8 @@ class Sensitivities(Compiled):
         """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction - J^T f_ext,
         with pi = parameters("inertial")["inertial"].ravel(), body by body.
 
-        Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. Columns of armature,
-        damping and friction are those of `inverse_dynamics_parameter_derivatives`.
+        Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. For armature, damping
+        and friction, see `inverse_dynamics_parameter_derivatives`.
         """
         return self.inverse_dynamics_parameter_derivatives(
             q, v, a, "inertial", params=params, out=out, threads=threads
@@ -102,10 +102,10 @@ class Sensitivities(Compiled):
         threads: Threads = None,
     ) -> InverseDynamicsSecondDerivatives:
         """The tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv, nv) as
-        [tau_i, x_j, y_k]; those that are not there are zero or a transpose of one that is.
+        [tau_i, x_j, y_k]; tensors that are not returned are zero or transposes of returned ones.
 
-        The analytic first derivatives are differentiated along each direction of the tangent
-        space: directions fill the lanes as states do.
+        The analytic first derivatives are differentiated along each direction of the tangent space,
+        with directions in the vector lanes.
         """
         name, unit = "inverse_dynamics_second_derivatives", np.eye(self.nv)
         along = self._along(name, (q, v, a), unit, threads, params, f_ext, f_ext_frame)
@@ -123,9 +123,9 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) by x = (q, v, a).
+        """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) in x = (q, v, a).
 
-        H[..., j, k] is the derivative by x_k of that by x_j, in the tangent space for q.
+        H[..., j, k] is d/dx_k of the derivative with respect to x_j, in the tangent space for q.
         """
         given = q, v, a, weights
         return self._hessian("inverse_dynamics", given, threads, params, f_ext, f_ext_frame)
@@ -142,8 +142,8 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, of weights . FD(q, v, tau) by x =
-        (q, v, tau): differential dynamic programming takes the value's gradient for weights.
+        """H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, of weights . FD(q, v, tau) in x =
+        (q, v, tau). For differential dynamic programming, pass the value's gradient as weights.
         """
         given = q, v, tau, weights
         return self._hessian("forward_dynamics", given, threads, params, f_ext, f_ext_frame)
@@ -162,8 +162,8 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H direction (..., 3 nv), with H of `forward_dynamics_hessian` and direction (..., 3 nv):
-        without H itself, in a few times the operations of forward dynamics.
+        """H times direction (..., 3 nv), with H of `forward_dynamics_hessian` but without forming
+        it, in a few times the operations of forward dynamics.
         """
         name, given = "forward_dynamics_hessian_product", (q, v, tau, weights, direction)
         return self._call(name, given, params, out, threads, f_ext, f_ext_frame)

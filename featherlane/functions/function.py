@@ -1,4 +1,4 @@
-"""Functions of the user's arrays, compiled for a dtype when a call first needs it."""
+"""Functions of the user's arrays, compiled for a dtype at the first call with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _single_of(run: Any) -> Any:
 
 
 def _signature(inputs: Shapes) -> Signature:
-    """Returns what `inspect.signature` tells: inputs by position or by name, and the options."""
+    """Returns the signature for `inspect`: inputs by position or by name, and the options."""
     options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS]
     try:
         arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in inputs]
@@ -54,18 +54,18 @@ class Form(NamedTuple):
 
 
 class Function:
-    """A batched function of arrays, compiled for a dtype when it is first called with it.
+    """A batched function of arrays, compiled for a dtype at the first call with it.
 
     f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
-    `inputs` behind up to 32 leading dimensions, which broadcast as NumPy's do. Results are arrays
-    with the core shapes of `outputs`; several come in a tuple, or in the named tuple `collect`.
-    float32 in gives float32 out, all else is float64. `out` are the caller's arrays for the
-    results, `threads` bounds the threads. The results of a state have the same bits in every batch,
-    at every position, with any number of threads, but for inverse dynamics of long chains, where
-    `method="auto"` chooses a method by the number of states.
+    `inputs` after up to 32 leading dimensions, which broadcast as in NumPy. Results are arrays with
+    the core shapes of `outputs`, in a tuple or the named tuple `collect` if there are several.
+    float32 inputs give float32 results, all others float64. `out`: arrays for the results.
+    `threads`: the most threads. The results of a state are bit-identical in every batch, at every
+    position, with any number of threads, except for inverse dynamics of long chains, where
+    `method="auto"` chooses by the number of states.
 
-    Raises ValueError or TypeError naming the argument, what came and what was wanted, and
-    MemoryError without memory to work in. Functions of models and of graphs can be pickled.
+    Raises ValueError or TypeError with the argument's name, its value and what was expected, and
+    MemoryError if there is no memory to work in. Functions of models and of graphs can be pickled.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Function:
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
     ) -> None:
         """kernel, single: make the kernels for a batch and for one state, the same if `single` is
-        None; origin: a module's function and its arguments, of which a pickle makes this again.
+        None; origin: a module's function and its arguments, from which unpickling makes this again.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
@@ -117,7 +117,7 @@ class Function:
         return self._batch_form(np.dtype(dtype)).run
 
     def kernel(self, dtype: Any) -> Kernel | None:
-        """The kernel for batches in one dtype, compiled now if need be; None for recorded steps."""
+        """The kernel for batches in one dtype, compiled if necessary; None for recorded steps."""
         return self._batch_form(np.dtype(dtype)).kernel
 
     def _batch_form(self, dtype: np.dtype) -> Form:
@@ -133,8 +133,8 @@ class Function:
         return Form(made, kernel, alive)
 
     def _form(self, dtype: np.dtype, states: int) -> Form:
-        """Returns the compiled form for so many states. One state has a kernel of its own, which is
-        compiled when the first comes, whatever came before; it gives the bits of the other kernel.
+        """Returns the compiled form for so many states. One state has its own kernel, compiled at
+        the first such call; the results are bit-identical to the other kernel's.
         """
         singles = self._compiled_single
         if self._make_single is not None and (states == 1 or (not states and dtype in singles)):
@@ -149,7 +149,7 @@ class Function:
         return tuple(self._compiled | self._compiled_single)
 
     def loops(self) -> list[Loops]:
-        """Returns the kernels that are compiled by now, for each dtype."""
+        """Returns the kernels that are compiled so far, for each dtype."""
         return [self._loops(dtype) for dtype in self.compiled]
 
     def _loops(self, dtype: np.dtype) -> Loops:

@@ -268,7 +268,7 @@ class Graph:
 
     def cost(self) -> Any:
         """Operations by kind, depth and live values, in all and by stage: see
-        `featherlane.analysis.cost`.
+        `featherlane.program.cost`.
         """
         from featherlane.program.cost import cost
 

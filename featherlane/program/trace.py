@@ -220,11 +220,11 @@ def _output(graph: Graph, name: str, value: Any) -> Output:
 
 
 def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
-    """The graph of `function`, called once on scalars that are still to be computed.
+    """The graph of `function`, which is called once on symbolic scalars.
 
     inputs: the name and shape of each argument (`{"q": 7, "A": (3, 3), "s": ()}`); the function
     gets nested lists of scalars in this order. It returns a scalar, nested lists of scalars, or a
-    dict of those by name; a single result is called "out".
+    dict of these by name; a single result is called "out".
 
     Raises TypeError or ValueError if the function branches on a scalar or returns anything else.
     """
@@ -232,7 +232,7 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
 
 
 def call(graph: Graph, **arguments: Any) -> dict[str, Any]:
-    """The outputs of a graph for scalars of another trace: a graph is a function again.
+    """The outputs of a graph for scalars of another trace: calls the graph as a function.
 
     arguments: nested lists of scalars, or numbers, for each input of the graph. Raises TypeError
     for missing ones, ValueError for other shapes.

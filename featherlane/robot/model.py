@@ -71,10 +71,10 @@ class Mimic(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint:
-    """A moving joint with the figures of its file, in SI units.
+    """A moving joint with the values from its file, in SI units.
 
     Limits have an entry for each coordinate of q; armature (reflected inertia), damping and
-    friction have one for each degree of freedom. An empty tuple stands for none.
+    friction have one for each degree of freedom. An empty tuple means none.
     """
 
     name: str
@@ -233,7 +233,7 @@ class Robot:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that the algorithms read: models that differ in names alone share it."""
+        """A hash of all that the algorithms read: models that differ only in names share it."""
         joints = [
             (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
             + ((j.friction,) if any(j.friction) else ())

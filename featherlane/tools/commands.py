@@ -1,7 +1,7 @@
 """The commands of `featherlane`, one function each.
 
-A command is decorated with its options and returns an `Answer`; `--json` and the exit status are
-`cli.main`'s. Modules that only one command needs are imported inside of it.
+A command is decorated with its options and returns an `Answer`; `cli.main` handles `--json` and the
+exit status. Modules that only one command needs are imported inside it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(name: str, *options: Option) -> Callable[..., Any]:
-    """Makes a command of a function. Every command takes --json besides."""
+    """Makes a command of a function. Every command also takes --json."""
 
     def register(run: Callable[[argparse.Namespace], Answer]) -> Callable[..., Answer]:
         COMMANDS[name] = Command(name, run, (*options, JSON), run.__doc__ or "")
@@ -77,7 +77,7 @@ def _source(robot: str) -> str:
         return robot
     text = sys.stdin.read()
     if not text.lstrip("\ufeff \t\r\n").startswith("<"):
-        raise ValueError("stdin holds no XML: it starts with something else than '<'")
+        raise ValueError("stdin is not XML: it does not start with '<'")
     return text
 
 
@@ -86,7 +86,7 @@ def _model(args: argparse.Namespace) -> Model:
     return load(_source(args.robot), root=args.root)
 
 
-@command("info", ROBOT, ROOT, flag("--cost", "the operations of each function, too"))
+@command("info", ROBOT, ROOT, flag("--cost", "also the operations of each function"))
 def info(args: argparse.Namespace) -> Answer:
     """The model card: joints, sizes, masses, frames and notes."""
     from featherlane.tools import facts
@@ -108,7 +108,7 @@ def info(args: argparse.Namespace) -> Answer:
     DTYPE,
 )
 def check(args: argparse.Namespace) -> Answer:
-    """The functions against another library; the exit status is 1 if one differs.
+    """A comparison with another library; the exit status is 1 if a function differs.
 
     Needs that library: pip install 'featherlane[check]'.
     """
@@ -139,9 +139,9 @@ def _figure(file: str) -> Path:
     ROOT,
     count("--batch", "states in a call (%(default)s)", 4096),
     dtype("both", "both"),
-    count("--threads", "of the column with several threads (all physical cores)"),
-    flag("--roofline", "how near to this machine's measured limits each function runs, too"),
-    flag("--explain", "what was chosen for each function, and what that was expected to cost, too"),
+    count("--threads", "threads of the multi-threaded column (all physical cores)"),
+    flag("--roofline", "also how close each function comes to this machine's measured limits"),
+    flag("--explain", "also the automatic choices for each function and their expected cost"),
     written_file("--plot", "draw the roofline: .svg, .png or .pdf", _figure),
 )
 def bench(args: argparse.Namespace) -> Answer:
@@ -168,18 +168,18 @@ def bench(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     choice("--target", "the language: c (%(default)s)", ("c",), default="c"),
-    free_text("--output", "the folder to write to, made if it is not there", required=True),
+    free_text("--output", "the folder to write to, created if missing", required=True),
     ANY_FUNCTION,
     DTYPE,
     flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
-    free_text("--name", "start of all names in the code (the robot's name)"),
-    count("--code-limit", "operations that a function may have as code (no limit)"),
+    free_text("--name", "prefix of all names in the code (the robot's name)"),
+    count("--code-limit", "most operations of a function as straight-line code (no limit)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
 
     Writes C99 without dependencies: a header, a source, a program that checks every function
-    against values from Python, and a CMakeLists.txt. docs/c.md tells more.
+    against values from Python, and a CMakeLists.txt. See docs/c.md.
     """
     from featherlane.api.generate import generate as write
 
@@ -222,12 +222,12 @@ def cache(args: argparse.Namespace) -> Answer:
 
 @command("completion", choice("shell", "bash, zsh or fish", ("bash", "zsh", "fish")))
 def completion(args: argparse.Namespace) -> Answer:
-    """The script with which a shell completes this command line.
+    """A shell script for tab completion of this command line.
 
     bash: featherlane completion bash > ~/.local/share/bash-completion/completions/featherlane;
     zsh: featherlane completion zsh > a file _featherlane in a folder of $fpath;
     fish: featherlane completion fish > ~/.config/fish/completions/featherlane.fish.
-    For one session: source <(featherlane completion bash), or zsh, or
+    For the current session: source <(featherlane completion bash), the same with zsh, or
     featherlane completion fish | source.
     """
     from featherlane.tools.completion import SCRIPTS

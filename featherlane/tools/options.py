@@ -1,4 +1,4 @@
-"""Options of the command line: each is said once, and checked before a command begins to work."""
+"""Options of the command line: each is defined once and checked before a command starts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _count(text: str) -> int:
 
 def written_file(name: str, help: str, check: Callable[[str], Path]) -> Option:
     """An option whose value is a file to write. check: from the text to the path; raises ValueError
-    or RuntimeError where the file could not be written.
+    or RuntimeError if the file could not be written.
     """
 
     def checked(text: str) -> Path:
@@ -106,7 +106,7 @@ def free_text(name: str, help: str, **settings: Any) -> Option:
 
 
 def dtype(default: str, *more: str) -> Option:
-    """--dtype: float64 or float32, f64 or f32 for short, or one of what a command takes besides."""
+    """--dtype: float64 or float32, f64 or f32 for short, or another word of the command."""
     words = (*more, *DTYPES)
     in_full = {"f64": "float64", "f32": "float32"}
     settings = {"type": lambda text: in_full.get(text, text), "default": default}
@@ -120,7 +120,7 @@ def _any_function(text: str) -> str:
         return name + colon + option
     meant = did_you_mean(name, [*TABLE, *IN_FULL])
     known = meant or f"; wanted one of {', '.join(TABLE)}"
-    raise ArgumentTypeError(f"is {text!r}, which is no function{known}")
+    raise ArgumentTypeError(f"is {text!r}, which is not a function{known}")
 
 
 def _function(text: str) -> str:
@@ -138,13 +138,13 @@ DTYPE = dtype("float64")
 JSON = flag("--json", "one JSON object in place of text")
 FUNCTION = Option(
     "--function",
-    f"of the seven functions this one: {', '.join(IN_FULL)}, or a name in full; may be repeated",
+    f"one of the seven functions: {', '.join(IN_FULL)}, or its full name; may be repeated",
     (*FUNCTIONS, *IN_FULL),
     settings={"type": _function, "action": "append", "metavar": "NAME"},
 )
 ANY_FUNCTION = Option(
     "--function",
-    "this function of the robot, behind a colon the frame or parameter that it takes "
+    "a function of the robot, followed by a colon and its frame or parameter if it has one "
     "(jacobian:tool0, jacobian:tool0:world); may be repeated (the seven dynamics functions)",
     (*TABLE, *IN_FULL),
     settings={"type": _any_function, "action": "append", "metavar": "NAME"},

@@ -1,4 +1,4 @@
-"""Conversion to and from the conventions of other libraries, none of which need be installed.
+"""Conversion to and from the conventions of other libraries, which need not be installed.
 
     there = fl.convert.to_mujoco(model, q, v, a, tau, M=M)      # there.q, there.v ...
     here = fl.convert.from_mujoco(model, data.qpos, data.qvel)
@@ -49,10 +49,10 @@ def mujoco(model: Robot, peer: Any = None) -> Change:
     """MuJoCo: quaternions are w x y z; a free joint's linear velocity is in the world's axes.
 
     A planar joint J is the slides J_TX and J_TY and the hinge J_RZ, as MuJoCo's URDF reader makes
-    them; other types of several degrees of freedom are slides and hinges in our order. peer: the
-    MjModel, whose joints without a name are numbered as `load` does, or the names of its joints in
-    order; without it the joints are in our order. The only free joint on the ground may have
-    another name in an MjModel. Raises ValueError for joints that only one of the two models has.
+    them; other types with several degrees of freedom are slides and hinges in our order. peer: the
+    MjModel, whose unnamed joints are named by number as in `load`, or the names of its joints in
+    order; without it the joints are in our order. In an MjModel, the only free joint on the ground
+    may have another name. Raises ValueError for joints that only one of the two models has.
     """
     if not hasattr(peer, "njnt"):
         return lay_out(model, forms.MUJOCO, peer)
@@ -94,12 +94,12 @@ def rbdl(model: Robot, peer: JointNames = None) -> Change:
 
 
 def pinocchio(model: Robot, peer: Any = None) -> Change:
-    """Pinocchio: angles of continuous and planar joints are (cos, sin) in q, all else is as here.
+    """Pinocchio: angles of continuous and planar joints are (cos, sin) in q; the rest is the same.
 
-    peer: the pinocchio.Model, whose joints are found by name, but for the only free joint on the
-    ground. Without it joints are taken to be in our order, which is that of Pinocchio's loader, and
-    a revolute joint without limits to be continuous. Raises ValueError for joints that only one of
-    the two models has.
+    peer: the pinocchio.Model; joints are matched by name, except for the only free joint on the
+    ground. Without it joints are taken to be in our order, as in Pinocchio's loader, and revolute
+    joints without limits to be continuous. Raises ValueError for joints that only one of the two
+    models has.
     """
     if peer is None:
         unlimited = {j.name for j in model.joints if not j.lower or j.lower[0] == -float("inf")}
@@ -120,8 +120,8 @@ TITLES = {
     "to": "Converts our arrays to another library's convention.",
     "back": "Converts another library's arrays to our convention.",
 }
-RETURNS = """Derivatives by q are taken along the other library's v, with its v, a and tau held
-    constant; they need the state and the other derivatives beside them. Returns a State.
+RETURNS = """Derivatives wrt q are taken along the other library's v, with its v, a and tau held
+    constant; they need the state and the other derivatives as well. Returns a State.
 
 """
 

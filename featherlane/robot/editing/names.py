@@ -74,7 +74,7 @@ def _notes(changes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 def index(kind: str, name: object, names: Sequence[str]) -> int:
     """Returns the index of a name among a model's joints, bodies or frames."""
     if not isinstance(name, str):
-        raise TypeError(f"{name!r} is no name of a {kind}: wanted a str")
+        raise TypeError(f"{name!r} is not a name of a {kind}: wanted a str")
     if name not in names:
         raise ValueError(f"there is no {kind} {quoted(name)}{near(name, names)}")
     return names.index(name)

@@ -84,7 +84,7 @@ def _position(joint: Joint, value: Any) -> np.ndarray:
         raise ValueError(f"{where} is {value!r}: wanted finite numbers")
     for k in joint.kind.quaternions:
         if not position[k : k + 4].any():
-            raise ValueError(f"{where} has a quaternion of length 0, which is no orientation")
+            raise ValueError(f"{where} has a quaternion of length 0, which is not an orientation")
         position[k : k + 4] = near_unit(position[k : k + 4])
     return position
 

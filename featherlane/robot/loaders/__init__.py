@@ -59,21 +59,21 @@ def load(
 
     root: the joint between the ground and the root link. "fixed" (the default): the root link is
     the ground. The others carry body 0: "free", "planar", "free-split" (a translation, then a
-    spherical joint), another joint type, or a `Joint` of your own, which helical and universal
-    roots must be, for their pitch and axes. gravity: m/s^2, in the ground's axes, by default
-    (0, 0, -9.81). mimic: "project" (joints that follow another have no entries in q and v) or
-    "keep" (they are independent). joint_order: "depth-first", "breadth-first" (both with siblings
-    by name), "file" (as in the file, parents first), or the names of all moving joints.
-    print(model) shows what was read, merged and ignored. A xacro file is expanded by xacrodoc, if
-    that is installed; xacro evaluates code, so the file must be trusted.
+    spherical joint), another joint type, or your own `Joint` (required for helical and universal
+    roots, which need a pitch or two axes). gravity: m/s^2, in the ground's axes, by default (0, 0,
+    -9.81). mimic: "project" (joints that follow another have no entries in q and v) or "keep" (they
+    are independent). joint_order: "depth-first", "breadth-first" (both with siblings by name),
+    "file" (as in the file, parents first), or the names of all moving joints. print(model) shows
+    what was read, merged and ignored. A xacro file is expanded by xacrodoc, if that is installed;
+    xacro evaluates code, so the file must be trusted.
 
-    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). The defaults of root and
-    gravity are then those of the file, siblings are in its order, and `root` replaces the free
-    joint of the robot's base. loops: "refuse" constraints that close loops or hold a joint still,
-    and soft bodies, or "drop" them.
+    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
+    by default as in the file, siblings are in its order, and `root` replaces the free joint of the
+    robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
+    bodies, or "drop" them.
 
-    Raises ModelError for a robot that cannot be used, naming file, line and element;
-    ValueError or TypeError for a wrong argument.
+    Raises ModelError, with file, line and element, for a robot that cannot be used; ValueError or
+    TypeError for a wrong argument.
     """
     options = checked_options(root, gravity, mimic, joint_order)
     if loops not in LOOPS:

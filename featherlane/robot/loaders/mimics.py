@@ -57,7 +57,7 @@ def _leader(joint: JointSpec, mimic: Mimic, named: dict[str, JointSpec]) -> Join
     if leader is None:
         hint = near(mimic.joint, named)
         raise ModelError(
-            f"{joint.where}: it mimics {quoted(mimic.joint)}, which is no joint{hint}{KEEP}"
+            f"{joint.where}: it mimics {quoted(mimic.joint)}, which is not a joint{hint}{KEEP}"
         )
     for one, what in ((joint, "it"), (leader, f"its leader {quoted(leader.name)}")):
         if one.type == "fixed":

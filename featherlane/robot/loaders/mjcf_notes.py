@@ -264,7 +264,7 @@ WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
     "armature and damping of actuators that act on no joint are not applied": lambda r: _actuators(
         r, False
     ),
-    "equalities that are no line between two joints are not applied": _other_equalities,
+    "equalities other than linear relations between two joints are not applied": _other_equalities,
 }
 REMARKS: dict[str, NamesOf] = {
     "switched off by the file": _disabled,

@@ -26,7 +26,7 @@ Moving = list[tuple[JointSpec, Attachment]]  # moving joints, and where their pa
 def root_link(links: Sequence[LinkSpec], joints: Sequence[JointSpec], source: str) -> LinkSpec:
     """Returns the root link; raises ModelError where links and joints are not one tree."""
     if not links:
-        raise ModelError(f"{source}: there are no links in it")
+        raise ModelError(f"{source}: it contains no links")
     unique("joint", joints)
     above = _joints_above(unique("link", links), joints)
     roots = [link for link in links if link.name not in above]
