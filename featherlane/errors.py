@@ -1,6 +1,11 @@
-"""The two errors of our own; everything else is a ValueError or TypeError that names the
-argument.
+"""The two errors of our own, and the end of messages about names that are not known; all other
+errors are ValueError or TypeError.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class ModelError(ValueError):
@@ -9,3 +14,15 @@ class ModelError(ValueError):
 
 class CompileError(RuntimeError):
     """A graph that no backend can turn into code, or an illegal graph found between two passes."""
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """The end of a message: the known words that are close to a wrong one, or nothing."""
+    close = " or ".join(map(repr, get_close_matches(word, words, 2)))
+    return f"; did you mean {close}?" if close else ""
+
+
+def instead(word: str, words: Iterable[str]) -> str:
+    """The end of a message: the known words that are close to a wrong one, or all of them."""
+    words = list(words)
+    return did_you_mean(word, words) or f"; wanted one of {', '.join(words)}"

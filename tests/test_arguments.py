@@ -164,6 +164,8 @@ def test_masks_of_directions_wrenches_and_parameters_are_refused(arm):
 def foreign(package, kind):
     """An array of a package that need not be installed."""
     methods = {"__module__": f"{package}.some.module", "__dlpack__": lambda self: None}
+    if package == "jaxlib":
+        methods["__array__"] = lambda self: np.zeros(2)
     return type(kind, (), methods)()
 
 
@@ -175,7 +177,7 @@ def foreign(package, kind):
         (foreign("numba", "DeviceNDArray"), r"v is a numba.*pass v.copy_to_host\(\)"),
         (foreign("jaxlib", "ArrayImpl"), r"v is a jaxlib.ArrayImpl.*pass np.asarray\(v\)"),
         (foreign("jax", "JVPTracer"), "v is a jax.JVPTracer.*no numbers.*jax.pure_callback"),
-        (foreign("other", "Array"), r"v is a other.Array.*pass np.asarray\(v\)"),
+        (foreign("other", "Array"), r"v is a other.Array.*pass np.from_dlpack\(v\)"),
     ],
 )
 def test_hints_are_what_works_for_a_package(arm, value, message):
@@ -248,7 +250,7 @@ def test_functions_take_inputs_by_name(arm, batch):
         assert f(q, v, a=a, out=out, threads=1) is out
         same(out, wanted)
     for given, options, match in (
-        ((q,), {"v": v}, "got 2 arrays, wanted 3: q, v, a"),
+        ((q,), {"v": v}, "misses a: wanted 3: q, v, a"),
         ((q, v), {"v": v}, "got a second 'v', wanted 3: q, v, a"),
         ((q, v), {"b": v}, "got an unknown 'b', wanted 3: q, v, a"),
         ((q, v, a, a), {}, "got 4 arrays, wanted 3: q, v, a"),

@@ -186,7 +186,7 @@ def test_an_arm_gives_the_interpreters_bits(iiwa, states, dtype):
 def test_functions_have_the_bits_of_their_definition(monkeypatch, pendulum, states, dtype):
     """Large graphs keep what is repeated as functions: here a small one does."""
     name = "forward_dynamics_derivatives"
-    monkeypatch.setattr(compile, "FLAT", 0)
+    monkeypatch.setattr(compile, "LARGEST_FLAT", 0)
     program = dynamics_program(pendulum, Variant(name))
     assert program.functions
     key = f"functions of {name}"

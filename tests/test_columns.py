@@ -130,7 +130,7 @@ def test_the_main_graph_cannot_work_on_results():
 @pytest.mark.parametrize("name", ["forward_dynamics_derivatives"])
 def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path, name, dtype):
     """A robot whose graph is made large by lowering the bound; every width, a batch with a rest."""
-    monkeypatch.setattr(compile, "FLAT", 0)
+    monkeypatch.setattr(compile, "LARGEST_FLAT", 0)
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     model = random_tree(5, 1.5, seed=3)
     program = lower(compile.dynamics_program(model, Variant(name)), "cpu", dtype)

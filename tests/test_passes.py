@@ -1,6 +1,7 @@
 """Passes keep what a graph means: fused multiply-adds, the grammar, derivatives."""
 
 import time
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -10,14 +11,38 @@ from hypothesis import strategies as st
 
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
+from featherlane.program import trace as trace_policies
 from featherlane.program.derivatives.graphs import directional, gradient, jacobian, pullback
 from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.lower import TARGETS, traced
 from featherlane.program.op import OPS
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.sincos import expand
 from featherlane.program.trace import trace
 from featherlane.program.verify import verify
-from featherlane.scalar import cos, select, sin, sqrt
+from featherlane.scalar import call, cos, select, sin, sqrt
+
+
+def test_the_consumers_of_the_table_of_targets_are_there():
+    """And every folder of a backend that reads programs is one of them."""
+    consumers = {target.consumer for target in TARGETS.values()}
+    for name in consumers:
+        import_module(f"featherlane.{name}")
+    folders = {".".join(name.split(".")[:2]) for name in consumers}
+    assert {"backends.reference", "backends.cpu", "backends.c"} <= folders
+
+
+def double(x):
+    return [2.0 * a for a in x]
+
+
+def test_the_policy_of_a_target_decides_which_calls_stay():
+    def function(x):
+        return {"y": call(double, x)}
+
+    kept = {name: bool(traced(function, {"x": 2}, name).functions) for name in TARGETS}
+    assert kept == {name: target.policy is trace_policies.STEPS for name, target in TARGETS.items()}
+
 
 # Random functions: each step makes a value of the values before it, and keeps it of moderate size
 

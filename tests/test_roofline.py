@@ -111,7 +111,7 @@ def test_slots_are_the_instructions_of_the_code(name, dtype):
 
 
 def test_functions_count_as_often_as_they_run(monkeypatch):
-    monkeypatch.setattr(compile, "FLAT", 0)
+    monkeypatch.setattr(compile, "LARGEST_FLAT", 0)
     model, name = fl.load("double_pendulum", root="free"), "forward_dynamics_derivatives"
     program = lower(dynamics_program(model, Variant(name)), "cpu", "float64")
     text = kernel.source(program, np.dtype("float64"), 4)

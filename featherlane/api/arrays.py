@@ -20,7 +20,7 @@ from featherlane.algorithms.elimination import eliminate
 from featherlane.algorithms.scan import path_scan, scan, subtree_sum
 from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
 from featherlane.functions.function import Function
-from featherlane.program.trace import STEPS, program_of
+from featherlane.program.lower import traced
 
 Combine = Callable[[Any, Any], Iterable[Any]]
 Algorithm = Callable[..., list[Any]]
@@ -52,7 +52,7 @@ class _ListEvaluator:
         self.recorded = None
         if all(self.rows[0]):
             block = options.get("block", NEIGHBOURS)
-            self.recorded = StepEvaluator(program_of(run, filled, STEPS), dtype, True, block)
+            self.recorded = StepEvaluator(traced(run, filled, "cpu steps"), dtype, True, block)
         else:
             run()  # raises for arguments that do not fit
 

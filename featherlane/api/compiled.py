@@ -11,7 +11,7 @@ import numpy as np
 
 from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
-from featherlane.errors import CompileError
+from featherlane.errors import CompileError, instead
 from featherlane.functions.compile import (
     compile_single,
     dynamics_graph,
@@ -52,8 +52,7 @@ def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
     for name in (*names, *([] if wrt is None else [wrt])):
         if name not in PARAMETERS:
             what = "wrt" if name == wrt else "params"
-            known = ", ".join(PARAMETERS)
-            raise ValueError(f"{what} names {name!r}: wanted {'one' if wrt else 'some'} of {known}")
+            raise ValueError(f"{what} names {name!r}{instead(str(name), PARAMETERS)}")
     together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
     if "inertial" in together and (twice := together & INERTIAL):
         raise ValueError(
@@ -124,7 +123,7 @@ class Compiled(model.Robot):
     def _checked(self, variant: Variant) -> None:
         name, wrenches, parameters, frame, reference, wrt, at, method = variant
         if name not in TABLE:
-            raise ValueError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
+            raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
             raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
         check_parameters(parameters, wrt)

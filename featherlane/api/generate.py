@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 
 from featherlane.api.card import card
 from featherlane.api.model import Model
-from featherlane.backends.cpu.compile import _checked_dtype
-from featherlane.functions.sources import MEANINGS, UNITS, about, source_program
+from featherlane.errors import instead
+from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.graph import Graph
-from featherlane.program.lower import lower
+from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
 from featherlane.robot.parameters import PARAMETERS
 
@@ -41,8 +42,8 @@ def generate(
     if all are graphs. name: the prefix of all names in C, by default the robot's name.
     batch_struct: also writes functions of many states, in a struct of arrays. code_limit: the most
     operations for straight-line code; longer functions call C functions for repeated columns, or
-    for the steps of the algorithm; by default as in the package itself. states: the number of
-    random states in NAME_check.c.
+    for the steps of the algorithm, and have the fewest operations of these forms if none is as
+    short; by default as in the package itself. states: the number of random states in NAME_check.c.
 
     The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
     ValueError for an unknown function, a name that is not valid in C, and a folder with another
@@ -52,8 +53,8 @@ def generate(
     from featherlane.backends.c.library import CFunction, library
     from featherlane.backends.c.names import check_start, identifier
 
-    _check_arguments(folder, target, states=states, code_limit=code_limit)
-    named, dtype = _named(functions), _checked_dtype(dtype)
+    _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
+    named, dtype = _named(functions), checked_dtype(dtype)
     prefix = name or identifier(model.name if model is not None else "functions")
     check_start(prefix, "name")
     _check_folder(Path(folder), prefix)
@@ -68,14 +69,20 @@ def generate(
     return _write(Path(folder), texts)
 
 
-def _check_arguments(folder: str | Path, target: str, **counts: int | None) -> None:
+def _check_arguments(
+    model: Model | None, folder: str | Path, target: str, name: str | None, **counts: int | None
+) -> None:
+    if not isinstance(model, Model | None):
+        raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it, or None")
+    if not isinstance(name, str | None):
+        raise TypeError(f"name is {name!r}: wanted a text")
     if not str(folder):
         raise ValueError("folder is empty: name one, or '.' for the current one")
     if target != "c":
         raise ValueError(f"target is {target!r}: wanted 'c'")
     for what, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"{what} is {count}: wanted 1 or more")
+        if count is not None and (not isinstance(count, Integral) or count < 1):
+            raise ValueError(f"{what} is {count!r}: wanted a whole number, 1 or more")
 
 
 def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, str | Graph]:
@@ -97,29 +104,41 @@ def _described(
 ) -> tuple[Program, str, Mapping[str, str]]:
     """A function as a program, a sentence on it, and the meanings of its arguments by name."""
     if isinstance(what, Graph):
-        return lower(Program(what), "c", dtype), f"The graph {shown!r}.", _meanings(model, what)
+        program = lower(Program(what), "c", dtype)
+        if limit is not None and code_size(program) > limit:
+            raise ValueError(
+                f"{shown!r} has {code_size(program)} operations, more than code_limit, {limit}: "
+                "only functions of robots can be written shorter"
+            )
+        return program, f"The graph {shown!r}.", _meanings(model, what)
     if model is None:
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
-    variant = _variant(what)
+    variant = _variant(model, what)
     model._checked(variant)
     program = source_program(model, variant, dtype, limit, model._is_long(variant))
     return program, about(variant), MEANINGS
 
 
-def _variant(text: str) -> Variant:
-    """The variant that a text such as "jacobian:tool0" or "jacobian:tool0:world" names."""
-    name, *options = text.split(":")
+def _variant(model: Model, text: str) -> Variant:
+    """The variant that a text such as "jacobian:tool0" or "jacobian:tool0:world" names. Names of
+    frames may contain colons.
+    """
+    name, _, rest = text.partition(":")
     if name not in TABLE:
-        raise ValueError(f"function {name!r} is unknown: wanted one of {', '.join(TABLE)}")
+        raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
     takes = [what for what in TABLE[name].takes if what in ("frame", "reference", "wrt")]
+    frames = [f for f in model.frame_names if f"{rest}:".startswith(f"{f}:")]
+    frame = max(frames, key=len, default="")
+    options = [frame, *rest[len(frame) + 1 :].split(":")] if frame else rest.split(":")
+    options = [option for option in options if option]
     given: dict[str, Any] = dict(zip(takes, options, strict=False))
-    if "frame" in takes and not given.get("frame"):
+    if "frame" in takes and not options:
         raise ValueError(f"{name} takes a frame: write {name}:FRAME")
     if len(options) > len(takes):
         wanted = ":".join([name, *map(str.upper, takes)])
         raise ValueError(f"function is {text!r}: wanted {wanted}")
     if "reference" in takes:
-        given["reference"] = given.get("reference") or "body"
+        given.setdefault("reference", "body")
     return Variant(name, **given)
 
 

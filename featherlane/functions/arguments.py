@@ -35,7 +35,8 @@ def as_array(name: str, value: Any) -> np.ndarray:
     package, kind = type(value).__module__.split(".")[0], type(value).__name__
     traced = package.startswith("jax") and "Tracer" in kind
     if traced or hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
-        hint = TRACER if traced else TO_NUMPY.get(package, "pass np.asarray({})").format(name)
+        other = "pass np.asarray({})" if hasattr(value, "__array__") else "pass np.from_dlpack({})"
+        hint = TRACER if traced else TO_NUMPY.get(package, other).format(name)
         raise TypeError(f"{name} is a {package}.{kind}: this version takes NumPy arrays; {hint}")
     try:
         return np.asarray(value)

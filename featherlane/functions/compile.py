@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cpu.compile import Kernel, _checked_dtype, _kernel
+from featherlane.backends.cpu.compile import Kernel, kernel_of
 from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
 from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
-from featherlane.functions.wrenches import _wrenches
+from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
-from featherlane.program.lower import lower
+from featherlane.program.lower import checked_dtype, lower, traced
 from featherlane.program.passes.pack import Packed, pack
 from featherlane.program.program import Program
-from featherlane.program.trace import COLUMNS, no_garbage, program_of, trace
+from featherlane.program.trace import no_garbage, trace
 from featherlane.robot import limbs
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
 
 NARROW = 16  # bytes of the narrowest vectors
-FLAT = 30_000  # operations of a graph up to which its code is fetched as fast as it computes
+LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as it computes
 
 
 def _input_sizes(variant: Variant) -> Sizes:
@@ -48,7 +48,7 @@ def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 
 def _traceable(
-    model: Robot, variant: Variant, algorithm: Algorithm, ride: bool
+    model: Robot, variant: Variant, algorithm: Algorithm, regroup: bool
 ) -> Callable[..., dict[str, Any]]:
     """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
     names, outputs = tuple(input_shapes(model, variant)), TABLE[variant.name].outputs
@@ -56,10 +56,11 @@ def _traceable(
     def run(*inputs: Any) -> dict[str, Any]:
         given = dict(zip(names, inputs, strict=True))
         parameters = {name: given.pop(name) for name in variant.parameters}
-        tree = tree_of(model) if ride and not parameters else build_tree(model, parameters, ride)
+        whole = regroup and not parameters
+        tree = tree_of(model) if whole else build_tree(model, parameters, regroup)
         options: dict[str, Any] = {}
         if variant.wrenches:
-            options = _wrenches(model, tree, variant, given["q"], given.pop("f_ext"))
+            options = wrenches_on(model, tree, variant, given["q"], given.pop("f_ext"))
         if variant.frame is not None:
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
@@ -80,14 +81,14 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
 
 
 def _choices(model: Robot, variant: Variant) -> list[tuple[Algorithm, bool]]:
-    """Returns the algorithms that compute a variant, each with whether mass rides on parents."""
+    """Returns the algorithms that compute a variant, each with whether inertia is regrouped."""
     function = TABLE[variant.name]
     algorithms = (tree_of(model).coupled and function.shared) or function.algorithms
-    ride = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
+    regroup = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
     if variant.method is not None:
         method = METHODS[variant.name][variant.method]
-        algorithms, ride = (method.algorithm,), (ride if method.regroup else (False,))
-    return list(product(algorithms, ride))
+        algorithms, regroup = (method.algorithm,), (regroup if method.regroup else (False,))
+    return list(product(algorithms, regroup))
 
 
 def scalar_function(
@@ -96,8 +97,8 @@ def scalar_function(
     """A variant as a function of scalars, by an algorithm, or the first of its own: for robots that
     are too long to try all. options: further arguments of the algorithm. None if there is none.
     """
-    for first, ride in _choices(model, variant):
-        return _traceable(model, variant, partial(algorithm or first, **options), ride)
+    for first, regroup in _choices(model, variant):
+        return _traceable(model, variant, partial(algorithm or first, **options), regroup)
     return None
 
 
@@ -108,7 +109,7 @@ def _runs(model: Robot, variant: Variant) -> list[Callable[..., dict[str, Any]]]
 
 
 @contextmanager
-def _solvable(model: Robot, variant: Variant) -> Iterator[None]:
+def solvable(model: Robot, variant: Variant) -> Iterator[None]:
     try:
         yield
     except ZeroDivisionError:
@@ -120,9 +121,10 @@ def _solvable(model: Robot, variant: Variant) -> Iterator[None]:
 def candidates(model: Robot, variant: Variant) -> dict[str, Graph]:
     """The graphs of the algorithms that compute a variant, by their names."""
     inputs = input_shapes(model, variant)
-    names = [a.__name__ + (not ride) * ", not regrouped" for a, ride in _choices(model, variant)]
+    choices = _choices(model, variant)
+    names = [a.__name__ + (not regroup) * ", not regrouped" for a, regroup in choices]
     runs = zip(names or ["derived"], _runs(model, variant), strict=True)
-    with _solvable(model, variant), no_garbage():
+    with solvable(model, variant), no_garbage():
         return {name: simplify(trace(run, inputs)) for name, run in runs}
 
 
@@ -136,21 +138,21 @@ def dynamics_graph(model: Robot, variant: Variant) -> Graph:
 
 
 def dynamics_program(model: Robot, variant: Variant) -> Program:
-    """Returns the program of a variant; a large one keeps what is repeated as routines."""
+    """Returns the program of a variant; a large one keeps repeated parts as functions."""
     run, *others = _runs(model, variant)
     if not others:
-        with _solvable(model, variant):
-            program = program_of(run, input_shapes(model, variant), COLUMNS)
+        with solvable(model, variant):
+            program = traced(run, input_shapes(model, variant), "cpu")
         if not program.functions:
             return Program(simplify(program.main))
-        if program.operations > FLAT:
+        if program.operations > LARGEST_FLAT:
             return program
     return Program(dynamics_graph(model, variant))
 
 
 def compile_single(model: Robot, variant: Variant, key: str, dtype: Any) -> Kernel:
     """Machine code for one state: equal limbs or columns of matrices fill the lanes of vectors."""
-    dtype = _checked_dtype(dtype)
+    dtype = checked_dtype(dtype)
 
     def source() -> tuple[str, Program]:
         made = lower(dynamics_program(model, variant), "cpu", dtype)
@@ -160,7 +162,7 @@ def compile_single(model: Robot, variant: Variant, key: str, dtype: Any) -> Kern
         lanes = cheapest(packed)
         return single.source(packed[lanes], lanes, dtype), made
 
-    return _kernel(f"{key} single", dtype, 1, source)
+    return kernel_of(f"{key} single", dtype, 1, source)
 
 
 def in_lanes(model: Robot, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:

@@ -175,9 +175,12 @@ class Function:
             if name not in self.inputs or name in given:
                 what = "a second" if name in given else "an unknown"
                 raise TypeError(f"{self.name} got {what} {name!r}, {wanted}")
-        if len(arrays) + len(named) != len(self.inputs):
-            raise TypeError(f"{self.name} got {len(arrays) + len(named)} arrays, {wanted}")
         given |= named
+        missing = [name for name in self.inputs if name not in given]
+        if missing:
+            raise TypeError(f"{self.name} misses {', '.join(missing)}: {wanted}")
+        if len(arrays) > len(self.inputs):
+            raise TypeError(f"{self.name} got {len(arrays)} arrays, {wanted}")
         return {name: given[name] for name in self.inputs}
 
     def _through_numpy(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from featherlane.functions.compile import (
-    _solvable,
     dynamics_program,
     input_shapes,
     scalar_function,
+    solvable,
 )
 from featherlane.functions.table import Variant
-from featherlane.program.lower import lower
+from featherlane.program.lower import lower, traced
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Program
-from featherlane.program.trace import COLUMNS, STEPS, no_garbage, program_of
+from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot
 
 UNITS = {  # of the joint types: q; v and a; tau
@@ -65,7 +65,10 @@ MEANINGS = {
         f"d2tau_d{x}d{y}": f"derivative along the direction of {y} of the derivative of tau by {x}"
         for x, y in ("qq", "vq", "vv", "aq")
     },
-    "f_ext": "external wrenches, one a row: force in N, then moment in N m",
+    "f_ext": (
+        "external wrenches, row k on body k of the table of joints, at its origin, in the axes "
+        "that the function was made for: force in N, then moment in N m"
+    ),
     "placement": "homogeneous matrix: rotation, and position in m, of the frame in the world",
     "velocity": "linear velocity in m/s, then angular in rad/s",
     "acceleration": "linear acceleration in m/s^2, then angular in rad/s^2",
@@ -116,11 +119,11 @@ def source_program(
     found: list[Program] = []
     run = scalar_function(model, variant)
     shapes = input_shapes(model, variant)
-    with _solvable(model, variant), no_garbage():
+    with solvable(model, variant), no_garbage():
         makers = [lambda: lower(dynamics_program(model, variant), "c", dtype)]
         if run is not None:
-            makers.append(lambda: lower(program_of(run, shapes, COLUMNS), "c", dtype))
-            makers.append(lambda: lower(program_of(run, shapes, STEPS), "c steps", dtype))
+            makers.append(lambda: lower(traced(run, shapes, "c"), "c", dtype))
+            makers.append(lambda: lower(traced(run, shapes, "c steps"), "c steps", dtype))
         for make in makers[-1:] if long else makers:
             found.append(make())
             if limit is None or code_size(found[-1]) <= limit:

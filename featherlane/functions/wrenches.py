@@ -54,7 +54,7 @@ def stacked(
 WRENCH_FRAMES = ("body", "world")
 
 
-def _wrenches(model: Robot, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
+def wrenches_on(model: Robot, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:
     """Returns the options of algorithms for the user's wrenches [force; moment] on bodies or at
     frames: "f_ext", the sum [moment; force] on each body, at the origin and in the axes of its
     turned frame; "fixed", for wrenches in the world's axes, how those sums change as that frame

@@ -4,11 +4,13 @@ its programs go through, and who reads the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.errors import CompileError
+from featherlane.program.nested import Shape
 from featherlane.program.op import OPS
 from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.passes.dead_results import dead_results
@@ -20,7 +22,7 @@ from featherlane.program.passes.recompute import recompute
 from featherlane.program.passes.sincos import expand
 from featherlane.program.passes.specialise import specialise
 from featherlane.program.program import Program
-from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy, no_garbage
+from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy, no_garbage, program_of
 from featherlane.program.verify import verify_program
 
 Pass = Callable[[Program, Any], Program]  # (program, dtype)
@@ -57,6 +59,22 @@ TARGETS = {
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
     "c steps": Target(STEPS, (*CALLS, _arithmetic), SINES, "backends.c"),
 }
+
+
+def checked_dtype(dtype: Any) -> np.dtype:
+    """The dtype, if code is made for it. Raises CompileError."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind not in (np.float32, np.float64):
+        raise CompileError(f"dtype is {dtype}: code is made for float32 and float64")
+    return kind
+
+
+def traced(function: Callable[..., Any], inputs: Mapping[str, Shape], target: str) -> Program:
+    """The program of a function of scalars with the calls that the target keeps."""
+    return program_of(function, inputs, TARGETS[target].policy)
 
 
 def lower(program: Program, target: str, dtype: Any) -> Program:

@@ -185,6 +185,7 @@ def _peer(
     """The robot in another library, with results in the coordinates of the model."""
     every, (text, path) = independent(model), xml_text(source)
     peer = PEERS[against](text, every, same_angles, path)
+    notes += getattr(peer, "warnings", [])
     if every == model:
         return peer
     notes.append("joints that follow others are projected from the peer's independent ones")

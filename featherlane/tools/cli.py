@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
 import featherlane
+from featherlane.errors import did_you_mean
 from featherlane.tools.commands import COMMANDS, Command
-from featherlane.tools.options import ROBOT, did_you_mean
+from featherlane.tools.options import ROBOT
 
 ABOUT_ROBOTS = (
     "ROBOT: a bundled robot (featherlane list), a URDF, MJCF or xacro file, a name of "

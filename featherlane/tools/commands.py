@@ -173,7 +173,7 @@ def bench(args: argparse.Namespace) -> Answer:
     DTYPE,
     flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
     free_text("--name", "prefix of all names in the code (the robot's name)"),
-    count("--code-limit", "most operations of a function as straight-line code (no limit)"),
+    count("--code-limit", "most operations of a function as straight-line code (as in Python)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
@@ -182,11 +182,15 @@ def generate(args: argparse.Namespace) -> Answer:
     against values from Python, and a CMakeLists.txt. See docs/c.md.
     """
     from featherlane.api.generate import generate as write
+    from featherlane.backends.c.names import identifier
 
+    functions = {name or identifier(what): what for name, what in args.function or ()}
+    if len(functions) < len(args.function or ()):
+        raise ValueError("--function gives two functions one name in C: write NAME=FUNCTION")
     files = write(
         _model(args),
         args.output,
-        args.function or tuple(FUNCTIONS),
+        functions or tuple(FUNCTIONS),
         target=args.target,
         name=args.name,
         dtype=args.dtype,

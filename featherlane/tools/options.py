@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featherlane.errors import did_you_mean, instead
 from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
@@ -43,12 +43,6 @@ class Option(NamedTuple):
     def metavar(self) -> str:
         """The name of the value in help texts."""
         return self.settings.get("metavar", self.name.removeprefix("--").upper())
-
-
-def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """The end of an error message: the known words that are close to a wrong one."""
-    close = " or ".join(map(repr, get_close_matches(word, words, 2)))
-    return f"; did you mean {close}?" if close else ""
 
 
 def flag(name: str, help: str) -> Option:
@@ -113,14 +107,14 @@ def dtype(default: str, *more: str) -> Option:
     return choice("--dtype", f"{', '.join(words)} (%(default)s)", words, **settings)
 
 
-def _any_function(text: str) -> str:
-    name, colon, option = text.partition(":")
+def _any_function(text: str) -> tuple[str | None, str]:
+    """The name in C that the user gives, if any, and the function."""
+    c_name, equals, function = text.rpartition("=")
+    name, colon, option = function.partition(":")
     name = IN_FULL.get(name, name)
-    if name in TABLE:
-        return name + colon + option
-    meant = did_you_mean(name, [*TABLE, *IN_FULL])
-    known = meant or f"; wanted one of {', '.join(TABLE)}"
-    raise ArgumentTypeError(f"is {text!r}, which is not a function{known}")
+    if name in TABLE and bool(c_name) == bool(equals):
+        return c_name or None, name + colon + option
+    raise ArgumentTypeError(f"is {text!r}{instead(name, [*TABLE, *IN_FULL])}")
 
 
 def _function(text: str) -> str:
@@ -145,7 +139,8 @@ FUNCTION = Option(
 ANY_FUNCTION = Option(
     "--function",
     "a function of the robot, followed by a colon and its frame or parameter if it has one "
-    "(jacobian:tool0, jacobian:tool0:world); may be repeated (the seven dynamics functions)",
+    "(jacobian:tool0, jacobian:tool0:world); NAME=FUNCTION gives its name in C; may be repeated "
+    "(the seven dynamics functions)",
     (*TABLE, *IN_FULL),
     settings={"type": _any_function, "action": "append", "metavar": "NAME"},
 )

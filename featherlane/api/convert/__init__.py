@@ -41,6 +41,11 @@ __all__ = [
     "to_rbdl",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 MJ_FREE = 0  # mjtJoint
 PIN_FREE = "JointModelFreeFlyer"
 

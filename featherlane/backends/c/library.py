@@ -12,7 +12,7 @@ import numpy as np
 from featherlane.backends.c import checks
 from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
 from featherlane.backends.c.code import Array, CCode, CForm, code, with_body, wrapped
-from featherlane.backends.c.names import check_identifier, check_start, comment
+from featherlane.backends.c.names import check_argument, check_start, comment
 from featherlane.program.program import Program
 
 WIDEST = 512  # bits of the widest vectors of states
@@ -97,7 +97,7 @@ def _written(name: str, each: CFunction, t: CType, batch: bool) -> Written:
         raise ValueError(f"function {each.name!r} has no outputs: there is nothing to compute")
     for what, names in (("input", program.inputs), ("output", program.outputs)):
         for argument in names:
-            check_identifier(argument, f"{what} of {each.name},")
+            check_argument(argument, f"{what} of {each.name},")
     renamed = _renamed(program)
     forms = [CForm(t), CForm(t, True)] if batch else [CForm(t)]
     prefix = f"{name}_{each.name}_"  # two underscores: no name that others give has them

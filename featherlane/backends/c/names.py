@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+import zlib
 
 KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if
@@ -37,11 +39,20 @@ def check_identifier(name: str, what: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or "__" in name:
         wanted = "wanted letters, digits and single underscores, a letter first"
         raise ValueError(f"{what} {name!r} cannot be a name in C: {wanted}")
-    if name in TAKEN or re.fullmatch(r"(M|FLT|DBL|LDBL|FP|MATH)_\w+|\w+_WORK", name):
+    if name in TAKEN:
         raise ValueError(f"{what} {name!r} means something else in C or C++: give it another name")
     if OWN.fullmatch(name):
         raise ValueError(f"{what} {name!r} is a name in the generated code: give it another one")
     return name
+
+
+def check_argument(name: str, what: str) -> str:
+    """The name, if an argument can have it. Raises ValueError as `check_identifier`, and for names
+    such as those of macros.
+    """
+    if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", name):
+        raise ValueError(f"{what} {name!r} may be a macro of a C header: use small letters")
+    return check_identifier(name, what)
 
 
 def check_start(name: str, what: str) -> str:
@@ -59,8 +70,13 @@ def check_start(name: str, what: str) -> str:
 
 
 def identifier(text: str) -> str:
-    """A name of C that resembles a text: "UR5e (left)" gives "ur5e_left"."""
-    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    """A name of C that resembles a text: "UR5e (left)" gives "ur5e_left". Letters that C does not
+    have leave a number, by which names stay different.
+    """
+    plain = unicodedata.normalize("NFKD", text.lower())
+    name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+    if any(c.isalnum() and not c.isascii() for c in text):
+        name = f"{name}_{zlib.crc32(text.encode()) % 10**6}".strip("_")
     if not name or name[0].isdigit() or name in TAKEN | FILES or OWN.fullmatch(name):
         name = f"robot_{name}".rstrip("_")
     return name

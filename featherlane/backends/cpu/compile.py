@@ -15,7 +15,7 @@ from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.program.analysis.counts import of_program, slots
-from featherlane.program.lower import lower
+from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
 
 SLOTS = "slots"  # a name in machine code
@@ -35,14 +35,7 @@ class Kernel:
         return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
 
 
-def _checked_dtype(dtype: Any) -> np.dtype:
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise CompileError(f"dtype is {dtype}: kernels are compiled for float32 and float64")
-    return dtype
-
-
-def _kernel(
+def kernel_of(
     key: str, dtype: np.dtype, width: int, source: Callable[[], tuple[str, Program]]
 ) -> Kernel:
     """The code of a source, with what it counts, from the cache if it is there."""
@@ -58,7 +51,7 @@ def compile_program(
     program: Callable[[], Program], key: str, dtype: Any, width: int | None = None
 ) -> Kernel:
     """Compiles for this processor; `program` is only asked for if the cache has no code."""
-    dtype = _checked_dtype(dtype)
+    dtype = checked_dtype(dtype)
     width = jit.widest(dtype) if width is None else width
     if width not in (1, 2, 4, 8, 16):
         raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
@@ -68,4 +61,4 @@ def compile_program(
         made = lower(program(), "cpu", dtype)
         return kernel.source(made, dtype, width, columns), made
 
-    return _kernel(f"{key} {width}", dtype, width, source)
+    return kernel_of(f"{key} {width}", dtype, width, source)

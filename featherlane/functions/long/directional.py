@@ -21,8 +21,8 @@ from featherlane.functions.long.freedoms import states
 from featherlane.functions.long.mass_matrix import Evaluator
 from featherlane.functions.table import TABLE, Variant
 from featherlane.program.derivatives.calls import tangent
+from featherlane.program.lower import traced
 from featherlane.program.program import Program
-from featherlane.program.trace import STEPS, program_of
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import parameter_value
 from featherlane.robot.tree_of import tree_of
@@ -47,7 +47,7 @@ def _tangents(model: Robot, variant: Variant, seeds: Sequence[Seeds]) -> Program
             q = configuration_near(model, q, turn)
         return function(q, *inputs[: len(shapes) - 1])
 
-    program = program_of(run, {**shapes, **turns}, STEPS)
+    program = traced(run, {**shapes, **turns}, "cpu steps")
     for n, names in enumerate(seeds):
         moving = [f"turn{n}" if name == "q" else name for name in names]
         program = tangent(program, moving, f"_along{n}")

@@ -11,7 +11,8 @@ from typing import Any
 from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Algorithm, Variant
-from featherlane.program.trace import STEPS, no_garbage, program_of
+from featherlane.program.lower import traced
+from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -37,7 +38,7 @@ def recording(
     function = scalar_function(model, variant, algorithm, **options)
     assert function is not None
     with no_garbage():
-        program = program_of(function, input_shapes(model, variant), STEPS)
+        program = traced(function, input_shapes(model, variant), "cpu steps")
         return StepEvaluator(program, dtype, wide, block)
 
 

@@ -30,7 +30,7 @@ class _CallNodes(NamedTuple):
 
 def joints(program: Program) -> Program:
     """Returns the program of the outermost calls of an algorithm that was traced flat, folded
-    across them: the policy JOINTS of joints as modules. Raises CompileError as `outline` does.
+    across them: the joints as modules. Raises CompileError as `outline` does.
     """
     return outline(simplify(program.main))
 

@@ -30,6 +30,8 @@ class MuJoCo:
     ) -> None:
         self.mujoco = mujoco = module("mujoco")
         self.version, self.model = str(mujoco.__version__), model
+        self.warnings: list[str] = []  # which MuJoCo would write to stderr and into a file
+        mujoco.set_mju_user_warning(self.warnings.append)
         mjcf = is_mjcf(text)
         try:
             self.peer = self._mjcf(text, path) if mjcf else self._urdf(text).compile()
