@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 
-def python(code, *words, **environment):
+def python(code, *words, preexec_fn=None, **environment):
     """Runs a program of its own; a variable that is None is taken away."""
     env = {**os.environ, **environment}
     env = {key: value for key, value in env.items() if value is not None}
@@ -16,6 +16,7 @@ def python(code, *words, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=preexec_fn,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from itertools import count
+from threading import Lock
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -28,6 +29,39 @@ def machine_code(ir: str) -> bytes:
     return targets.machine_code(ir, targets.host())
 
 
+LIBRARIES = 16  # of one session
+
+
+class _Session:
+    """LLVM's linker in memory, for some libraries. llvmlite frees the code of a library that is no
+    longer used, but the library itself (9 kB) only with its session: so there are several.
+    """
+
+    _newest: _Session | None = None
+    _lock = Lock()
+    _names = count()
+
+    def __init__(self) -> None:
+        targets.target_machine(targets.host())  # initialises LLVM
+        # JITLink keeps sections close together, so that constants are addressed relative to
+        # the code: 1 to 6 % faster, and large code loads 2.5 times faster (docs/performance.md,
+        # "What else was tried"). On Windows RuntimeDyld links, which may place them far apart.
+        self.jit = llvm.create_lljit_compiler(use_jit_link=os.name != "nt")
+        self.left = LIBRARIES
+
+    @classmethod
+    def newest(cls) -> _Session:
+        """The session that the next library is linked in."""
+        with cls._lock:
+            if cls._newest is None or not cls._newest.left:
+                cls._newest = cls()
+            cls._newest.left -= 1
+            return cls._newest
+
+    def link(self, builder: llvm.JITLibraryBuilder) -> llvm.ResourceTracker:
+        return builder.link(self.jit, f"featherlane{next(_Session._names)}")
+
+
 class MachineCode:
     """An object file loaded into memory, where it stays as long as this object lives.
 
@@ -35,22 +69,15 @@ class MachineCode:
     that the code refers to.
     """
 
-    _jit: llvm.LLJIT | None = None
-    _names = count()
-
     def __init__(self, image: bytes, names: Sequence[str], symbols: Mapping[str, int]) -> None:
-        if MachineCode._jit is None:
-            targets.target_machine(targets.host())  # initialises LLVM
-            # JITLink keeps sections close together, so that constants are addressed relative to
-            # the code: 1 to 6 % faster, and large code loads 2.5 times faster (docs/performance.md,
-            # "What else was tried"). On Windows RuntimeDyld links, which may place them far apart.
-            MachineCode._jit = llvm.create_lljit_compiler(use_jit_link=os.name != "nt")
+        session = _Session.newest()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name, place in symbols.items():
             builder = builder.import_symbol(name, place)
         for name in names:
             builder = builder.export_symbol(name)
-        self._library = builder.link(MachineCode._jit, f"featherlane{next(MachineCode._names)}")
+        self._library = session.link(builder)
+        self._session = session  # goes with its last library
         self._places = {name: int(self._library[name]) for name in names}
 
     def place(self, name: str) -> int:

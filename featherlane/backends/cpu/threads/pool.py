@@ -8,7 +8,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +28,7 @@ WATCHED = 200e-6
 PATIENCE = 50e-6  # s that a caller spins for the last worker before it sleeps
 COUNTED = 1000  # pauses that are timed as one
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "max" or microseconds of processor time, and in how many
+STACK = 1 << 20  # bytes of a worker's stack at least: it may run Python, see `share_calls`
 GOODBYE = 1.0  # s that a worker has to end in
 RunPart = Callable[[int, int], None]  # (first, count)
 
@@ -62,6 +64,20 @@ def _new_lock() -> int:
         raise MemoryError("no memory for a lock of the thread pool")
     python_function("PyThread_acquire_lock", number, pointer, number)(lock, 1)
     return lock
+
+
+@contextmanager
+def _stack_of_workers() -> Iterator[None]:
+    """Threads that start meanwhile have at least STACK bytes, whatever the program asks for."""
+    asked = threading.stack_size()
+    if not 0 < asked < STACK:  # 0: what the system gives
+        yield
+        return
+    threading.stack_size(STACK)
+    try:
+        yield
+    finally:
+        threading.stack_size(asked)
 
 
 class ThreadPool:
@@ -122,7 +138,8 @@ class ThreadPool:
         name = f"featherlane {k + 1}"
         worker = threading.Thread(target=self._serve, args=(self.place, k), name=name, daemon=True)
         try:
-            worker.start()
+            with _stack_of_workers():
+                worker.start()
         except RuntimeError:  # the system has no more threads, or the interpreter ends
             return False
         self._workers.append(worker)
