@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from threading import Lock
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm import targets
 
 
