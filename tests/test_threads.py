@@ -175,20 +175,6 @@ def test_one_core_is_not_watched_on(monkeypatch):
     made.stop()
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"),
-    [("250000 100000\n", 2), ("50000 100000\n", 0), ("max 100000\n", None), ("", None)],
-)
-def test_the_time_of_a_container(tmp_path, monkeypatch, text, cores):
-    quota = tmp_path / "cpu.max"
-    quota.write_text(text)
-    assert pools._granted(quota) == (sys.maxsize if cores is None else cores)
-    monkeypatch.setattr(pools, "QUOTA", quota)
-    counted = pools.physical_cores.__wrapped__()
-    assert counted == 1 if cores == 0 else counted >= 1
-    assert pools._granted(tmp_path / "nothing") == sys.maxsize
-
-
 # Functions
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.linked import loaded_text
-from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
+from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cpu.threads.pool import thread_pool
 from featherlane.backends.llvm import jit
 
 if TYPE_CHECKING:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from featherlane.backends.cpu.linked import function_address, loaded_text, python_function
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
+from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
 from featherlane.backends.llvm.records import packed, words
 
@@ -27,33 +25,9 @@ MOST = 64  # threads of a call, or the cores if there are more
 WATCHED = 200e-6
 PATIENCE = 50e-6  # s that a caller spins for the last worker before it sleeps
 COUNTED = 1000  # pauses that are timed as one
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "max" or microseconds of processor time, and in how many
 STACK = 1 << 20  # bytes of a worker's stack at least: it may run Python, see `share_calls`
 GOODBYE = 1.0  # s that a worker has to end in
 RunPart = Callable[[int, int], None]  # (first, count)
-
-
-@cache
-def physical_cores() -> int:
-    """The cores of this process by affinity, without hyper-threads, and by its time quota."""
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:
-        return os.cpu_count() or 1
-    siblings = set()
-    for core in allowed:
-        path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
-        siblings.add(path.read_text().strip() if path.exists() else str(core))
-    return max(min(len(siblings), _granted(QUOTA)), 1)
-
-
-def _granted(quota: Path) -> int:
-    """The whole cores whose processor time the control group has."""
-    try:
-        time_of_period = quota.read_text().split()
-        return int(time_of_period[0]) // int(time_of_period[1])
-    except (OSError, ValueError, IndexError):  # no such file, or "max"
-        return sys.maxsize
 
 
 def _new_lock() -> int:
