@@ -13,7 +13,8 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders.words import listed, quoted
 from featherlane.robot.model import Floats
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# Possessive quantifiers (++) never try again with fewer digits: the time is linear.
+NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 XACRO = "xacro"
 EXPAND = (
@@ -40,7 +41,7 @@ class Element:
     @property
     def tag(self) -> str:
         """The tag with its prefix: a prefixed element belongs to another format."""
-        name = etree.QName(self.node).localname
+        name = self.node.tag.rpartition("}")[2]
         return f"{self.node.prefix}:{name}" if self.node.prefix else name
 
     @property
