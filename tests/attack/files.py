@@ -184,7 +184,9 @@ def same(result, other):
 
 def shrunk(worker, attack, result):
     """Takes tokens out of the files as long as the same is found."""
-    trials = SHRINKS if not isinstance(result, Death) or "SIGXCPU" in result.reason else SHRINKS // 4
+    trials = (
+        SHRINKS if not isinstance(result, Death) or "SIGXCPU" in result.reason else SHRINKS // 4
+    )
     for name in attack.files:
         tokens = re.findall(rb"<[^>]*>|[^<]+|<", attack.files[name])
         size = len(tokens) // 2

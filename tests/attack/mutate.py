@@ -33,8 +33,26 @@ TEXTS = (
     "world",
     "😀",
 )
-FILES = ("", ".", "fifo.xml", "fifo", "device.xml", "folder.xml", "self.xml", "missing.xml", "fifo.obj")
-FILES += ("leg.xml", "parts.xml", "body.xml", "parts/options.xml", "arm.xml", "huge.xml", "/dev/zero")
+FILES = (
+    "",
+    ".",
+    "fifo.xml",
+    "fifo",
+    "device.xml",
+    "folder.xml",
+    "self.xml",
+    "missing.xml",
+    "fifo.obj",
+)
+FILES += (
+    "leg.xml",
+    "parts.xml",
+    "body.xml",
+    "parts/options.xml",
+    "arm.xml",
+    "huge.xml",
+    "/dev/zero",
+)
 FILE_ATTRIBUTES = ("file", "fileup", "filename", "meshdir", "texturedir", "assetdir")
 SNIPPETS = (
     '<include file="parts.xml"/>',
@@ -113,10 +131,11 @@ PROLOGUES = (
 
 
 def mutated(rng, text):
-    """Returns the bytes of a text after one to eight mutations of its elements, then of bytes."""
-    text = _of_elements(rng, text) if rng.random() < 0.8 else text
+    """Returns the bytes of a text after some mutations of its elements or bytes."""
+    of_bytes = rng.random() < 0.25  # most of them are no XML any more
+    text = text if of_bytes and rng.random() < 0.5 else _of_elements(rng, text)
     data = text.encode("utf-8", "replace")
-    for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 5))):
+    for _ in range(rng.choice((1, 1, 2, 5)) if of_bytes else 0):
         data = rng.choice(OF_BYTES)(rng, data)
     return data[:2_000_000]
 
@@ -294,7 +313,19 @@ def repeated(rng, data):
 
 def inserted(rng, data):
     at = rng.randint(0, len(data))
-    pieces = (b"\0", b"\n", b"\xff", b"&#0;", b"&#10;", b"&lt;", b"&a;", b"&#x2028;", b"<", b">", b'"')
+    pieces = (
+        b"\0",
+        b"\n",
+        b"\xff",
+        b"&#0;",
+        b"&#10;",
+        b"&lt;",
+        b"&a;",
+        b"&#x2028;",
+        b"<",
+        b">",
+        b'"',
+    )
     return data[:at] + rng.choice((*pieces, rng.randbytes(5), b"\xed\xa0\x80")) + data[at:]
 
 

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 PROCESSOR_S = 5  # of one check
 MEMORY = 2 << 30  # bytes of addresses besides what imports take
-BLOCKED_S = 120  # wall clock without a sign of life, on a machine of any load
+BLOCKED_S = 60  # wall clock without an answer
+START_S = 300  # wall clock of imports
 
 
 class Death(NamedTuple):
@@ -46,7 +47,7 @@ class Worker:
         self.process = context.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         other.close()
-        if not self.pipe.poll(BLOCKED_S) or self.pipe.recv() != "ready":
+        if not self.pipe.poll(START_S) or self.pipe.recv() != "ready":
             raise RuntimeError(f"the child did not start: {self._printed()}")
 
     def results(self, items):
