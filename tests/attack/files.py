@@ -166,14 +166,15 @@ class Findings:
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if self.kinds[kind] > 1:
             return
-        attack = shrunk(worker, case(seed), result)
         folder = self.folder / f"{seed}"
+        attack = case(seed)
+        told = f"seed {seed}: {attack.form}, {attack.options}: {text}"
+        print(told[:1500], f"\n    saved in {folder}", flush=True)
+        attack = shrunk(worker, attack, result)
         for name, data in attack.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
-        told = f"seed {seed}: {attack.form}, {attack.options}: {text}"
         (folder / "finding.txt").write_text(told)
-        print(told[:1500], f"\n    saved in {folder}", flush=True)
 
 
 def same(result, other):
@@ -185,7 +186,7 @@ def same(result, other):
 def shrunk(worker, attack, result):
     """Takes tokens out of the files as long as the same is found."""
     trials = (
-        SHRINKS if not isinstance(result, Death) or "SIGXCPU" in result.reason else SHRINKS // 4
+        SHRINKS if not isinstance(result, Death) or "SIGXCPU" in result.reason else SHRINKS // 10
     )
     for name in attack.files:
         tokens = re.findall(rb"<[^>]*>|[^<]+|<", attack.files[name])
@@ -213,7 +214,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Runs the cases; prints findings and a line for log.md; returns how many findings there are."""
+    """Runs the cases; prints findings and a line for log.md; returns the number of findings."""
     folder = arguments.out or Path(tempfile.mkdtemp(prefix="attack-findings-"))
     end = time.monotonic() + 60 * (arguments.minutes or 1e9)
     begin, done, findings, worker = time.monotonic(), 0, Findings(folder), Worker(check, prepare)

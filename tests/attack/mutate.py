@@ -160,7 +160,7 @@ def _elements(root):
 
 def _attribute(rng, root):
     """Returns a random element and the name of an attribute of it."""
-    return rng.choice([(e, a) for e in _elements(root) for a in e.keys()] or [(root, "name")])
+    return rng.choice([(e, a) for e in _elements(root) for a in e.attrib] or [(root, "name")])
 
 
 def _values(root):
@@ -183,7 +183,7 @@ def replaced(rng, root):
 
 
 def special_file(rng, root):
-    named = [(e, a) for e in _elements(root) for a in e.keys() if a in FILE_ATTRIBUTES]
+    named = [(e, a) for e in _elements(root) for a in e.attrib if a in FILE_ATTRIBUTES]
     element, name = rng.choice(named or [(rng.choice(_elements(root)), "file")])
     element.set(name, rng.choice(FILES))
 

@@ -16,7 +16,7 @@ from lxml import etree
 from featherlane.errors import ModelError
 from featherlane.robot.loaders.mjcf_traps import placed, whole
 from featherlane.robot.loaders.words import all_named, quoted
-from featherlane.robot.loaders.xml import Element
+from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 
 EXTRA = (
     "MJCF is read by the compiler of the mujoco package, 3.4 or newer, which is not installed: "
@@ -86,7 +86,7 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
             m = spec.compile()
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
         at_fault = _not_finite(document) if "Nan" in str(error) else None
-        raise at_fault or _complaint(error, document.source) from None
+        raise at_fault or _complaint(error, document) from None
     if any("NaN" in message for message in messages):
         included = f"{document.source}: a file that it includes holds numbers that are NaN"
         raise _not_finite(document) or ModelError(included)
@@ -173,8 +173,19 @@ def _not_finite(document: Element) -> ModelError | None:
     return None
 
 
-def _complaint(error: Exception, source: str) -> ModelError:
+def _unexpanded(document: Element) -> str:
+    """Returns a hint at the first expression of xacro in a document, or nothing."""
+    for node in document.node.iter(etree.Element):
+        for attribute, value in node.attrib.items():
+            if unexpanded(value):
+                place = f"line {node.sourceline}: {attribute}"
+                return f"; {place} holds {quoted(value)}{expansion_hint(value)}"
+    return ""
+
+
+def _complaint(error: Exception, document: Element) -> ModelError:
     """Returns MuJoCo's message in one line, with the place that it names in front."""
+    source = document.source
     text = str(error).replace("XML Error: ", "").replace("Error: ", "")
     said = [line.strip() for line in text.splitlines() if line.strip()]
     place = PLACE.fullmatch(said[-1]) if said else None
@@ -182,7 +193,7 @@ def _complaint(error: Exception, source: str) -> ModelError:
         return ModelError(f"{source}: MuJoCo cannot read it: {MEMORY}")
     if "DEPTH_EXCEEDED" in text:
         return ModelError(f"{source}: MuJoCo cannot read it: {DEPTH}")
-    hint = MESHES if "opening file" in text else ""
+    hint = MESHES if "opening file" in text else _unexpanded(document)
     if place is None:
         return ModelError(f"{source}: MuJoCo cannot read it: {'; '.join(said)}{hint}")
     line = f", line {place['line']}" if int(place["line"] or 0) > 0 else ""

@@ -25,8 +25,8 @@ LARGEST_ASSET = 100_000_000  # bytes of a mesh, texture or other file
 FILES = tuple("file" + side for side in ("", "right", "left", "up", "down", "front", "back"))
 FOLDERS = ("meshdir", "texturedir", "assetdir")
 LARGEST: dict[str, tuple[tuple[str, ...], float]] = {  # of elements: attributes, largest product
-    "composite": (("count",), 1e4),
-    "flexcomp": (("count",), 1e4),
+    "composite": (("count",), 2.5e3),
+    "flexcomp": (("count",), 2.5e3),
     "hfield": (("nrow", "ncol"), 1e7),
     "texture": (("width", "height"), 1e8),
     "numeric": (("size",), 1e6),
@@ -118,7 +118,7 @@ class _Reader:
         attached = _Attached(document.node, self.models)
         for node in document.node.iter(etree.Element):
             own += 1
-            around = list(_around(node, "replicate"))
+            around = [n for n in (node, *_around(node, "replicate")) if _tag(n) == "replicate"]
             size = attached.of(node) if _tag(node) == "attach" else 1.0
             copies += math.prod(_number(r, "count") for r in around) * size - (size == 1)
             if copies > COPIES and at_fault is None:
@@ -227,7 +227,8 @@ def _check_files(element: Element, folders: Iterable[str]) -> None:
 def _check_size(element: Element) -> None:
     """Raises ModelError for elements that ask for so much memory that MuJoCo hangs."""
     for attributes, most in (LARGEST.get(element.tag.lower(), BUFFER), BUFFER):
-        size = math.prod(_number(element.node, a) for a in attributes)
+        around = [_number(node, "count") for node in _around(element.node, "replicate")]
+        size = math.prod([*around, *(_number(element.node, a) for a in attributes)])
         if not size <= most:
             values = ", ".join(f"{a} {quoted(element.node.get(a, ''))}" for a in attributes)
             raise element.error(f"{values}: this makes {size:.3g} in all; wanted {most:g} or less")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from featherlane.errors import ModelError
-from featherlane.robot.loaders.words import listed, quoted
+from featherlane.robot.loaders.words import LISTED, listed, quoted, shortened
 from featherlane.robot.model import Floats
 
 # Possessive quantifiers (++) never try again with fewer digits: the time is linear.
@@ -48,12 +48,14 @@ class Element:
     def where(self) -> str:
         """The element's place: 'arm.urdf, line 12: joint 'elbow', <axis>'."""
         path = [self.node]
-        while path[0].get("name") is None and path[0].getparent() is not None:
-            path.insert(0, path[0].getparent())
-        tags = [Element(node, self.source).tag for node in path]
+        while path[-1].get("name") is None and path[-1].getparent() is not None:
+            path.append(path[-1].getparent())
+        path.reverse()
+        left_out = [", ..."] if len(path) > LISTED else []
+        tags = [shortened(Element(node, self.source).tag) for node in path[:1] + path[1:][-LISTED:]]
         name = path[0].get("name")
         first = f"<{tags[0]}>" if name is None else f"{tags[0]} {quoted(name)}"
-        inside = "".join(f", <{tag}>" for tag in tags[1:])
+        inside = "".join(left_out + [f", <{tag}>" for tag in tags[1:]])
         return f"{self.source}, line {self.node.sourceline}: {first}{inside}"
 
     def error(self, complaint: str) -> ModelError:
@@ -91,7 +93,8 @@ class Element:
         words = self.text(attribute).split() if value is None else value.split()
         if len(words) != count:
             wanted = f"{count} numbers" if count > 1 else "one number"
-            raise self.error(f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}")
+            told = f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}"
+            raise self.error(told + expansion_hint(value or ""))
         return tuple(self._number(attribute, word) for word in words)
 
     def number(self, attribute: str, default: str | None = None) -> float:
@@ -106,9 +109,18 @@ class Element:
 
     def _number(self, attribute: str, word: str) -> float:
         if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
-            hint = f"; {EXPAND}" if "$" in word else ""
-            raise self.error(f"{attribute} holds {quoted(word)}; wanted a finite number{hint}")
+            told = f"{attribute} holds {quoted(word)}; wanted a finite number"
+            raise self.error(told + expansion_hint(word))
         return float(word)
+
+
+def unexpanded(value: str) -> bool:
+    """Tells whether a value holds an expression of xacro, ${...} or $(...)."""
+    return "${" in value or "$(" in value
+
+
+def expansion_hint(value: str) -> str:
+    return f"; {EXPAND}" if unexpanded(value) else ""
 
 
 def parse(text: str | bytes, source: str) -> Element:
