@@ -92,12 +92,11 @@ class _Reader:
             for key in FOLDERS
             if (value := compiler.get(key))
         }
-        for node in document.node.iter(etree.Element):
-            element = placed(node, document)
-            _check_files(element, folders)
-            _check_size(element)
-            if element.tag.lower() == "model":
-                self.models[node.get("name") or ""] = self._model(element, around)
+        for node, times in _walk(document.node):
+            _check_files(node, document, folders)
+            _check_size(node, document, times)
+            if _tag(node) == "model":
+                self.models[node.get("name") or ""] = self._model(placed(node, document), around)
         return self._count(document)
 
     def _model(self, element: Element, around: tuple[str, ...]) -> float:
@@ -116,13 +115,12 @@ class _Reader:
         """Returns the number of elements of a document with its copies; raises ModelError."""
         own, copies, at_fault = 0, 0.0, None
         attached = _Attached(document.node, self.models)
-        for node in document.node.iter(etree.Element):
+        for node, times in _walk(document.node):
             own += 1
-            around = [n for n in (node, *_around(node, "replicate")) if _tag(n) == "replicate"]
             size = attached.of(node) if _tag(node) == "attach" else 1.0
-            copies += math.prod(_number(r, "count") for r in around) * size - (size == 1)
+            copies += times * size - (size == 1)
             if copies > COPIES and at_fault is None:
-                at_fault = placed(around[0] if around else node, document)
+                at_fault = placed(next(_around(node, "replicate"), node), document)
         if at_fault is not None:
             raise at_fault.error(
                 f"<replicate> and <attach> make {copies:.3g} elements in all; wanted {COPIES:,} "
@@ -175,6 +173,17 @@ def _tagged(node: etree._Element, tag: str) -> Iterator[etree._Element]:
     return (n for n in node.iter(etree.Element) if _tag(n) == tag)
 
 
+def _walk(root: etree._Element) -> Iterator[tuple[etree._Element, float]]:
+    """Yields every element, and how often it is there once <replicate> has copied it."""
+    times = [1.0]
+    for event, node in etree.iterwalk(root, events=("start", "end")):
+        if event == "end":
+            times.pop()
+            continue
+        times.append(times[-1] * (_number(node, "count") if _tag(node) == "replicate" else 1.0))
+        yield node, times[-1]
+
+
 def _around(node: etree._Element, tag: str) -> Iterator[etree._Element]:
     return (n for n in node.iterancestors(etree.Element) if _tag(n) == tag)
 
@@ -209,26 +218,26 @@ def _unreadable(element: Element, path: str, error: Exception) -> ModelError:
     return element.error(f"{quoted(path)} cannot be read: {reason}")
 
 
-def _check_files(element: Element, folders: Iterable[str]) -> None:
+def _check_files(node: etree._Element, document: Element, folders: Iterable[str]) -> None:
     """Raises ModelError for a file that is none, or too large, wherever MuJoCo may look for it."""
-    for name in filter(None, map(element.node.get, FILES)):
+    for name in filter(None, map(node.get, FILES)):
         for path in {os.path.join(f, n) for f in folders for n in (name, os.path.basename(name))}:
             status = _status(path)
             if status is not None and not os.path.isdir(path):
                 try:
                     check_regular(status, LARGEST_ASSET)
                 except ValueError as error:
-                    raise _unreadable(element, path, error) from None
+                    raise _unreadable(placed(node, document), path, error) from None
 
 
 # Sizes
 
 
-def _check_size(element: Element) -> None:
+def _check_size(node: etree._Element, document: Element, times: float) -> None:
     """Raises ModelError for elements that ask for so much memory that MuJoCo hangs."""
-    for attributes, most in (LARGEST.get(element.tag.lower(), BUFFER), BUFFER):
-        around = [_number(node, "count") for node in _around(element.node, "replicate")]
-        size = math.prod([*around, *(_number(element.node, a) for a in attributes)])
-        if not size <= most:
-            values = ", ".join(f"{a} {quoted(element.node.get(a, ''))}" for a in attributes)
-            raise element.error(f"{values}: this makes {size:.3g} in all; wanted {most:g} or less")
+    for attributes, most in (LARGEST.get(_tag(node), BUFFER), BUFFER):
+        size = math.prod([times, *(_number(node, a) for a in attributes)])
+        if any(map(node.get, attributes)) and not size <= most:
+            values = ", ".join(f"{a} {quoted(node.get(a, ''))}" for a in attributes)
+            told = f"{values}: this makes {size:.3g} in all; wanted {most:g} or less"
+            raise placed(node, document).error(told)
