@@ -577,7 +577,7 @@ BAD = {
     mjcf(f'<replicate count="1000000000">{body(GEOM)}</replicate>'): (
         "line 1",
         "<replicate>",
-        "2e+09 elements",
+        "3e+09 elements",
     ),
     mjcf('<replicate count="9999">' * 2 + body(GEOM) + "</replicate>" * 2): (
         "<replicate>",

@@ -7,6 +7,7 @@ memory or processor time than allowed; the parent ends it when it is blocked.
 import faulthandler
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import sys
@@ -19,6 +20,7 @@ PROCESSOR_S = 5  # of one check
 MEMORY = 2 << 30  # bytes of addresses besides what imports take
 BLOCKED_S = 60  # wall clock without an answer
 START_S = 300  # wall clock of imports
+NOTHING = r"(?!)"
 
 
 class Death(NamedTuple):
@@ -35,15 +37,16 @@ class Worker:
     its memory is limited.
     """
 
-    def __init__(self, check, prepare=None):
-        self.check, self.prepare = check, prepare
-        self.output = tempfile.NamedTemporaryFile(prefix="attack-", suffix=".txt")
+    def __init__(self, check, prepare=None, allowed=NOTHING, processor_s=PROCESSOR_S):
+        """allowed: what may be printed, as libraries in C do, a regular expression."""
+        self.job = check, prepare, allowed, processor_s
+        self.output = tempfile.NamedTemporaryFile(prefix="attack-", suffix=".txt")  # noqa: SIM115
         self.process = None
 
     def start(self):
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        arguments = (other, self.check, self.prepare, self.output.name)
+        arguments = (other, self.output.name, *self.job)
         self.process = context.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         other.close()
@@ -85,15 +88,15 @@ def _ended(code):
     if code is None or code >= 0:
         return f"exit {code}"
     name = signal.Signals(-code).name
-    return f"more than {PROCESSOR_S} s of processor time" if name == "SIGXCPU" else name
+    return "too much processor time" if name == "SIGXCPU" else name
 
 
-def _serve(pipe, check, prepare, output):
-    file = os.open(output, os.O_WRONLY | os.O_APPEND)
+def _serve(pipe, output, check, prepare, allowed, processor_s):
+    file = os.open(output, os.O_RDWR | os.O_APPEND)
     os.ftruncate(file, 0)
     for descriptor in (1, 2):
         os.dup2(file, descriptor)
-    sys.stdout, sys.stderr = (open(n, "w", buffering=1, closefd=False) for n in (1, 2))
+    sys.stdout, sys.stderr = (os.fdopen(n, "w", buffering=1, closefd=False) for n in (1, 2))
     faulthandler.enable(sys.stderr)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if prepare is not None:
@@ -103,18 +106,22 @@ def _serve(pipe, check, prepare, output):
     pipe.send("ready")
     while True:
         item = pipe.recv()
-        pipe.send(_timed(check, item, file))
+        os.ftruncate(file, 0)
+        complaint = _timed(check, item, processor_s)
+        printed = os.pread(file, 300, 0).decode(errors="replace")
+        if complaint is None and printed and not re.search(allowed, printed):
+            complaint = f"it prints {printed}"
+        pipe.send(complaint)
 
 
-def _timed(check, item, file):
-    begin, printed = time.process_time(), os.fstat(file).st_size
-    resource.setrlimit(resource.RLIMIT_CPU, (int(begin) + PROCESSOR_S + 2, resource.RLIM_INFINITY))
+def _timed(check, item, processor_s):
+    begin = time.process_time()
+    limit = int(begin) + processor_s + 2
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
     complaint = check(item)
     used = time.process_time() - begin
-    if complaint is None and used > PROCESSOR_S:
+    if complaint is None and used > processor_s:
         return f"{used:.1f} s of processor time"
-    if complaint is None and os.fstat(file).st_size > printed:
-        return "it prints"
     return complaint
 
 
