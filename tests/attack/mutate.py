@@ -5,7 +5,15 @@ import re
 
 from lxml import etree
 
-NUMBERS = ["0", "-0.0", "1", "-1", "2", "0.5", "1e-9", "5e-324", "1e-300", "1e30", "1e154", "1e200", "1e308", "-1e308", "1e309", "1e400", "-1e400", "inf", "-inf", "nan", "infinity", "0x10", "1_0", "1e", "1e5e5", ".", "-", "++1", "٣", "2147483647", "-2147483648", "4294967296", "1e9", "99999999999999999999", "100", "1000", "3.141592653589793", "${x}", "${2*x}", "$(arg", "x)", "true", "false", "1,5"]
+# fmt: off
+NUMBERS = (
+    "0", "-0.0", "1", "-1", "2", "0.5", "1e-9", "5e-324", "1e-300", "1e30", "1e154", "1e200",
+    "1e308", "-1e308", "1e309", "1e400", "-1e400", "inf", "-inf", "nan", "infinity", "0x10",
+    "1_0", "1e", "1e5e5", ".", "-", "++1", "٣", "2147483647", "-2147483648", "4294967296",
+    "1e9", "99999999999999999999", "100", "1000", "3.141592653589793", "${x}", "${2*x}",
+    "$(arg", "x)", "true", "false", "1,5",
+)
+# fmt: on
 HUGE = ("9" * 20_000 + "x", "1" * 5_000, "1 " * 30_000, "a" * 100_000, "0." + "0" * 9_000 + "1")
 TEXTS = (
     "",
@@ -73,7 +81,8 @@ SNIPPETS = (
     '<geom type="capsule" size=".01"/></composite>',
     '<flexcomp name="x" type="box" count="3 3 3" spacing=".1 .1 .1" radius=".01" dim="3"/>',
     '<flexcomp name="x" type="mesh" file="tetra.obj" dim="2"/>',
-    '<deformable><flex name="x" dim="1" body="a b" vertex="0 0 0 1 1 1" element="0 1"/></deformable>',
+    '<deformable><flex name="x" dim="1" body="a b" vertex="0 0 0 1 1 1" element="0 1"/>'
+    "</deformable>",
     '<plugin plugin="mujoco.elasticity.cable"><config key="twist" value="1"/></plugin>',
     '<extension><plugin plugin="mujoco.sdf.gear"/></extension>',
     '<compiler><lengthrange mode="all" inttotal="inf"/></compiler>',

@@ -88,7 +88,8 @@ MACHINE = f"""<mujoco model="machine">
 </mujoco>"""
 SOFT = """<mujoco model="soft"><worldbody>
   <body name="b"><joint/><geom size=".1"/>
-    <flexcomp name="cloth" type="grid" count="4 4 1" spacing=".1 .1 .1" radius=".01" dim="2" mass="1">
+    <flexcomp name="cloth" type="grid" count="4 4 1" spacing=".1 .1 .1" radius=".01" dim="2"
+      mass="1">
       <edge equality="true"/><pin id="0 3"/></flexcomp></body>
 </worldbody></mujoco>"""
 LEG = f"""<mujoco model="leg"><worldbody>
@@ -104,7 +105,8 @@ OBJ = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 INCLUDED = {
     "parts/options.xml": '<mujoco><option gravity="0 0 -1"/><default><joint damping="1"/></default>'
     "</mujoco>",
-    "body.xml": f'<mujocoinclude><body name="tail"><joint name="wag"/>{GEOM}</body></mujocoinclude>',
+    "body.xml": f'<mujocoinclude><body name="tail"><joint name="wag"/>{GEOM}</body>'
+    "</mujocoinclude>",
     "leg.xml": LEG,
     "meshes/tetra.obj": OBJ,
 }

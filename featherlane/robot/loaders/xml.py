@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from featherlane.errors import ModelError
+from featherlane.robot.loaders.files import check_length
 from featherlane.robot.loaders.words import LISTED, listed, quoted, shortened
 from featherlane.robot.model import Floats
 
@@ -21,6 +22,7 @@ EXPAND = (
     "a xacro file must be expanded first: pip install 'featherlane[xacro]' and load it as "
     "it is, or run xacro robot.xacro > robot.urdf"
 )
+TAGS = 500_000  # of opening and closing: some seconds
 TOO_DEEP = "Excessive depth"  # in libxml2's message
 DEEPEST = (
     "its elements are nested too deeply; wanted 2,000 inside one another or fewer, or 250 in a "
@@ -128,13 +130,23 @@ def parse(text: str | bytes, source: str) -> Element:
     try:
         # A str is decoded already, whatever encoding its declaration names.
         data = text.encode("utf-8") if isinstance(text, str) else text
+        _check_amount(data)
         root = _root(_declaration_first(data), "utf-8" if isinstance(text, str) else None)
     except etree.XMLSyntaxError as error:
         raise _syntax_error(error, data, source) from None
-    except (UnicodeError, ValueError) as error:
+    except UnicodeError as error:
         raise ModelError(f"{source}: not text that an XML file may hold: {error}") from None
+    except ValueError as error:
+        raise ModelError(f"{source}: {error}") from None
     _refuse_entities(root, source)
     return Element(root, source)
+
+
+def _check_amount(data: bytes) -> None:
+    """Raises ValueError for more than can be read in seconds."""
+    check_length(len(data))
+    if (tags := data.count(b"<")) > TAGS:
+        raise ValueError(f"it has {tags:,} tags; wanted {TAGS:,} or fewer")
 
 
 def _root(data: bytes, encoding: str | None) -> etree._Element:
