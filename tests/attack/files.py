@@ -166,6 +166,7 @@ class Findings:
         kind = re.sub(r"0x[0-9a-f]+|[\d.]+ s|'[^']*'", "", text)[:120]
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if self.kinds[kind] > 1:
+            print(f"seed {seed}: again {text[:600]}", flush=True)
             return
         folder = self.folder / f"{seed}"
         attack = case(seed)

@@ -98,6 +98,7 @@ def _serve(pipe, output, check, prepare, allowed, processor_s):
         os.dup2(file, descriptor)
     sys.stdout, sys.stderr = (os.fdopen(n, "w", buffering=1, closefd=False) for n in (1, 2))
     faulthandler.enable(sys.stderr)
+    faulthandler.register(signal.SIGXCPU, sys.stderr, chain=True)  # says where the time went
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if prepare is not None:
         prepare()
