@@ -264,17 +264,27 @@ def test_copies_are_counted_wherever_they_are_asked_for(folder):
 
 
 @with_mujoco
-def test_included_numbers_that_are_not_finite_are_named(folder):
+def test_numbers_that_are_not_finite_are_named(folder):
     (folder / "part.xml").write_text('<mujoco>\n<option gravity="0 0 nan"/></mujoco>')
     (folder / "robot.xml").write_text(mjcf(rest='<include file="part.xml"/>'))
     refused("robot.xml", "part.xml, line 2: <mujoco>", "gravity holds '0 0 nan'")
+    for number in ("inf", "-INF", "Infinity", "nan", "+NaN", "nan(0)"):
+        refused(mjcf(rest=f'<statistic extent="{number}"/>'), f"extent holds '{number}'")
+    refused(mjcf('<body><joint range="nan 1"/></body>'), "range holds 'nan 1'; wanted finite")
 
 
 @with_mujoco
-@pytest.mark.parametrize("inttotal", ["inf", "1e9"])
-def test_the_lengths_of_muscles_are_not_simulated(inttotal):
-    """With an infinite time, MuJoCo never ended."""
-    lengths = f'<compiler><lengthrange mode="all" inttotal="{inttotal}"/></compiler>'
+def test_ranges_may_be_infinite_and_names_anything():
+    inside = f'<joint name="inf" range="-inf inf" limited="true"/>{GEOM}<site name="nan"/>'
+    model = fl.load(mjcf(f'<body name="infinity">{inside}</body>'))
+    assert model.joint_names == ("j", "inf")
+    assert (model.joints[1].lower, model.joints[1].upper) == ((-float("inf"),), (float("inf"),))
+
+
+@with_mujoco
+def test_the_lengths_of_muscles_are_not_simulated():
+    """It would take hours."""
+    lengths = '<compiler><lengthrange mode="all" inttotal="1e9"/></compiler>'
     model = fl.load(mjcf(rest=f'{lengths}<actuator><muscle joint="j"/></actuator>'))
     assert model.nv == 1
 

@@ -14,7 +14,7 @@ from typing import Any
 from lxml import etree
 
 from featherlane.errors import ModelError
-from featherlane.robot.loaders.mjcf_traps import placed, whole
+from featherlane.robot.loaders.mjcf_traps import whole
 from featherlane.robot.loaders.words import all_named, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 
@@ -29,7 +29,6 @@ MESHES = (
 MEMORY = "its compiler gave up without a reason, as it does when a file asks for too much memory"
 DEPTH = "its elements are nested too deeply; it reads about 500 inside one another"
 USER_DATA = ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor")
-NOT_FINITE = {"nan", "inf", "infinity"}
 PLACE = re.compile(r"Element (?:name )?'(?P<name>.*)'(?:, id -?\d+)?(?:, line (?P<line>-?\d+))?$")
 
 
@@ -85,11 +84,9 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
             spec = _spec(mujoco, text, path)
             m = spec.compile()
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
-        at_fault = _not_finite(document) if "Nan" in str(error) else None
-        raise at_fault or _complaint(error, document) from None
-    if any("NaN" in message for message in messages):
-        included = f"{document.source}: a file that it includes holds numbers that are NaN"
-        raise _not_finite(document) or ModelError(included)
+        raise _complaint(error, document) from None
+    if any("NaN" in message for message in messages):  # where `whole` takes it for a name
+        raise ModelError(f"{document.source}: it holds numbers that are NaN; wanted finite ones")
     bodies, no_body = _names(mujoco, m, "body", m.nbody)
     joints, no_joint = _names(mujoco, m, "joint", m.njnt)
     # With includes, lines are those of other files than the message names.
@@ -160,17 +157,7 @@ def _lines(spec: Any) -> dict[int, str]:
     return {body.id: f", {body.info}" for body in spec.bodies if body.info}
 
 
-# What is refused
-
-
-def _not_finite(document: Element) -> ModelError | None:
-    """Finds the number at fault, which MuJoCo does not name, when it complains of a NaN."""
-    for node in document.node.iter(etree.Element):
-        for attribute, value in node.attrib.items():
-            if NOT_FINITE & set(re.findall(r"\w+", value.lower())):
-                element = placed(node, document)
-                return element.error(f"{attribute} holds {quoted(value)}; wanted finite numbers")
-    return None
+# Complaints
 
 
 def _unexpanded(document: Element) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -33,6 +34,13 @@ LARGEST: dict[str, tuple[tuple[str, ...], float]] = {  # of elements: attributes
     "user": (("dim",), 1e6),
     "contact": (("num",), 1e6),
 }
+NOT_FINITE = re.compile(r"[+-]?(inf(inity)?|nan(\(\w*\))?)", re.ASCII | re.IGNORECASE)
+NAMES = re.compile(  # attributes whose value may be a name or a text
+    "name|class|childclass|prefix|model|file|content_type|key|value|data|target|reftype|refname|"
+    "objname|role|dof|input|user|texture|material|mesh|hfield|plugin|instance|flex|frame|node|"
+    "(body|joint|geom|site|tendon)[12]?|actuator|sensor|camera|cranksite|slidersite|refsite|"
+    "sidesite|jointinparent|basic|skin|numeric|text|tuple|light"
+)
 BUFFER = (("nsample",), 1e6)  # the same of any sensor or actuator
 
 
@@ -95,6 +103,7 @@ class _Reader:
         for node, times in _walk(document.node):
             _check_files(node, document, folders)
             _check_size(node, document, times)
+            _check_finite(node, document)
             if _tag(node) == "model":
                 self.models[node.get("name") or ""] = self._model(placed(node, document), around)
         return self._count(document)
@@ -230,7 +239,20 @@ def _check_files(node: etree._Element, document: Element, folders: Iterable[str]
                     raise _unreadable(placed(node, document), path, error) from None
 
 
-# Sizes
+# Numbers and sizes
+
+
+def _check_finite(node: etree._Element, document: Element) -> None:
+    """Raises ModelError for numbers that are not finite, on which the compiler may not end.
+
+    A range may be infinite, which is how files say that there is none.
+    """
+    for name, value in node.attrib.items():
+        words = [word for word in value.split() if NOT_FINITE.fullmatch(word)]
+        is_range = str(name).endswith("range") and "nan" not in value.lower()
+        if words and not is_range and not NAMES.fullmatch(str(name)):
+            told = f"{name} holds {quoted(value)}; wanted finite numbers"
+            raise placed(node, document).error(told)
 
 
 def _check_size(node: etree._Element, document: Element, times: float) -> None:
