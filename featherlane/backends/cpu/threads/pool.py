@@ -12,11 +12,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from featherlane.backends.cpu import native
 from featherlane.backends.cpu.linked import function_address, loaded_text, python_function
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
 from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
+from featherlane.backends.cpu.threads.standard import StandardPool
 from featherlane.backends.llvm.records import packed, words
 
 MOST = 64  # threads of a call, or the cores if there are more
@@ -167,16 +169,35 @@ class ThreadPool:
             raise KeyboardInterrupt
 
 
-_pools: dict[str, ThreadPool] = {}
+_pools: dict[str, ThreadPool | StandardPool] = {}
 
 
-def thread_pool() -> ThreadPool:
-    """The pool of this process, created when it is first asked for."""
-    if not _pools:
-        pool = ThreadPool()
-        if _pools.setdefault("pool", pool) is pool:  # another thread may have been faster
+def thread_pool() -> ThreadPool | StandardPool:
+    """The pool of this process, created when it is first asked for: the one in machine code, if it
+    has run a small task rightly, or one of Python's threads.
+    """
+    kind = "standard" if native.refusal() else "own"
+    if kind not in _pools:
+        pool = StandardPool() if native.refusal() else ThreadPool()
+        if isinstance(pool, ThreadPool) and not _counts_rightly(pool):
+            native.refuse("the thread pool did not run a small task rightly")
+            return thread_pool()
+        if _pools.setdefault(kind, pool) is pool:  # another thread may have been faster
             atexit.register(pool.stop)
-    return _pools["pool"]
+    return _pools[kind]
+
+
+def _counts_rightly(pool: ThreadPool) -> bool:
+    """Whether two threads run each part of a small task once."""
+    ran = np.zeros(64, int)
+
+    def run(first: int, count: int) -> None:
+        ran[first : first + count] += 1
+
+    pool.grow(2)
+    for _ in range(3):
+        pool.share_calls(run, len(ran), 4, 2)
+    return bool((ran == 3).all())
 
 
 def _after_fork() -> None:
