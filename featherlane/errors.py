@@ -9,7 +9,13 @@ from difflib import get_close_matches
 
 
 class ModelError(ValueError):
-    """A robot description that cannot be used: says which file, line and element, and why."""
+    """A robot description that cannot be used: says which file, line and element, and why.
+
+    The message is one printable line, whatever stands in the file.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
 
 
 class CompileError(RuntimeError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,6 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
+
+SHORT = reprlib.Repr()
+SHORT.maxstring = 60  # characters of a name in the repr of a robot
 
 WORLD = -1  # the parent of a body that hangs on the ground
 
@@ -260,7 +264,7 @@ class Robot:
 
     def __repr__(self) -> str:
         size = f"{self.nbodies} bodies, nq {self.nq}, nv {self.nv}"
-        return f"<Model {self.name!r}: {self.root} root, {size}>"
+        return f"<Model {SHORT.repr(self.name)}: {self.root} root, {size}>"
 
     # The joints' entries of q and v
 

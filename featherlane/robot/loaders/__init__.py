@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from lxml import etree
 
 from featherlane.errors import ModelError
+from featherlane.robot.loaders.files import content
 from featherlane.robot.loaders.mimics import MIMIC
 from featherlane.robot.loaders.mjcf import read_mjcf
 from featherlane.robot.loaders.mjcf_notes import LOOPS
@@ -21,7 +23,7 @@ from featherlane.robot.loaders.packages import description, expanded, uses_xacro
 from featherlane.robot.loaders.roots import ROOTS, Root, checked_root
 from featherlane.robot.loaders.specs import EARTH_GRAVITY
 from featherlane.robot.loaders.urdf import read_urdf
-from featherlane.robot.loaders.words import quoted
+from featherlane.robot.loaders.words import COMPARED, quoted
 from featherlane.robot.loaders.xml import Element, parse
 from featherlane.robot.model import Floats, Robot, floats
 
@@ -154,17 +156,24 @@ def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
     if not path:
         raise ModelError(f"source is empty; the bundled robots are {', '.join(bundled())}")
     try:
-        return File(Path(path).read_bytes(), path, Path(path).stem, path, arguments)
+        return File(content(path), path, Path(path).stem, path, arguments)
     except FileNotFoundError:
         near = " or ".join(map(quoted, _nearly(path)))
         raise ModelError(
-            f"there is no file {quoted(path)} (looked for in {os.getcwd()}), and no bundled robot "
+            f"there is no file {quoted(path)} (looked for in {_here()}), and no bundled robot "
             f"of that name{near and f'; did you mean {near}?'}; the bundled robots are "
             f"{', '.join(bundled())}"
         ) from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path, no regular file
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ModelError(f"{quoted(path)} cannot be read: {reason}") from None
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "a folder that no longer exists"
 
 
 def _nearly(path: str) -> list[str]:
@@ -172,7 +181,8 @@ def _nearly(path: str) -> list[str]:
     folder, name = os.path.split(path)
     robots = get_close_matches(Path(name).stem.lower(), bundled(), 2)
     try:
-        files = [file.name for file in os.scandir(folder or ".") if file.is_file()]
+        with os.scandir(folder or ".") as entries:
+            files = [file.name for file in islice(entries, COMPARED) if file.is_file()]
     except OSError:
         files = []
     return robots + get_close_matches(name, files, 2)

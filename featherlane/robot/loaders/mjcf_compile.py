@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
 from featherlane.errors import ModelError
+from featherlane.robot.loaders.mjcf_traps import whole
 from featherlane.robot.loaders.words import all_named, quoted
-from featherlane.robot.loaders.xml import Element
+from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 
 EXTRA = (
     "MJCF is read by the compiler of the mujoco package, 3.4 or newer, which is not installed: "
@@ -27,15 +29,6 @@ MESHES = (
 MEMORY = "its compiler gave up without a reason, as it does when a file asks for too much memory"
 DEPTH = "its elements are nested too deeply; it reads about 500 inside one another"
 USER_DATA = ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor")
-LARGEST: dict[str, tuple[tuple[str, ...], float]] = {  # of elements: attributes, largest product
-    "replicate": (("count",), 1e5),
-    "composite": (("count",), 1e5),
-    "flexcomp": (("count",), 1e5),
-    "hfield": (("nrow", "ncol"), 1e8),
-    "texture": (("width", "height"), 1e9),
-    "size": (("nkey", "nuserdata", *(f"nuser_{kind}" for kind in USER_DATA)), 1e6),
-}
-NOT_FINITE = {"nan", "inf", "infinity"}
 PLACE = re.compile(r"Element (?:name )?'(?P<name>.*)'(?:, id -?\d+)?(?:, line (?P<line>-?\d+))?$")
 
 
@@ -84,26 +77,39 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
     Raises ModelError with MuJoCo's complaint.
     """
     mujoco = _module(document.source)
-    for node in document.node.iter(etree.Element):
-        _check_size(Element(node, document.source))
+    text, document = _decoded(text, document), whole(document, path)
     messages: list[str] = []
     try:
         with _collected_warnings(mujoco, messages):
-            make: Callable[[str], Any] = mujoco.MjSpec.from_string
-            spec = make(_decoded(text, document)) if path is None else mujoco.MjSpec.from_file(path)
+            spec = _spec(mujoco, text, path)
             m = spec.compile()
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
-        at_fault = _not_finite(document) if "Nan" in str(error) else None
-        raise at_fault or _complaint(error, document.source) from None
-    if any("NaN" in message for message in messages):
-        included = f"{document.source}: a file that it includes holds numbers that are NaN"
-        raise _not_finite(document) or ModelError(included)
+        raise _complaint(error, document) from None
+    if any("NaN" in message for message in messages):  # where `whole` takes it for a name
+        raise ModelError(f"{document.source}: it holds numbers that are NaN; wanted finite ones")
     bodies, no_body = _names(mujoco, m, "body", m.nbody)
     joints, no_joint = _names(mujoco, m, "joint", m.njnt)
     # With includes, lines are those of other files than the message names.
     lines = _lines(spec) if document.node.find(".//include") is None else {}
     unnamed, warned = no_body + no_joint, tuple(dict.fromkeys(messages))
     return CompiledMjcf(m, mujoco, document.source, bodies, joints, unnamed, lines, warned)
+
+
+def _spec(mujoco: Any, text: str, path: str | None) -> Any:
+    """Returns what MuJoCo reads of a text, without what only its simulation needs."""
+    if path is None:
+        make: Callable[..., Any] = mujoco.MjSpec.from_string
+        spec = make(text)
+    else:  # under a name that ends as MuJoCo wants; what was read and checked is not read again
+        name = f"{Path(path).stem}.xml"
+        place = os.path.join(os.path.dirname(path), name)
+        spec = mujoco.MjSpec.from_file(place, include={name: text.encode()})
+    spec.compiler.LRopt.mode = 0  # it simulates each muscle for the range of its length
+    spec.nkey = spec.nuserdata = 0
+    spec.memory = spec.nstack = spec.njmax = spec.nconmax = -1
+    for kind in USER_DATA:
+        setattr(spec, f"nuser_{kind}", -1)
+    return spec
 
 
 def _module(source: str) -> Any:
@@ -151,41 +157,22 @@ def _lines(spec: Any) -> dict[int, str]:
     return {body.id: f", {body.info}" for body in spec.bodies if body.info}
 
 
-# What is refused
+# Complaints
 
 
-def _check_size(element: Element) -> None:
-    """Raises ModelError for elements that ask for so many bodies or bytes that MuJoCo hangs."""
-    together, most = LARGEST.get(element.tag, ((), 0.0))
-    alone = element.tag == "size"
-    around = [_number(node, "count") for node in element.node.iterancestors("replicate")]
-    for attributes in [(a,) for a in together] if alone else [together]:
-        size = math.prod([*around, *(_number(element.node, a) for a in attributes)])
-        if attributes and size > most:
-            values = ", ".join(f"{a} {quoted(element.node.get(a, ''))}" for a in attributes)
-            raise element.error(f"{values}: this makes {size:.3g} in all; wanted {most:g} or less")
-
-
-def _number(node: etree._Element, attribute: str) -> float:
-    """Returns the product of an attribute's numbers, 1 where it has none."""
-    try:
-        return math.prod(max(float(word), 1.0) for word in node.get(attribute, "").split())
-    except ValueError:
-        return 1.0
-
-
-def _not_finite(document: Element) -> ModelError | None:
-    """Finds the number at fault, which MuJoCo does not name, when it complains of a NaN."""
+def _unexpanded(document: Element) -> str:
+    """Returns a hint at the first expression of xacro in a document, or nothing."""
     for node in document.node.iter(etree.Element):
         for attribute, value in node.attrib.items():
-            if NOT_FINITE & set(re.findall(r"\w+", value.lower())):
-                element = Element(node, document.source)
-                return element.error(f"{attribute} holds {quoted(value)}; wanted finite numbers")
-    return None
+            if unexpanded(value):
+                place = f"line {node.sourceline}: {attribute}"
+                return f"; {place} holds {quoted(value)}{expansion_hint(value)}"
+    return ""
 
 
-def _complaint(error: Exception, source: str) -> ModelError:
+def _complaint(error: Exception, document: Element) -> ModelError:
     """Returns MuJoCo's message in one line, with the place that it names in front."""
+    source = document.source
     text = str(error).replace("XML Error: ", "").replace("Error: ", "")
     said = [line.strip() for line in text.splitlines() if line.strip()]
     place = PLACE.fullmatch(said[-1]) if said else None
@@ -193,7 +180,7 @@ def _complaint(error: Exception, source: str) -> ModelError:
         return ModelError(f"{source}: MuJoCo cannot read it: {MEMORY}")
     if "DEPTH_EXCEEDED" in text:
         return ModelError(f"{source}: MuJoCo cannot read it: {DEPTH}")
-    hint = MESHES if "opening file" in text else ""
+    hint = MESHES if "opening file" in text else _unexpanded(document)
     if place is None:
         return ModelError(f"{source}: MuJoCo cannot read it: {'; '.join(said)}{hint}")
     line = f", line {place['line']}" if int(place["line"] or 0) > 0 else ""

@@ -18,7 +18,7 @@ from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
-from featherlane.robot.loaders.xml import Element
+from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 from featherlane.robot.model import IDENTITY, Floats, Mimic, Placement, Robot, floats, rows3
 
 URDF_TYPES = {
@@ -49,10 +49,12 @@ class Remarks:
     not_unit: list[str] = field(default_factory=list)
     normals: list[str] = field(default_factory=list)
     fixed_mimic: list[str] = field(default_factory=list)
+    unexpanded: list[str] = field(default_factory=list)
 
     def notes(self) -> Iterator[str]:
         lists = (
             (f"{WARNING}lower limit above upper limit", self.crossed),
+            (f"{WARNING}names of a xacro file that is not expanded", self.unexpanded),
             ("mimic of fixed joints, ignored", self.fixed_mimic),
             ("no <limit>, taken as unlimited", self.unlimited),
             ("axes made unit vectors", self.not_unit),
@@ -77,6 +79,8 @@ def read_urdf(robot: Element, fallback_name: str, options: Mapping[str, Any]) ->
     joints = [_joint(e, remarks) for e in robot.children() if e.tag == "joint"]
     if options["joint_order"] != "file":
         joints.sort(key=lambda joint: joint.name)
+    names = [link.name for link in links] + [joint.name for joint in joints]
+    remarks.unexpanded += filter(unexpanded, names)
     name, notes = robot.node.get("name") or fallback_name, remarks.notes()
     return assemble(name, links, joints, source=robot.source, notes=notes, **options)
 
@@ -166,7 +170,8 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
     name, urdf_type = element.text("name"), element.text("type")
     if urdf_type not in URDF_TYPES:
         known = ", ".join(URDF_TYPES)
-        raise element.error(f"its type is {quoted(urdf_type)}; wanted one of {known}")
+        told = f"its type is {quoted(urdf_type)}; wanted one of {known}"
+        raise element.error(told + expansion_hint(urdf_type))
     kind = URDF_TYPES[urdf_type]
     lower, upper, velocity, effort = _limits(element, name, urdf_type, remarks)
     damping, friction = _dynamics(element, JOINT_TYPES[kind].nv if kind != "fixed" else 0)

@@ -14,7 +14,11 @@ COMPARED = 1000  # names that a wrong one is compared with
 
 def quoted(text: str) -> str:
     """Quotes a name or value from a file, shortened to fit in a message."""
-    return repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
+    return repr(shortened(text))
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
 def listed(names: Sequence[str], separator: str = ", ") -> str:

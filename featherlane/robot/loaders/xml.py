@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from lxml import etree
 
 from featherlane.errors import ModelError
-from featherlane.robot.loaders.words import listed, quoted
+from featherlane.robot.loaders.files import check_length
+from featherlane.robot.loaders.words import LISTED, listed, quoted, shortened
 from featherlane.robot.model import Floats
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# Possessive quantifiers (++) never try again with fewer digits: the time is linear.
+NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 XACRO = "xacro"
 EXPAND = (
     "a xacro file must be expanded first: pip install 'featherlane[xacro]' and load it as "
     "it is, or run xacro robot.xacro > robot.urdf"
 )
+TAGS = 500_000  # of opening and closing: some seconds
 TOO_DEEP = "Excessive depth"  # in libxml2's message
 DEEPEST = (
     "its elements are nested too deeply; wanted 2,000 inside one another or fewer, or 250 in a "
@@ -40,19 +43,21 @@ class Element:
     @property
     def tag(self) -> str:
         """The tag with its prefix: a prefixed element belongs to another format."""
-        name = etree.QName(self.node).localname
+        name = self.node.tag.rpartition("}")[2]
         return f"{self.node.prefix}:{name}" if self.node.prefix else name
 
     @property
     def where(self) -> str:
         """The element's place: 'arm.urdf, line 12: joint 'elbow', <axis>'."""
         path = [self.node]
-        while path[0].get("name") is None and path[0].getparent() is not None:
-            path.insert(0, path[0].getparent())
-        tags = [Element(node, self.source).tag for node in path]
+        while path[-1].get("name") is None and path[-1].getparent() is not None:
+            path.append(path[-1].getparent())
+        path.reverse()
+        left_out = [", ..."] if len(path) > LISTED else []
+        tags = [shortened(Element(node, self.source).tag) for node in path[:1] + path[1:][-LISTED:]]
         name = path[0].get("name")
         first = f"<{tags[0]}>" if name is None else f"{tags[0]} {quoted(name)}"
-        inside = "".join(f", <{tag}>" for tag in tags[1:])
+        inside = "".join(left_out + [f", <{tag}>" for tag in tags[1:]])
         return f"{self.source}, line {self.node.sourceline}: {first}{inside}"
 
     def error(self, complaint: str) -> ModelError:
@@ -90,7 +95,8 @@ class Element:
         words = self.text(attribute).split() if value is None else value.split()
         if len(words) != count:
             wanted = f"{count} numbers" if count > 1 else "one number"
-            raise self.error(f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}")
+            told = f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}"
+            raise self.error(told + expansion_hint(value or ""))
         return tuple(self._number(attribute, word) for word in words)
 
     def number(self, attribute: str, default: str | None = None) -> float:
@@ -105,9 +111,18 @@ class Element:
 
     def _number(self, attribute: str, word: str) -> float:
         if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
-            hint = f"; {EXPAND}" if "$" in word else ""
-            raise self.error(f"{attribute} holds {quoted(word)}; wanted a finite number{hint}")
+            told = f"{attribute} holds {quoted(word)}; wanted a finite number"
+            raise self.error(told + expansion_hint(word))
         return float(word)
+
+
+def unexpanded(value: str) -> bool:
+    """Tells whether a value holds an expression of xacro, ${...} or $(...)."""
+    return "${" in value or "$(" in value
+
+
+def expansion_hint(value: str) -> str:
+    return f"; {EXPAND}" if unexpanded(value) else ""
 
 
 def parse(text: str | bytes, source: str) -> Element:
@@ -115,13 +130,23 @@ def parse(text: str | bytes, source: str) -> Element:
     try:
         # A str is decoded already, whatever encoding its declaration names.
         data = text.encode("utf-8") if isinstance(text, str) else text
+        _check_amount(data)
         root = _root(_declaration_first(data), "utf-8" if isinstance(text, str) else None)
     except etree.XMLSyntaxError as error:
         raise _syntax_error(error, data, source) from None
-    except (UnicodeError, ValueError) as error:
+    except UnicodeError as error:
         raise ModelError(f"{source}: not text that an XML file may hold: {error}") from None
+    except ValueError as error:
+        raise ModelError(f"{source}: {error}") from None
     _refuse_entities(root, source)
     return Element(root, source)
+
+
+def _check_amount(data: bytes) -> None:
+    """Raises ValueError for more than can be read in seconds."""
+    check_length(len(data))
+    if (tags := data.count(b"<")) > TAGS:
+        raise ValueError(f"it has {tags:,} tags; wanted {TAGS:,} or fewer")
 
 
 def _root(data: bytes, encoding: str | None) -> etree._Element:
