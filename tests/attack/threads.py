@@ -149,6 +149,7 @@ def forks(team, rng):
     """A child calls functions, compiles one and ends."""
     child = os.fork()
     if not child:
+        faulthandler.register(signal.SIGALRM, chain=True)
         signal.alarm(BLOCKED_S // 3)
         code = 1
         try:
