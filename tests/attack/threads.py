@@ -32,6 +32,7 @@ from .calls import variant
 from .memory import same
 
 STATES = 300
+TOGETHER = 20  # calls of one function in turn
 BLOCKED_S = 300
 MORE = 48 << 20  # bytes that the process may have more at the end
 WARM = 0.2  # of the time, before memory is measured
@@ -72,8 +73,10 @@ def job(rng, model, name):
     source = np.random.default_rng(rng.randrange(2**60))
     dtype = rng.choice((np.float32, np.float64))
     arrays = [source.normal(size=(STATES, *x)).astype(dtype) for x in function.inputs.values()]
-    function(*(x[0] for x in arrays))  # so that later calls compile nothing
     wanted = function(*arrays, threads=1)
+    for threads in (1, 2):  # later calls compile nothing
+        function(*(x[0] for x in arrays), threads=threads)
+        function(*arrays, threads=threads)
     return Job(model, chosen, function, arrays, wanted if isinstance(wanted, tuple) else (wanted,))
 
 
@@ -104,7 +107,7 @@ def wrong(rng, job, function):
 
 def calls(team, rng):
     job = rng.choice(team.jobs)
-    for _ in range(20):
+    for _ in range(TOGETHER):
         if fault := wrong(rng, job, job.function):
             return fault
     return None
@@ -196,7 +199,9 @@ class Team:
             (action,) = rng.choices([*ACTIONS], ACTIONS.values())
             self.begun[k] = time.monotonic()
             try:
-                fault = self.cancelled(own, action, rng) if action in CANCELLABLE else action(self, rng)
+                fault = (
+                    self.cancelled(own, action, rng) if action in CANCELLABLE else action(self, rng)
+                )
                 self.counts[action.__name__] += 1
             except (Cancelled, KeyboardInterrupt):  # the second if it hit a part of a shared call
                 self.counts["cancelled"] += 1
@@ -217,7 +222,8 @@ class Team:
                 settle()  # what was raised before comes now
 
     def told(self):
-        return ", ".join(f"{n:,} {name}" for name, n in self.counts.items())
+        many = {"calls": TOGETHER}
+        return ", ".join(f"{n * many.get(x, 1):,} {x}" for x, n in sorted(self.counts.items()))
 
 
 def resident():
