@@ -21,7 +21,7 @@ import numpy as np
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program, input_shapes
+from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import METHODS, REFERENCES, TABLE, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.joints import JOINT_TYPES

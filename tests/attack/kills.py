@@ -10,10 +10,11 @@ import json
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,18 +23,20 @@ import numpy as np
 import featherlane as fl
 from featherlane.backends import cache
 
-WRITERS = 3
-KILLS = 40  # in a folder
-PATIENCE = 0.04  # s until the next kill, at most
-FEW, MANY = 16, 10_000  # keys: few that are read and written, and many that are written
-LARGEST = 1 << 21  # bytes of an entry
-LIMIT = 1 << 24  # bytes of all
-DAMAGED = 12  # entries of a folder
+WRITERS = 2
+KILLS = 60  # in a folder
+CALLS = 200  # of C functions, after which a writer kills itself: storing takes 170
+PATIENCE = 0.02  # s until the next kill, at most
+FEW, MANY = 6, 10_000  # keys: few that are read and written, and many that are written
+LARGEST = 1 << 22  # bytes of an entry
+LIMIT = 1 << 25  # bytes of all
+DAMAGED = 20  # entries of a folder
 BLOCKED_S = 600
 
 
 def compiled(number):
-    """Compiles a function of its own, or reads it; returns what is wrong with its results."""
+    """Compiles one of few functions, or reads it; returns what is wrong with its results."""
+    number %= FEW
     made = fl.compile(lambda x: [x[0] * float(number) + x[1]], {"x": 2})
     x = np.arange(20.0).reshape(10, 2)
     for given in (x, x[3]):
@@ -44,8 +47,8 @@ def compiled(number):
 
 def stored(number):
     """Stores bytes, or reads them; returns what is wrong with them."""
-    rng = random.Random(number)
-    content = rng.randbytes(rng.choice((0, 100, 5000, rng.randrange(LARGEST))))
+    size = random.Random(number).choice((0, 100, 5000, LARGEST // 4, LARGEST))
+    content = (sha256(b"%d" % number).digest() * (size // 32 + 1))[:size]
     found = cache.fetch(f"attack {number}", lambda: content)
     return None if found == content else f"the entry of {number} has other bytes"
 
@@ -53,16 +56,21 @@ def stored(number):
 # Writers
 
 
-def writer(seed):
-    """A new child that writes and reads until it is killed; returns its number."""
+def writer(seed, calls=None):
+    """A new child that writes and reads until it is killed; returns its number.
+
+    calls: it kills itself while it stores, after so many calls of C functions.
+    """
     child = os.fork()
     if child:
         return child
     try:
         rng = random.Random(seed)
+        if calls is not None:
+            sys.setprofile(Ending(calls))
         while True:
             number = rng.randrange(rng.choice((FEW, MANY)))
-            fault = rng.choice((compiled, stored, stored))(number)
+            fault = (compiled if calls is None and rng.random() < 0.05 else stored)(number)
             if fault:
                 break
             if rng.random() < 0.05:
@@ -73,24 +81,40 @@ def writer(seed):
     os._exit(1)
 
 
+class Ending:
+    """A profiler that kills the process after so many calls of C functions."""
+
+    def __init__(self, calls):
+        self.left = calls
+
+    def __call__(self, frame, event, argument):
+        self.left -= event.startswith("c_")
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def due(folder):
     """The next write prunes, and takes what is being written for abandoned."""
     for path in (*folder.glob(f"*{cache.PART}"), folder / cache.PRUNED):
-        try:
+        with suppress(FileNotFoundError):
             os.utime(path, (1, 1))
-        except FileNotFoundError:
-            pass
+
+
+def while_writing(folder):
+    """Waits for a file that is being written, but not for long."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and not any(folder.glob(f"*{cache.PART}")):
+        pass
 
 
 def killed(rng, child):
-    """Kills a child; some are stopped before, and others prune meanwhile or it goes on."""
-    if rng.random() < 0.3:
-        os.kill(child, signal.SIGSTOP)
+    """Kills a child that is stopped; others prune before, and it may go on for a while."""
+    if rng.random() < 0.2:
         due(cache.folder())
         stored(rng.randrange(MANY))
-        if rng.random() < 0.5:
-            os.kill(child, signal.SIGCONT)
-            time.sleep(rng.random() * PATIENCE)
+    if rng.random() < 0.2:
+        os.kill(child, signal.SIGCONT)
+        time.sleep(rng.random() * PATIENCE)
     os.kill(child, signal.SIGKILL)
     return ended(child)
 
@@ -101,16 +125,18 @@ def ended(child):
 
 
 def kills(rng, count):
-    """Yields what is wrong with writers while so many of them are killed."""
-    children = [writer(rng.random()) for _ in range(WRITERS)]
-    for _ in range(count):
+    """Yields what is wrong with writers, of which so many are killed."""
+    for _ in range(0, count, 2 * WRITERS):
+        for child in [writer(rng.random(), rng.randrange(CALLS)) for _ in range(WRITERS)]:
+            yield ended(child)
+        children = [writer(rng.random()) for _ in range(WRITERS)]
         time.sleep(rng.random() * PATIENCE)
-        k = rng.randrange(WRITERS)
-        yield killed(rng, children[k])
-        children[k] = writer(rng.random())
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-        yield ended(child)
+        if rng.random() < 0.7:
+            while_writing(cache.folder())
+        for child in children:
+            os.kill(child, signal.SIGSTOP)
+        for child in children:
+            yield killed(rng, child)
 
 
 # What is left
