@@ -541,6 +541,35 @@ def test_use_after_a_fork():
     finished(python(code))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_fork_while_a_thread_is_in_llvm():
+    """The process that it makes can compile: the fork waits until the thread is out."""
+    code = """
+    import os, signal, threading, time
+    import llvmlite.binding as llvm
+    import numpy as np
+    import featherlane as fl
+
+    fl.compile(lambda x: [x[0] * 17.5], {"x": 1})(np.ones(1))
+    inside = threading.Event()
+
+    def compiles():
+        with llvm.ffi.lib._lock:
+            inside.set()
+            time.sleep(0.2)
+
+    threading.Thread(target=compiles).start()
+    inside.wait()
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        result = fl.compile(lambda x: [x[0] * 18.5], {"x": 1})(np.ones(1))
+        os._exit(0 if result == 18.5 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    finished(python(code))
+
+
 def test_models_travel(pendulum, iiwa, states):
     for model in (pendulum, iiwa):
         model.inverse_dynamics(*states(model, "inverse_dynamics", 1).values())

@@ -6,7 +6,7 @@ from importlib import import_module
 
 # A part is a module here with add_arguments(parser) and run(arguments), which returns how many
 # findings there are. Its docstring is its help.
-PARTS = ("files",)
+PARTS = ("files", "calls", "kills", "threads")
 
 
 def parser():

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import count
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,29 @@ class _Session:
 
     def link(self, builder: llvm.JITLibraryBuilder) -> llvm.ResourceTracker:
         return builder.link(self.jit, f"featherlane{next(_Session._names)}")
+
+
+def _locks() -> list[Any]:
+    """What a thread holds while it is in LLVM, in the order in which they are taken."""
+    of_llvmlite = getattr(llvm.ffi.lib, "_lock", None)  # llvmlite has no function for it
+    return [_Session._lock, *([] if of_llvmlite is None else [of_llvmlite])]
+
+
+def _before_fork() -> None:
+    """Waits until no thread is in LLVM: in the forked process it would be in there for ever."""
+    for lock in _locks():
+        lock.__enter__()
+
+
+def _after_fork() -> None:
+    for lock in reversed(_locks()):
+        lock.__exit__(None, None, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
 
 
 class MachineCode:

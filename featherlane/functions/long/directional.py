@@ -83,6 +83,7 @@ class _OfStates:
         self.results = [len(size) for size in TABLE[variant.name].outputs.values()]
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        arrays = tuple(map(np.ascontiguousarray, arrays))  # NumPy's sums depend on strides
         lead = out[0].shape[: out[0].ndim - self.results[0]]
         for at, own in states(arrays, self.cores, lead):
             self.state(dict(zip(self.names, own, strict=True)), [x[at] for x in out])
@@ -129,6 +130,13 @@ class SecondDerivatives(_OfStates):
             along(given, {x: self.unit}, {y: direction}, out=entries.T)
 
 
+def _product(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """matrix @ vector in an order of our own: that of BLAS depends on the processor, on strides and
+    on how many threads it has.
+    """
+    return np.add.reduce(matrix * vector, axis=-1)
+
+
 def _blocks(x: np.ndarray, seeds: Seeds) -> dict[str, np.ndarray]:
     """The last axis of x, cut into parts of equal size: one for each of the seeds."""
     return dict(zip(seeds, np.split(x, len(seeds), axis=-1), strict=True))
@@ -150,7 +158,7 @@ class HessianProduct(_OfStates):
         direction = _blocks(given.pop("direction"), self.seeds)
         columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
         self.along(given, _blocks(self.unit, self.seeds), direction, out=columns)
-        np.matmul(columns, weights, out=out[0])
+        out[0][...] = _product(columns, weights)
 
 
 class ThroughInverse(_OfStates):
@@ -177,10 +185,11 @@ class ThroughInverse(_OfStates):
         given["a"] = np.empty_like(given.pop("tau"))
         self.derivatives.forward(*arrays, out=[given["a"]])
         changes = _blocks(self.unit, self.seeds) | {"a": np.concatenate(da, axis=1).T}
-        direction = dict(zip(self.seeds, (*d[:2], np.einsum("nij,nj->i", da, d)), strict=True))
+        along = sum(map(_product, da, d))
+        direction = dict(zip(self.seeds, (*d[:2], along), strict=True))
         columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
         self.along(given, changes, direction, out=columns)
-        np.matmul(columns, -(da[2] @ weights), out=out[0])
+        out[0][...] = _product(columns, -_product(da[2], weights))
 
 
 def forward_hessian_product(model: Robot, variant: Variant, dtype: Any) -> Evaluator:
