@@ -70,13 +70,22 @@ class ThreadPool:
         self._dismiss, self._pauses = of("dismiss", pointer), of("pauses", number)
         self._words = aligned((pool_ir.memory(self.most - 1),), np.dtype(np.int64))
         self.place = self._words.ctypes.data
+        self._workers: list[threading.Thread] = []
         self.reset()
 
     def reset(self) -> None:
-        """Starts without workers, as a new pool or in a forked process, which has no threads."""
-        self._workers: list[threading.Thread] = []
+        """Starts without workers, as a new pool or in a forked process, which has one thread. That
+        may be within a call, as its caller or as a worker: no part is left for it then.
+        """
+        is_worker = threading.current_thread() in self._workers
+        self._workers = []
         self._growing = threading.Lock()
         self._words[:] = 0
+        self.put("threads", 1)
+        self.put("claimed", -1)  # more states than any call has
+        if is_worker:  # it leaves through the gate, and ends
+            self.put("gate", 1)
+            self.put("stop", 1)
         python = ctypes.pythonapi
         self.put("acquire", function_address(python.PyThread_acquire_lock))
         self.put("release", function_address(python.PyThread_release_lock))
@@ -160,9 +169,14 @@ class ThreadPool:
             except BaseException as error:
                 errors.append(error)
 
+        process = os.getpid()
         callback = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(loop)
         task = SharedTask(function_address(callback), 1, self.place, 1, part, 1, 0, threads)
         self.share(packed(task), [0], count, [1])
+        if os.getpid() != process:
+            raise RuntimeError(
+                "this process was forked within a call: its results are its parent's"
+            )
         if errors:
             raise errors[0]
         if sum(done) != count:  # KeyboardInterrupt came between the callback and its `try`
