@@ -205,7 +205,7 @@ def test_a_state_has_the_same_bits_everywhere(robot, long):
 @pytest.mark.parametrize("robot", ["limbs", "mimic"])
 @pytest.mark.parametrize("name", [*MATRICES, *MORE])
 def test_strides_change_no_bit(name, robot, long):
-    """Neither those of inputs nor those of results, rows or columns first, forwards or backwards."""
+    """Those of inputs and of results: rows or columns first, forwards or backwards."""
     function = long(ROBOTS[robot]).function(name)
     rng, lead = np.random.default_rng(4), (3,)
     given = [rng.normal(size=lead + core) for core in function.inputs.values()]
