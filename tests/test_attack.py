@@ -1,4 +1,4 @@
-"""Samples of the attacks by calls, kills and threads; tests/attack/log.md lists the longer runs.
+"""Samples of the attacks by calls, kills and threads; tests/attack/log.md has all other runs.
 
 The attacks must also see what is wrong: their checks are given what they should complain about.
 """
@@ -54,7 +54,7 @@ def test_a_sample_of_kills():
 
 
 def test_a_sample_of_threads():
-    words = ["--seed", "1", "--threads", "6", "--minutes", "0.05", "--functions", "2"]
+    words = "--seed", "1", "--threads", "6", "--minutes", "0.05", "--functions", "2"
     assert "| threads | 1 | 0.05 min, 6 threads | 0 |" in attack("threads", *words)
 
 

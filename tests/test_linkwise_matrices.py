@@ -38,6 +38,13 @@ MATRICES = {
     "forward_dynamics_derivatives": 3,
 }
 
+MORE = (
+    "forward_dynamics_derivatives_at",
+    "forward_dynamics_derivatives_from",
+    "inverse_dynamics_hessian_product",
+    "forward_dynamics_hessian_product",
+)
+
 
 def fresh(model):
     """Without the functions that were compiled for it."""
@@ -51,7 +58,7 @@ def long(monkeypatch):
     def make(model):
         monkeypatch.setattr(compiled, "LONG", 1)
         made = fresh(model)
-        for name in (*MATRICES, "forward_dynamics_derivatives_at"):
+        for name in (*MATRICES, *MORE):
             assert made.function(name) is made.function(name)
         monkeypatch.setattr(compiled, "LONG", 1000)
         return made
@@ -193,6 +200,25 @@ def test_a_state_has_the_same_bits_everywhere(robot, long):
     M, inverse = model.mass_matrix(given[0]), model.mass_matrix_inverse(given[0])
     assert_array_equal(M, M.swapaxes(1, 2))
     assert_array_equal(inverse, inverse.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("robot", ["limbs", "mimic"])
+@pytest.mark.parametrize("name", [*MATRICES, *MORE])
+def test_strides_change_no_bit(name, robot, long):
+    """Those of inputs and of results: rows or columns first, forwards or backwards."""
+    function = long(ROBOTS[robot]).function(name)
+    rng, lead = np.random.default_rng(4), (3,)
+    given = [rng.normal(size=lead + core) for core in function.inputs.values()]
+    wanted = blocks(function(*given))
+    turned = [x[..., ::-1].copy()[..., ::-1] for x in given]
+    columns = [np.asfortranarray(x) for x in given]
+    for arrays in (turned, columns):
+        for x, y in zip(blocks(function(*arrays)), wanted, strict=True):
+            assert_array_equal(x, y)
+    out = tuple(np.empty(x.shape[::-1])[::-1].T for x in wanted)
+    function(*given, out=out)
+    for x, y in zip(out, wanted, strict=True):
+        assert_array_equal(x, y)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

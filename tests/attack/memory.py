@@ -1,6 +1,7 @@
 """Arrays of any layout beside pages that nobody may touch: an access out of bounds is a crash."""
 
 import ctypes
+import math
 import mmap
 
 import numpy as np
@@ -10,6 +11,7 @@ NOTHING, READ = 0, mmap.PROT_READ
 LAYOUTS = ("dense", "dense", "rows", "any", "any")
 GAPS = (0, 0, 8, 24, 64, 4096, 4, 1, 7)  # bytes between entries; the last two end alignment
 MOST = 1 << 16  # numbers of a large batch
+LARGEST = 1 << 24  # bytes of an array that is not dense
 CANARY = 0xA5  # what bytes hold that belong to no array
 
 _protect = ctypes.CDLL(None, use_errno=True).mprotect
@@ -65,6 +67,8 @@ def strides(rng, dtype, shape, core, shared=False):
             step = rng.choice((0, dtype.itemsize, size, rng.randrange(size + 1)))
         steps[axis] = -step if kind == "any" and rng.random() < 0.3 else step
         size += step * max(shape[axis] - 1, 0)
+    if size > LARGEST:
+        return tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
     return tuple(steps)
 
 

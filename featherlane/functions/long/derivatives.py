@@ -83,8 +83,12 @@ class DerivativesFromInverse:
                 self.product(left, self._padded(dx[at]), out=[dx[at]])
 
     def _padded(self, x: np.ndarray) -> np.ndarray:
-        """A copy, since the product is written to where x lies, padded to whole tiles."""
-        return np.pad(x, (0, self.size - len(x)))
+        """A copy, since the product is written to where x lies, padded to whole tiles. Its rows are
+        dense, as jobs read them, which those of `np.pad` are not always.
+        """
+        copy = np.zeros((self.size, self.size), x.dtype)
+        copy[: len(x), : len(x)] = x
+        return copy
 
 
 class ForwardDerivatives:

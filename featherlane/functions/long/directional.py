@@ -185,7 +185,7 @@ class ThroughInverse(_OfStates):
         given["a"] = np.empty_like(given.pop("tau"))
         self.derivatives.forward(*arrays, out=[given["a"]])
         changes = _blocks(self.unit, self.seeds) | {"a": np.concatenate(da, axis=1).T}
-        along = _product(da[0], d[0]) + _product(da[1], d[1]) + _product(da[2], d[2])
+        along = np.add.reduce([_product(x, y) for x, y in zip(da, d, strict=True)])
         direction = dict(zip(self.seeds, (*d[:2], along), strict=True))
         columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
         self.along(given, changes, direction, out=columns)
