@@ -81,7 +81,11 @@ Instruction = namedtuple("Instruction", "kind result words")
 def _operand(word):
     if word is None or word.startswith(("%", "@")):
         return word
-    return {"null": 0, "true": 1, "false": 0}.get(word) if not word.lstrip("-").isdigit() else int(word)
+    return (
+        {"null": 0, "true": 1, "false": 0}.get(word)
+        if not word.lstrip("-").isdigit()
+        else int(word)
+    )
 
 
 def _instruction(line):
@@ -140,7 +144,9 @@ class Code:
 
     def _into(self, label, to, live):
         """What the block `to` reads if it is entered from `label`."""
-        chosen = {v for i in self.blocks[to] if i.kind == "choose" for v, b in i.words if b == label}
+        chosen = {
+            v for i in self.blocks[to] if i.kind == "choose" for v, b in i.words if b == label
+        }
         return live[to][0] | {v for v in chosen if isinstance(v, str)}
 
 
@@ -191,7 +197,7 @@ LOOP, ACQUIRE, RELEASE, DONE = 1, 2, 3, 4  # addresses of functions, and of the 
 OF_A_CALL = ("task", "args", "dims", "steps", "threads")  # plain words that each call writes
 FRAME = 1 << 12  # bytes of what a caller lends: its task, args, dims and steps, a quarter each
 LAST = "end"
-Call = namedtuple("Call", "states threads part each cold", defaults=(1, 1, 0))
+Call = namedtuple("Call", "states threads part width each cold", defaults=(1, 1, 1, 0))
 DISMISS = "dismiss"
 
 
@@ -241,7 +247,7 @@ class Local:
 
     @staticmethod
     def _frame(n, call):
-        task = SharedTask(LOOP, 1, POOL, 1, call.part, call.each, call.cold, call.threads)
+        task = SharedTask(LOOP, 1, POOL, call.width, call.part, call.each, call.cold, call.threads)
         start, quarter = FRAMES + FRAME * n, FRAME // 4
         records = [*task], [DATA * (n + 1)], [call.states], [1]
         return {
@@ -433,7 +439,9 @@ class _Run:
 
 # Schedules
 
-Thread = namedtuple("Thread", "local op frames item")  # item: where it is in its script
+# item: where it is in its script; slot: of the word that its step is about, in a state; waits:
+# whether it needs a lock; alone: whether its step commutes with all that others can do before it
+Thread = namedtuple("Thread", "local op frames item slot waits alone")
 _ACQUIRES, _RELEASES = ("acquire", "acq_rel", "seq_cst"), ("release", "acq_rel", "seq_cst")
 
 
@@ -470,12 +478,20 @@ class Model:
 
     # What is numbered
 
-    def _thread(self, *words):
-        thread = Thread(*words)
-        if thread not in self.numbers:
-            self.numbers[thread] = len(self.threads)
-            self.threads.append(thread)
-        return self.numbers[thread]
+    def _thread(self, local, op, frames, item):
+        key = local, op, frames, item
+        if key not in self.numbers:
+            self.numbers[key] = len(self.threads)
+            about = self._slot(op), op and op.kind == "acquire", op and self._commutes(op)
+            self.threads.append(Thread(*key, *about))
+        return self.numbers[key]
+
+    def _slot(self, op):
+        if op is None or op.kind == LAST:
+            return None
+        if op.place not in self.number:
+            raise Wrong(f"@{op.function} has an atomic access to {op.place:#x}, where nothing is")
+        return self.number[op.place]
 
     def _word_set(self, words):
         if words not in self.word_sets:
@@ -509,7 +525,7 @@ class Model:
         """Thread t runs to its next step."""
         key = thread, value, state[self.words]
         if key not in self.runs:
-            local, _, _, item = self.threads[thread]
+            local, item = self.threads[thread].local, self.threads[thread].item
             found = self.local.run(local, value, self.word_sets[state[self.words]])
             number = self._thread(found.local, found.op, found.frames, item)
             self.runs[key] = number, found.read, self._word_set(found.words), found.computed
@@ -537,20 +553,39 @@ class Model:
     def _masks(self):
         return range(self.masks, self.masks + self.computed)
 
+    def _learn(self, state, t, mask):
+        """Thread t acquires what a word says of accesses."""
+        state[self.masks + t] |= mask
+
+    def _forget(self, state, t):
+        """A worker outside needs to know nothing: what it needs, it learns as it enters."""
+        if t >= len(self.scripts):
+            state[self.masks + t] &= 1 << t
+
+    def _said(self, k, mask):
+        """What a word or a lock says of a mask: only these must, for the protocol to hold."""
+        return mask if k in (self.gate, self.busy, self.locks) else 0
+
     # Steps
 
     def successors(self, state):
         """(step, next state) for each step that can be taken; only one if it commutes with all
         that other threads can do before it.
         """
-        able = [t for t in range(self.size) if self._is_able(state, t)]
-        alone = [t for t in able if self._commutes(self.threads[state[t]].op)]
-        for t in alone[:1] or able:
+        able = []
+        for t in range(self.size):
+            thread = self.threads[state[t]]
+            if thread and not (thread.waits and self._value(state, thread.slot) != 1):
+                able.append(t)
+                if thread.alone or self._is_exhausted(state, thread):
+                    able = [t]
+                    break
+        for t in able:
             thread = self.threads[state[t]]
             for n in thread.frames:
                 if state[self.over] >> n & 1:
                     raise Wrong(f"thread {t} reads what call {n} lent, which has returned")
-            for value, after in self._effects([*state], t, thread.op):
+            for value, after in self._effects([*state], t, thread):
                 self._note_passed(after, thread.op, value)
                 if thread.op.kind == LAST:
                     self._end(after, t, thread.item)
@@ -562,24 +597,29 @@ class Model:
     def _canonical(self, state):
         return state
 
-    def _is_able(self, state, t):
-        if not state[t]:
-            return False
-        op = self.threads[state[t]].op
-        return op.kind != "acquire" or self._value(state, self.number[op.place]) == 1
-
     def _commutes(self, op):
         """One thread waits for each lock. The end of a call comes too early for nobody but those
         who must not read what it lent any more. Plain stores race, or one thread sees them.
         """
         if op.kind in (LAST, "acquire", "release") or op.order == "plain":
             return True
-        k = self.number.get(op.place)
+        k = self.number[op.place]
         if k == self.busy:
             return len(self.scripts) == 1
         if op.function == "wanted" and k == self.asleep:
             return not any(call.cold for call in self.calls)  # what is read is not used
         return k == self.stop and not self.stops
+
+    def _is_exhausted(self, state, thread):
+        """Whether a thread looks for workers to wake or states to claim where none are left: the
+        counters only grow while it is inside.
+        """
+        if thread.op.kind != "load" or thread.slot not in (self.next, self.claimed):
+            return False
+        words = self.word_sets[state[self.words]]
+        call = self.calls[words[0] // FRAME - FRAMES // FRAME]
+        wanted = words[-1] - 1 if thread.slot == self.next else call.states
+        return self._value(state, thread.slot) >= wanted
 
     def _end(self, state, t, item):
         if t < len(self.scripts) and (n := self.scripts[t][item]) != DISMISS:
@@ -588,13 +628,11 @@ class Model:
             state[self.over] |= 1 << n
         self._begin(state, t, item + 1)
 
-    def _effects(self, state, t, op):
+    def _effects(self, state, t, thread):
         """(the value that a thread gets, the state) for each way in which a step can go."""
+        op, k = thread.op, thread.slot
         if op.kind == LAST:
             return [(None, state)]
-        if op.place not in self.number:
-            raise Wrong(f"@{op.function} has an atomic access to {op.place:#x}, where nothing is")
-        k = self.number[op.place]
         if op.kind in ("acquire", "release"):
             return self._lock(state, t, k, op)
         if op.kind == "load":
@@ -612,6 +650,8 @@ class Model:
         found = self._loads([*state], t, k, failed)
         lost = [(0, after) for value, after in found if value != expected]
         if latest == expected:
+            if k == self.gate:
+                self._forget(state, t)
             lost.append((1, self._modify(state, t, k, new, order)))
         return lost
 
@@ -629,20 +669,23 @@ class Model:
 
     def _loads(self, state, t, k, order):
         if order in _ACQUIRES:
-            state[self.masks + t] |= state[self.masks + k]
+            self._learn(state, t, state[self.masks + k])
         return [(state[k], state)]
 
     def _store(self, state, t, k, value, order):
         state[k] = value
-        state[self.masks + k] = state[self.masks + t] if order in _RELEASES else 0
+        mask = state[self.masks + t] if order in _RELEASES else 0
+        state[self.masks + k] = self._said(k, mask)
+        if k >= self.asleep:
+            self._forget(state, t)
         return state
 
     def _modify(self, state, t, k, value, order):
         state[k], mine, its = value, self.masks + t, self.masks + k
         if order in _ACQUIRES:
-            state[mine] |= state[its]
+            self._learn(state, t, state[its])
         if order in _RELEASES:  # else the release sequence goes on
-            state[its] |= state[mine]
+            state[its] |= self._said(k, state[mine])
         return state
 
     # Properties
@@ -677,34 +720,139 @@ class Model:
         if self._value(state, self.gate) or self._value(state, self.busy):
             raise Wrong("the pool is not left free, with its gate closed")
 
-    def explore(self, most=10_000_000):
-        """Tries every schedule and returns the number of states. Raises Wrong, with the `trace` of
-        the steps that lead there.
+    def _bounded(self, node):
+        """(step, next node) where a node has a state, the thread that ran last, and how often
+        another one may still take its place while it could go on.
         """
-        start = self.initial()
-        seen, path, moved = {start: True}, [(self.successors(start), start, None)], [False]
+        state, last, left = node
+        taken = [*self.successors(state)]
+        able = any(t == last for (t, *_), _ in taken)
+        for step, after in taken:
+            switched = able and step[0] != last
+            if left - switched >= 0:
+                moved_on = last if len(taken) == 1 and not able else step[0]
+                yield step, (after, moved_on, left - switched)
+
+    def explore(self, switches=None, most=10_000_000):
+        """Tries every schedule, or those with so many switches from a thread that could go on, and
+        returns the number of states. Raises Wrong, with the `trace` of the steps that lead there.
+        """
+        start, ways = self.initial(), self.successors
+        if switches is not None:
+            start, ways = (start, 0, switches), self._bounded
+        seen, path, moved = {start: True}, [(ways(start), start, None)], [False]
         try:
             while path:
-                for step, after in path[-1][0]:
-                    moved[-1] = True
-                    self.steps += 1
-                    on_path = seen.get(after)
-                    if on_path is None:
-                        break
-                    if on_path:
-                        raise Wrong("threads can go round for ever")
-                else:
+                found = next(path[-1][0], None)
+                if found is None:
                     _, state, _ = path.pop()
                     if not moved.pop():
-                        self.check_end(state)
-                    seen[state] = False
+                        self.check_end(state if switches is None else state[0])
+                    seen[state] = False  # no longer on the path
+                    continue
+                taken, after = found
+                moved[-1] = True
+                self.steps += 1
+                if after in seen:
+                    if seen[after]:
+                        raise Wrong("threads can go round for ever")
                     continue
                 if len(seen) == most:
                     raise RuntimeError(f"more than {most} states")
                 seen[after] = True
-                path.append((self.successors(after), after, step))
+                path.append((ways(after), after, taken))
                 moved.append(False)
         except Wrong as wrong:
             wrong.trace = [step for _, _, step in path[1:]]
             raise
         return len(seen)
+
+
+class WeakModel(Model):
+    """The same where a load may read an older value than the last one, as far as coherence, what
+    its thread has acquired, and seq_cst stores (for seq_cst loads) allow. Races are `Model`'s.
+
+    The slot of a word holds its messages, (value, view) each: what it says to those who acquire it.
+    A view has the oldest message of each word that may still be read; behind the masks lie the
+    threads' views, and the number of the last seq_cst store to each word.
+    """
+
+    def initial(self):
+        words = self.computed - self.size  # and locks
+        self.views = self.masks + self.computed
+        self.sc = self.views + self.size
+        self.nothing = (0,) * words
+        state = [*super().initial()]
+        for k in range(self.size, self.computed):
+            state[k] = ((0, self.nothing),)
+        return (*state, *[self.nothing] * self.size, self.nothing)
+
+    def _access(self, state, t, kind):
+        pass
+
+    def _forget(self, state, t):
+        pass
+
+    def _value(self, state, k):
+        return state[k][-1][0]
+
+    def _loads(self, state, t, k, order):
+        word, found = k - self.size, []
+        least = state[self.views + t][word]
+        if order == "seq_cst":
+            least = max(least, state[self.sc][word])
+        for n in range(least, len(state[k])):
+            after = [*state]
+            value, view = state[k][n]
+            after[self.views + t] = _put(state[self.views + t], word, n)
+            if order in _ACQUIRES:
+                self._learn(after, t, view)
+            found.append((value, after))
+        return found
+
+    def _learn(self, state, t, view):
+        state[self.views + t] = tuple(map(max, state[self.views + t], view))
+
+    def _store(self, state, t, k, value, order):
+        return self._append(state, t, k, value, order, self.nothing)
+
+    def _modify(self, state, t, k, value, order):
+        before = state[k][-1][1]
+        if order in _ACQUIRES:
+            self._learn(state, t, before)
+        return self._append(state, t, k, value, order, before)
+
+    def _append(self, state, t, k, value, order, view):
+        """Stores behind all other messages. view: what a release sequence says already."""
+        word, n = k - self.size, len(state[k])
+        state[self.views + t] = _put(state[self.views + t], word, n)
+        if order in _RELEASES:
+            view = tuple(map(max, view, state[self.views + t]))
+        state[k] = (*state[k], (value, view))
+        if order == "seq_cst":
+            state[self.sc] = _put(state[self.sc], word, n)
+        return state
+
+    def _canonical(self, state):
+        """Without messages that no thread can read any more."""
+        last = tuple(len(state[k]) - 1 for k in range(self.size, self.computed))
+        views = range(self.views, self.sc)
+        live = [state[self.views + t] for t in range(self.size) if state[t]]
+        base = tuple(map(min, last, last, *live))
+        if not any(base):
+            return state
+        for k, view in zip(views, [state[k] for k in views], strict=True):
+            state[k] = _cut(view if state[k - self.views] else last, base)
+        state[self.sc] = _cut(state[self.sc], base)
+        for word, n in enumerate(base):
+            k = self.size + word
+            state[k] = tuple((value, _cut(view, base)) for value, view in state[k][n:])
+        return state
+
+
+def _put(items, k, item):
+    return (*items[:k], item, *items[k + 1 :])
+
+
+def _cut(view, base):
+    return tuple([n - b if n > b else 0 for n, b in zip(view, base, strict=True)])
