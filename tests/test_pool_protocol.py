@@ -111,7 +111,7 @@ SEQ_CST = {
     "the gate opens": (r"(i64 \S+, ptr %pool) seq_cst(?=, align 8\ncall)", r"\1 release"),
     "asleep is read behind it": (r"(load atomic i64, ptr %worker) seq_cst", r"\1 acquire"),
     "stop is set": (r"(store atomic i64 1, ptr %t\S+) seq_cst", r"\1 release"),
-    "sleepers are roused": (r"(%worker, i64 1, i64 0) seq_cst.*", r"\1 acq_rel monotonic"),
+    "rousing is behind it": (r"(%worker, i64 1, i64 0) seq_cst seq_cst", r"\1 acq_rel monotonic"),
 }  # fmt: skip
 
 
