@@ -3,6 +3,7 @@
 import ctypes
 import random
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -72,6 +73,10 @@ def spins(item):
         pass
 
 
+def sleeps(item):
+    time.sleep(1000)
+
+
 def allocates(item):
     bytearray(3 << 30 if item else 0)
 
@@ -101,6 +106,13 @@ def test_the_death_of_a_child_is_a_finding(check, reason):
     assert isinstance(died, workers.Death)
     assert reason in died.reason
     assert again is None
+
+
+def test_a_blocked_child_says_where():
+    worker = workers.Worker(sleeps, blocked_s=2)
+    (died,) = (result for _, result in worker.results([1]))
+    assert died.reason == "blocked"
+    assert "in sleeps" in died.output
 
 
 def test_what_is_printed_is_a_finding():

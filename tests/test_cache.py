@@ -205,7 +205,7 @@ def test_processes_that_race(folder):
     answers = {finished(p) for p in [python(code) for _ in range(4)]}
     assert len(answers) == 1
     found = entries(folder)
-    assert len(found) == 2  # of the function, and of the front of all functions
+    assert len(found) == 3  # of the function, of the front of all functions and of its test
     assert all(map(is_whole, found))
 
 

@@ -1,6 +1,5 @@
 """The model card."""
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -113,9 +112,7 @@ def test_a_robot_that_does_not_move():
 
 def test_two_thousand_bodies():
     model = load(chain(2000, extra='<axis xyz="0 1 1"/>'))
-    start = time.perf_counter()
     lines = card(model).splitlines()
-    assert time.perf_counter() - start < 5
     assert len(lines) > 2000
 
 

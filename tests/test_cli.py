@@ -321,7 +321,7 @@ def test_a_wrong_argument_is_one_line_before_any_work(line, told, capsys, monkey
     assert told in err
 
 
-@pytest.mark.parametrize("args", [[], ["info"], ["bench", "--json"]])
+@pytest.mark.parametrize("args", [[], ["check"], ["bench", "--json"]])
 def test_a_missing_argument_shows_the_usage(args, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(args)

@@ -14,7 +14,7 @@ from featherlane.tools import cli
 from featherlane.tools.commands import COMMANDS
 from featherlane.tools.completion import SCRIPTS
 
-FLAGS = {"--root", "--cost", "--json", "--help"}
+FLAGS = {"--root", "--cost", "--system", "--json", "--help"}
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ that has none against the same robot as one piece of code.
 """
 
 import pickle
-import time
 from itertools import product
 
 import numpy as np
@@ -367,9 +366,7 @@ def test_two_thousand_links():
     }
     found = {}
     for name, function in run.items():
-        start = time.process_time()
         found[name] = function()
-        assert time.process_time() - start < 10
     close(found["scan"], found["serial"], 1e-10)
     back = model.inverse_dynamics(q, v, found["aba"], method="serial")
     close(back, found["serial"], 1e-7)

@@ -1,7 +1,6 @@
 """What load does with any file: mimic joints, roots, orders, descriptions, xacro, size."""
 
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -591,13 +590,11 @@ def large(parent, n=2000, follow=False):
 
 @pytest.mark.parametrize("follow", [False, True], ids=["independent", "mimic"])
 @pytest.mark.parametrize("parent", [lambda i: i - 1, lambda i: 0], ids=["chain", "star"])
-def test_two_thousand_bodies_load_and_print_soon(parent, follow):
+def test_two_thousand_bodies_load_and_print(parent, follow):
     text = large(parent, follow=follow)
     for order in ("depth-first", "file", "breadth-first"):
-        start = time.process_time()
         model = load(text, joint_order=order, root="free")
         assert len(card(model)) > 100_000
-        assert time.process_time() - start < 5
     assert model.nv == 6 + (1 if follow else 1999)
     kept = fl.load(text, mimic="keep", joint_order=list(model.joint_names[1:]))
     assert kept.random_configuration(seed=0).shape == (1999,)

@@ -508,7 +508,7 @@ def test_a_second_leader_is_told():
     both = '<joint name="{}" joint1="y" joint2="{}"/>'
     model = fl.load(couple(both.format("e", "x"), both.format("f", "z")))
     assert model.nq == 2
-    assert any("no line" in n and n.endswith("joint f (y, z)") for n in model.notes)
+    assert any("linear relations" in n and n.endswith("joint f (y, z)") for n in model.notes)
 
 
 def test_equalities_switched_off_are_ignored():

@@ -175,20 +175,6 @@ def test_one_core_is_not_watched_on(monkeypatch):
     made.stop()
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"),
-    [("250000 100000\n", 2), ("50000 100000\n", 0), ("max 100000\n", None), ("", None)],
-)
-def test_the_time_of_a_container(tmp_path, monkeypatch, text, cores):
-    quota = tmp_path / "cpu.max"
-    quota.write_text(text)
-    assert pools._granted(quota) == (sys.maxsize if cores is None else cores)
-    monkeypatch.setattr(pools, "QUOTA", quota)
-    counted = pools.physical_cores.__wrapped__()
-    assert counted == 1 if cores == 0 else counted >= 1
-    assert pools._granted(tmp_path / "nothing") == sys.maxsize
-
-
 # Functions
 
 
@@ -352,6 +338,63 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 assert np.array_equal(model.mass_matrix(q, threads=3), wanted)
 """
     )
+    run(code)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("who", ["caller", "worker"])
+def test_a_fork_within_a_part(who):
+    """As a signal handler or a finalizer may do: the child ends its call with an error (a caller),
+    or its thread (a worker). A division by zero ended it once.
+    """
+    code = f"""
+    import os, threading, time
+    from featherlane.backends.cpu.threads.pool import thread_pool
+    pool, parent, caller, children = thread_pool(), os.getpid(), threading.get_ident(), []
+    pool.grow(2)
+
+    def part(first, size):
+        who = "caller" if threading.get_ident() == caller else "worker"
+        if first > 20 and who == {who!r} and not children:
+            children.append(os.fork())
+        time.sleep(0.001)
+
+    while not children:
+        try:
+            pool.share_calls(part, 200, 1, 2)
+        except RuntimeError as error:
+            assert "forked within a call" in str(error)
+    if os.getpid() != parent:
+        pool.grow(2)
+        done = []
+        pool.share_calls(lambda first, size: done.append(size), 100, 1, 2)
+        assert len(pool) == 1 and sum(done) == 100
+        os._exit(7)
+    code = os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1])
+    assert code == (7 if {who!r} == "caller" else 0), code
+    """
+    run(code)
+
+
+def test_workers_that_need_the_interpreters_lock():
+    """While tracemalloc counts memory, a worker that asks for a workspace takes that lock: a caller
+    that held it waited for ever.
+    """
+    code = """
+    import ctypes, tracemalloc
+    from featherlane.backends.cpu import scratch
+    from featherlane.backends.cpu.threads.pool import thread_pool
+    model = fl.load("iiwa14")
+    q, v = model.random_configuration(36, seed=0), np.zeros((36, 7))
+    call = lambda: model.forward_dynamics_derivatives(q, v, v, threads=2)
+    wanted = call()
+    thread_pool().grow(2)
+    tracemalloc.start()
+    for _ in range(1000):
+        ctypes.memset(scratch._waiting, 0, ctypes.sizeof(scratch._waiting))  # no workspace waits
+        found = call()
+    assert all(np.array_equal(x, y) for x, y in zip(found, wanted))
+    """
     run(code)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from featherlane.functions.arguments import F32, F64, alike, lead_of
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import Joint
 
-Seed = int | np.random.Generator | None
+if TYPE_CHECKING:  # np.random is slow to import
+    Seed = int | np.random.Generator | None
 
 
 def _batch_shape(batch: Any) -> tuple[int, ...]:

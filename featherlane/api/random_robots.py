@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featherlane.api.configurations import Seed
 from featherlane.api.model import Model
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.model import WORLD, Body, Frame, Joint, Mimic, Placement, floats, rows3
+
+if TYPE_CHECKING:
+    from featherlane.api.configurations import Seed
 
 POINTS = 6  # point masses that a body is made of
 

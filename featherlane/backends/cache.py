@@ -16,18 +16,14 @@ import hashlib
 import json
 import os
 import platform
-import secrets
 import stat
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
-
-from featherlane.backends.package_text import package_hash
 
 MAGIC = b"featherlane code 3"
 OFF = ("off", "none", "0", "")
@@ -66,6 +62,8 @@ def folder() -> Path | None:
 @cache
 def facts() -> dict[str, str]:
     """All that compiled code depends on besides its key."""
+    from featherlane.backends.package_text import package_hash  # after the package's own import
+
     return {
         "package": package_hash(),
         "python": f"{sys.implementation.name} {sys.hexversion:x} {sys.abiflags}",
@@ -76,6 +74,8 @@ def facts() -> dict[str, str]:
 
 def _version(package: str) -> str:
     """The version of an installed package, by its metadata or, in frozen programs, by itself."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     with contextlib.suppress(PackageNotFoundError):
         return version(package)
     return str(getattr(sys.modules.get(package), "__version__", "unknown"))
@@ -184,7 +184,7 @@ class _Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file by renaming a finished one; none is left behind if that fails."""
-        part = f"{name}.{secrets.token_hex(8)}{PART}"
+        part = f"{name}.{os.urandom(8).hex()}{PART}"
         try:
             with open(self._open(part, WRITE), "wb") as file:
                 file.write(content)

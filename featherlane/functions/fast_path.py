@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.call import cpython, vectorcall
+from featherlane.backends.cpu import native
+from featherlane.backends.cpu.call import cpython, selftest, vectorcall
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.linked import loaded_text
-from featherlane.backends.cpu.threads.pool import physical_cores, thread_pool
+from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.llvm import jit
 
 if TYPE_CHECKING:
@@ -99,12 +101,13 @@ def machine_code_call(
     name, which runs the kernels that the function has by now; pass_on: gets all other calls.
     """
     shapes = [*function.inputs.values()], [*function.outputs.values()]
-    if not cpython.available() or max(map(len, chain(*shapes))) > cpython.RANK:
+    pool = thread_pool() if any(loops.task for loops in function.loops()) else None
+    if why_not_native() or max(map(len, chain(*shapes))) > cpython.RANK:
         return pass_on
     unlocked = -(-WORTH_UNLOCKING // max(function.numbers, 1))
     for loops in function.loops():
         single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
-        share = thread_pool().code.place("share") if loops.task else 0
+        share = pool.code.place("share") if loops.task and isinstance(pool, ThreadPool) else 0
         most = _most(function, loops.batch)
         call = cpython.CallSpec(
             single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task
@@ -127,6 +130,19 @@ def _most(function: Function, batch: Kernel | None) -> int:
     if batch is None or physical_cores() == 1:
         return ALWAYS
     return function.load(batch).alone()
+
+
+def why_not_native() -> str:
+    """The reason why calls go through NumPy; empty if machine code takes them."""
+    return native.refusal() or _tested()
+
+
+@cache
+def _tested() -> str:
+    """The reason why this interpreter's calls cannot be taken; empty if they can."""
+    if not cpython.available():
+        return "objects of this interpreter do not lie in memory as machine code expects"
+    return selftest.mismatch(_entry_point().place("call"))
 
 
 @cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +52,8 @@ def _once(a: float, b: float, c: float) -> float:
     """a b + c rounded once, for finite a and b, by exact arithmetic."""
     if not math.isfinite(c):
         return c
+    from fractions import Fraction  # rarely needed, and slow to import
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     try:
         return float(exact) if exact else a * b + c  # which gives a zero its sign

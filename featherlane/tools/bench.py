@@ -13,8 +13,8 @@ import numpy as np
 
 import featherlane
 from featherlane.api.model import Model
+from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.llvm.jit import widest
-from featherlane.functions.function import physical_cores
 from featherlane.tools.explain import Explanation
 from featherlane.tools.explain import explain as explained
 from featherlane.tools.roofline import Roofline

@@ -86,11 +86,21 @@ def _model(args: argparse.Namespace) -> Model:
     return load(_source(args.robot), root=args.root)
 
 
-@command("info", ROBOT, ROOT, flag("--cost", "also the operations of each function"))
+@command(
+    "info",
+    ROBOT._replace(settings=ROBOT.settings | {"nargs": "?"}),
+    ROOT,
+    flag("--cost", "also the operations of each function"),
+    flag("--system", "in place of a robot: this machine, and what runs calls and threads here"),
+)
 def info(args: argparse.Namespace) -> Answer:
     """The model card: joints, sizes, masses, frames and notes."""
-    from featherlane.tools import facts
+    from featherlane.tools import facts, system
 
+    if args.system:
+        return Answer(*system.of_system())
+    if args.robot is None:
+        raise ValueError("ROBOT is missing: name one, or pass --system")
     model = _model(args)
     if not args.cost:
         return Answer(facts.of_model(model), model)

@@ -1,10 +1,25 @@
-"""The facts on this machine and on compiled code that `featherlane cache` shows."""
+"""The facts on this machine and on compiled code: `featherlane info --system` and `cache`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from featherlane.backends import cache
+from featherlane.backends.cpu import native
+from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
+from featherlane.functions.fast_path import why_not_native
+from featherlane.tools.bench import machine
+
+
+def of_system() -> tuple[dict[str, Any], str]:
+    """Returns the machine, the versions, and what runs calls and threads, as data and as text."""
+    facts = machine()
+    reason = why_not_native()
+    facts["calls"] = f"NumPy: {reason}" if reason else "machine code"
+    own = isinstance(thread_pool(), ThreadPool)
+    facts["threads"] = "machine code" if own else f"those of Python: {native.refusal()}"
+    facts["cache"] = str(cache.folder() or "off")
+    return facts, "\n".join(f"{name:12} {value}" for name, value in facts.items())
 
 
 def of_cache(clear: bool = False, limit: int | None = None) -> tuple[dict[str, Any], str]:

@@ -37,9 +37,12 @@ class Worker:
     its memory is limited.
     """
 
-    def __init__(self, check, prepare=None, allowed=NOTHING, processor_s=PROCESSOR_S):
+    def __init__(
+        self, check, prepare=None, allowed=NOTHING, processor_s=PROCESSOR_S, blocked_s=BLOCKED_S
+    ):
         """allowed: what may be printed, as libraries in C do, a regular expression."""
         self.job = check, prepare, allowed, processor_s
+        self.blocked_s = blocked_s
         self.output = tempfile.NamedTemporaryFile(prefix="attack-", suffix=".txt")  # noqa: SIM115
         self.process = None
 
@@ -63,9 +66,11 @@ class Worker:
     def _result(self, item):
         try:
             self.pipe.send(item)
-            if self.pipe.poll(BLOCKED_S):
+            if self.pipe.poll(self.blocked_s):
                 return self.pipe.recv()
             reason = "blocked"
+            os.kill(self.process.pid, signal.SIGUSR1)  # it says where
+            self.process.join(1)
         except (EOFError, OSError):
             self.process.join(BLOCKED_S)
             reason = None
@@ -99,6 +104,7 @@ def _serve(pipe, output, check, prepare, allowed, processor_s):
     sys.stdout, sys.stderr = (os.fdopen(n, "w", buffering=1, closefd=False) for n in (1, 2))
     faulthandler.enable(sys.stderr)
     faulthandler.register(signal.SIGXCPU, sys.stderr, chain=True)  # says where the time went
+    faulthandler.register(signal.SIGUSR1, sys.stderr)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if prepare is not None:
         prepare()

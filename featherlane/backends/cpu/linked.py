@@ -16,6 +16,7 @@ import numpy as np
 from featherlane.backends import cache
 from featherlane.backends.cpu import scratch
 from featherlane.backends.llvm import jit
+from featherlane.errors import CompileError
 
 try:
     from numpy._core import _multiarray_umath as numpy_c  # type: ignore[attr-defined]
@@ -83,6 +84,8 @@ def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.Mac
     """Loads the code of a key from the cache, or compiles the LLVM IR that `source` gives. The IR
     may depend on the key and on `cache.facts` alone.
     """
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        raise CompileError("this Python is a 32-bit program: machine code is made for 64 bits")
     image = cache.fetch(f"{key} {jit.target()}", lambda: jit.machine_code(source()))
     return linked(image, names)
 

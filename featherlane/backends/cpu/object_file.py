@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.cpu.scratch import LARGEST, PLACES, SMALLEST
+from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm.targets import Processor, module_for, target_machine
 from featherlane.program.program import Program
 

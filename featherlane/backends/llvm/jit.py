@@ -8,9 +8,9 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm import targets
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm import software_fma
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")

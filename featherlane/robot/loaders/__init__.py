@@ -74,8 +74,8 @@ def load(
     robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
     bodies, or "drop" them.
 
-    Raises ModelError, with file, line and element, for a robot that cannot be used; ValueError or
-    TypeError for a wrong argument.
+    Raises ModelError, with file, line and element, for a robot that cannot be used, and for what is
+    no regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
     """
     options = checked_options(root, gravity, mimic, joint_order)
     if loops not in LOOPS:

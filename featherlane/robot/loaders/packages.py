@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
 
 from lxml import etree
 
@@ -82,6 +81,13 @@ def uses_xacro(document: Element) -> Element | None:
     return None
 
 
+def _escaped(text: str) -> str:
+    """A text as it stands in an attribute of XML."""
+    for character, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
+        text = text.replace(character, f"&{name};")
+    return text
+
+
 def expanded(
     document: Element, path: str | None = None, arguments: Mapping[str, str] | None = None
 ) -> Element:
@@ -98,7 +104,7 @@ def expanded(
             xacro_doc = xacro.XacroDoc.from_string(text, **options)
         else:  # an include knows its own folder, which a text does not
             xacro.packages.walk_up_from(path)
-            file, name = (escape(text, {'"': "&quot;"}) for text in _file_and_name(document, path))
+            file, name = (_escaped(text) for text in _file_and_name(document, path))
             xacro_doc = xacro.XacroDoc.from_includes([file], name=name, **options)
         result = xacro_doc.to_urdf_string()
     except Exception as error:  # xacro evaluates Python, which raises errors of any type

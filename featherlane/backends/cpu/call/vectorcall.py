@@ -195,8 +195,9 @@ same:
   ret ptr %known
 }}
 
-; Runs the loop for one state, or that for more, or shares the latter; a long call releases the
-; interpreter's lock meanwhile.
+; Runs the loop for one state, or that for more, or shares the latter. A long call releases the
+; interpreter's lock meanwhile, and a shared one too: a worker needs that lock to get memory while
+; tracemalloc counts it, and the caller waits for the worker.
 define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr %shared) {{
   %states = alloca i64
   %several = icmp sgt i64 %batch, 1
@@ -206,7 +207,8 @@ define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr
   %task = select i1 %several, ptr %shared, ptr null
   %own = select i1 %several, ptr %loop, ptr %single
   %run = select i1 $(icmp eq ptr %task, null), ptr %own, ptr %share
-  when uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")}): unlocked
+  %long = icmp uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")})
+  when $(or i1 %long, $(icmp ne ptr %task, null)): unlocked
   call void %run(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   ret void
 unlocked:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
+from featherlane.backends.cpu import native
 from featherlane.backends.cpu.linked import function_address, loaded_text, python_function
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
+from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
+from featherlane.backends.cpu.threads.standard import StandardPool
 from featherlane.backends.llvm.records import packed, words
 
 MOST = 64  # threads of a call, or the cores if there are more
@@ -27,33 +27,9 @@ MOST = 64  # threads of a call, or the cores if there are more
 WATCHED = 200e-6
 PATIENCE = 50e-6  # s that a caller spins for the last worker before it sleeps
 COUNTED = 1000  # pauses that are timed as one
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "max" or microseconds of processor time, and in how many
 STACK = 1 << 20  # bytes of a worker's stack at least: it may run Python, see `share_calls`
 GOODBYE = 1.0  # s that a worker has to end in
 RunPart = Callable[[int, int], None]  # (first, count)
-
-
-@cache
-def physical_cores() -> int:
-    """The cores of this process by affinity, without hyper-threads, and by its time quota."""
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:
-        return os.cpu_count() or 1
-    siblings = set()
-    for core in allowed:
-        path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
-        siblings.add(path.read_text().strip() if path.exists() else str(core))
-    return max(min(len(siblings), _granted(QUOTA)), 1)
-
-
-def _granted(quota: Path) -> int:
-    """The whole cores whose processor time the control group has."""
-    try:
-        time_of_period = quota.read_text().split()
-        return int(time_of_period[0]) // int(time_of_period[1])
-    except (OSError, ValueError, IndexError):  # no such file, or "max"
-        return sys.maxsize
 
 
 def _new_lock() -> int:
@@ -94,13 +70,22 @@ class ThreadPool:
         self._dismiss, self._pauses = of("dismiss", pointer), of("pauses", number)
         self._words = aligned((pool_ir.memory(self.most - 1),), np.dtype(np.int64))
         self.place = self._words.ctypes.data
+        self._workers: list[threading.Thread] = []
         self.reset()
 
     def reset(self) -> None:
-        """Starts without workers, as a new pool or in a forked process, which has no threads."""
-        self._workers: list[threading.Thread] = []
+        """Starts without workers, as a new pool or in a forked process, which has one thread. That
+        may be within a call, as its caller or as a worker: no part is left for it then.
+        """
+        is_worker = threading.current_thread() in self._workers
+        self._workers = []
         self._growing = threading.Lock()
         self._words[:] = 0
+        self.put("threads", 1)
+        self.put("claimed", -1)  # more states than any call has
+        if is_worker:  # it leaves through the gate, and ends
+            self.put("gate", 1)
+            self.put("stop", 1)
         python = ctypes.pythonapi
         self.put("acquire", function_address(python.PyThread_acquire_lock))
         self.put("release", function_address(python.PyThread_release_lock))
@@ -184,25 +169,49 @@ class ThreadPool:
             except BaseException as error:
                 errors.append(error)
 
+        process = os.getpid()
         callback = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(loop)
         task = SharedTask(function_address(callback), 1, self.place, 1, part, 1, 0, threads)
         self.share(packed(task), [0], count, [1])
+        if os.getpid() != process:
+            raise RuntimeError(
+                "this process was forked within a call: its results are its parent's"
+            )
         if errors:
             raise errors[0]
         if sum(done) != count:  # KeyboardInterrupt came between the callback and its `try`
             raise KeyboardInterrupt
 
 
-_pools: dict[str, ThreadPool] = {}
+_pools: dict[str, ThreadPool | StandardPool] = {}
 
 
-def thread_pool() -> ThreadPool:
-    """The pool of this process, created when it is first asked for."""
-    if not _pools:
-        pool = ThreadPool()
-        if _pools.setdefault("pool", pool) is pool:  # another thread may have been faster
+def thread_pool() -> ThreadPool | StandardPool:
+    """The pool of this process, created when it is first asked for: the one in machine code, if it
+    has run a small task rightly, or one of Python's threads.
+    """
+    kind = "standard" if native.refusal() else "own"
+    if kind not in _pools:
+        pool = StandardPool() if native.refusal() else ThreadPool()
+        if isinstance(pool, ThreadPool) and not _counts_rightly(pool):
+            native.refuse("the thread pool did not run a small task rightly")
+            return thread_pool()
+        if _pools.setdefault(kind, pool) is pool:  # another thread may have been faster
             atexit.register(pool.stop)
-    return _pools["pool"]
+    return _pools[kind]
+
+
+def _counts_rightly(pool: ThreadPool) -> bool:
+    """Whether two threads run each part of a small task once."""
+    ran = np.zeros(64, int)
+
+    def run(first: int, count: int) -> None:
+        ran[first : first + count] += 1
+
+    pool.grow(2)
+    for _ in range(3):
+        pool.share_calls(run, len(ran), 4, 2)
+    return bool((ran == 3).all())
 
 
 def _after_fork() -> None:

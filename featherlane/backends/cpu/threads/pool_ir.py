@@ -330,11 +330,14 @@ DECLARED = """
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 """
+X86_PAUSE = "\ndeclare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
+ARM_PAUSE = "\ndeclare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"
+# By the architecture in LLVM's names; others spin without
+PAUSES = {"x86_64": X86_PAUSE, "amd64": X86_PAUSE, "aarch64": ARM_PAUSE, "arm64": ARM_PAUSE}
 
 
 def source() -> str:
     """The LLVM IR of @share, @serve, @dismiss and @pauses."""
-    x86 = targets.host().x86
-    name, kind, hint = ("x86.sse2.pause", "", "") if x86 else ("aarch64.hint", "i32", "i32 1")
-    text = f"\ndeclare void @llvm.{name}({kind})" + DECLARED + SHARE + WORK + SERVE
-    return expanded(re.sub(r"\bPAUSE\b", f"call void @llvm.{name}({hint})", text))
+    declared, pause = PAUSES.get(targets.host().triple.split("-")[0], ("", ""))
+    text = declared + DECLARED + SHARE + WORK + SERVE
+    return expanded(re.sub(r"\bPAUSE\b", pause, text))

@@ -1,0 +1,70 @@
+"""Threads of Python that share the states of a call, where the pool in machine code is not used."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from featherlane.backends.cpu.threads.pool_ir import SharedTask
+from featherlane.backends.llvm.records import packed, words
+
+PARTS = 4  # of the states for each thread, so that a slow thread delays the others less
+
+
+class StandardPool:
+    """A thread pool with the interface of `ThreadPool`, without memory for machine code."""
+
+    place = 0
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._size = 0
+
+    def __len__(self) -> int:
+        """The workers that there may be."""
+        return self._size
+
+    def grow(self, threads: int) -> None:
+        """Lets so many threads take part."""
+        if threads - 1 > self._size:
+            self._size = threads - 1
+            self._threads = ThreadPoolExecutor(self._size, "featherlane")
+
+    def reset(self) -> None:
+        """Starts without workers, as in a forked process."""
+        self._threads, self._size = None, 0
+
+    def stop(self) -> None:
+        """Ends all workers."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+        self.reset()
+
+    def share(
+        self, task: bytes, pointers: Sequence[int], states: int, steps: Sequence[int]
+    ) -> None:
+        """Runs a packed SharedTask on so many states; pointers, steps: as for a ufunc's loop."""
+        kind = SharedTask(*(ctypes.c_int64 * words(SharedTask)).from_buffer_copy(task))
+        pointer = ctypes.c_void_p
+        loop = ctypes.CFUNCTYPE(None, *[pointer] * 4)(kind.loop)
+
+        def run(first: int, count: int) -> None:
+            here = [at + first * step for at, step in zip(pointers, steps, strict=False)]
+            loop(packed(here), packed([count]), packed(steps), None)
+
+        each = -(-states // (kind.threads * PARTS * kind.width)) * kind.width
+        self.share_calls(run, states, each, kind.threads)
+
+    def share_calls(
+        self, run: Callable[[int, int], None], count: int, part: int, threads: int
+    ) -> None:
+        """run(first, count) for parts of range(count); raises the first exception of any thread."""
+        self.grow(threads)
+        parts = [(first, min(part, count - first)) for first in range(0, count, part)]
+        if self._threads is None or len(parts) < 2:
+            for first, size in parts:
+                run(first, size)
+            return
+        for future in [self._threads.submit(run, *each) for each in parts]:
+            future.result()

@@ -1,0 +1,13 @@
+"""The binding of LLVM, loaded when its first name is used: it takes as long to import as half of
+this package, and whoever only loads robots, traces or writes C never needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    import llvmlite.binding
+
+    return getattr(llvmlite.binding, name)

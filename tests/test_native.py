@@ -1,0 +1,155 @@
+"""Calls and threads with and without machine code of our own, and when it is not used."""
+
+import ctypes
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from processes import finished, python
+
+import featherlane as fl
+from featherlane.backends.cpu import linked, native
+from featherlane.backends.cpu.call import cpython, selftest, vectorcall
+from featherlane.backends.cpu.threads import pool, pool_ir
+from featherlane.backends.cpu.threads.standard import StandardPool
+from featherlane.backends.llvm import targets
+from featherlane.errors import CompileError
+from featherlane.functions import fast_path
+
+
+@pytest.fixture
+def without(monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, "numpy")
+
+
+def results(model, states, threads):
+    q = model.random_configuration(states, seed=0)
+    v = np.linspace(-1.0, 1.0, q.shape[0] * model.nv).reshape(-1, model.nv) if states else 0 * q
+    q, v = (q, v) if states else (q, np.linspace(-1.0, 1.0, model.nv))
+    out = tuple(np.empty((*q.shape[:-1], model.nv, model.nv)) for _ in range(3))
+    made = model.forward_dynamics_derivatives(q, v, v, out=out, threads=threads)
+    assert made[0] is out[0]
+    return [*made, model.inverse_dynamics(q, v, v, threads=threads), model.mass_matrix(q)]
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+@pytest.mark.parametrize("states", [(), 1, 7, 3000])
+def test_the_same_bits(monkeypatch, states, threads):
+    wanted = results(fl.load("iiwa14"), states, threads)
+    monkeypatch.setenv(native.VARIABLE, "numpy")
+    model = fl.load("iiwa14")
+    found = results(model, states, threads)
+    assert "inverse_dynamics" not in vars(model)  # it is the method itself
+    for a, b in zip(found, wanted, strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.usefixtures("without")
+def test_threads_of_python(monkeypatch):
+    made = pool.thread_pool()
+    assert isinstance(made, StandardPool)
+    ran = np.zeros(1000, int)
+
+    def run(first, count):
+        ran[first : first + count] += 1
+
+    made.share_calls(run, 1000, 7, 4)
+    assert (ran == 1).all()
+    assert len(made) >= 3
+    with pytest.raises(ZeroDivisionError):
+        made.share_calls(lambda first, count: 1 // (first - 14), 100, 7, 4)
+    long = fl.chain(120, seed=0)
+    q = long.random_configuration(5, seed=0)
+    wanted = long.mass_matrix(q, threads=1)
+    assert_array_equal(long.mass_matrix(q, threads=3), wanted)
+
+
+def test_an_unknown_layout(monkeypatch):
+    """Objects that lie otherwise in memory are not touched."""
+    monkeypatch.setattr(cpython, "available", lambda: False)
+    why = fast_path._tested.__wrapped__()
+    assert "do not lie in memory as machine code expects" in why
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("call ptr @task_of", "call ptr @task_of"),  # as it is
+        ("%count = select i1 %several, i64 %batch, i64 1", "%count = add i64 1, 0"),
+    ],
+    ids=["right", "one state only"],
+)
+def test_an_entry_point_that_is_wrong_is_found(right, wrong):
+    text = vectorcall.source()
+    if right not in text:
+        pytest.fail(f"there is no {right!r} any more")
+    code = linked.loaded_text(text.replace(right, wrong), ("call",))
+    assert bool(selftest.mismatch(code.place("call"))) == (right != wrong)
+
+
+def test_a_pool_that_is_wrong_is_found(monkeypatch):
+    """A pool that claims nothing, and one whose parts come twice."""
+    made = pool.ThreadPool()
+    assert pool._counts_rightly(made)
+    monkeypatch.setattr(made, "share_calls", lambda run, count, part, threads: None)
+    assert not pool._counts_rightly(made)
+    made.stop()
+    monkeypatch.setattr(pool, "_pools", {})
+    monkeypatch.setattr(native, "_refused", [])
+    monkeypatch.setattr(pool, "_counts_rightly", lambda pool: False)
+    assert isinstance(pool.thread_pool(), StandardPool)
+    assert "did not run a small task rightly" in native.refusal()
+
+
+def test_other_processors_spin_without_a_pause(monkeypatch):
+    host = targets.host()
+    for triple, wanted in (
+        ("x86_64-pc-linux-gnu", "llvm.x86.sse2.pause"),
+        ("aarch64-apple-darwin", "llvm.aarch64.hint"),
+        ("arm64-apple-darwin", "llvm.aarch64.hint"),
+        ("riscv64-unknown-linux-gnu", None),
+        ("ppc64le-unknown-linux-gnu", None),
+    ):
+        monkeypatch.setattr(targets, "host", lambda triple=triple: host._replace(triple=triple))
+        text = pool_ir.source()
+        found = [name for name in ("llvm.x86.sse2.pause", "llvm.aarch64.hint") if name in text]
+        assert found == ([wanted] if wanted else [])
+        assert "PAUSE" not in text
+
+
+def test_a_32_bit_python_is_refused(monkeypatch):
+    monkeypatch.setattr(ctypes, "sizeof", lambda kind: 4)
+    with pytest.raises(CompileError, match="this Python is a 32-bit program"):
+        fl.compile(lambda x: [x[0]], {"x": 1})(np.ones(1))
+
+
+def test_types_of_other_packages_stay_as_they_are():
+    """Packages that set types on the shared functions of `ctypes.pythonapi` keep them."""
+    code = """
+    import ctypes
+    functions = ["PyCapsule_GetPointer", "PyType_GenericAlloc", "PyCFunction_NewEx", "Py_IncRef",
+                 "PyThread_allocate_lock", "PyThread_acquire_lock"]
+    for name in functions:
+        function = getattr(ctypes.pythonapi, name)
+        function.restype, function.argtypes = ctypes.c_char, [ctypes.c_char] * 7
+    import numpy as np
+    import featherlane as fl
+    model = fl.load("double_pendulum")
+    q = model.random_configuration(500, seed=0)
+    model.mass_matrix(q[0]), model.mass_matrix(q, threads=3)
+    for name in functions:
+        function = getattr(ctypes.pythonapi, name)
+        assert (function.restype, function.argtypes) == (ctypes.c_char, [ctypes.c_char] * 7), name
+    """
+    finished(python(code))
+
+
+@pytest.mark.parametrize("variable", ["", "numpy"])
+def test_the_command_says_what_runs_calls(variable):
+    code = "from featherlane.tools.cli import main; main()"
+    told = json.loads(
+        finished(python(code, "info", "--system", "--json", FEATHERLANE_CALLS=variable))
+    )
+    wanted = "NumPy: FEATHERLANE_CALLS is numpy" if variable else "machine code"
+    assert told["calls"] == wanted
