@@ -208,7 +208,11 @@ define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr
   %own = select i1 %several, ptr %loop, ptr %single
   %run = select i1 $(icmp eq ptr %task, null), ptr %own, ptr %share
   %long = icmp uge i64 %count, $(item i64 %table {field(CallTable, "unlocked")})
-  when $(or i1 %long, $(icmp ne ptr %task, null)): unlocked
+  %alone = icmp eq ptr %task, null
+  %each = item i64 $(select i1 %alone, ptr %table, ptr %task) {field(SharedTask, "each")}
+  %worth = icmp ugt i64 %count, %each
+  %divided = select i1 %alone, i1 false, i1 %worth
+  when $(or i1 %long, %divided): unlocked
   call void %run(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   ret void
 unlocked:
