@@ -5,6 +5,7 @@ import gc
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, numpy_c
 from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.llvm import jit
+from featherlane.functions import fast_path
 from featherlane.functions.fast_path import WORTH_UNLOCKING, machine_code_call
 
 pytestmark = pytest.mark.skipif(
@@ -500,7 +502,11 @@ define void @gil_take(ptr %thread) {
 class Watched:
     """A front whose calls of the interpreter are counted, and fail when they should."""
 
+    kept: ClassVar[list] = []  # fronts that were made meanwhile stay in their models
+
     def __init__(self, monkeypatch):
+        assert not fast_path.why_not_native()  # the front's own test is not watched
+        Watched.kept.append(self)
         true = host.symbols()
         spied = {f"real_{name}": true[name] for name in COUNTED}
         address = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
