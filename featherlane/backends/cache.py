@@ -125,7 +125,7 @@ def _is_only_ours(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
-class File(NamedTuple):
+class StoredFile(NamedTuple):
     """A file of the cache. used: the time of its last use, in seconds."""
 
     name: str
@@ -199,7 +199,7 @@ class _Folder:
         with contextlib.suppress(OSError):
             os.unlink(self._at(name), dir_fd=self.descriptor)
 
-    def files(self, ending: str) -> list[File]:
+    def files(self, ending: str) -> list[StoredFile]:
         """The files with an ending, the last used first."""
         where = self.path if self.descriptor is None else self.descriptor
         found = []
@@ -208,7 +208,7 @@ class _Folder:
                 with contextlib.suppress(OSError):  # another process has deleted it meanwhile
                     if entry.name.endswith(ending):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(File(entry.name, status.st_mtime, status.st_size))
+                        found.append(StoredFile(entry.name, status.st_mtime, status.st_size))
         return sorted(found, key=lambda file: file.used, reverse=True)
 
     def limit(self) -> int:
@@ -243,7 +243,7 @@ class _Folder:
             if total > limit:
                 self.delete(file.name)
 
-    def headers(self) -> Iterator[tuple[File, bytes]]:
+    def headers(self) -> Iterator[tuple[StoredFile, bytes]]:
         """The entries, with the lines that they begin with."""
         for file in self.files(ENTRY):
             with contextlib.suppress(OSError), open(self._open(file.name, READ), "rb") as entry:
@@ -252,8 +252,8 @@ class _Folder:
 
 
 class Summary(NamedTuple):
-    """What a cache holds. size, limit: in bytes; current: entries that this installation can use,
-    the others were made by other versions.
+    """The contents of a cache in figures. size, limit: in bytes; current: entries that this
+    installation can use, the others were made by other versions.
     """
 
     folder: Path

@@ -138,11 +138,8 @@ def _room(each: Written, name: str, t: CType, states: int = 0) -> list[str]:
     """
     from featherlane.backends.c.library import work_constant
 
-    arrays, many, suffix = (
-        _arrays(each),
-        f" * {states}" if states else "",
-        "_batch" if states else "",
-    )
+    arrays = _arrays(each)
+    many, suffix = (f" * {states}", "_batch") if states else ("", "")
     inputs, outputs = arrays[: len(each.function.program.inputs)], each.renamed.values()
     lines = [f"static {t.name} work[{work_constant(name, each, suffix)} + 1];"]
     rooms = [([a for a in arrays if a[0] in outputs], "out")]

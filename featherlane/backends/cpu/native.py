@@ -1,4 +1,4 @@
-"""Whether calls and threads are run by machine code of this package, or by NumPy and the threads of
+"""Chooses between machine code of this package for calls and threads, and NumPy with the threads of
 Python: these are right on every system, and as fast where batches are large.
 """
 

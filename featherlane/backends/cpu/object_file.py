@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.backends.cpu.graphs import kernel
-from featherlane.backends.cpu.scratch import LARGEST, PLACES, SMALLEST
+from featherlane.backends.cpu.scratch import ALL_PLACES
 from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm.targets import Processor, module_for, target_machine
 from featherlane.program.program import Program
 
 # What a kernel gets from CPython and from this package, made of the C library instead
 C_ALLOCATOR = f"""
-@scratch_waiting = global [{PLACES * (LARGEST - SMALLEST + 1)} x ptr] zeroinitializer, align 8
+@scratch_waiting = global [{ALL_PLACES} x ptr] zeroinitializer, align 8
 @scratch_failures = global i64 0, align 8
 declare ptr @malloc(i64)
 declare void @free(ptr)

@@ -23,8 +23,9 @@ PROBED = '"probe-stack"="inline-asm"'
 # has places for as many as threads compute at once. Larger ones go back to the system.
 SMALLEST, LARGEST = 14, 22  # the classes: log2 of bytes
 PLACES = 16
+ALL_PLACES = PLACES * (LARGEST - SMALLEST + 1)
 
-_waiting = (ctypes.c_void_p * ((LARGEST - SMALLEST + 1) * PLACES))()
+_waiting = (ctypes.c_void_p * ALL_PLACES)()
 _failures = ctypes.c_int64()
 
 DECLARED = """
@@ -56,11 +57,12 @@ nothing:
   ret void
 }}
 """
-TAKE = """
-; A workspace that waits, or a new one; null if there is no memory.
-define internal ptr @scratch_take() noinline {{
+# A list of workspaces that wait: `places` of them in `list`, from `first` on
+WAITING = """
+; One that waits, or null.
+define internal ptr @scratch_found() noinline {{
   repeat %k
-  %place = word @scratch_waiting $(add i64 %k, {first})
+  %place = word @{list} $(add i64 %k, {first})
   %seen = load atomic ptr, ptr %place monotonic, align 8
   when eq ptr %seen, null: next
   %found = atomicrmw xchg ptr %place, ptr null acquire
@@ -68,13 +70,13 @@ define internal ptr @scratch_take() noinline {{
   ret ptr %found
 next:
   again %k {places}
-  ret ptr $(call ptr @scratch_aligned(i64 {bytes}))
+  ret ptr null
 }}
 
 ; Puts a workspace into the first free place, or gives it back to the system.
 define internal void @scratch_give(ptr %workspace) noinline {{
   repeat %k
-  %place = word @scratch_waiting $(add i64 %k, {first})
+  %place = word @{list} $(add i64 %k, {first})
   %pair = cmpxchg ptr %place, ptr null, ptr %workspace release monotonic
   when $(extractvalue {{ ptr, i1 }} %pair, 1): kept, next
 kept:
@@ -83,6 +85,14 @@ next:
   again %k {places}
   call void @scratch_drop(ptr %workspace)
   ret void
+}}
+"""
+TAKE = """
+; A workspace that waits, or a new one; null if there is no memory.
+define internal ptr @scratch_take() noinline {{
+  %found = call ptr @scratch_found()
+  return ptr %found when ne ptr %found, null
+  ret ptr $(call ptr @scratch_aligned(i64 {bytes}))
 }}
 """
 UNPOOLED = """
@@ -154,6 +164,5 @@ class Workspaces:
         if size > LARGEST:
             return expanded(DECLARED + ALLOCATE + UNPOOLED.format(bytes=self.bytes))
         first = (size - SMALLEST) * PLACES
-        return expanded(
-            DECLARED + ALLOCATE + TAKE.format(first=first, places=PLACES, bytes=1 << size)
-        )
+        waiting = WAITING.format(list="scratch_waiting", first=first, places=PLACES)
+        return expanded(DECLARED + ALLOCATE + waiting + TAKE.format(bytes=1 << size))

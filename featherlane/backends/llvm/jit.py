@@ -64,7 +64,7 @@ class _Session:
 
 
 def _locks() -> list[Any]:
-    """What a thread holds while it is in LLVM, in the order in which they are taken."""
+    """The locks that a thread holds while it is in LLVM, in the order in which they are taken."""
     of_llvmlite = getattr(llvm.ffi.lib, "_lock", None)  # llvmlite has no function for it
     return [_Session._lock, *([] if of_llvmlite is None else [of_llvmlite])]
 

@@ -1,7 +1,7 @@
-"""What makes MuJoCo's compiler hang, crash or take all memory, refused before it is called.
+"""Refuses, before MuJoCo's compiler is called, files that make it hang, crash or take all memory.
 
-It copies what is replicated or attached in time that grows with the square of all elements, does
-not notice a model that attaches itself, and reads whatever a file is.
+The compiler copies what is replicated or attached in time that grows with the square of all
+elements, does not notice a model that attaches itself, and reads whatever a file is.
 """
 
 from __future__ import annotations

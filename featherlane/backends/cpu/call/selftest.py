@@ -39,7 +39,9 @@ Pair = namedtuple("Pair", "double negative")
 
 
 def mismatch(entry: int) -> str:
-    """What the entry point at this address does otherwise than NumPy; empty if nothing."""
+    """A sentence on the first difference between the entry point at this address and NumPy; empty
+    if there is none.
+    """
     code, dtype = loaded_text(LOOP, ("loop",)), np.dtype(np.float64)
     shapes = [(2,)], [(2,), (2,)]
     ufunc, alive = gufunc("selftest", code.address, dtype, *shapes)

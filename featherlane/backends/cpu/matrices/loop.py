@@ -179,7 +179,7 @@ begin:
   %temporaries = alloca ptr, i64 %results
   %own.args = alloca ptr, i64 %most
   %own.steps = alloca i64, i64 $(mul i64 %most, 3)
-  %memory = call ptr @take()
+  %memory = call ptr @scratch_take()
   when eq ptr %memory, null: leave
 """
 USER_ARRAYS = f"""
@@ -245,7 +245,7 @@ release:
   each %f 0 %results
   call void @scratch_drop(ptr $(item ptr %temporaries %f))
   again %f
-  call void @give(ptr %memory)
+  call void @scratch_give(ptr %memory)
   br label %leave
 leave:
   ret void

@@ -1,5 +1,5 @@
-"""How many cores this process may compute on: by affinity, without hyper-threads, and by the time
-quotas of its control groups.
+"""The number of cores that this process may compute on: by affinity, without hyper-threads, and by
+the time quotas of its control groups.
 """
 
 from __future__ import annotations
