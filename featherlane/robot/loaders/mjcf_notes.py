@@ -12,7 +12,6 @@ from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
 from featherlane.robot.loaders.words import WARNING, counted, listed
 from featherlane.robot.model import Mimic
 
-LOOPS = ("refuse", "drop")
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
 ON_JOINTS = ("JOINT", "JOINTINPARENT")  # transmissions of actuators, of mjtTrn
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from featherlane.backends.cpu.threads.pool_ir import SharedTask
 from featherlane.backends.llvm.records import packed, words
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 PARTS = 4  # of the states for each thread, so that a slow thread delays the others less
 
@@ -28,6 +31,8 @@ class StandardPool:
     def grow(self, threads: int) -> None:
         """Lets so many threads take part."""
         if threads - 1 > self._size:
+            from concurrent.futures import ThreadPoolExecutor  # slow to import
+
             self._size = threads - 1
             self._threads = ThreadPoolExecutor(self._size, "featherlane")
 

@@ -1,0 +1,128 @@
+"""From what a user names, a file, a text or a robot, to its document, and to the reader of its
+format.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from featherlane.errors import ModelError
+from featherlane.robot.loaders.files import Source, content
+from featherlane.robot.loaders.mjcf import read_mjcf
+from featherlane.robot.loaders.packages import description, expanded, uses_xacro
+from featherlane.robot.loaders.robots import bundled, text
+from featherlane.robot.loaders.urdf import read_urdf
+from featherlane.robot.loaders.words import COMPARED, quoted
+from featherlane.robot.loaders.xml import Element, parse
+from featherlane.robot.model import Robot
+
+REFUSED = {  # complaints about root elements of other formats
+    "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
+    "sdf": "this is SDF, which is not supported; export the robot as URDF",
+}
+
+
+class File(NamedTuple):
+    """A robot's text and its origin."""
+
+    text: str | bytes
+    name: str = "<text>"  # in messages
+    robot: str = "robot"  # the name of the robot if the text does not name it
+    path: str | None = None
+    arguments: Mapping[str, str] | None = None  # for xacro
+
+
+def read(source: Source, loops: str, options: dict[str, Any]) -> Robot:
+    """Returns the robot of a source. loops, options: as `load` has checked them."""
+    file = _read(source)
+    robot = _document(file)
+    if robot.tag == "mujoco":
+        return read_mjcf(robot, file.text, file.path, loops, file.robot, options)
+    _check_format(robot)
+    return read_urdf(robot, file.robot, options)
+
+
+def text_and_path(source: Source) -> tuple[bytes, str | None]:
+    """Returns what `loaders.xml_text` does."""
+    file = _read(source)
+    return etree.tostring(_document(file).node), file.path
+
+
+# The text of a source
+
+
+def _read(source: Source) -> File:
+    if isinstance(source, bytes):
+        return File(source)
+    if isinstance(source, str):
+        if source.lstrip("\ufeff \t\r\n").startswith("<"):
+            return File(source.lstrip("\ufeff"))
+        if source in bundled():
+            return File(text(source), f"bundled {source}.urdf", source)
+    elif not isinstance(source, os.PathLike):
+        kind = type(source).__name__
+        raise TypeError(f"source is of type {kind}; wanted a path, XML text or a robot's name")
+    path = os.fsdecode(source)
+    if isinstance(source, str) and not os.path.exists(path) and (robot := description(path)):
+        return _read_file(robot.path, robot.arguments)
+    return _read_file(path)
+
+
+def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
+    if not path:
+        raise ModelError(f"source is empty; the bundled robots are {', '.join(bundled())}")
+    try:
+        return File(content(path), path, Path(path).stem, path, arguments)
+    except FileNotFoundError:
+        near = " or ".join(map(quoted, _nearly(path)))
+        raise ModelError(
+            f"there is no file {quoted(path)} (looked for in {_here()}), and no bundled robot "
+            f"of that name{near and f'; did you mean {near}?'}; the bundled robots are "
+            f"{', '.join(bundled())}"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path, no regular file
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ModelError(f"{quoted(path)} cannot be read: {reason}") from None
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "a folder that no longer exists"
+
+
+def _nearly(path: str) -> list[str]:
+    """Returns the bundled robots, and the files in the path's folder, that have nearly its name."""
+    folder, name = os.path.split(path)
+    robots = get_close_matches(Path(name).stem.lower(), bundled(), 2)
+    try:
+        with os.scandir(folder or ".") as entries:
+            files = [file.name for file in islice(entries, COMPARED) if file.is_file()]
+    except OSError:
+        files = []
+    return robots + get_close_matches(name, files, 2)
+
+
+# The format of a text
+
+
+def _document(file: File) -> Element:
+    document = parse(file.text, file.name)
+    if (file.path or "").endswith(".xacro") or uses_xacro(document) is not None:
+        return expanded(document, file.path, file.arguments)
+    return document
+
+
+def _check_format(robot: Element) -> None:
+    if robot.tag in REFUSED:
+        raise ModelError(f"{robot.source}: {REFUSED[robot.tag]}")
+    if robot.tag != "robot":
+        raise robot.error("a URDF file starts with <robot>, an MJCF file with <mujoco>")
