@@ -97,8 +97,8 @@ class Graph:
 
     def results(self, k: int) -> range:
         """The nodes of the results of a call."""
-        end = k + 1
-        while end < len(self.op) and self.op[end] == "result":
+        op, end, length = self.op, k + 1, len(self.op)
+        while end < length and op[end] == "result":
             end += 1
         return range(k + 1, end)
 

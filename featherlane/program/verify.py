@@ -98,12 +98,15 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
     if len(lengths) > 1:
         raise CompileError(f"the columns of the graph differ in length: {sorted(lengths)}")
     simple = {op: OPS[op].arity for op in SIMPLE.intersection(OPS if allowed is None else allowed)}
+    calls = allowed is None or "call" in allowed
     conditions = {k for k, op in enumerate(graph.op) if op == "less"}
     k, end = 0, len(graph)
     while k < end:
         op, args, value = graph.op[k], graph.args[k], graph.value[k]
         if op in simple and len(args) == simple[op] and value is None:
             sound = min(args) >= 0 and max(args) < k and conditions.isdisjoint(args)
+        elif op == "call" and args and type(value) is int:
+            sound = calls and min(args) >= 0 and max(args) < k
         else:
             sound = op == "constant" and not args and type(value) is float and value == value
         for wrong in () if sound else _node(graph, k, allowed):
@@ -119,21 +122,23 @@ def verify_program(program: Program, allowed: Collection[str] | None = None) -> 
 
     Raises CompileError as `verify` does, with the name of the function in front.
     """
-    for n, function in enumerate((*program.functions, GraphFunction("main", program.main))):
+    known: list[tuple[int, int]] = []  # the parameters and results of each function so far
+    for function in (*program.functions, GraphFunction("main", program.main)):
         try:
             verify(function.graph, allowed)
-            for wrong in _calls(program.functions[:n], function.graph):
+            for wrong in _calls(known, function.graph):
                 raise CompileError(wrong)
         except CompileError as error:
             raise CompileError(f"{function.name}: {error}") from None
+        if function.graph is not program.main:
+            known.append((function.parameters, len(function.results)))
 
 
-def _calls(functions: Sequence[GraphFunction], graph: Graph) -> Iterator[str]:
-    for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
-        if op != "call":
-            continue
-        if not 0 <= value < len(functions):
-            yield f"node {k} (call): there is no function {value} before it"
-        wanted = functions[value].parameters, len(functions[value].results)
-        if (found := (len(args), len(graph.results(k)))) != wanted:
+def _calls(known: Sequence[tuple[int, int]], graph: Graph) -> Iterator[str]:
+    op, args, value = graph.op, graph.args, graph.value
+    for k in (k for k, name in enumerate(op) if name == "call"):
+        if not 0 <= value[k] < len(known):
+            yield f"node {k} (call): there is no function {value[k]} before it"
+        if (found := (len(args[k]), len(graph.results(k)))) != known[value[k]]:
+            wanted = known[value[k]]
             yield f"node {k} (call): it has {found} operands and results, wanted {wanted}"

@@ -18,7 +18,7 @@ def specialise(program: Program) -> Program:
     value = list(main.value)
     for k, op in enumerate(main.op):
         if op == "call":
-            pattern = bytes(constant[a] for a in main.args[k])
+            pattern = bytes(map(constant.__getitem__, main.args[k]))
             value[k] = clones.setdefault((value[k], pattern), len(clones))
     functions = tuple(program.functions[f] for f, _ in clones)
     return Program(main.replaced(value=value), functions)
