@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 SCALAR = "scalar"  # the form of a scalar, be it traced or a float
@@ -21,8 +22,15 @@ class Fixed(NamedTuple):
     kind: type
 
 
+class Row(NamedTuple):
+    """A tuple or list of scalars."""
+
+    kind: type
+    length: int
+
+
 class Parts(NamedTuple):
-    """A tuple, list, dict or object."""
+    """A tuple, list, dict or object with anything else in it."""
 
     kind: type
     keys: tuple[Any, ...] | None
@@ -30,7 +38,7 @@ class Parts(NamedTuple):
 
 
 Shape = tuple[int, ...]
-Form = Any  # SCALAR, Fixed or Parts
+Form = Any  # SCALAR, Fixed, Row or Parts
 
 
 def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
@@ -40,14 +48,12 @@ def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
         scalars.append(value)
         return SCALAR
     if isinstance(value, tuple | list):
-        forms: list[Form] = []
-        for x in value:  # most are scalars: they need no call
-            if type(x) is scalar:
-                scalars.append(x)
-                forms.append(SCALAR)
-            else:
-                forms.append(flatten(x, scalar, scalars))
-        return Parts(kind, None, tuple(forms))
+        if {scalar, float}.issuperset(map(type, value)):  # most are scalars: no call for each
+            scalars += value
+            return Row(kind, len(value))
+        forms = tuple([flatten(x, scalar, scalars) for x in value])
+        is_row = all(form is SCALAR for form in forms)  # other kinds of floats are scalars too
+        return Row(kind, len(forms)) if is_row else Parts(kind, None, forms)
     keys: dict[Any, Any] | None = None
     if isinstance(value, dict):
         keys = value
@@ -65,8 +71,11 @@ def build(form: Form, scalars: Iterator[Any]) -> Any:
         return next(scalars)
     if isinstance(form, Fixed):
         return form.value
-    parts = [build(x, scalars) for x in form.forms]
-    if form.keys is None:
+    if isinstance(form, Row):
+        parts = [*islice(scalars, form.length)]
+    else:
+        parts = [build(x, scalars) for x in form.forms]
+    if isinstance(form, Row) or form.keys is None:
         return form.kind(*parts) if hasattr(form.kind, "_fields") else form.kind(parts)
     named = dict(zip(form.keys, parts, strict=True))
     if form.kind is dict:
@@ -78,6 +87,8 @@ def build(form: Form, scalars: Iterator[Any]) -> Any:
 
 def lasting(form: Form) -> bool:
     """Whether a value of this form stays what it is: there is no list or dict in it."""
+    if isinstance(form, Row):
+        return form.kind is not list
     if not isinstance(form, Parts):
         return True
     return form.kind not in (list, dict) and all(map(lasting, form.forms))
