@@ -36,9 +36,8 @@ def calls_of(graph: Graph) -> list[Calls]:
 def _nodes(graph: Graph) -> dict[int, list[int]]:
     """The calls, by function."""
     nodes: dict[int, list[int]] = {}
-    for k, op in enumerate(graph.op):
-        if op == "call":
-            nodes.setdefault(graph.value[k], []).append(k)
+    for k in graph.nodes_of("call"):
+        nodes.setdefault(graph.value[k], []).append(k)
     return nodes
 
 

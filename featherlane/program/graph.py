@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import compress, count
 from typing import Any, NamedTuple
 
 from featherlane.program.op import ARITHMETIC, COMMUTES
@@ -94,6 +95,10 @@ class Graph:
             self.value += [function, *range(count)]
             self.tag += [self.current_tag] * (count + 1)
         return k
+
+    def nodes_of(self, op: str) -> list[int]:
+        """The nodes of an operation, in their order."""
+        return [*compress(count(), map(op.__eq__, self.op))]
 
     def results(self, k: int) -> range:
         """The nodes of the results of a call."""

@@ -38,14 +38,6 @@ def _result(graph: Graph, k: int) -> Iterator[str]:
         yield f"it is result {value!r} of node {call}, {graph.op[call]}: results follow their call"
 
 
-def _whole_call(graph: Graph, k: int) -> int:
-    """Returns how many well-formed results follow call k: they need no check of their own."""
-    count = len(graph.results(k))
-    rest = slice(k + 1, k + 1 + count)
-    alike = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]
-    return count if alike else 0
-
-
 def _operation(graph: Graph, k: int) -> Iterator[str]:
     if graph.value[k] is not None:
         yield f"it has the value {graph.value[k]!r}: operations have none"
@@ -89,8 +81,13 @@ def _outputs(graph: Graph) -> Iterator[str]:
                 yield f"output {name!r} has the entry {k} (less): a condition is no number"
 
 
-def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
-    """Check that a backend may trust the graph; with `allowed`, that it has these operations only.
+def verify(
+    graph: Graph,
+    allowed: Collection[str] | None = None,
+    functions: Sequence[tuple[int, int]] | None = None,
+) -> None:
+    """Check that a backend may trust the graph; with `allowed`, that it has these operations only;
+    with `functions`, the parameters and results of each, that its calls are of these.
 
     Raises CompileError with the number of the first bad node, its operation and what is wrong.
     """
@@ -99,7 +96,7 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
         raise CompileError(f"the columns of the graph differ in length: {sorted(lengths)}")
     simple = {op: OPS[op].arity for op in SIMPLE.intersection(OPS if allowed is None else allowed)}
     calls = allowed is None or "call" in allowed
-    conditions = {k for k, op in enumerate(graph.op) if op == "less"}
+    conditions = set(graph.nodes_of("less"))
     k, end = 0, len(graph)
     while k < end:
         op, args, value = graph.op[k], graph.args[k], graph.value[k]
@@ -111,9 +108,28 @@ def verify(graph: Graph, allowed: Collection[str] | None = None) -> None:
             sound = op == "constant" and not args and type(value) is float and value == value
         for wrong in () if sound else _node(graph, k, allowed):
             raise CompileError(f"node {k} ({op}): {wrong}")
-        k += 1 + (_whole_call(graph, k) if op == "call" else 0)
+        k += 1
+        if op == "call" and functions is not None:
+            k += _checked_results(graph, k - 1, functions)
     for wrong in _outputs(graph):
         raise CompileError(wrong)
+
+
+def _checked_results(graph: Graph, k: int, functions: Sequence[tuple[int, int]]) -> int:
+    """Returns how many well-formed results follow call k: they need no check of their own. Raises
+    CompileError for a call that does not fit its function.
+    """
+    f = graph.value[k]
+    if not 0 <= f < len(functions):
+        raise CompileError(f"node {k} (call): there is no function {f} before it")
+    parameters, count = functions[f]
+    rest, after = slice(k + 1, k + 1 + count), slice(k + 1 + count, k + 2 + count)
+    whole = graph.op[rest] == ["result"] * count and graph.op[after] != ["result"]
+    if len(graph.args[k]) != parameters or not whole:
+        found, wanted = (len(graph.args[k]), len(graph.results(k))), functions[f]
+        raise CompileError(f"node {k} (call): it has {found} operands and results, wanted {wanted}")
+    alike = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]
+    return count if alike else 0
 
 
 def verify_program(program: Program, allowed: Collection[str] | None = None) -> None:
@@ -125,20 +141,8 @@ def verify_program(program: Program, allowed: Collection[str] | None = None) -> 
     known: list[tuple[int, int]] = []  # the parameters and results of each function so far
     for function in (*program.functions, GraphFunction("main", program.main)):
         try:
-            verify(function.graph, allowed)
-            for wrong in _calls(known, function.graph):
-                raise CompileError(wrong)
+            verify(function.graph, allowed, known)
         except CompileError as error:
             raise CompileError(f"{function.name}: {error}") from None
         if function.graph is not program.main:
             known.append((function.parameters, len(function.results)))
-
-
-def _calls(known: Sequence[tuple[int, int]], graph: Graph) -> Iterator[str]:
-    op, args, value = graph.op, graph.args, graph.value
-    for k in (k for k, name in enumerate(op) if name == "call"):
-        if not 0 <= value[k] < len(known):
-            yield f"node {k} (call): there is no function {value[k]} before it"
-        if (found := (len(args[k]), len(graph.results(k)))) != known[value[k]]:
-            wanted = known[value[k]]
-            yield f"node {k} (call): it has {found} operands and results, wanted {wanted}"

@@ -91,7 +91,7 @@ class Pattern(NamedTuple):
     @classmethod
     def of(cls, graph: Graph) -> Pattern:
         terms = Terms(graph)
-        inputs = [k for k, op in enumerate(graph.op) if op == "input"]
+        inputs = graph.nodes_of("input")
         number = {k: n for n, k in enumerate([*inputs, *terms.of])}
         given = [number[terms.plain[k][0]] for k in graph.outputs[Y].nodes]
         labels: list[Label] = [("input", given.count(number[k]), 0) for k in inputs]

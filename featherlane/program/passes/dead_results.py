@@ -35,7 +35,7 @@ class _Cutter:
         self.program = program
         self._cuts: dict[tuple[int, Mask], _Cut] = {}
         main = program.main
-        self.calls = [k for k, op in enumerate(main.op) if op == "call"]
+        self.calls = main.nodes_of("call")
         self._numbers: dict[int, set[int]] = {}
         for k in self.calls:
             if main.value[k] not in self._numbers:
@@ -76,10 +76,10 @@ def _masks(
     for k in reversed(cutter.calls):
         f, args = main.value[k], main.args[k]
         mask = bytes(read[k + 1 : k + 1 + len(program.functions[f].results)])
-        if any(mask):
+        if 1 in mask:
             masks[k] = mask if worth is None else _within(mask, worth[f])
-            for i in cutter.cut(f, masks[k]).parameters:
-                read[args[i]] = 1
+            for a in map(args.__getitem__, cutter.cut(f, masks[k]).parameters):
+                read[a] = 1
     return masks
 
 
@@ -116,9 +116,8 @@ def dead_results(program: Program) -> Program:
     new, place = Graph(), [-1] * len(main)
     for name, shape in main.inputs.items():
         new.declare(name, shape)
-    for k, op in enumerate(main.op):
-        if op in ("input", "constant"):
-            place[k] = new.node(op, value=main.value[k])
+    for k in (*main.nodes_of("input"), *main.nodes_of("constant")):
+        place[k] = new.node(main.op[k], value=main.value[k])
     for k in filter(masks.__contains__, cutter.calls):
         key, args = (main.value[k], masks[k]), main.args[k]
         operands = [place[args[i]] for i in cutter.cut(*key).parameters]

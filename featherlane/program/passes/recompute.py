@@ -39,7 +39,7 @@ def recompute(program: Program) -> Program:
     from the inputs, the boundary and what is dear. Without a boundary nothing changes.
     """
     main, handed = program.main, program.boundary
-    calls = [k for k, op in enumerate(main.op) if op == "call"]
+    calls = main.nodes_of("call")
     if not handed or not calls:
         return program
     if calls[0] < max(handed):

@@ -13,12 +13,11 @@ from featherlane.program.program import Program
 def specialise(program: Program) -> Program:
     """The program in which each parameter of a function is a number in all calls or in none."""
     main = program.main
-    constant = [op == "constant" for op in main.op]
+    constant = [*map("constant".__eq__, main.op)]
     clones: dict[tuple[int, bytes], int] = {}
     value = list(main.value)
-    for k, op in enumerate(main.op):
-        if op == "call":
-            pattern = bytes(map(constant.__getitem__, main.args[k]))
-            value[k] = clones.setdefault((value[k], pattern), len(clones))
+    for k in main.nodes_of("call"):
+        pattern = bytes(map(constant.__getitem__, main.args[k]))
+        value[k] = clones.setdefault((value[k], pattern), len(clones))
     functions = tuple(program.functions[f] for f, _ in clones)
     return Program(main.replaced(value=value), functions)

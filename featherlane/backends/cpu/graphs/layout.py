@@ -226,7 +226,7 @@ class _Steps(NamedTuple):
     def reads(self, step: int) -> dict[int, Read]:
         """Returns the place of each input of a step."""
         graph = self.values.graph(step)
-        inputs = [node for node, op in enumerate(graph.op) if op == "input"]
+        inputs = graph.nodes_of("input")
         if not step:
             return {node: ("%i", self.slots[graph.value[node]]) for node in inputs}
         own = self.values.calls[step - 1]
