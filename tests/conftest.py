@@ -9,9 +9,10 @@ import featherlane as fl
 from featherlane.functions.table import FUNCTIONS, shape
 
 try:  # how long an example takes depends on the machine, and on what else runs there
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 
-    settings.register_profile("any machine", deadline=None)
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("any machine", deadline=None, suppress_health_check=slow)
     settings.load_profile("any machine")
 except ModuleNotFoundError:
     pass

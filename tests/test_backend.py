@@ -562,7 +562,7 @@ def test_a_fork_while_a_thread_is_in_llvm():
     inside.wait()
     child = os.fork()
     if not child:
-        signal.alarm(60)
+        signal.alarm(300)
         result = fl.compile(lambda x: [x[0] * 18.5], {"x": 1})(np.ones(1))
         os._exit(0 if result == 18.5 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -43,7 +43,7 @@ def in_a_thread(stack):
 def test_calls_on_a_short_stack():
     """dFD of Atlas needed 384 KiB once; threads may have 64."""
     small = "for stack in (256, 64): in_a_thread(stack << 10)"
-    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\n{small}\nprint('done')"), 300)
+    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\n{small}\nprint('done')"))
 
 
 def test_a_process_with_a_short_stack():
@@ -51,7 +51,7 @@ def test_a_process_with_a_short_stack():
         _, hard = resource.getrlimit(resource.RLIMIT_STACK)
         resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, hard))
 
-    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\ncalls()", preexec_fn=limited), 300)
+    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\ncalls()", preexec_fn=limited))
 
 
 def test_workers_have_a_stack_of_their_own_size():
@@ -212,4 +212,4 @@ def test_what_is_dropped_leaves_nothing_behind(one):
             resident.append(int(open("/proc/self/statm").read().split()[1]) * 4096)
     print(*(b - a for a, b in zip(resident[1:], resident[2:])))
     """
-    assert min(map(int, finished(python(code), 300).split())) / 400 < 300
+    assert min(map(int, finished(python(code)).split())) / 400 < 300

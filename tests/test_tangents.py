@@ -1,7 +1,5 @@
 """Derivatives of long robots: recorded calls along directions, and products of matrices."""
 
-import time
-
 import numpy as np
 import pytest
 import textbook
@@ -209,10 +207,8 @@ def test_a_chain_of_150():
     """Products of matrices seen from the root, against columns that stay in the links' frames."""
     model = fl.chain(150, seed=1)
     x = RNG.normal(size=(3, 150))
-    start = time.perf_counter()
     found = model.inverse_dynamics_derivatives(*x)
     scanned = model.inverse_dynamics_derivatives(*x, method="scan")
-    assert time.perf_counter() - start < 20
     variant = Variant("inverse_dynamics", method="serial")
     shapes = dict.fromkeys("qva", (150,))
     calls = recorded(scalar_function(model, variant), shapes)
