@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 import pytest
 from processes import finished, python
+from repetition import repeated
 
 import featherlane as fl
 from featherlane.backends import reference
@@ -30,6 +31,7 @@ from featherlane.program.program import Program
 DTYPES = [np.float64, np.float32]
 WIDTHS = [1, 4, 8, 16]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+more_dtypes = pytest.mark.parametrize("dtype", repeated(DTYPES), ids=lambda d: d.__name__)
 widths = pytest.mark.parametrize("width", WIDTHS)
 
 
@@ -119,7 +121,7 @@ def random_function(seed):
     return function
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", repeated(range(4)))
 @dtypes
 @widths
 def test_functions_of_ones_own_give_the_same_bits(seed, dtype, width):
@@ -144,7 +146,7 @@ def interpreted(model, name, frame, given, dtype):
 
 
 @pytest.mark.parametrize(("name", "frame"), CASES)
-@dtypes
+@more_dtypes
 def test_dynamics_are_the_same_in_every_width(pendulum, states, name, frame, dtype):
     given = states(pendulum, name, 23, frame, dtype)
     wanted = interpreted(pendulum, name, frame, given, dtype)
@@ -173,7 +175,7 @@ def test_what_is_not_a_number_stays_in_its_state(pendulum, states, dtype, width)
     same_bits(found[~spoilt], wanted[~spoilt])
 
 
-@dtypes
+@more_dtypes
 def test_an_arm_gives_the_interpreters_bits(iiwa, states, dtype):
     for name in ("inverse_dynamics", "forward_dynamics_derivatives"):
         given = states(iiwa, name, 19, None, dtype)
@@ -182,7 +184,7 @@ def test_an_arm_gives_the_interpreters_bits(iiwa, states, dtype):
             same_bits(x, y)
 
 
-@dtypes
+@more_dtypes
 def test_functions_have_the_bits_of_their_definition(monkeypatch, pendulum, states, dtype):
     """Large graphs keep what is repeated as functions: here a small one does."""
     name = "forward_dynamics_derivatives"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import finished, python
+from repetition import repeated
 
 import featherlane as fl
 from featherlane.backends import cache, package_text
@@ -342,7 +343,7 @@ def names_of(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("file", ["algorithms/rnea.py", "algorithms/scan/lists.py"])
+@pytest.mark.parametrize("file", repeated(["algorithms/rnea.py", "algorithms/scan/lists.py"]))
 def test_code_is_compiled_anew_after_a_change_of_an_algorithm(file, names_of, tmp_path):
     first = names_of()
     assert first

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repetition import repeated
 from robot_files import examples
 
 from featherlane.errors import ModelError
@@ -480,7 +481,7 @@ def test_two_sliders_that_move_the_same_way_are_singular():
 # Size, and Pinocchio
 
 
-@pytest.mark.parametrize("parent", [lambda i: i - 1, lambda i: 0])
+@pytest.mark.parametrize("parent", repeated([lambda i: i - 1, lambda i: 0]))
 def test_two_thousand_links(parent):
     links = [link(f"l{i}") for i in range(2000)]
     joints = [joint(f"j{i}", f"l{parent(i)}", f"l{i}") for i in range(1, 2000)]
@@ -501,7 +502,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("root", ["fixed", "free"])
+@pytest.mark.parametrize("root", repeated(["free", "fixed"]))
 @pytest.mark.parametrize("file", example_files(), ids=lambda file: file.name)
 def test_same_as_pinocchio(file, root):
     pin = pytest.importorskip("pinocchio")
