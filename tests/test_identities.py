@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
+from repetition import repeated
 
 import featherlane as fl
 from featherlane import algorithms
@@ -39,14 +40,17 @@ TREES = [*CHAINS, *BRANCHED, *STARS]
 ALL = [*TREES, *MIMIC]
 SMALL = [
     textbook.tree(("free", "revolute", "planar", "prismatic"), (-1, 0, 0, 1), seed=1),
-    textbook.tree(("planar", "free", "prismatic", "revolute"), (-1, 0, 1, 1), seed=2),
-    textbook.tree(("prismatic", "planar", "revolute", "revolute"), (-1, -1, 0, 1), seed=3),
     textbook.tree(("spherical", "universal", "helical"), (-1, 0, 0), seed=4, physics=True),
     textbook.tree(("cylindrical", "translation", "helical"), (-1, 0, 1), seed=5, mimic={}),
+    textbook.tree(("planar", "free", "prismatic", "revolute"), (-1, 0, 1, 1), seed=2),
+    textbook.tree(("prismatic", "planar", "revolute", "revolute"), (-1, -1, 0, 1), seed=3),
     textbook.tree(
         ("revolute", "spherical", "prismatic", "helical"), (-1, 0, 1, 0), 6, True, {3: 0}
     ),
 ]
+EVERY_TYPE = 3  # of these have joints of every type
+ROUND = CHAINS[1 :: len(KINDS) + 1]  # each type, at the root or behind it
+FEW = [*ROUND, BRANCHED[0], MIMIC[3]]
 EPS = np.finfo(float).eps
 
 
@@ -57,7 +61,10 @@ def name(model):
 
 every_tree = pytest.mark.parametrize("model", ALL, ids=name)
 trees_alone = pytest.mark.parametrize("model", TREES, ids=name)
-small_trees = pytest.mark.parametrize("model", SMALL, ids=name)
+few_trees = pytest.mark.parametrize(
+    "model", repeated([*FEW, *(m for m in ALL if m not in FEW)], len(FEW)), ids=name
+)
+small_trees = pytest.mark.parametrize("model", repeated(SMALL, EVERY_TYPE), ids=name)
 
 
 def sample(model, batch=BATCH, seed=0):
@@ -167,7 +174,7 @@ def test_forward_dynamics_derivatives_are_those_of_the_complex_step(model):
     close(dtau, run(algorithms.factored_inverse, model, q), tolerance)
 
 
-@every_tree
+@few_trees
 def test_forward_dynamics_derivatives_come_from_those_of_inverse_dynamics(model):
     q, v, _, tau = sample(model)
     a = run(algorithms.factored_forward_dynamics, model, q, v, tau)
@@ -227,7 +234,7 @@ def test_derivatives_against_finite_differences_through_integrate():
 # External forces
 
 
-@pytest.fixture(scope="module", params=SMALL, ids=name)
+@pytest.fixture(scope="module", params=repeated(SMALL, EVERY_TYPE), ids=name)
 def pushed(request):
     """A compiled tree, a state and wrenches."""
     model = request.param
@@ -271,7 +278,7 @@ def test_external_forces_in_both_frames_are_those_of_the_textbook(pushed):
     close(model.forward_dynamics(q, v, wanted, f_ext, f_ext_frame="world"), a, tolerance)
 
 
-@pytest.mark.parametrize("frame", ["body", "world"])
+@pytest.mark.parametrize("frame", repeated(["world", "body"]))
 def test_derivatives_with_external_forces(pushed, frame):
     """f_ext stays as it is in its frame while q moves: fourth-order differences."""
     model, q, v, a, _, f_ext = pushed
