@@ -4,7 +4,7 @@ import pytest
 from documents import ROOT, run
 from repetition import repeated
 
-PAGES = ("tour", "conventions", "frames")
+PAGES = ("tour", "conventions", "frames", "real_time")
 MORE = ("links", "identification", "lathrop", "processors")  # their subjects have quick tests
 
 
