@@ -162,7 +162,7 @@ def test_inverse_dynamics_derivatives_are_those_of_the_complex_step(model):
         close(found, wanted)
 
 
-@every_tree
+@few_trees
 def test_forward_dynamics_derivatives_are_those_of_the_complex_step(model):
     q, v, _, tau = sample(model)
     forward = algorithms.factored_forward_dynamics
@@ -324,7 +324,7 @@ def test_compiled_functions_are_the_algorithms(model):
     close(direct.da_dq, -minv @ inverse.dtau_dq, tolerance)
 
 
-@small_trees
+@pytest.mark.parametrize("model", repeated(SMALL), ids=name)
 def test_compiled_functions_in_float32(model):
     """Relative errors of a few hundred roundings, times the condition where M is inverted."""
     q, v, a, tau = sample(model, 20)

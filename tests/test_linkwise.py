@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -50,7 +51,7 @@ def every_robot_is_long():
         yield
 
 
-@pytest.fixture(params=ROBOTS, scope="module")
+@pytest.fixture(params=repeated(["types", "mimic", "chain", "bushy", "one"], 2), scope="module")
 def model(request):
     return fresh(ROBOTS[request.param])
 
@@ -126,8 +127,8 @@ def test_mass_matrices_are_the_textbook(model):
     assert_array_equal(model.mass_matrix_inverse(q[1, 2]), inverse[1, 2])
 
 
-@pytest.mark.parametrize("frame", ["body", "world"])
-@pytest.mark.parametrize("robot", ["chain", "mimic"])
+@pytest.mark.parametrize("frame", repeated(["world", "body"]))
+@pytest.mark.parametrize("robot", repeated(["mimic", "chain"]))
 def test_wrenches_at_frames_and_in_the_axes_of_the_world(robot, frame):
     model = fresh(ROBOTS[robot])
     q, v, a = sample(model, 3)
@@ -335,13 +336,20 @@ def test_robots_are_long_from_some_links_on(monkeypatch):
 
 # Robots that are long
 
+TREE = fl.random_tree(150, 1.4, ("revolute",), seed=2, physics=True)
+
 
 @pytest.mark.parametrize(
     ("robot", "methods"),
-    [
-        (fl.chain(200, 1), ("jsiia", "abia", "cfa")),
-        (fl.random_tree(150, 1.4, ("revolute",), seed=2, physics=True), ("jsiia", "abia", "dca")),
-    ],
+    repeated(
+        [
+            (fl.chain(200, 1), ("jsiia", "abia", "cfa")),
+            (
+                fl.random_tree(150, 1.4, ("revolute",), seed=2, physics=True),
+                ("jsiia", "abia", "dca"),
+            ),
+        ]
+    ),
     ids=["chain", "tree"],
 )
 def test_methods_agree_on_long_robots(robot, methods):
@@ -356,6 +364,7 @@ def test_methods_agree_on_long_robots(robot, methods):
     close(inverse @ tau[0] + robot.forward_dynamics(q[0], v[0], 0 * tau[0]), a[0], 1e-9)
 
 
+@full
 def test_two_thousand_links():
     model = fl.chain(2000, 1)
     q, v, a = 0.01 * np.random.default_rng(0).normal(size=(3, 8, 2000))

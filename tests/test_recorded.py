@@ -7,6 +7,7 @@ from itertools import count, islice
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from repetition import repeated
 from textbook import tree
 
 import featherlane as fl
@@ -117,7 +118,7 @@ def same(graph, wanted, values):
         assert_array_equal(found[name], x)
 
 
-@pytest.mark.parametrize(("model", "variant"), CASES)
+@pytest.mark.parametrize(("model", "variant"), repeated(CASES, 2 * len(COMPUTED)))
 def test_recorded_and_inlined_equals_flat(model, variant):
     shapes, values = input_shapes(model, variant), inputs(model, variant)
     for run in _runs(model, variant):

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from repetition import repeated
 
 import featherlane as fl
 from featherlane.algorithms import rnea
@@ -238,7 +239,7 @@ def scan():
     return dynamics("scan")
 
 
-@dtypes
+@pytest.mark.parametrize("dtype", repeated(DTYPES), ids=str)
 @pytest.mark.parametrize("name", ["serial", "scan"])
 def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
     _, calls, arrays = dynamics(name)
@@ -389,7 +390,7 @@ def in_blocks(tree, *state):
     return scanned_inverse_dynamics(tree, *state, method="reduce_then_scan", block=block)
 
 
-@pytest.mark.parametrize("states", [1, jit.widest(float)])
+@pytest.mark.parametrize("states", repeated([1, jit.widest(float)]))
 @pytest.mark.parametrize("algorithm", [rnea, in_blocks])
 def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     """Of a chain of twice as many links."""
