@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import textbook
+from repetition import repeated
 from robot_files import robot_file
 
 import featherlane as fl
@@ -203,7 +204,7 @@ def test_dynamics_are_mujocos(name):
     check_dynamics(model, peer)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", repeated([*FILES], 2))
 def test_dynamics_of_robots_are_mujocos(name):
     path = robot_file(f"{name}.xml")
     check_dynamics(fl.load(path, mimic="keep"), peer_of(path))

@@ -77,7 +77,7 @@ def test_four_slides_on_one_mass(links, seed, dtype):
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", repeated([*METHODS], 2))
 def test_masses_over_six_orders_are_regular(method):
     model = fl.chain(20, seed=3)
     orders = 10.0 ** np.random.default_rng(1).uniform(-3, 3, size=20)
