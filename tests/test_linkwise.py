@@ -51,7 +51,7 @@ def every_robot_is_long():
         yield
 
 
-@pytest.fixture(params=repeated(["types", "mimic", "chain", "bushy", "one"], 2), scope="module")
+@pytest.fixture(params=repeated(["types", "mimic", "chain", "bushy", "one"]), scope="module")
 def model(request):
     return fresh(ROBOTS[request.param])
 
@@ -146,7 +146,9 @@ def test_wrenches_at_frames_and_in_the_axes_of_the_world(robot, frame):
     close(model.forward_dynamics(q, v, wanted, at, f_ext_frame=frame), a, tolerance)
 
 
-@pytest.mark.parametrize("names", [("mass", "gravity", "com", "inertia"), ("inertial",)])
+@pytest.mark.parametrize(
+    "names", repeated([("mass", "gravity", "com", "inertia"), ("inertial",)], spread=False)
+)
 def test_parameters_as_inputs(names, monkeypatch):
     """Of each state its own."""
     model = textbook.tree(("spherical", "revolute"), seed=3, physics=True)
@@ -173,7 +175,9 @@ def test_parameters_as_inputs(names, monkeypatch):
         close(x, y, 1e-13 * condition(model, q))
 
 
-@pytest.mark.parametrize("name", ["position", "orientation", "armature", "damping", "friction"])
+@pytest.mark.parametrize(
+    "name", repeated(["orientation", "friction", "position", "armature", "damping"], 2)
+)
 def test_parameters_of_joints(name):
     model, (q, v, a) = fresh(ROBOTS["chain"]), sample(ROBOTS["chain"], 3)
     wanted = textbook.rnea(model, q, v, a)

@@ -195,10 +195,12 @@ def test_threads_that_compute_at_once_share_the_pool_of_workspaces(robot):
 
 @pytest.mark.parametrize(
     "one",
-    [
-        "f = fl.compile(graph); f(np.ones(3)); f(np.ones((4, 3)))",
-        "m = fl.load('double_pendulum'); m.mass_matrix(zeros[0]); m.mass_matrix(zeros)",
-    ],
+    repeated(
+        [
+            "f = fl.compile(graph); f(np.ones(3)); f(np.ones((4, 3)))",
+            "m = fl.load('double_pendulum'); m.mass_matrix(zeros[0]); m.mass_matrix(zeros)",
+        ]
+    ),
     ids=["functions", "models"],
 )
 def test_what_is_dropped_leaves_nothing_behind(one):

@@ -240,7 +240,7 @@ def scan():
 
 
 @pytest.mark.parametrize("dtype", repeated(DTYPES), ids=str)
-@pytest.mark.parametrize("name", ["serial", "scan"])
+@pytest.mark.parametrize("name", repeated(["scan", "serial"]))
 def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
     _, calls, arrays = dynamics(name)
     arrays = [x.astype(dtype) for x in arrays]

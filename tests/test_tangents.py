@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -160,6 +160,7 @@ def test_derivatives_with_a_known_inverse(monkeypatch, pair):
     compare(monkeypatch, pair, lambda m: m.function(name)(q, v, a, Minv))
 
 
+@full
 @robots("small")
 def test_leading_dimensions_broadcast(monkeypatch, pair):
     q, v, a = state(pair[0], 2)
@@ -197,6 +198,7 @@ def test_hessians_of_forward_dynamics(monkeypatch, pair):
     compare(monkeypatch, pair, lambda m: [m.forward_dynamics_hessian(*x, weights)])
 
 
+@full
 @robots("small")
 def test_hessians_of_inverse_dynamics(monkeypatch, pair):
     x, given = state(pair[0], 1), loads(pair[0], "body")
