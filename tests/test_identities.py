@@ -67,7 +67,9 @@ def name(model):
 
 every_tree = pytest.mark.parametrize("model", ALL, ids=name)
 trees_alone = pytest.mark.parametrize("model", TREES, ids=name)
-few_trees = pytest.mark.parametrize("model", few_first([(m,) for m in ALL]), ids=name)
+few_trees = pytest.mark.parametrize(
+    "model", repeated([*FEW, *(m for m in ALL if m not in FEW)], len(FEW)), ids=name
+)
 small_trees = pytest.mark.parametrize("model", repeated(SMALL, EVERY_TYPE), ids=name)
 
 
