@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+import repetition
 from left_out import Summary
 
 import featherlane as fl
@@ -28,6 +29,7 @@ def pytest_configure(config):
     told = "full: more robots, seeds or dtypes of what other tests prove; only --full runs it"
     config.addinivalue_line("markers", told)
     config.pluginmanager.register(Summary())
+    repetition.everything = config.option.full
 
 
 @pytest.fixture(scope="session", autouse=True)

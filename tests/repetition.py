@@ -3,6 +3,12 @@
 import pytest
 
 full = pytest.mark.full
+everything = False  # whether --full is given: conftest.py says so before tests are loaded
+
+
+def examples(number):
+    """How many random examples of a property a run tries: a quarter, and all with --full."""
+    return number if everything else number // 4
 
 
 def repeated(cases, quick=1, spread=True):

@@ -57,7 +57,7 @@ def test_all_seven_functions_on_this_machine(machine, dtype, tmp_path):
     assert told.count(" ok") == 2 * len(FUNCTIONS)  # one state, and many
 
 
-@more_dtypes
+@pytest.mark.parametrize("dtype", repeated(DTYPES[::-1]), ids=["f32", "f64"])
 @cortex
 def test_on_microcontrollers(machine, dtype, tmp_path, iiwa):
     files = fl.generate(iiwa, tmp_path, ONE_OF_EACH, dtype=dtype, states=2)

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from repetition import examples
 
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, example, given, settings
@@ -21,7 +22,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders import ROOTS, load
 from featherlane.robot.tree_of import tree_of
 
-few = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
 INERTIAL = (
     '<inertial><origin xyz="0 0.1 0.2"/><mass value="{}"/>'

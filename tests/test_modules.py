@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from repetition import repeated
+from repetition import examples, repeated
 
 import featherlane as fl
 from featherlane.backends.reference import evaluate
@@ -251,7 +251,7 @@ def disguised(graph, rng):
     return new
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 10**6), st.integers(1, 25))
 def test_disguised_patterns_are_of_one_class(seed, size):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from repetition import repeated
+from repetition import examples, repeated
 
 import featherlane as fl
 from featherlane.backends import reference
@@ -168,7 +168,7 @@ def states(graph, dtype, count=3, seed=0):
     return {name: x.astype(dtype) for name, x in rows.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(limbed(), st.sampled_from([1, 2]), st.sampled_from(DTYPES))
 def test_a_packed_graph_gives_the_bits_of_the_graph(made, times, dtype):
     graph, count = made

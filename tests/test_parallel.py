@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import textbook
-from repetition import repeated
+from repetition import full, repeated
 from test_identities import (
     ALL,
     BATCH,
@@ -426,6 +426,7 @@ def in_long_double(algorithm, model, *args):
     return np.array(algorithm(model.tree, *wide), np.longdouble)
 
 
+@full
 def test_two_hundred_links():
     model = chain(200, 7)
     rng = np.random.default_rng(7)
@@ -478,11 +479,13 @@ def enumerate_names(result):
 
 @pytest.mark.parametrize(
     ("algorithm", "round_"),
-    [
-        (parallel.scanned_inverse_dynamics, 16),
-        (partial(parallel.scanned_inverse_dynamics, together=True), 11),
-        (parallel.scanned_derivatives, 13),
-    ],
+    repeated(
+        [
+            (parallel.scanned_inverse_dynamics, 16),
+            (partial(parallel.scanned_inverse_dynamics, together=True), 11),
+            (parallel.scanned_derivatives, 13),
+        ]
+    ),
 )
 def test_depth_grows_by_a_round_when_links_double(algorithm, round_):
     depths = [depth(algorithm, chain(n, 1)) for n in (4, 8, 16, 32)]
@@ -494,7 +497,7 @@ def test_depth_of_inverse_dynamics_of_64_links():
     assert depth(algorithms.rnea, chain(64, 1)) > 500
 
 
-@pytest.mark.parametrize(("method", "round_"), [("cfa", 60), ("dca", 95)])
+@pytest.mark.parametrize(("method", "round_"), repeated([("cfa", 60), ("dca", 95)]))
 def test_depth_of_forward_dynamics(method, round_):
     depths = [depth(FORWARD[method].algorithm, chain(n, 1), False) for n in (4, 8, 16)]
     assert max(np.diff(depths)) <= round_

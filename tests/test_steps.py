@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from repetition import repeated
+from repetition import examples, repeated
 
 import featherlane as fl
 from featherlane.algorithms import rnea
@@ -189,7 +189,7 @@ def toys(draw, exact=False):
     return Toy(draw(st.integers(1, 5)), instructions, results, 1.0 if exact else 0.7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(toys(exact=True))
 def test_recording_is_calling(toy):
     calls = recorded(toy, toy.inputs)
@@ -391,7 +391,7 @@ def in_blocks(tree, *state):
 
 
 @pytest.mark.parametrize("states", repeated([1, jit.widest(float)]))
-@pytest.mark.parametrize("algorithm", [rnea, in_blocks])
+@pytest.mark.parametrize("algorithm", repeated([in_blocks, rnea]))
 def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     """Of a chain of twice as many links."""
 
@@ -652,7 +652,7 @@ def plain(value: Any) -> Any:
     return type(value), value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(NESTED)
 def test_values_are_put_together_again(value):
     scalars: list[float] = []

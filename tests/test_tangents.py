@@ -192,6 +192,7 @@ def test_second_derivatives(monkeypatch, pair):
     compare(monkeypatch, pair, lambda m: m.inverse_dynamics_second_derivatives(*x, **given))
 
 
+@full
 @robots("small", "mimic")
 def test_hessians_of_forward_dynamics(monkeypatch, pair):
     x, weights = state(pair[0], 1), RNG.normal(size=pair[0].nv)

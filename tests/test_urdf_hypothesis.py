@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from repetition import examples
 
 pytest.importorskip("hypothesis")
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders import load
 from featherlane.robot.model import Robot
 
-few = settings(max_examples=150)
+few = settings(max_examples=examples(150))
 
 VALID = """<robot name="arm">
   <link name="base"/>
