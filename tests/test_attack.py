@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from processes import HUNG, python
+from repetition import full
 
 if sys.platform != "linux":
     pytest.skip("protected pages and limits are Linux's", allow_module_level=True)
@@ -49,10 +50,12 @@ def test_a_sample_of_calls():
     assert dict(calls.findings(SAMPLE)) == {}
 
 
+@full
 def test_a_sample_of_kills():
     assert "| kills | 1 to 1 | 24 | 0 |" in attack("kills", "--seed", "1", "--count", "24")
 
 
+@full
 def test_a_sample_of_threads():
     words = "--seed", "1", "--threads", "6", "--minutes", "0.05", "--functions", "2"
     assert "| threads | 1 | 0.05 min, 6 threads | 0 |" in attack("threads", *words)

@@ -30,7 +30,9 @@ def ways(model, q, v, tau, **options):
 
 
 @pytest.mark.parametrize(("name", "root"), repeated(ROBOTS))
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 2e-4)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), repeated([(np.float64, 1e-12), (np.float32, 2e-4)])
+)
 def test_three_ways_to_the_same(name, root, dtype, tolerance):
     model, rng = fl.load(name, root=root), np.random.default_rng(0)
     q = model.random_configuration(5, seed=rng, dtype=dtype)

@@ -31,7 +31,7 @@ ROBOTS = {
         8, 1.6, ("revolute", "helical"), mimic=0.3, roots=2, seed=5, physics=True
     ),
 }
-more_robots = pytest.mark.parametrize("robot", repeated(["limbs", "mimic", "chain", "breadth"], 2))
+more_robots = pytest.mark.parametrize("robot", repeated(["limbs", "mimic", "chain", "breadth"]))
 MATRICES = {
     "mass_matrix": 1,
     "mass_matrix_inverse": 1,

@@ -207,6 +207,7 @@ def test_hessians_of_inverse_dynamics(monkeypatch, pair):
     compare(monkeypatch, pair, lambda m: [m.inverse_dynamics_hessian(*x, weights, **given)])
 
 
+@full
 def test_a_chain_of_150():
     """Products of matrices seen from the root, against columns that stay in the links' frames."""
     model = fl.chain(150, seed=1)
