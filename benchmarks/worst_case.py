@@ -3,8 +3,9 @@
 One state goes in and the arrays of `out=` are filled; Pinocchio's Python function, which makes new
 arrays, gets the same state in the same run. Both are called by one loop in machine code, which
 reads the clock between calls and writes each time into memory that is there before: nothing of
-Python runs in between. All alternate, 10,000 calls at a time; `nothing` is that loop without a
-call, so that its time is the clock's, and its largest time is what the machine does to any program.
+Python runs in between. All alternate, up to 10,000 calls at a time; `nothing` is that loop without
+a call, so that its time is the clock's, and its largest time is what the machine does to any
+program.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ ROBOTS = ("iiwa14", "hyq", "atlas:free")
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics", "forward_dynamics_derivatives")
 OURS, PEER, NOTHING = "featherlane", "Pinocchio", "nothing"
 TURN = 10_000  # calls in a row: the first few of a turn find their code and data evicted
+TURN_S = 0.3  # of the slowest at most, but for at least WARM calls
+REST = 0.1  # of the time of all turns: Linux stops a real-time process that takes 95 % of a second
 WARM = 1000  # calls before the first that counts
 CLOSE = 1e-9  # difference of the results over their largest number
 MCL_CURRENT, MCL_FUTURE = 1, 2
@@ -96,10 +99,6 @@ class Call(NamedTuple):
     positional: tuple[Any, ...] = ()
     named: dict[str, Any] = {}  # noqa: RUF012 (nobody writes to it)
 
-    def once(self) -> None:
-        if self.function is not None:
-            self.function(*self.positional, **self.named)
-
 
 @cache
 def loop() -> tuple[MachineCode, Any]:
@@ -121,6 +120,10 @@ class Clocked:
         names = id(self._alive[1]) if call.named else None
         self._fixed = function, ctypes.addressof(self._args), len(call.positional), names
         self.times = np.empty(count, np.int64)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets the calls so far."""
         self.times.fill(-1)
         self.done, self.page_faults, self.preempted = 0, 0, 0
 
@@ -178,13 +181,18 @@ def calls_of(model: Any, peer: Peer, name: str, states: States) -> dict[str, Cal
 def measured(calls: dict[str, Call], count: int) -> dict[str, Clocked]:
     """The times of all calls, in turns."""
     clocked = {who: Clocked(call, count) for who, call in calls.items()}
-    for call in calls.values():
-        for _ in range(min(WARM, count)):
-            call.once()
+    for one in clocked.values():
+        one.turn(WARM)
+    slowest = max(float(np.median(one.times[: one.done])) for one in clocked.values())
+    for one in clocked.values():
+        one.begin()
     gc.collect()
-    for _ in range(-(-count // TURN)):
+    turn = int(np.clip(TURN_S * 1e9 / max(slowest, 1.0), WARM, TURN))
+    for _ in range(-(-count // turn)):
+        began = time.perf_counter()
         for one in clocked.values():
-            one.turn(TURN)
+            one.turn(turn)
+        time.sleep(REST * (time.perf_counter() - began))
     return clocked
 
 

@@ -10,14 +10,10 @@ from left_out import Summary
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS, shape
 
-try:  # how long an example takes depends on the machine, and on what else runs there
+try:
     from hypothesis import HealthCheck, settings
-
-    slow = [HealthCheck.too_slow]
-    settings.register_profile("any machine", deadline=None, suppress_health_check=slow)
-    settings.load_profile("any machine")
 except ModuleNotFoundError:
-    pass
+    settings = None
 
 
 def pytest_addoption(parser):
@@ -30,6 +26,14 @@ def pytest_configure(config):
     config.addinivalue_line("markers", told)
     config.pluginmanager.register(Summary())
     repetition.everything = config.option.full
+    if settings is not None:
+        settings.register_profile(
+            "any machine",  # how long an example takes depends on it, and on what else runs there
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            max_examples=repetition.examples(100),
+        )
+        settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

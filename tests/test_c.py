@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends import reference
@@ -77,6 +77,7 @@ def test_every_joint_type_with_every_function(types, tmp_path):
     assert told.count(" ok") == len(TABLE)
 
 
+@full
 @more_dtypes
 def test_steps_and_columns_are_functions_of_c(dtype, tmp_path):
     """A limit on the size of code keeps the steps of an algorithm as functions."""
@@ -95,6 +96,7 @@ def test_steps_and_columns_are_functions_of_c(dtype, tmp_path):
     checked(HOSTS[1], tmp_path, files, "-O1")
 
 
+@full
 def test_a_long_robot(tmp_path):
     """A chain of 150 links is a table of calls, not 150 times the code."""
     chain = fl.chain(150, seed=2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane import algorithms
@@ -358,6 +358,7 @@ def test_compiled_functions_in_float32(model):
             close(one, other, tolerance)
 
 
+@full
 def test_energy_is_conserved():
     """A floating tree with every joint type swings freely; a commutator-free method of fourth
     order (Celledoni, Marthinsen and Owren 2003) keeps its energy up to O(dt^4)."""

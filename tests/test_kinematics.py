@@ -399,7 +399,7 @@ def test_single_precision(name):
     close(single, exact, 1e-5)
 
 
-@pytest.mark.parametrize("name", KINEMATICS)
+@pytest.mark.parametrize("name", repeated([*KINEMATICS], 5))
 def test_parameters_at_run_time(name):
     """Those of another robot, and the result is the other robot's."""
     model, *state = moving("free")

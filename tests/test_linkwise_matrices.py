@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -264,6 +264,7 @@ def test_forward_derivatives_at_known_accelerations(robot, long):
         assert_array_equal(z, x)
 
 
+@full
 def test_in_float32(long):
     model = long(ROBOTS["limbs"])
     for name, count in MATRICES.items():

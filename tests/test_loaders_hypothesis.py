@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from repetition import examples
+from repetition import examples, full
 
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, example, given, settings
@@ -139,6 +139,7 @@ def test_any_graph_of_mimics(joints, parents, options):
         assert sum(joint.mimic is not None for joint in told.joints) == sum(followers) * (not kept)
 
 
+@full
 def test_a_circle_of_thousands_and_a_chain_of_thousands():
     n, body = 3000, INERTIAL.format(1, 1)
     for last, circle in (("", False), ('<mimic joint="j0"/>', True)):

@@ -7,7 +7,7 @@ from ctypes import CFUNCTYPE, c_size_t, c_void_p, cast
 import numpy as np
 import pytest
 from processes import finished, python
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends.cpu import linked
@@ -193,6 +193,7 @@ def test_threads_that_compute_at_once_share_the_pool_of_workspaces(robot):
             assert all(np.array_equal(x, y) for x, y in zip(results, wanted, strict=True))
 
 
+@full
 @pytest.mark.parametrize(
     "one",
     repeated(

@@ -673,7 +673,7 @@ def test_deep_documents_that_may_declare_entities_are_refused(prologue, encoding
     assert any(word in str(caught.value) for word in ("nested too deeply", "not well-formed"))
 
 
-@pytest.mark.parametrize("depth", [True, False])
+@pytest.mark.parametrize("depth", repeated([True, False]))
 def test_large_robots(depth):
     count = 490 if depth else 2000
     bodies = [f'<body name="b{i}"><joint name="j{i}"/><geom size=".1"/>' for i in range(count)]

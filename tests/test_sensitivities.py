@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api.random_robots import random_rotation
@@ -320,6 +320,7 @@ def test_hessian_products_are_products(model, state):
     close(product, (H @ d[..., None])[..., 0], 1e-9)
 
 
+@full
 def test_second_derivatives_of_parameters_shapes_and_single_states(iiwa):
     q, v, a = np.random.default_rng(0).normal(size=(3, 7))
     params = {"mass": 2 * iiwa.parameters("mass")["mass"]}

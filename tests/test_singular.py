@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.algorithms.elimination import ELIMINATIONS, eliminate
@@ -57,6 +57,7 @@ def test_a_locked_wrist_has_no_accelerations(before, after, where, dtype):
     assert np.isnan(derivatives.da_dq[::2]).any((1, 2)).all()
 
 
+@full
 @more_dtypes
 @pytest.mark.parametrize(("links", "seed"), repeated([(12, 9), (60, 16)]))
 def test_four_slides_on_one_mass(links, seed, dtype):

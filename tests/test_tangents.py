@@ -186,6 +186,7 @@ def test_derivatives_by_parameters(monkeypatch, pair, p):
     compare(monkeypatch, pair, lambda m: [getattr(m, name)(*x, p, **given)])
 
 
+@full
 @robots("small")
 def test_second_derivatives(monkeypatch, pair):
     x, given = state(pair[0], 1), loads(pair[0], "world")
