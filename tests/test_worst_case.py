@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -171,7 +172,9 @@ def test_a_run(tmp_path):
     data = tmp_path / "figures.json"
     command = [sys.executable, str(BENCHMARKS / "worst_case.py"), "--robots", "double_pendulum"]
     command += ["--functions", "inverse_dynamics", "--count", "1000", "--lock-memory"]
-    done = subprocess.run([*command, "--json", str(data)], capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": str(BENCHMARKS.parent)}
+    command += ["--json", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     if "needs Linux" in done.stderr:
         pytest.skip("needs Linux")
     assert done.returncode == 0, done.stderr
