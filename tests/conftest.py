@@ -1,27 +1,49 @@
-"""Fixtures of all tests: a cache for compiled code, two robots, and random states."""
+"""Options of a run, and fixtures of all tests: a cache for compiled code, two robots, states."""
 
 import os
 
 import numpy as np
 import pytest
+import repetition
+from left_out import Summary
 
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS, shape
 
-try:  # how long an example takes depends on the machine, and on what else runs there
-    from hypothesis import settings
-
-    settings.register_profile("any machine", deadline=None)
-    settings.load_profile("any machine")
+try:
+    from hypothesis import HealthCheck, settings
 except ModuleNotFoundError:
-    pass
+    settings = None
+
+
+def pytest_addoption(parser):
+    told = "also the repetitions: more robots, seeds and dtypes of what every run tries"
+    parser.addoption("--full", action="store_true", help=told)
+
+
+def pytest_configure(config):
+    told = "full: more robots, seeds or dtypes of what other tests prove; only --full runs it"
+    config.addinivalue_line("markers", told)
+    config.pluginmanager.register(Summary())
+    repetition.everything = config.option.full
+    if settings is not None:
+        settings.register_profile(
+            "any machine",  # how long an example takes depends on it, and on what else runs there
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            max_examples=repetition.examples(100),
+        )
+        settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory):
-    """The tests of a session share a cache for compiled code, and nothing else uses it."""
-    folder = tmp_path_factory.mktemp("compiled", numbered=True)
-    folder.chmod(0o700)
+    """The tests of a run share a cache for compiled code, also if several processes run them, and
+    nothing else uses it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+    folder.mkdir(mode=0o700, exist_ok=True)
     before = os.environ.get("FEATHERLANE_CACHE")
     os.environ["FEATHERLANE_CACHE"] = str(folder)
     yield folder

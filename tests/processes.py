@@ -20,7 +20,10 @@ def python(code, *words, preexec_fn=None, **environment):
     )
 
 
-def finished(process, seconds=120):
-    out, err = process.communicate(timeout=seconds)
+HUNG = 600.0  # seconds: only a process that hangs takes longer, on any machine
+
+
+def finished(process):
+    out, err = process.communicate(timeout=HUNG)
     assert process.returncode == 0, err
     return out

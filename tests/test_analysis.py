@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repetition import examples
 
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS
@@ -95,7 +96,7 @@ def test_stages_that_need_each_other_are_refused():
 
 
 @given(works())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_result_is_there_after_its_longest_chain(found):
     arrival = {"x0": 5.0}
     times = availability(found, LATENCY, arrival)
@@ -108,7 +109,7 @@ def test_a_result_is_there_after_its_longest_chain(found):
 
 
 @given(works())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_critical_path_is_a_chain_that_takes_the_whole_time(found):
     path = critical_path(found, LATENCY)
     assert path.length == max(availability(found, LATENCY))
@@ -168,7 +169,7 @@ def repeated(plan, period, times):
 
 
 @given(works())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_earliest_and_the_latest_schedule(found):
     early, late = asap(found, UNITS), alap(found, UNITS)
     shortest = critical_path(found, LATENCY).length
@@ -188,7 +189,7 @@ def test_the_earliest_and_the_latest_schedule(found):
 
 
 @given(works(), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_list_scheduling_keeps_to_the_units_and_leaves_none_idle(found, adders, dsps):
     pools = {UNITS[found.kinds[k]].pool or "add" for k in found.work()}
     counts = {pool: n for pool, n in (("add", adders), ("dsp", dsps)) if pool in pools}
@@ -206,7 +207,7 @@ def test_list_scheduling_keeps_to_the_units_and_leaves_none_idle(found, adders, 
 
 
 @given(works(), st.integers(1, 2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_whole_can_start_again_after_a_period_and_no_sooner(found, dsps):
     if not set(found.kinds) & {"mul", "div"}:
         return

@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from repetition import full
 
 import featherlane as fl
 
@@ -223,6 +224,7 @@ def test_leading_dimensions_are_up_to_32(arm):
         arm.inverse_dynamics_hessian(wide, w, w, w)
 
 
+@full
 def test_wrenches_on_six_bodies_are_no_directions(six):
     """Where both have the same shape: once compiled too."""
     q, v, a = np.random.default_rng(0).normal(size=(3, 6, 6))

@@ -16,7 +16,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from processes import python
+from processes import HUNG, python
+from repetition import full
 
 if sys.platform != "linux":
     pytest.skip("protected pages and limits are Linux's", allow_module_level=True)
@@ -37,7 +38,7 @@ def attack(*words):
     code = f"import runpy, sys; sys.path.insert(0, {str(folder)!r}); "
     code += f"sys.argv[1:] = {words!r}; runpy.run_module('attack', run_name='__main__')"
     process = python(code)
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate(timeout=HUNG)
     assert process.returncode == 0, out + err
     return out
 
@@ -49,10 +50,12 @@ def test_a_sample_of_calls():
     assert dict(calls.findings(SAMPLE)) == {}
 
 
+@full
 def test_a_sample_of_kills():
     assert "| kills | 1 to 1 | 24 | 0 |" in attack("kills", "--seed", "1", "--count", "24")
 
 
+@full
 def test_a_sample_of_threads():
     words = "--seed", "1", "--threads", "6", "--minutes", "0.05", "--functions", "2"
     assert "| threads | 1 | 0.05 min, 6 threads | 0 |" in attack("threads", *words)
@@ -275,11 +278,12 @@ def test_wrong_results_of_threads_are_findings():
     assert "other results" in threads.wrong(rng, away, job.function)
 
 
-def alone(monkeypatch, *actions, seconds=0.3):
-    """What a team of two finds whose threads do nothing but these."""
+def alone(monkeypatch, *actions):
+    """What a team of two finds whose threads do nothing but these, once they have done any."""
     monkeypatch.setattr(threads, "ACTIONS", dict.fromkeys(actions, 1))
     team = threads.Team(0, 1)
-    team.run(2, seconds)
+    while not (team.counts or team.faults):
+        team.run(2, 0.3)
     return team
 
 
@@ -312,7 +316,7 @@ def test_a_thread_that_is_blocked_ends_the_process():
     threads.Team(0, 0).run(1, 0.1)
     """
     process = python(code, str(Path(__file__).parent))
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=HUNG)
     assert process.returncode == 3
     assert "a thread is blocked" in out
     assert "wait" in err

@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from repetition import repeated
 
 pytest.importorskip("mujoco")
 if sys.platform != "linux":
@@ -97,7 +98,9 @@ def ends(item):
 
 @pytest.mark.parametrize(
     ("check", "reason"),
-    [(spins, "processor time"), (dies, "SIGSEGV"), (allocates, "exit 1"), (ends, "exit")],
+    repeated(
+        [(spins, "processor time"), (dies, "SIGSEGV"), (allocates, "exit 1"), (ends, "exit")], 2
+    ),
 )
 def test_the_death_of_a_child_is_a_finding(check, reason):
     worker = workers.Worker(check, processor_s=1)

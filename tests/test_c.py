@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends import reference
@@ -29,9 +30,11 @@ ONE_OF_EACH = (
     "inverse_dynamics_derivatives",
 )
 ALL_TYPES = tuple(JOINT_TYPES)
-dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["f64", "f32"])
-hosts = pytest.mark.parametrize("machine", HOSTS, ids=lambda m: m.name)
-cortex = pytest.mark.parametrize("machine", CORTEX, ids=lambda m: m.name)
+DTYPES = [np.float64, np.float32]
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["f64", "f32"])
+more_dtypes = pytest.mark.parametrize("dtype", repeated(DTYPES), ids=["f64", "f32"])
+hosts = pytest.mark.parametrize("machine", repeated(HOSTS, spread=False), ids=lambda m: m.name)
+cortex = pytest.mark.parametrize("machine", repeated(CORTEX, spread=False), ids=lambda m: m.name)
 
 
 def checked(machine, folder, files, *options):
@@ -54,14 +57,16 @@ def test_all_seven_functions_on_this_machine(machine, dtype, tmp_path):
     assert told.count(" ok") == 2 * len(FUNCTIONS)  # one state, and many
 
 
-@dtypes
+@pytest.mark.parametrize("dtype", repeated(DTYPES[::-1]), ids=["f32", "f64"])
 @cortex
 def test_on_microcontrollers(machine, dtype, tmp_path, iiwa):
     files = fl.generate(iiwa, tmp_path, ONE_OF_EACH, dtype=dtype, states=2)
     checked(machine, tmp_path, files, "-Os")
 
 
-@pytest.mark.parametrize("types", [ALL_TYPES[::2], ALL_TYPES[1::2]], ids=" ".join)
+@pytest.mark.parametrize(
+    "types", repeated([ALL_TYPES[1::2], ALL_TYPES[::2]], spread=False), ids=" ".join
+)
 def test_every_joint_type_with_every_function(types, tmp_path):
     robot = fl.random_tree(3, 1.3, types, mimic=0.3, physics=True, seed=5)
     frame = robot.frames[-1].name
@@ -72,7 +77,8 @@ def test_every_joint_type_with_every_function(types, tmp_path):
     assert told.count(" ok") == len(TABLE)
 
 
-@dtypes
+@full
+@more_dtypes
 def test_steps_and_columns_are_functions_of_c(dtype, tmp_path):
     """A limit on the size of code keeps the steps of an algorithm as functions."""
     robot, dtype = fl.load("hyq", root="free"), np.dtype(dtype)
@@ -90,6 +96,7 @@ def test_steps_and_columns_are_functions_of_c(dtype, tmp_path):
     checked(HOSTS[1], tmp_path, files, "-O1")
 
 
+@full
 def test_a_long_robot(tmp_path):
     """A chain of 150 links is a table of calls, not 150 times the code."""
     chain = fl.chain(150, seed=2)
@@ -118,7 +125,7 @@ def test_slots_are_used_again(iiwa):
     )
 
 
-@dtypes
+@more_dtypes
 def test_bits_of_the_cpu_kernels(dtype, tmp_path, iiwa):
     """The C, as a shared library, against the package's own functions on thousands of states."""
     if HOSTS[1].missing:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import finished, python
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends import cache, package_text
@@ -195,6 +196,7 @@ def test_a_home_that_cannot_be(tmp_path):
     assert finished(process) == "(2, 2)\n"
 
 
+@full
 def test_processes_that_race(folder):
     code = """
     import numpy as np
@@ -342,7 +344,7 @@ def names_of(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("file", ["algorithms/rnea.py", "algorithms/scan/lists.py"])
+@pytest.mark.parametrize("file", repeated(["algorithms/rnea.py", "algorithms/scan/lists.py"]))
 def test_code_is_compiled_anew_after_a_change_of_an_algorithm(file, names_of, tmp_path):
     first = names_of()
     assert first
@@ -363,6 +365,7 @@ def test_a_package_in_a_zip_file_has_the_same_key(names_of, tmp_path):
     assert names_of(packed) == first
 
 
+@full
 def test_a_package_without_its_text_has_the_key_of_its_code(names_of, tmp_path):
     """As in frozen programs: the hash is the same in each process, and changes with the code."""
     copy = tmp_path / "featherlane"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from documents import ROOT
+from repetition import repeated
 
 import featherlane
 from featherlane.robot.loaders import bundled
@@ -145,7 +146,7 @@ def test_the_self_check_sees_a_wrong_function(name, monkeypatch):
     assert not all(check.passed for check in checks)
 
 
-@pytest.mark.parametrize("root", ["fixed", "free", "planar"])
+@pytest.mark.parametrize("root", repeated(["fixed", "free", "planar"]))
 def test_the_self_check_passes(root):
     for check in self_check(featherlane.load("hyq", root=root), ["float64"], lambda step: None):
         assert check.passed, check

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from processes import HUNG
 
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools import cli
@@ -52,7 +53,7 @@ def in_bash(line, path):
     words = " ".join(f"'{word}'" for word in line.split(" "))
     code = f"set -u; source '{path}'; COMP_WORDS=({words}); {ask}"
     command = [need("bash"), "--norc", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=path.parent, timeout=20)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=path.parent)
     assert done.stderr == ""
     return set(done.stdout.split())
 
@@ -62,9 +63,7 @@ def in_fish(line, path):
     code = f"source '{path}'; complete -C '{line}'"
     command = [need("fish"), "--no-config", "-c", code]
     home = os.environ | {"HOME": str(path.parent), "XDG_CONFIG_HOME": str(path.parent)}
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=path.parent, env=home, timeout=20
-    )
+    done = subprocess.run(command, capture_output=True, text=True, cwd=path.parent, env=home)
     assert done.stderr == ""
     return {offered.split("\t")[0] for offered in done.stdout.splitlines()}
 
@@ -132,7 +131,7 @@ def assert_zsh_shows(words, line, path):
         os.waitpid(child, 0)
 
 
-def wait_for(words, terminal, patience=30.0):
+def wait_for(words, terminal, patience=HUNG):
     """Reads a terminal until it has shown all of these words."""
     text, end = "", time.monotonic() + patience
     while not all(word in text for word in words):

@@ -2,10 +2,12 @@
 
 import pytest
 from documents import ROOT, run
+from repetition import repeated
 
-PAGES = ("tour", "links", "conventions", "frames", "identification", "lathrop", "processors")
+PAGES = ("tour", "conventions", "frames", "real_time")
+MORE = ("links", "identification", "lathrop", "processors")  # their subjects have quick tests
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))
 def test_the_code_of_a_document_runs(page):
     run(ROOT / "docs" / f"{page}.md")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
+from repetition import repeated
 
 import featherlane as fl
 from featherlane import convert, editing
@@ -225,7 +226,7 @@ def check_rerooted(model, body, tolerance=1e-11):
     return new, there
 
 
-@pytest.mark.parametrize("kind", JOINT_TYPES)
+@pytest.mark.parametrize("kind", repeated([*JOINT_TYPES]))
 def test_a_joint_of_every_type_reversed(kind):
     """In the middle of the path, and at its end."""
     model = framed(textbook.tree(["free", "revolute", kind, "revolute"], seed=3))
@@ -321,14 +322,23 @@ def with_figures(kind, **figures):
 
 @pytest.mark.parametrize(
     ("kind", "figures"),
-    [
-        ("spherical", {"armature": (0.2, 0.2, 0.2), "damping": (0.3, 0.3, 0.3)}),
-        ("translation", {"armature": (0.2, 0.3, 0.4), "damping": (0.3, 0.1, 0.2)}),
-        ("translation", {"friction": (0.2, 0.3, 0.4), "lower": (-1, -2, -3), "upper": (4, 5, 6)}),
-        ("universal", {"friction": (0.2, 0.3), "damping": (0.1, 0.6), "armature": (0.4, 0.1)}),
-        ("universal", {"lower": (-1.0, 0.2), "upper": (1.0, 0.4)}),
-        ("cylindrical", {"friction": (0.2, 0.3), "damping": (0.1, 0.6), "armature": (0.4, 0.1)}),
-    ],
+    repeated(
+        [
+            ("spherical", {"armature": (0.2, 0.2, 0.2), "damping": (0.3, 0.3, 0.3)}),
+            ("universal", {"lower": (-1.0, 0.2), "upper": (1.0, 0.4)}),
+            ("translation", {"armature": (0.2, 0.3, 0.4), "damping": (0.3, 0.1, 0.2)}),
+            (
+                "translation",
+                {"friction": (0.2, 0.3, 0.4), "lower": (-1, -2, -3), "upper": (4, 5, 6)},
+            ),
+            ("universal", {"friction": (0.2, 0.3), "damping": (0.1, 0.6), "armature": (0.4, 0.1)}),
+            (
+                "cylindrical",
+                {"friction": (0.2, 0.3), "damping": (0.1, 0.6), "armature": (0.4, 0.1)},
+            ),
+        ],
+        2,
+    ),
 )
 def test_physics_and_limits_that_both_bodies_see(kind, figures):
     """The limits hold for a configuration of one where they do for that of the other."""
@@ -345,12 +355,14 @@ def test_physics_and_limits_that_both_bodies_see(kind, figures):
 
 @pytest.mark.parametrize(
     ("kind", "figures"),
-    [
-        ("spherical", {"damping": (0.2, 0.2, 0.3)}),
-        ("spherical", {"friction": (0.2, 0.2, 0.2)}),
-        ("planar", {"armature": (0.2, 0.2, 0.2)}),
-        ("free", {"damping": (0.2,) * 6}),
-    ],
+    repeated(
+        [
+            ("spherical", {"friction": (0.2, 0.2, 0.2)}),
+            ("spherical", {"damping": (0.2, 0.2, 0.3)}),
+            ("planar", {"armature": (0.2, 0.2, 0.2)}),
+            ("free", {"damping": (0.2,) * 6}),
+        ]
+    ),
 )
 def test_physics_that_depend_on_the_body_are_refused(kind, figures):
     (what,) = figures

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane import algorithms
@@ -39,15 +40,24 @@ TREES = [*CHAINS, *BRANCHED, *STARS]
 ALL = [*TREES, *MIMIC]
 SMALL = [
     textbook.tree(("free", "revolute", "planar", "prismatic"), (-1, 0, 0, 1), seed=1),
-    textbook.tree(("planar", "free", "prismatic", "revolute"), (-1, 0, 1, 1), seed=2),
-    textbook.tree(("prismatic", "planar", "revolute", "revolute"), (-1, -1, 0, 1), seed=3),
     textbook.tree(("spherical", "universal", "helical"), (-1, 0, 0), seed=4, physics=True),
     textbook.tree(("cylindrical", "translation", "helical"), (-1, 0, 1), seed=5, mimic={}),
+    textbook.tree(("planar", "free", "prismatic", "revolute"), (-1, 0, 1, 1), seed=2),
+    textbook.tree(("prismatic", "planar", "revolute", "revolute"), (-1, -1, 0, 1), seed=3),
     textbook.tree(
         ("revolute", "spherical", "prismatic", "helical"), (-1, 0, 1, 0), 6, True, {3: 0}
     ),
 ]
+EVERY_TYPE = 3  # of these have joints of every type
+ROUND = CHAINS[1 :: len(KINDS) + 1]  # each type, at the root or behind it
+FEW = [*ROUND, BRANCHED[0], MIMIC[3]]
 EPS = np.finfo(float).eps
+
+
+def few_first(cases):
+    """Cases (model, ...), with those of FEW as representatives."""
+    few = [case for case in cases if case[0] in FEW]
+    return repeated([*few, *(case for case in cases if case[0] not in FEW)], len(few))
 
 
 def name(model):
@@ -57,7 +67,10 @@ def name(model):
 
 every_tree = pytest.mark.parametrize("model", ALL, ids=name)
 trees_alone = pytest.mark.parametrize("model", TREES, ids=name)
-small_trees = pytest.mark.parametrize("model", SMALL, ids=name)
+few_trees = pytest.mark.parametrize(
+    "model", repeated([*FEW, *(m for m in ALL if m not in FEW)], len(FEW)), ids=name
+)
+small_trees = pytest.mark.parametrize("model", repeated(SMALL, EVERY_TYPE), ids=name)
 
 
 def sample(model, batch=BATCH, seed=0):
@@ -114,8 +127,10 @@ def test_the_mass_matrix_is_that_of_the_textbook_and_positive_definite(model):
 
 @pytest.mark.parametrize(
     ("model", "inverse"),
-    [(model, algorithms.mass_matrix_inverse) for model in TREES]
-    + [(model, algorithms.factored_inverse) for model in ALL],
+    few_first(
+        [(model, algorithms.mass_matrix_inverse) for model in TREES]
+        + [(model, algorithms.factored_inverse) for model in ALL]
+    ),
 )
 def test_the_inverse_mass_matrix_inverts(model, inverse):
     q, *_ = sample(model)
@@ -128,8 +143,10 @@ def test_the_inverse_mass_matrix_inverts(model, inverse):
 
 @pytest.mark.parametrize(
     ("model", "forward"),
-    [(model, algorithms.aba) for model in TREES]
-    + [(model, algorithms.factored_forward_dynamics) for model in ALL],
+    few_first(
+        [(model, algorithms.aba) for model in TREES]
+        + [(model, algorithms.factored_forward_dynamics) for model in ALL]
+    ),
 )
 def test_forward_dynamics_undoes_inverse_dynamics(model, forward):
     q, v, a, _ = sample(model)
@@ -146,7 +163,7 @@ def complex_step(function, model, q, x):
     return (np.swapaxes(d.imag / step, -1, -2) for d in (by_q, by_x))
 
 
-@every_tree
+@few_trees
 def test_inverse_dynamics_derivatives_are_those_of_the_complex_step(model):
     q, v, a, _ = sample(model)
     rnea = lambda tree, q, v: algorithms.rnea(tree, q, v, [x[:, None] for x in scalars(a)])
@@ -155,7 +172,7 @@ def test_inverse_dynamics_derivatives_are_those_of_the_complex_step(model):
         close(found, wanted)
 
 
-@every_tree
+@few_trees
 def test_forward_dynamics_derivatives_are_those_of_the_complex_step(model):
     q, v, _, tau = sample(model)
     forward = algorithms.factored_forward_dynamics
@@ -167,7 +184,7 @@ def test_forward_dynamics_derivatives_are_those_of_the_complex_step(model):
     close(dtau, run(algorithms.factored_inverse, model, q), tolerance)
 
 
-@every_tree
+@few_trees
 def test_forward_dynamics_derivatives_come_from_those_of_inverse_dynamics(model):
     q, v, _, tau = sample(model)
     a = run(algorithms.factored_forward_dynamics, model, q, v, tau)
@@ -227,7 +244,7 @@ def test_derivatives_against_finite_differences_through_integrate():
 # External forces
 
 
-@pytest.fixture(scope="module", params=SMALL, ids=name)
+@pytest.fixture(scope="module", params=repeated(SMALL, EVERY_TYPE), ids=name)
 def pushed(request):
     """A compiled tree, a state and wrenches."""
     model = request.param
@@ -271,7 +288,7 @@ def test_external_forces_in_both_frames_are_those_of_the_textbook(pushed):
     close(model.forward_dynamics(q, v, wanted, f_ext, f_ext_frame="world"), a, tolerance)
 
 
-@pytest.mark.parametrize("frame", ["body", "world"])
+@pytest.mark.parametrize("frame", repeated(["world", "body"]))
 def test_derivatives_with_external_forces(pushed, frame):
     """f_ext stays as it is in its frame while q moves: fourth-order differences."""
     model, q, v, a, _, f_ext = pushed
@@ -317,7 +334,7 @@ def test_compiled_functions_are_the_algorithms(model):
     close(direct.da_dq, -minv @ inverse.dtau_dq, tolerance)
 
 
-@small_trees
+@pytest.mark.parametrize("model", repeated(SMALL), ids=name)
 def test_compiled_functions_in_float32(model):
     """Relative errors of a few hundred roundings, times the condition where M is inverted."""
     q, v, a, tau = sample(model, 20)
@@ -341,6 +358,7 @@ def test_compiled_functions_in_float32(model):
             close(one, other, tolerance)
 
 
+@full
 def test_energy_is_conserved():
     """A floating tree with every joint type swings freely; a commutator-free method of fourth
     order (Celledoni, Marthinsen and Owren 2003) keeps its energy up to O(dt^4)."""

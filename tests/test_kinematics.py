@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import textbook
+from repetition import repeated
 
 import featherlane as fl
 from featherlane import convert
@@ -92,7 +93,8 @@ def close(x, y, tolerance=1e-10):
     np.testing.assert_allclose(x, y, rtol=0, atol=tolerance * scale)
 
 
-EACH_TYPE = [*JOINT_TYPES, "mixed", "mimic"]
+EACH_TYPE = ["mixed", "mimic", *JOINT_TYPES]  # the first has joints of every type
+each_type = pytest.mark.parametrize("kind", repeated(EACH_TYPE, 2))
 each_reference = pytest.mark.parametrize("reference", REFERENCES)
 each_robot = pytest.mark.parametrize("kind", ["mixed", "mimic"])
 
@@ -100,7 +102,7 @@ each_robot = pytest.mark.parametrize("kind", ["mixed", "mimic"])
 # Placements, and all that follows from them
 
 
-@pytest.mark.parametrize("kind", EACH_TYPE)
+@each_type
 def test_placements_are_those_of_the_textbook(kind):
     model, q, _, _ = moving(kind)
     for name in ("tool", model.body_names[-1]):
@@ -113,7 +115,7 @@ def test_placements_are_those_of_the_textbook(kind):
 
 
 @each_reference
-@pytest.mark.parametrize("kind", EACH_TYPE)
+@each_type
 def test_jacobian_is_the_slope_of_the_placement(kind, reference):
     model, q, _, _ = moving(kind)
     steps = STEP * np.eye(model.nv)
@@ -251,7 +253,7 @@ def test_energies(kind):
     close(rate(energy, model, q, v, a), power - lost.sum(-1), 1e-7)
 
 
-@pytest.mark.parametrize("kind", EACH_TYPE)
+@each_type
 def test_gravity_is_the_gradient_of_the_potential(kind):
     model, q, v, _ = moving(kind)
     steps = STEP * np.eye(model.nv)
@@ -260,7 +262,7 @@ def test_gravity_is_the_gradient_of_the_potential(kind):
     close(model.gravity_torque(q), model.inverse_dynamics(q, 0 * v, 0 * v))
 
 
-@pytest.mark.parametrize("kind", EACH_TYPE)
+@each_type
 def test_coriolis_matrix(kind):
     model, q, v, _ = moving(kind)
     C = model.coriolis_matrix(q, v)
@@ -298,7 +300,7 @@ def through_jacobians(model, q, wrenches, axes):
     )
 
 
-@pytest.mark.parametrize("axes", ["body", "world"])
+@pytest.mark.parametrize("axes", repeated(["world", "body"]))
 @pytest.mark.parametrize("kind", ["free", "mimic"])
 def test_wrenches_at_frames_are_felt_through_the_jacobian(kind, axes):
     model, q, v, a = moving(kind)
@@ -319,7 +321,7 @@ def test_a_dense_wrench_is_one_at_a_body(axes):
     close(model.inverse_dynamics(q, v, a, named, f_ext_frame=axes), wanted)
 
 
-@pytest.mark.parametrize(("kind", "axes"), [("free", "world"), ("mimic", "body")])
+@pytest.mark.parametrize(("kind", "axes"), repeated([("mimic", "body"), ("free", "world")]))
 def test_derivatives_hold_wrenches_at_frames_as_they_were_given(kind, axes):
     model, q, v, a = moving(kind)
     pushes = some_wrenches(())
@@ -397,7 +399,7 @@ def test_single_precision(name):
     close(single, exact, 1e-5)
 
 
-@pytest.mark.parametrize("name", KINEMATICS)
+@pytest.mark.parametrize("name", repeated([*KINEMATICS], 5))
 def test_parameters_at_run_time(name):
     """Those of another robot, and the result is the other robot's."""
     model, *state = moving("free")

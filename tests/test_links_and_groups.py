@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from repetition import full
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -14,6 +15,7 @@ from links_columns import Featherlane  # noqa: E402
 from links_results import OVER, UNSUPPORTED, Cell, Row, Writer, by_cell, read  # noqa: E402
 
 
+@full
 def test_quick_run(tmp_path):
     data = tmp_path / "quick.csv"
     sizes = ["--links", "3", "--batch", "1", "4", "--columns", "featherlane"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -50,7 +51,7 @@ def every_robot_is_long():
         yield
 
 
-@pytest.fixture(params=ROBOTS, scope="module")
+@pytest.fixture(params=repeated(["types", "mimic", "chain", "bushy", "one"]), scope="module")
 def model(request):
     return fresh(ROBOTS[request.param])
 
@@ -126,8 +127,8 @@ def test_mass_matrices_are_the_textbook(model):
     assert_array_equal(model.mass_matrix_inverse(q[1, 2]), inverse[1, 2])
 
 
-@pytest.mark.parametrize("frame", ["body", "world"])
-@pytest.mark.parametrize("robot", ["chain", "mimic"])
+@pytest.mark.parametrize("frame", repeated(["world", "body"]))
+@pytest.mark.parametrize("robot", repeated(["mimic", "chain"]))
 def test_wrenches_at_frames_and_in_the_axes_of_the_world(robot, frame):
     model = fresh(ROBOTS[robot])
     q, v, a = sample(model, 3)
@@ -145,7 +146,9 @@ def test_wrenches_at_frames_and_in_the_axes_of_the_world(robot, frame):
     close(model.forward_dynamics(q, v, wanted, at, f_ext_frame=frame), a, tolerance)
 
 
-@pytest.mark.parametrize("names", [("mass", "gravity", "com", "inertia"), ("inertial",)])
+@pytest.mark.parametrize(
+    "names", repeated([("mass", "gravity", "com", "inertia"), ("inertial",)], spread=False)
+)
 def test_parameters_as_inputs(names, monkeypatch):
     """Of each state its own."""
     model = textbook.tree(("spherical", "revolute"), seed=3, physics=True)
@@ -172,7 +175,9 @@ def test_parameters_as_inputs(names, monkeypatch):
         close(x, y, 1e-13 * condition(model, q))
 
 
-@pytest.mark.parametrize("name", ["position", "orientation", "armature", "damping", "friction"])
+@pytest.mark.parametrize(
+    "name", repeated(["orientation", "friction", "position", "armature", "damping"], 2)
+)
 def test_parameters_of_joints(name):
     model, (q, v, a) = fresh(ROBOTS["chain"]), sample(ROBOTS["chain"], 3)
     wanted = textbook.rnea(model, q, v, a)
@@ -181,6 +186,7 @@ def test_parameters_of_joints(name):
     close(model.forward_dynamics(q, v, wanted, params=params), a, 1e-9)
 
 
+@full
 def test_in_float32():
     model = fl.chain(3, 1)
     given = sample(model, 18, np.float32)
@@ -244,14 +250,17 @@ def test_kinematics_are_the_textbook(model):
 
 @pytest.mark.parametrize(
     ("function", "method"),
-    [
-        ("inverse_dynamics", "serial"),
-        ("inverse_dynamics", "scan"),
-        ("forward_dynamics", "aba"),
-        ("forward_dynamics", "abia"),
-        ("forward_dynamics", "cfa"),
-        ("forward_dynamics", "jsiia"),
-    ],
+    repeated(
+        [
+            ("inverse_dynamics", "scan"),
+            ("forward_dynamics", "aba"),
+            ("forward_dynamics", "jsiia"),
+            ("inverse_dynamics", "serial"),
+            ("forward_dynamics", "abia"),
+            ("forward_dynamics", "cfa"),
+        ],
+        3,
+    ),
 )
 def test_states_do_not_depend_on_their_place(function, method):
     model = fl.chain(4, 1)
@@ -335,12 +344,15 @@ def test_robots_are_long_from_some_links_on(monkeypatch):
 
 # Robots that are long
 
+TREE = fl.random_tree(150, 1.4, ("revolute",), seed=2, physics=True)
 
+
+@full
 @pytest.mark.parametrize(
     ("robot", "methods"),
     [
         (fl.chain(200, 1), ("jsiia", "abia", "cfa")),
-        (fl.random_tree(150, 1.4, ("revolute",), seed=2, physics=True), ("jsiia", "abia", "dca")),
+        (TREE, ("jsiia", "abia", "dca")),
     ],
     ids=["chain", "tree"],
 )
@@ -356,6 +368,7 @@ def test_methods_agree_on_long_robots(robot, methods):
     close(inverse @ tau[0] + robot.forward_dynamics(q[0], v[0], 0 * tau[0]), a[0], 1e-9)
 
 
+@full
 def test_two_thousand_links():
     model = fl.chain(2000, 1)
     q, v, a = 0.01 * np.random.default_rng(0).normal(size=(3, 8, 2000))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -30,6 +31,7 @@ ROBOTS = {
         8, 1.6, ("revolute", "helical"), mimic=0.3, roots=2, seed=5, physics=True
     ),
 }
+more_robots = pytest.mark.parametrize("robot", repeated(["limbs", "mimic", "chain", "breadth"]))
 MATRICES = {
     "mass_matrix": 1,
     "mass_matrix_inverse": 1,
@@ -163,7 +165,7 @@ def test_the_robots_have_every_order():
     assert ROBOTS["mimic"].tree.coupled
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@more_robots
 def test_matrices_are_the_textbook_and_those_of_the_short_robot(robot, long):
     model, short = long(ROBOTS[robot]), fresh(ROBOTS[robot])
     q, v, tau = sample(model, (2, 5), 3)
@@ -181,7 +183,7 @@ def test_matrices_are_the_textbook_and_those_of_the_short_robot(robot, long):
         close(x, -inverse @ y, tolerance)
 
 
-@pytest.mark.parametrize("robot", ["limbs", "breadth"])
+@pytest.mark.parametrize("robot", repeated(["limbs", "breadth"]))
 def test_a_state_has_the_same_bits_everywhere(robot, long):
     model = long(ROBOTS[robot])
     n = model.nv
@@ -202,7 +204,7 @@ def test_a_state_has_the_same_bits_everywhere(robot, long):
     assert_array_equal(inverse, inverse.swapaxes(1, 2))
 
 
-@pytest.mark.parametrize("robot", ["limbs", "mimic"])
+@pytest.mark.parametrize("robot", repeated(["mimic", "limbs"]))
 @pytest.mark.parametrize("name", [*MATRICES, *MORE])
 def test_strides_change_no_bit(name, robot, long):
     """Those of inputs and of results: rows or columns first, forwards or backwards."""
@@ -222,7 +224,7 @@ def test_strides_change_no_bit(name, robot, long):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("robot", ["limbs", "mimic"])
+@pytest.mark.parametrize("robot", repeated(["limbs", "mimic"]))
 def test_results_may_lie_where_an_input_was(robot, threads, long):
     """Also where one step writes what the next one reads, with one thread as with several."""
     model = long(ROBOTS[robot])
@@ -242,7 +244,7 @@ def test_results_may_lie_where_an_input_was(robot, threads, long):
     assert_array_equal(torque, model.forward_dynamics(q, v, tau))
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@more_robots
 def test_forward_derivatives_at_known_accelerations(robot, long):
     model, short = long(ROBOTS[robot]), fresh(ROBOTS[robot])
     q, v, tau = sample(model, 5, 3)
@@ -262,6 +264,7 @@ def test_forward_derivatives_at_known_accelerations(robot, long):
         assert_array_equal(z, x)
 
 
+@full
 def test_in_float32(long):
     model = long(ROBOTS["limbs"])
     for name, count in MATRICES.items():

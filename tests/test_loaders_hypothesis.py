@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from repetition import examples, full
 
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, example, given, settings
@@ -21,7 +22,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders import ROOTS, load
 from featherlane.robot.tree_of import tree_of
 
-few = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
 INERTIAL = (
     '<inertial><origin xyz="0 0.1 0.2"/><mass value="{}"/>'
@@ -138,6 +139,7 @@ def test_any_graph_of_mimics(joints, parents, options):
         assert sum(joint.mimic is not None for joint in told.joints) == sum(followers) * (not kept)
 
 
+@full
 def test_a_circle_of_thousands_and_a_chain_of_thousands():
     n, body = 3000, INERTIAL.format(1, 1)
     for last, circle in (("", False), ('<mimic joint="j0"/>', True)):

@@ -7,21 +7,24 @@ from ctypes import CFUNCTYPE, c_size_t, c_void_p, cast
 import numpy as np
 import pytest
 from processes import finished, python
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends.cpu import linked
 
 resource = pytest.importorskip("resource", reason="limits of processes are those of POSIX")
 
-# Functions of Atlas on one state and on many, also by several threads. They are compiled before, in
-# a thread with a large stack: Python itself needs more for that than the calls do.
+larger = pytest.mark.parametrize("robot", repeated(["hyq", "atlas"]))
+
+# Functions of a robot on one state and on many, also by several threads. They are compiled before,
+# in a thread with a large stack: Python itself needs more for that than the calls do.
 CALLS = """
 import sys, threading
 import numpy as np
 import featherlane as fl
 
-model = fl.load("atlas", root="free")
-NAMES = ["inverse_dynamics", "mass_matrix", "mass_matrix_inverse", "forward_dynamics_derivatives"]
+model = fl.load(sys.argv[1], root="free")
+NAMES = ["mass_matrix_inverse", "forward_dynamics_derivatives"]
 states = [model.random_configuration(*n, seed=0) for n in ((), (64,))]
 
 def calls():
@@ -40,18 +43,20 @@ def in_a_thread(stack):
 """
 
 
-def test_calls_on_a_short_stack():
+@larger
+def test_calls_on_a_short_stack(robot):
     """dFD of Atlas needed 384 KiB once; threads may have 64."""
     small = "for stack in (256, 64): in_a_thread(stack << 10)"
-    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\n{small}\nprint('done')"), 300)
+    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\n{small}\nprint('done')", robot))
 
 
-def test_a_process_with_a_short_stack():
+@larger
+def test_a_process_with_a_short_stack(robot):
     def limited():
         _, hard = resource.getrlimit(resource.RLIMIT_STACK)
         resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, hard))
 
-    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\ncalls()", preexec_fn=limited), 300)
+    finished(python(f"{CALLS}\nin_a_thread(16 << 20)\ncalls()", robot, preexec_fn=limited))
 
 
 def test_workers_have_a_stack_of_their_own_size():
@@ -126,9 +131,10 @@ def is_refused(refusing, call, left=1):
     return refusing.refused > before
 
 
-def test_no_memory_for_a_workspace(refusing):
+@larger
+def test_no_memory_for_a_workspace(refusing, robot):
     """By the front, through NumPy, on threads: an error, and right results afterwards."""
-    model = fl.load("atlas", root="free")
+    model = fl.load(robot, root="free")
     q = model.random_configuration(300, seed=0)
     v = np.ones((300, model.nv))
     wanted = model.forward_dynamics_derivatives(q, v, v)
@@ -175,8 +181,9 @@ def test_no_memory_for_a_long_robot(refusing, name):
     assert np.array_equal(strided, wanted)
 
 
-def test_threads_that_compute_at_once_share_the_pool_of_workspaces():
-    model = fl.load("atlas", root="free")
+@larger
+def test_threads_that_compute_at_once_share_the_pool_of_workspaces(robot):
+    model = fl.load(robot, root="free")
     q = model.random_configuration(40, seed=0)
     v = np.ones((40, model.nv))
     wanted = model.forward_dynamics_derivatives(q, v, v, threads=1)
@@ -186,12 +193,15 @@ def test_threads_that_compute_at_once_share_the_pool_of_workspaces():
             assert all(np.array_equal(x, y) for x, y in zip(results, wanted, strict=True))
 
 
+@full
 @pytest.mark.parametrize(
     "one",
-    [
-        "f = fl.compile(graph); f(np.ones(3)); f(np.ones((4, 3)))",
-        "m = fl.load('double_pendulum'); m.mass_matrix(zeros[0]); m.mass_matrix(zeros)",
-    ],
+    repeated(
+        [
+            "f = fl.compile(graph); f(np.ones(3)); f(np.ones((4, 3)))",
+            "m = fl.load('double_pendulum'); m.mass_matrix(zeros[0]); m.mass_matrix(zeros)",
+        ]
+    ),
     ids=["functions", "models"],
 )
 def test_what_is_dropped_leaves_nothing_behind(one):
@@ -212,4 +222,4 @@ def test_what_is_dropped_leaves_nothing_behind(one):
             resident.append(int(open("/proc/self/statm").read().split()[1]) * 4096)
     print(*(b - a for a, b in zip(resident[1:], resident[2:])))
     """
-    assert min(map(int, finished(python(code), 300).split())) / 400 < 300
+    assert min(map(int, finished(python(code)).split())) / 400 < 300

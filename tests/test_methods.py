@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
+from repetition import repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -66,7 +67,7 @@ def test_what_a_method_does_not_take_is_refused(robot, call, told):
         call(model, np.zeros(model.nv))
 
 
-@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("long", repeated([False, True]))
 def test_a_ground_that_moves(monkeypatch, long):
     """A robot on a body of no mass that is carried along, without the body."""
     if long:
@@ -110,7 +111,7 @@ def test_auto_is_a_method_of_functions_and_graphs(chain, state):
         chain.inverse_dynamics(*state, method=["scan"])
 
 
-@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize("n", repeated([20, 60]))
 def test_derivatives_by_scans_of_longer_robots(n):
     model = fl.chain(n, 3)
     state = np.random.default_rng(1).normal(size=(3, 2, n))

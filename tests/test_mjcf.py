@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import textbook
+from repetition import repeated
 from robot_files import robot_file
 
 import featherlane as fl
@@ -203,7 +204,7 @@ def test_dynamics_are_mujocos(name):
     check_dynamics(model, peer)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", repeated([*FILES], 2))
 def test_dynamics_of_robots_are_mujocos(name):
     path = robot_file(f"{name}.xml")
     check_dynamics(fl.load(path, mimic="keep"), peer_of(path))
@@ -672,7 +673,7 @@ def test_deep_documents_that_may_declare_entities_are_refused(prologue, encoding
     assert any(word in str(caught.value) for word in ("nested too deeply", "not well-formed"))
 
 
-@pytest.mark.parametrize("depth", [True, False])
+@pytest.mark.parametrize("depth", repeated([True, False]))
 def test_large_robots(depth):
     count = 490 if depth else 2000
     bodies = [f'<body name="b{i}"><joint name="j{i}"/><geom size=".1"/>' for i in range(count)]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from repetition import examples, repeated
 
 import featherlane as fl
 from featherlane.backends.reference import evaluate
@@ -35,7 +36,8 @@ GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
 PAGE = Path(__file__).parents[1] / "docs" / "dev" / "modules.md"
 ROBOTS = [("iiwa14", "fixed"), ("hyq", "fixed"), ("hyq", "free"), ("atlas", "free")]
 every = pytest.mark.parametrize(
-    ("name", "root", "function"), [(*r, f) for r in ROBOTS for f in fl.FUNCTIONS]
+    ("name", "root", "function"),
+    repeated([(*r, f) for r in ROBOTS for f in fl.FUNCTIONS], 2 * len(fl.FUNCTIONS)),
 )
 
 
@@ -98,7 +100,8 @@ def test_the_page_shows_the_golden_numbers():
 
 
 @pytest.mark.parametrize(
-    "function", ["inverse_dynamics", "mass_matrix_inverse", "forward_dynamics_derivatives_from"]
+    "function",
+    repeated(["mass_matrix_inverse", "inverse_dynamics", "forward_dynamics_derivatives_from"]),
 )
 def test_inlined_modules_are_the_graph_again(states, function):
     graph, program = outlined("hyq", "free", function)
@@ -248,7 +251,7 @@ def disguised(graph, rng):
     return new
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 10**6), st.integers(1, 25))
 def test_disguised_patterns_are_of_one_class(seed, size):
     rng = np.random.default_rng(seed)

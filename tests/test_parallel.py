@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import textbook
+from repetition import full, repeated
 from test_identities import (
     ALL,
     BATCH,
@@ -44,7 +45,9 @@ LONG = [
 ]
 METHODS = sorted(PATHS | SCANS)
 FORWARD = parallel.FORWARD_DYNAMICS
-SOME = [*ALL[::7], *MIMIC, *LONG]
+FEW = [LONG[0], LONG[3], MIMIC[3]]
+SOME = [*FEW, *(m for m in (*ALL[::7], *MIMIC, *LONG) if m not in FEW)]
+some = pytest.mark.parametrize("model", repeated(SOME, len(FEW)), ids=name)
 SOME_TREES = [*TREES[::7], *LONG]
 SOME_CHAINS = [*CHAINS[::7], LONG[0]]
 
@@ -75,7 +78,7 @@ def takes(method, model):
 
 
 @pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize("model", SOME, ids=name)
+@some
 def test_scanned_inverse_dynamics(model, together):
     q, v, a, _ = sample(model)
     f_ext = wrenches(model)
@@ -87,7 +90,7 @@ def test_scanned_inverse_dynamics(model, together):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("together", repeated([True, False]))
 def test_all_scans_give_the_same(method, together):
     for model in LONG:
         q, v, a, _ = sample(model)
@@ -168,7 +171,7 @@ def test_an_unknown_scan_is_refused():
 # Derivatives
 
 
-@pytest.mark.parametrize("model", SOME, ids=name)
+@some
 def test_scanned_derivatives(model):
     q, v, a, _ = sample(model)
     f_ext = wrenches(model)
@@ -184,7 +187,14 @@ def test_scanned_derivatives(model):
 
 @pytest.mark.parametrize(
     ("method", "model"),
-    [(method, model) for method in FORWARD for model in SOME if takes(method, model)],
+    [
+        case
+        for method in FORWARD
+        for case in repeated(
+            [(method, model) for model in SOME if takes(method, model)],
+            sum(takes(method, model) for model in FEW),
+        )
+    ],
 )
 def test_forward_dynamics(method, model):
     """Those that take robots without mimic joints take 9 of 10 of them; jsiia takes all."""
@@ -336,7 +346,7 @@ ALGORITHMS = {
 
 
 @pytest.mark.parametrize("kind", ALGORITHMS)
-@pytest.mark.parametrize("model", [*LONG, massless(LONG[3], 0, 2)], ids=name)
+@pytest.mark.parametrize("model", repeated([massless(LONG[3], 0, 2), *LONG]), ids=name)
 def test_all_arithmetic_is_in_steps(kind, model):
     """And in few of them: about so many for each link, when scans are serial."""
     algorithm, most = ALGORITHMS[kind]
@@ -383,7 +393,7 @@ CROSSED = massless(textbook.tree(KINDS, seed=5, physics=True), 1, 2)
 @pytest.mark.parametrize(
     ("elimination", "most"), [("serial", 22), ("odd_even", 35), ("cyclic_reduction", 22)]
 )
-@pytest.mark.parametrize("model", [LONG[0], CROSSED, chain(20, 3)], ids=name)
+@pytest.mark.parametrize("model", repeated([CROSSED, LONG[0], chain(20, 3)]), ids=name)
 def test_arithmetic_of_constraint_forces_is_in_steps(elimination, most, model):
     made, rng = apart(model), np.random.default_rng(3)
     q, v, tau = model.random_configuration(seed=rng), *rng.normal(size=(2, model.nv))
@@ -416,6 +426,7 @@ def in_long_double(algorithm, model, *args):
     return np.array(algorithm(model.tree, *wide), np.longdouble)
 
 
+@full
 def test_two_hundred_links():
     model = chain(200, 7)
     rng = np.random.default_rng(7)
@@ -435,7 +446,7 @@ def test_two_hundred_links():
 
 
 @pytest.mark.parametrize("method", FORWARD)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", repeated(range(3)))
 def test_masses_over_six_orders(method, seed):
     rng = np.random.default_rng(seed)
     model = chain(24, seed)
@@ -468,11 +479,13 @@ def enumerate_names(result):
 
 @pytest.mark.parametrize(
     ("algorithm", "round_"),
-    [
-        (parallel.scanned_inverse_dynamics, 16),
-        (partial(parallel.scanned_inverse_dynamics, together=True), 11),
-        (parallel.scanned_derivatives, 13),
-    ],
+    repeated(
+        [
+            (parallel.scanned_inverse_dynamics, 16),
+            (partial(parallel.scanned_inverse_dynamics, together=True), 11),
+            (parallel.scanned_derivatives, 13),
+        ]
+    ),
 )
 def test_depth_grows_by_a_round_when_links_double(algorithm, round_):
     depths = [depth(algorithm, chain(n, 1)) for n in (4, 8, 16, 32)]
@@ -484,7 +497,7 @@ def test_depth_of_inverse_dynamics_of_64_links():
     assert depth(algorithms.rnea, chain(64, 1)) > 500
 
 
-@pytest.mark.parametrize(("method", "round_"), [("cfa", 60), ("dca", 95)])
+@pytest.mark.parametrize(("method", "round_"), repeated([("cfa", 60), ("dca", 95)]))
 def test_depth_of_forward_dynamics(method, round_):
     depths = [depth(FORWARD[method].algorithm, chain(n, 1), False) for n in (4, 8, 16)]
     assert max(np.diff(depths)) <= round_

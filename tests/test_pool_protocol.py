@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pool_model import DISMISS, Call, Model, WeakModel, Wrong, atomics
+from repetition import full, repeated
 
 from featherlane.backends.cpu.threads import pool_ir
 from featherlane.backends.cpu.threads.pool_ir import INSIDE, WAITING
@@ -41,11 +42,14 @@ def test_every_schedule_of_one_worker(name):
     assert Model(calls, callers, 1, **options).explore() > 500
 
 
+@full
 def test_every_schedule_of_two_workers():
     assert Model([THREE], [[0]], 2).explore() > 50_000
 
 
-@pytest.mark.parametrize("callers", [[[0]], [[0, DISMISS]]], ids=["a call", "and the end"])
+@pytest.mark.parametrize(
+    "callers", repeated([[[0, DISMISS]], [[0]]]), ids=["and the end", "a call"]
+)
 def test_three_workers_with_one_switch(callers):
     """Schedules in which one thread at most is stopped where it could go on; threads that wait
     change places freely.
@@ -54,7 +58,9 @@ def test_three_workers_with_one_switch(callers):
     assert Model([four], callers, 3).explore(switches=1) > 1000
 
 
-@pytest.mark.parametrize("callers", [[[0, DISMISS]], [[0, 1]]], ids=["and the end", "two calls"])
+@pytest.mark.parametrize(
+    "callers", repeated([[[0, DISMISS]], [[0, 1]]]), ids=["and the end", "two calls"]
+)
 def test_every_schedule_where_loads_may_be_old(callers):
     assert WeakModel([PART, PART], callers, 1).explore() > 500
 

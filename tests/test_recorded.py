@@ -7,6 +7,7 @@ from itertools import count, islice
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from repetition import repeated
 from textbook import tree
 
 import featherlane as fl
@@ -117,7 +118,7 @@ def same(graph, wanted, values):
         assert_array_equal(found[name], x)
 
 
-@pytest.mark.parametrize(("model", "variant"), CASES)
+@pytest.mark.parametrize(("model", "variant"), repeated(CASES, len(COMPUTED)))
 def test_recorded_and_inlined_equals_flat(model, variant):
     shapes, values = input_shapes(model, variant), inputs(model, variant)
     for run in _runs(model, variant):
@@ -129,9 +130,9 @@ def test_recorded_and_inlined_equals_flat(model, variant):
         same(simplify(flat(outline(wanted))), wanted, values)
 
 
+@pytest.mark.parametrize("model", repeated([fl.chain(4, seed=1), *islice(robots(1), 3)]))
 @pytest.mark.parametrize(("name", "method"), [(n, m) for n in METHODS for m in METHODS[n]])
-def test_methods_by_name_are_recorded_alike(name, method):
-    for model in [fl.chain(4, seed=1), *islice(robots(1), 3)]:
-        bodies = build_tree(model, regroup=METHODS[name][method].regroup)
-        if METHODS[name][method].refusal(bodies) is None:
-            test_recorded_and_inlined_equals_flat(model, Variant(name, "body", method=method))
+def test_methods_by_name_are_recorded_alike(name, method, model):
+    bodies = build_tree(model, regroup=METHODS[name][method].regroup)
+    if METHODS[name][method].refusal(bodies) is None:
+        test_recorded_and_inlined_equals_flat(model, Variant(name, "body", method=method))

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from repetition import full
 
 import featherlane as fl
 from featherlane.backends.cpu import peaks as limits
@@ -218,6 +219,7 @@ def test_bench_prints_the_roofline(capsys):
     assert max(map(len, out.splitlines())) <= 100
 
 
+@full
 def test_bench_json_has_the_roofline(capsys):
     assert cli.main([*QUICK, "--dtype", "float32", "--roofline", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["roofline"]

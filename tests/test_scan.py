@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from repetition import examples
 
 import featherlane as fl
 from featherlane.algorithms import elimination
@@ -20,7 +21,7 @@ from featherlane.program.graph import simplify
 from featherlane.program.trace import Tracing, following
 from featherlane.robot.spatial import crm
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=examples(25), deadline=None)
 small = st.integers(-3, 3)
 
 # Random monoids: (elements, the operation)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api.random_robots import random_rotation
@@ -23,7 +24,7 @@ TREES = {
 MASSES = ("mass", "com", "inertia")
 
 
-@pytest.fixture(scope="module", params=TREES)
+@pytest.fixture(scope="module", params=repeated([*TREES]))
 def model(request):
     return TREES[request.param]
 
@@ -172,7 +173,7 @@ def test_tau_is_linear_in_the_inertial_parameters(model, state):
     close(Y @ own.ravel(), model.inverse_dynamics(q, v, a, params=bare))
 
 
-@pytest.mark.parametrize("wrt", PARAMETERS)
+@pytest.mark.parametrize("wrt", repeated([*PARAMETERS], 4))
 def test_derivatives_by_every_parameter(model, state, wrt):
     q, v, a, tau = state
     p = model.parameters(wrt)[wrt] if wrt == "inertial" else model.parameters()[wrt]
@@ -184,8 +185,8 @@ def test_derivatives_by_every_parameter(model, state, wrt):
     close(found, differences(forward, p, 1e-4), 1e-6)
 
 
-@pytest.mark.parametrize("where", ["bodies", "frames"])
-@pytest.mark.parametrize("frame", ["body", "world"])
+@pytest.mark.parametrize("where", repeated(["frames", "bodies"]))
+@pytest.mark.parametrize("frame", repeated(["world", "body"]))
 def test_derivatives_by_placements_with_external_forces(where, frame):
     model = TREES["mimic"]
     rng = np.random.default_rng(0)
@@ -250,9 +251,17 @@ def pushes(model, where):
 
 @pytest.mark.parametrize(
     ("where", "frame"),
-    [("nowhere", "body"), ("bodies", "body"), ("bodies", "world"), ("frames", "body"),
-     ("frames", "world")],
-)  # fmt: skip
+    repeated(
+        [
+            ("nowhere", "body"),
+            ("frames", "world"),
+            ("frames", "body"),
+            ("bodies", "body"),
+            ("bodies", "world"),
+        ],
+        2,
+    ),
+)
 def test_second_derivatives_are_those_of_the_first(model, state, where, frame):
     q, v, a, _ = state
     model, f_ext = pushes(model, where)
@@ -311,6 +320,7 @@ def test_hessian_products_are_products(model, state):
     close(product, (H @ d[..., None])[..., 0], 1e-9)
 
 
+@full
 def test_second_derivatives_of_parameters_shapes_and_single_states(iiwa):
     q, v, a = np.random.default_rng(0).normal(size=(3, 7))
     params = {"mass": 2 * iiwa.parameters("mass")["mass"]}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.algorithms.elimination import ELIMINATIONS, eliminate
@@ -33,9 +34,12 @@ def wrist(before, after, seed):
     return builder.build(), before + 1
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("where", [0.0, np.pi])
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 1)])
+more_dtypes = pytest.mark.parametrize("dtype", repeated([np.float64, np.float32]))
+
+
+@more_dtypes
+@pytest.mark.parametrize("where", repeated([np.pi, 0.0]))
+@pytest.mark.parametrize(("before", "after"), repeated([(2, 1), (0, 0)]))
 def test_a_locked_wrist_has_no_accelerations(before, after, where, dtype):
     model, second = wrist(before, after, seed=before)
     q, v, tau = np.random.default_rng(0).normal(size=(3, 10, model.nv)).astype(dtype)
@@ -53,8 +57,9 @@ def test_a_locked_wrist_has_no_accelerations(before, after, where, dtype):
     assert np.isnan(derivatives.da_dq[::2]).any((1, 2)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("links", "seed"), [(12, 9), (60, 16)])
+@full
+@more_dtypes
+@pytest.mark.parametrize(("links", "seed"), repeated([(12, 9), (60, 16)]))
 def test_four_slides_on_one_mass(links, seed, dtype):
     """The last four joints of these chains, of which the first three then carry no mass."""
     model = fl.chain(links, seed=seed, joint_types=("revolute", "prismatic"))
@@ -73,7 +78,7 @@ def test_four_slides_on_one_mass(links, seed, dtype):
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", repeated([*METHODS]))
 def test_masses_over_six_orders_are_regular(method):
     model = fl.chain(20, seed=3)
     orders = 10.0 ** np.random.default_rng(1).uniform(-3, 3, size=20)

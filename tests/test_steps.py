@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from repetition import examples, repeated
 
 import featherlane as fl
 from featherlane.algorithms import rnea
@@ -188,7 +189,7 @@ def toys(draw, exact=False):
     return Toy(draw(st.integers(1, 5)), instructions, results, 1.0 if exact else 0.7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(toys(exact=True))
 def test_recording_is_calling(toy):
     calls = recorded(toy, toy.inputs)
@@ -238,8 +239,8 @@ def scan():
     return dynamics("scan")
 
 
-@dtypes
-@pytest.mark.parametrize("name", ["serial", "scan"])
+@pytest.mark.parametrize("dtype", repeated(DTYPES), ids=str)
+@pytest.mark.parametrize("name", repeated(["scan", "serial"]))
 def test_dynamics_have_the_same_bits_in_every_layout(name, dtype):
     _, calls, arrays = dynamics(name)
     arrays = [x.astype(dtype) for x in arrays]
@@ -389,8 +390,8 @@ def in_blocks(tree, *state):
     return scanned_inverse_dynamics(tree, *state, method="reduce_then_scan", block=block)
 
 
-@pytest.mark.parametrize("states", [1, jit.widest(float)])
-@pytest.mark.parametrize("algorithm", [rnea, in_blocks])
+@pytest.mark.parametrize("states", repeated([1, jit.widest(float)]))
+@pytest.mark.parametrize("algorithm", repeated([in_blocks, rnea]))
 def test_code_stays_and_programs_grow_with_the_links(algorithm, states):
     """Of a chain of twice as many links."""
 
@@ -651,7 +652,7 @@ def plain(value: Any) -> Any:
     return type(value), value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(NESTED)
 def test_values_are_put_together_again(value):
     scalars: list[float] = []

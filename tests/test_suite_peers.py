@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repetition import repeated
 
 import featherlane as fl
 from featherlane.api import random_robots
@@ -69,13 +70,17 @@ def agrees(name, given, passes=2):
 
 @pytest.mark.parametrize("name", ["mujoco-c", "mujoco-python"])
 @pytest.mark.parametrize("short", ["ID", "FD", "M", "Minv"])
-@pytest.mark.parametrize(("robot", "root"), [("hyq", "fixed"), ("double_pendulum", "free")])
+@pytest.mark.parametrize(
+    ("robot", "root"), repeated([("double_pendulum", "free"), ("hyq", "fixed")])
+)
 def test_mujoco(name, short, robot, root):
     agrees(name, case(robot, root, short))
 
 
 @pytest.mark.parametrize("short", NAMES)
-@pytest.mark.parametrize(("robot", "root"), [("hyq", "fixed"), ("double_pendulum", "free")])
+@pytest.mark.parametrize(
+    ("robot", "root"), repeated([("double_pendulum", "free"), ("hyq", "fixed")])
+)
 def test_pinocchio_in_python(short, robot, root):
     agrees("pinocchio-python", case(robot, root, short))
 
@@ -93,9 +98,9 @@ def test_threads(name, short, threads):
     agrees(name, case("hyq", "fixed", short, threads=threads))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", repeated(["float64", "float32"]))
 @pytest.mark.parametrize("name", ["frax", "casadi-c"])
-@pytest.mark.parametrize(("root", "short"), [("fixed", "dFD"), ("free", "ID")])
+@pytest.mark.parametrize(("root", "short"), repeated([("free", "ID"), ("fixed", "dFD")]))
 def test_peers_that_compile(name, root, short, dtype):
     agrees(name, case("double_pendulum", root, short, dtype))
 

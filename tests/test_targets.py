@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repetition import repeated
 from test_backend import DTYPES, operation, same_bits, triples
 
 import featherlane as fl
@@ -192,17 +193,25 @@ def test_emulated_operations(op, dtype):
 # The same bits everywhere
 
 
+CASES = [
+    *(partial(case, "iiwa14", name, dtype) for name in FUNCTIONS for dtype in DTYPES),
+    partial(case, "hyq, free root", "inverse_dynamics", np.float32),
+    partial(case, "hyq, free root", "mass_matrix_inverse", np.float64),
+    partial(case, "every joint type", "forward_dynamics", np.float32),
+    partial(long_case, "inverse_dynamics", np.float64),
+    partial(long_case, "forward_dynamics", np.float32),
+]
+steps = pytest.mark.parametrize("step", repeated([5, 1]))  # every run tries each fifth case
+
+
 @cache
-def cases():
+def made(number):
+    return CASES[number]()
+
+
+def cases(step=1):
     """All functions of an arm; of larger robots some; long robots as recorded calls."""
-    chosen = [("iiwa14", name, dtype) for name in FUNCTIONS for dtype in DTYPES]
-    chosen += [
-        ("hyq, free root", "inverse_dynamics", np.float32),
-        ("hyq, free root", "mass_matrix_inverse", np.float64),
-        ("every joint type", "forward_dynamics", np.float32),
-    ]
-    long = [("inverse_dynamics", np.float64), ("forward_dynamics", np.float32)]
-    return [*(case(*each) for each in chosen), *(long_case(*each) for each in long)]
+    return [made(number) for number in range(0, len(CASES), step)]
 
 
 def check(make, target, over):
@@ -217,29 +226,33 @@ def check(make, target, over):
     return runner
 
 
-def test_given_states_give_numbers():
+@steps
+def test_given_states_give_numbers(step):
     """And not only NaN, which would hide what differs."""
-    for each in cases():
+    for each in cases(step):
         for x in each.wanted:
             finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
             assert finite.sum() >= len(x) // 2
             assert np.count_nonzero(x)
 
 
+@steps
 @targets
-def test_same_bits_in_this_process(target):
+def test_same_bits_in_this_process(target, step):
     if reason := InProcess.missing(target):
         pytest.skip(reason)
-    check(partial(InProcess, target), target, cases())
+    check(partial(InProcess, target), target, cases(step))
 
 
-@pytest.mark.parametrize(("name", "step"), [("neon", 1), ("sse2", 3)])
+@pytest.mark.parametrize(
+    ("name", "step"), repeated([("neon", 5), ("sse2", 5), ("neon", 1), ("sse2", 3)], 2)
+)
 def test_same_bits_emulated(name, step):
     """In a program for another processor; SSE2 on one that truly has nothing else."""
     if reason := EMULATED[name].missing():
         pytest.skip(reason)
-    runner = check(partial(Emulated, EMULATED[name]), EMULATED[name].target, cases()[::step])
-    job = cases()[0].job(0)
+    runner = check(partial(Emulated, EMULATED[name]), EMULATED[name].target, cases(step))
+    job = made(0).job(0)
     short = job._replace(
         outputs=tuple(held((1, *x.view.shape[1:]), x.view.dtype) for x in job.outputs)
     )

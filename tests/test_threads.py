@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
+from processes import HUNG
 
 import featherlane as fl
 from featherlane.backends.cpu.call import cpython
@@ -72,17 +73,20 @@ def test_nobody_is_late(team):
     """A worker that never comes is not waited for."""
     team.grow(2)
     asleep = team._words[WORKERS:]
-    deadline = time.monotonic() + 10
-    while not asleep[0]:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: asleep[0])
     asleep[0] = 0  # nobody wakes it any more
     for _ in range(3):
         assert (covered(team, 100, 1, 2)[0] == 1).all()
     asleep[0] = 1
-    while len(who := helpers(team, 2)) < 2:  # now it comes
-        assert time.monotonic() < deadline
-    assert threading.get_ident() in who
+    until(lambda: helpers(team, 2) > {threading.get_ident()})  # now it comes
+
+
+def until(happened):
+    """Waits for what happens on any machine, sooner or later."""
+    hung = time.monotonic() + HUNG
+    while not happened():
+        assert time.monotonic() < hung
+        time.sleep(0.001)
 
 
 def helpers(team, threads):
@@ -101,7 +105,7 @@ def helpers(team, threads):
 def test_workers_come_whether_they_watch_or_sleep(team):
     for pause in (0, 0.02, 0, 0.02):
         time.sleep(pause)
-        assert any(len(helpers(team, 3)) == 3 for _ in range(50))
+        until(lambda: len(helpers(team, 3)) == 3)
     assert all(len(helpers(team, 2)) <= 2 for _ in range(5))  # though there are more
     assert len(team) == 2
 
@@ -280,10 +284,10 @@ def test_many_callers_of_functions(arm):
 # Processes
 
 
-def run(code, seconds=60, **options):
+def run(code, **options):
     code = "import featherlane as fl, numpy as np\n" + textwrap.dedent(code)
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HUNG, **options)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -295,7 +299,7 @@ wanted = model.mass_matrix(q, threads=3)
 """
 
 
-def test_a_process_ends_at_once():
+def test_a_process_ends():
     """With workers, a call on its way in a thread that nobody waits for, and one to come when the
     workers have gone.
     """
@@ -314,11 +318,9 @@ thread = threading.Thread(target=endless, daemon=True)
 thread.start()
 time.sleep(0.1)
 """
-    start = time.monotonic()
     done = run(first + START + then)
     assert done.stdout == "last 1\n"
     assert done.stderr == ""
-    assert time.monotonic() - start < 30
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

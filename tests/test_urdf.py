@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repetition import full, repeated
 from robot_files import examples
 
 from featherlane.errors import ModelError
@@ -480,6 +481,7 @@ def test_two_sliders_that_move_the_same_way_are_singular():
 # Size, and Pinocchio
 
 
+@full  # test_loading.py has one of them
 @pytest.mark.parametrize("parent", [lambda i: i - 1, lambda i: 0])
 def test_two_thousand_links(parent):
     links = [link(f"l{i}") for i in range(2000)]
@@ -501,7 +503,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("root", ["fixed", "free"])
+@pytest.mark.parametrize("root", repeated(["free", "fixed"]))
 @pytest.mark.parametrize("file", example_files(), ids=lambda file: file.name)
 def test_same_as_pinocchio(file, root):
     pin = pytest.importorskip("pinocchio")

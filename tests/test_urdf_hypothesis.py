@@ -1,12 +1,13 @@
-"""Whatever the text, load gives a Model or a ModelError, and soon."""
+"""Whatever the text, load gives a Model or a ModelError."""
 
 import re
 
 import numpy as np
 import pytest
+from repetition import examples
 
 pytest.importorskip("hypothesis")
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import shuffled
 
@@ -15,7 +16,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders import load
 from featherlane.robot.model import Robot
 
-few = settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=examples(150))
 
 VALID = """<robot name="arm">
   <link name="base"/>

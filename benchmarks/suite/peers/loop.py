@@ -48,17 +48,23 @@ class Robot:
         self.v, self.u = np.empty_like(v), np.empty_like(u)
         self.v[:, self.order], self.u[:, self.order] = v, u
 
+    def function(self, name: str, k: int = 0) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """A function of the Python API, and its arguments for one state."""
+        function, count = {
+            "inverse_dynamics": (pin.rnea, 3),
+            "forward_dynamics": (pin.aba, 3),
+            "mass_matrix": (pin.crba, 1),
+            "mass_matrix_inverse": (pin.computeMinverse, 1),
+            "inverse_dynamics_derivatives": (pin.computeRNEADerivatives, 3),
+            "forward_dynamics_derivatives": (pin.computeABADerivatives, 3),
+        }[name]
+        state = self.q[k], self.v[k], self.u[k]
+        return function, (self.model, self.data, *state[:count])
+
     def call(self, name: str, k: int = 0) -> Callable[[], Any]:
         """A call of the Python API with one state."""
-        m, d, q, v, u = self.model, self.data, self.q[k], self.v[k], self.u[k]
-        return {
-            "inverse_dynamics": lambda: pin.rnea(m, d, q, v, u),
-            "forward_dynamics": lambda: pin.aba(m, d, q, v, u),
-            "mass_matrix": lambda: pin.crba(m, d, q),
-            "mass_matrix_inverse": lambda: pin.computeMinverse(m, d, q),
-            "inverse_dynamics_derivatives": lambda: pin.computeRNEADerivatives(m, d, q, v, u),
-            "forward_dynamics_derivatives": lambda: pin.computeABADerivatives(m, d, q, v, u),
-        }[name]
+        function, given = self.function(name, k)
+        return lambda: function(*given)
 
     def answers(self, name: str, k: int) -> tuple[np.ndarray, ...]:
         """The results of one state, in our order of joints, symmetric matrices full."""
