@@ -12,6 +12,7 @@ import ctypes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from featherlane.backends.cpu.addresses import address
 from featherlane.backends.llvm.macros import expanded
 
 PAGE = 4096  # bytes: two addresses a multiple of them apart can slow each other's accesses down
@@ -27,16 +28,10 @@ PLACES = 16
 _waiting = (ctypes.c_void_p * ((LARGEST - SMALLEST + 1) * PLACES))()
 _failures = ctypes.c_int64()
 
-DECLARED = """
-@scratch_waiting = external global i8
-@scratch_failures = external global i64
-declare ptr @scratch_new(i64)
-declare void @scratch_free(ptr)
-"""
 ALLOCATE = f"""
 ; Memory that begins with a page, behind the address that the system gave; null if there is none.
 define internal ptr @scratch_aligned(i64 %bytes) noinline {{
-  %raw = call ptr @scratch_new(i64 $(add i64 %bytes, {2 * PAGE}))
+  %raw = call ptr {address("scratch_new")}(i64 $(add i64 %bytes, {2 * PAGE}))
   when eq ptr %raw, null: failed
   %up = add i64 $(ptrtoint ptr %raw to i64), {2 * PAGE - 1}
   %new = inttoptr i64 $(and i64 %up, -{PAGE}) to ptr
@@ -44,13 +39,13 @@ define internal ptr @scratch_aligned(i64 %bytes) noinline {{
   store ptr %raw, ptr %behind, align 8
   ret ptr %new
 failed:
-  %before = atomicrmw add ptr @scratch_failures, i64 1 monotonic
+  %before = atomicrmw add ptr {address("scratch_failures")}, i64 1 monotonic
   ret ptr null
 }}
 define internal void @scratch_drop(ptr %workspace) noinline {{
   when eq ptr %workspace, null: nothing
   %behind = at %workspace -8
-  call void @scratch_free(ptr $(load ptr, ptr %behind, align 8))
+  call void {address("scratch_free")}(ptr $(load ptr, ptr %behind, align 8))
   br label %nothing
 nothing:
   ret void
@@ -59,8 +54,9 @@ nothing:
 TAKE = """
 ; A workspace that waits, or a new one; null if there is no memory.
 define internal ptr @scratch_take() noinline {{
+  %waiting = at {waiting} 0
   repeat %k
-  %place = word @scratch_waiting $(add i64 %k, {first})
+  %place = word %waiting $(add i64 %k, {first})
   %seen = load atomic ptr, ptr %place monotonic, align 8
   when eq ptr %seen, null: next
   %found = atomicrmw xchg ptr %place, ptr null acquire
@@ -73,8 +69,9 @@ next:
 
 ; Puts a workspace into the first free place, or gives it back to the system.
 define internal void @scratch_give(ptr %workspace) noinline {{
+  %waiting = at {waiting} 0
   repeat %k
-  %place = word @scratch_waiting $(add i64 %k, {first})
+  %place = word %waiting $(add i64 %k, {first})
   %pair = cmpxchg ptr %place, ptr null, ptr %workspace release monotonic
   when $(extractvalue {{ ptr, i1 }} %pair, 1): kept, next
 kept:
@@ -152,8 +149,11 @@ class Workspaces:
             return ""
         size = max((self.bytes - 1).bit_length(), SMALLEST)
         if size > LARGEST:
-            return expanded(DECLARED + ALLOCATE + UNPOOLED.format(bytes=self.bytes))
-        first = (size - SMALLEST) * PLACES
-        return expanded(
-            DECLARED + ALLOCATE + TAKE.format(first=first, places=PLACES, bytes=1 << size)
-        )
+            return expanded(ALLOCATE + UNPOOLED.format(bytes=self.bytes))
+        pooled = {
+            "waiting": address("scratch_waiting"),
+            "first": (size - SMALLEST) * PLACES,
+            "places": PLACES,
+            "bytes": 1 << size,
+        }
+        return expanded(ALLOCATE + TAKE.format(**pooled))

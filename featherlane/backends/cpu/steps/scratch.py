@@ -5,7 +5,7 @@ program keeps its own. One thread at a time has one, and it waits for the next c
 from __future__ import annotations
 
 from featherlane.backends.cpu.loaded import LoopWords
-from featherlane.backends.cpu.scratch import ALLOCATE, DECLARED
+from featherlane.backends.cpu.scratch import ALLOCATE
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, words
 
@@ -22,7 +22,7 @@ have:"""
 FUNCTIONS = f"""
 @work = global [{words(LoopWords)} x i64] zeroinitializer, align 8
 @kept = internal global [{KEPT} x ptr] zeroinitializer, align 8
-{DECLARED}{ALLOCATE}
+{ALLOCATE}
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; A workspace that waits, or a new one; null if there is no memory.
