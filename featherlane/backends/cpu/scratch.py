@@ -17,9 +17,6 @@ from featherlane.backends.llvm.macros import expanded
 
 PAGE = 4096  # bytes: two addresses a multiple of them apart can slow each other's accesses down
 ON_STACK = 2 * PAGE  # bytes of all workspaces of a loop, if they lie on the stack
-# An attribute of functions with workspaces on the stack: each page is touched in turn, so that a
-# stack that is too short ends in its guard page and not behind it
-PROBED = '"probe-stack"="inline-asm"'
 # Workspaces wait in classes by size, powers of two; one thread at a time has one, so that a class
 # has places for as many as threads compute at once. Larger ones go back to the system.
 SMALLEST, LARGEST = 14, 22  # the classes: log2 of bytes
