@@ -94,6 +94,7 @@ def ran_tests(command, names=CHOSEN, left_out=(), **options):
     skipped = [word for name in left_out for word in ("--deselect", f"tests/{name}")]
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *files, *skipped]
     options = {"stdin": subprocess.DEVNULL, "cwd": ROOT, "text": True, "check": False} | options
-    made = subprocess.run([*command, *words], stdout=subprocess.PIPE, **options)
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}  # Wine wants pipes
+    made = subprocess.run([*command, *words], **output, **options)
     print("\n".join(made.stdout.strip().splitlines()[-30:]))
     return made.returncode != 0

@@ -21,15 +21,23 @@ from .common import CHOSEN, ROOT, answered, done, ran_tests
 NAMES = (*CHOSEN, "test_arguments", "test_sincos", "test_cache", "test_loading", "test_urdf")
 
 
+def stated():
+    """The requirements of the package."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+
+
 def oldest():
-    """The requirements with the lowest versions that they allow, or none where it is not stated."""
-    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return [re.sub(r">=([\w.]+)[^;]*", r"==\1.*", line) for line in stated]
+    """The requirements with the lowest versions that they allow: >=5 is ==5.0.0."""
+
+    def exact(version):
+        return "==" + ".".join([*version[1].split("."), "0", "0"][:3])
+
+    return [re.sub(r">=([\d.]+)[^;]*", exact, line) for line in stated()]
 
 
 def newest():
-    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return ["--pre", *stated]
+    """The requirements with whatever is newest."""
+    return ["--pre", *stated()]
 
 
 def main():
