@@ -5,13 +5,16 @@ import subprocess
 import sys
 import textwrap
 
+# What starts a Python of another processor: the name of an emulator
+LAUNCHER = os.environ.get("FEATHERLANE_TEST_LAUNCHER", "").split()
+
 
 def python(code, *words, preexec_fn=None, **environment):
     """Runs a program of its own; a variable that is None is taken away."""
     env = {**os.environ, **environment}
     env = {key: value for key, value in env.items() if value is not None}
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *words],
+        [*LAUNCHER, sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *words],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -201,6 +201,9 @@ def test_wrenches_are_named_by_texts(arm):
         arm.inverse_dynamics(q, q, q, wrenches)
 
 
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="arrays of NumPy 1 have 32 dimensions"
+)
 def test_leading_dimensions_are_up_to_32(arm):
     wide, wider = np.zeros((1,) * 32 + (2,)), np.zeros((1,) * 40 + (2,))
     push = {"link2": np.zeros((1,) * 32 + (6,))}
@@ -353,7 +356,8 @@ def test_configurations_in_a_dtype(root):
         assert q.dtype == np.dtype(dtype)
         assert np.array_equal(q, model.random_configuration((50, 2), seed=1).astype(dtype))
     assert model.neutral().dtype == model.random_configuration().dtype == np.float64
-    for dtype in (int, np.float16, np.longdouble, complex):
+    longdouble = {np.dtype(np.longdouble)} - {np.dtype(np.float64)}  # on Windows they are the same
+    for dtype in (int, np.float16, complex, *longdouble):
         with pytest.raises(TypeError, match="wanted float32 or float64"):
             model.neutral(dtype)
         with pytest.raises(TypeError, match="wanted float32 or float64"):

@@ -448,7 +448,8 @@ def wrong_calls():
     yield "complex128", TypeError, (q, v, v + 0j), {}
     yield "dtype object", TypeError, (q, v, np.array([None] * 8)), {}
     yield "dtype <U", TypeError, (q, v, ["x"] * 8), {}
-    yield "float128|longdouble", TypeError, (q, v, v.astype(np.longdouble)), {}
+    if np.dtype(np.longdouble) != np.float64:  # as on Windows
+        yield "float128|longdouble", TypeError, (q, v, v.astype(np.longdouble)), {}
     yield "not an array of numbers", ValueError, (q, v, [[1], [1, 2]]), {}
     yield r"a is a test_backend.Torchlike.*np.from_dlpack\(a\)", TypeError, (q, v, Torchlike()), {}
     yield "dtype object", TypeError, (q, v, None), {}

@@ -92,6 +92,7 @@ def counted(folder, key="key"):
 
 @posix
 @pytest.mark.filterwarnings("ignore:.*can be written by other users")
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes of files are those of POSIX")
 class TestForeignEntries:
     def test_of_another_owner(self, folder, monkeypatch):
         assert [counted(folder), counted(folder)] == [1, 0]

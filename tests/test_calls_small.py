@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import re
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +15,12 @@ from numpy.testing import assert_array_equal
 
 import featherlane as fl
 from featherlane.backends.cpu import linked as host
+from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.call import cpython, vectorcall
-from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, numpy_c
+from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, machine_code, numpy_c
 from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.llvm import jit
+from featherlane.backends.llvm.macros import expanded
 from featherlane.functions import fast_path
 from featherlane.functions.fast_path import WORTH_UNLOCKING, machine_code_call
 
@@ -442,11 +445,6 @@ def test_first_calls_from_many_threads():
 
 COUNTED = ("array_new", "object_new", "gil_release", "gil_take")
 SPY = """
-declare ptr @real_array_new(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
-declare ptr @real_object_new(ptr, i64)
-declare ptr @real_gil_release()
-declare void @real_gil_take(ptr)
-declare ptr @no_memory()
 @counts = global [4 x i64] zeroinitializer
 @left = global i64 -1
 define i1 @count(i64 %k) {
@@ -469,30 +467,30 @@ define ptr @array_new(ptr %a, i32 %b, ptr %c, i32 %d, ptr %e, ptr %f, i32 %g, i3
   %fails = call i1 @count(i64 0)
   br i1 %fails, label %no, label %yes
 yes:
-  %made = call ptr @real_array_new(ptr %a, i32 %b, ptr %c, i32 %d, ptr %e, ptr %f, i32 %g, i32 %h,
-                                   ptr %i)
+  %made = call ptr ADDRESS(array_new)(ptr %a, i32 %b, ptr %c, i32 %d, ptr %e, ptr %f, i32 %g,
+                                      i32 %h, ptr %i)
   ret ptr %made
 no:
-  %error = call ptr @no_memory()
+  %error = call ptr ADDRESS(error_no_memory)()
   ret ptr null
 }
 define ptr @object_new(ptr %a, i64 %b) {
   %fails = call i1 @count(i64 1)
   br i1 %fails, label %no, label %yes
 yes:
-  %made = call ptr @real_object_new(ptr %a, i64 %b)
+  %made = call ptr ADDRESS(object_new)(ptr %a, i64 %b)
   ret ptr %made
 no:
-  %error = call ptr @no_memory()
+  %error = call ptr ADDRESS(error_no_memory)()
   ret ptr null
 }
 define ptr @gil_release() {
   %fails = call i1 @count(i64 2)
-  %thread = call ptr @real_gil_release()
+  %thread = call ptr ADDRESS(gil_release)()
   ret ptr %thread
 }
 define void @gil_take(ptr %thread) {
-  call void @real_gil_take(ptr %thread)
+  call void ADDRESS(gil_take)(ptr %thread)
   %fails = call i1 @count(i64 3)
   ret void
 }
@@ -508,14 +506,11 @@ class Watched:
         assert not fast_path.why_not_native()  # the front's own test is not watched
         Watched.kept.append(self)
         true = host.symbols()
-        spied = {f"real_{name}": true[name] for name in COUNTED}
-        address = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
-        monkeypatch.setattr(host, "symbols", lambda: spied | {"no_memory": address})
-        names = (*COUNTED, "counts", "left")
-        self.spy = linked(jit.machine_code(SPY), names)
+        spy = re.sub(r"ADDRESS\((\w+)\)", lambda name: address(name[1]), SPY)
+        self.spy = linked(machine_code(expanded(spy)), (*COUNTED, "counts", "left"))
         ours = {name: self.spy.place(name) for name in COUNTED}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
-        self.code = linked(jit.machine_code(vectorcall.source()), ("call",))
+        self.code = linked(machine_code(vectorcall.source()), ("call",))
         monkeypatch.setattr("featherlane.functions.fast_path._entry_point", lambda: self.code)
         self._counts = (ctypes.c_int64 * len(COUNTED)).from_address(self.spy.place("counts"))
         self._left = ctypes.c_int64.from_address(self.spy.place("left"))

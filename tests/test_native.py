@@ -2,6 +2,9 @@
 
 import ctypes
 import json
+import os
+import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -153,3 +156,59 @@ def test_the_command_says_what_runs_calls(variable):
     )
     wanted = "NumPy: FEATHERLANE_CALLS is numpy" if variable else "machine code"
     assert told["calls"] == wanted
+
+
+@pytest.fixture
+def free_threaded():
+    """As on a build without the interpreter's lock."""
+    native.free_threaded.cache_clear()
+    with mock.patch("sysconfig.get_config_var", {"Py_GIL_DISABLED": 1}.get):
+        yield
+    native.free_threaded.cache_clear()
+
+
+@pytest.mark.usefixtures("free_threaded")
+def test_free_threaded_builds_use_numpy_and_threads_of_python():
+    model = fl.load("iiwa14")
+    assert fast_path.why_not_native() == "this Python is a free-threaded build"
+    assert isinstance(pool.thread_pool(), StandardPool)
+    results(model, 3000, 3)
+    assert "inverse_dynamics" not in vars(model)
+
+
+SUBINTERPRETER = (
+    """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+import sys
+code = """
+    + repr("""
+import sys
+sys.path[:] = {path!r}
+try:
+    import featherlane
+except ImportError as error:
+    print(error)
+print("numpy" in sys.modules)
+""")
+    + """.format(path=sys.path)
+for isolated in (False, True):
+    try:
+        made = interpreters.create("isolated" if isolated else "legacy")  # Python 3.13
+    except TypeError:
+        made = interpreters.create(isolated=isolated)
+    (getattr(interpreters, "run_string", None) or interpreters.exec)(made, code)
+    sys.stdout.flush()
+    interpreters.destroy(made)
+import featherlane
+print(featherlane.__name__)
+"""
+)
+
+
+def test_subinterpreters_are_refused():
+    lines = finished(python(SUBINTERPRETER, PYTHONPATH=os.pathsep.join(sys.path))).split("\n")
+    told = "featherlane does not run in subinterpreters, since NumPy and ctypes keep one state"
+    assert [line[: len(told)] for line in lines] == [told, "False"] * 2 + ["featherlane", ""]

@@ -11,7 +11,7 @@ from repetition import examples, repeated
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cpu.graphs import single
-from featherlane.backends.cpu.linked import linked
+from featherlane.backends.cpu.linked import linked, machine_code
 from featherlane.backends.llvm import jit
 from featherlane.functions.compile import cheapest, dynamics_graph, in_lanes
 from featherlane.functions.table import FUNCTIONS, Variant
@@ -64,7 +64,7 @@ def interpreted(packed, lanes, inputs, dtype):
 
 def run(packed, lanes, graph, rows, dtype):
     """The outputs of states by the machine code of a packed graph; arrays may have any strides."""
-    image = jit.machine_code(single.source(packed, lanes, np.dtype(dtype)))
+    image = machine_code(single.source(packed, lanes, np.dtype(dtype)))
     code = linked(image)
     count = len(rows[0])
     results = [np.full((count, *out.shape), 7, dtype) for out in graph.outputs.values()]

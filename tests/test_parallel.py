@@ -422,6 +422,8 @@ def relative_error(x, wanted):
 
 
 def in_long_double(algorithm, model, *args):
+    if np.finfo(np.longdouble).eps >= np.finfo(float).eps:
+        pytest.skip("long double is no longer than double on this system")
     wide = [[np.longdouble(x) for x in values] for values in args]
     return np.array(algorithm(model.tree, *wide), np.longdouble)
 

@@ -15,6 +15,7 @@ from test_backend import DTYPES, operation, same_bits, triples
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cpu import scratch
+from featherlane.backends.cpu.addresses import with_table
 from featherlane.backends.cpu.graphs import kernel as cpu
 from featherlane.backends.cpu.object_file import assembly, object_code, standalone
 from featherlane.backends.llvm.targets import TARGETS, host, host_target, machine_code, runs_here
@@ -125,7 +126,7 @@ def test_large_memory_is_the_c_librarys(monkeypatch, target):
 
 def test_other_systems():
     """An Arm Mac and Windows: objects are made, though nothing runs them here."""
-    text = cpu.source(program("inverse_dynamics", np.float64), np.dtype(float), 2)
+    text = with_table(cpu.source(program("inverse_dynamics", np.float64), np.dtype(float), 2))
     mac = machine_code(text, host_target("arm64-apple-darwin23", "apple-m1", {}))
     assert mac[:4] == b"\xcf\xfa\xed\xfe"
     windows = machine_code(text, host_target("x86_64-pc-windows-msvc", "x86-64", {}))

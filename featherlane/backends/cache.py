@@ -66,7 +66,7 @@ def facts() -> dict[str, str]:
 
     return {
         "package": package_hash(),
-        "python": f"{sys.implementation.name} {sys.hexversion:x} {sys.abiflags}",
+        "python": f"{sys.implementation.name} {sys.hexversion:x} {getattr(sys, 'abiflags', '')}",
         "machine": f"{sys.platform} {platform.machine()} {sys.maxsize.bit_length() + 1}",
         **{package: _version(package) for package in ("numpy", "llvmlite")},
     }

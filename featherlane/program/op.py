@@ -98,9 +98,11 @@ def quarter(k: Array, s: Array, c: Array) -> Array:
     puts k modulo 4 into its last two bits. A k that is NaN or infinite gives NaN; it is legal only
     where s and c are NaN too, since a backend that reads those bits gives one of them.
     """
-    k = np.mod(k, 4)
+    number = np.asarray(k).dtype.type  # NumPy 1 gives a float64 for a float32 and Python's numbers
+    k = np.mod(k, number(4))
+    neither = k * number(np.nan)
     return np.where(
-        k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, np.nan * k)))
+        k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, neither)))
     )
 
 

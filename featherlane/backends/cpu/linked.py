@@ -1,4 +1,4 @@
-"""Machine code linked with the functions and objects of CPython and NumPy that it refers to.
+"""Machine code in memory, with the addresses of functions and objects of CPython and NumPy.
 
 NumPy's C API is a table of pointers in a capsule, and CPython's functions are in the process: so
 the package needs no extension module of its own.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends import cache
-from featherlane.backends.cpu import scratch
+from featherlane.backends.cpu import addresses, scratch
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 
@@ -47,7 +47,7 @@ def function_address(function: Any) -> int:
 
 
 def symbols() -> dict[str, int]:
-    """The addresses of what emitted code may call or compare with, by the names that it uses."""
+    """The addresses of what emitted code may call, compare with or change, by their names."""
     python, numpy = ctypes.pythonapi, c_table(numpy_c._ARRAY_API)
     functions = {
         "object_new": python.PyType_GenericAlloc,
@@ -75,9 +75,22 @@ def symbols() -> dict[str, int]:
     }
 
 
+def machine_code(ir: str) -> bytes:
+    """Compiles LLVM IR, and the table of addresses that it uses, to an object file for the host."""
+    return jit.machine_code(addresses.with_table(ir))
+
+
 def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
-    """Loads an object file into memory; names: the symbols whose addresses are wanted."""
-    return jit.MachineCode(image, names, symbols())
+    """Loads an object file of `machine_code` into memory and fills its table of addresses.
+
+    names: the symbols whose addresses are wanted.
+    """
+    if not addresses.is_used(image):
+        return jit.MachineCode(image, names)
+    code, found = jit.MachineCode(image, (*names, addresses.TABLE)), symbols()
+    table = (ctypes.c_void_p * len(addresses.NAMES)).from_address(code.place(addresses.TABLE))
+    table[:] = [found[name] for name in addresses.NAMES]
+    return code
 
 
 def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.MachineCode:
@@ -86,7 +99,7 @@ def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.Mac
     """
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         raise CompileError("this Python is a 32-bit program: machine code is made for 64 bits")
-    image = cache.fetch(f"{key} {jit.target()}", lambda: jit.machine_code(source()))
+    image = cache.fetch(f"{key} {jit.target()}", lambda: machine_code(source()))
     return linked(image, names)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from featherlane.backends.cpu.addresses import NAMES, TABLE, with_table
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.cpu.scratch import ALL_PLACES
 from featherlane.backends.llvm import binding as llvm
@@ -16,25 +17,25 @@ C_ALLOCATOR = f"""
 @scratch_failures = global i64 0, align 8
 declare ptr @malloc(i64)
 declare void @free(ptr)
-define ptr @scratch_new(i64 %size) {{
-  %place = call ptr @malloc(i64 %size)
-  ret ptr %place
-}}
-define void @scratch_free(ptr %place) {{
-  call void @free(ptr %place)
-  ret void
-}}
 """
+ALLOCATOR = {
+    "scratch_new": "malloc",
+    "scratch_free": "free",
+    "scratch_waiting": "scratch_waiting",
+    "scratch_failures": "scratch_failures",
+}
 EXPORTED = ("loop", "scratch_failures", "work", "forget")  # the last two: of step programs
 
 
 def _module(ir: str, target: Processor, machine: llvm.TargetMachine, name: str) -> llvm.ModuleRef:
     """The module of a kernel with the C library's allocator, without unused functions."""
-    module = module_for(ir, target, machine)
-    module.link_in(llvm.parse_assembly(C_ALLOCATOR))
+    entries = [f"ptr @{ALLOCATOR[name]}" if name in ALLOCATOR else "ptr null" for name in NAMES]
+    text = with_table(ir + C_ALLOCATOR, f"[{', '.join(entries)}]")
+    module = module_for(text, target, machine)
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in EXPORTED:
-            value.linkage = "internal"
+            # without a symbol for the table: it is complete, and not filled after loading
+            value.linkage = "private" if value.name == TABLE else "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))

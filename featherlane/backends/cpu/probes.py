@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.linked import linked
+from featherlane.backends.cpu.linked import linked, machine_code
 from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.lower import Lanes, declarations, fma, load_vector, vector_at
 from featherlane.backends.llvm.macros import expanded
@@ -104,7 +104,7 @@ def over_memory(t: Lanes, name: str) -> list[str]:
 
 def _functions(lines: list[str], signatures: dict[str, Any]) -> dict[str, Callable[..., None]]:
     """Compiles the lines into functions of ctypes, each of which keeps the code alive."""
-    code = linked(jit.machine_code("\n".join(lines)), tuple(signatures))
+    code = linked(machine_code("\n".join(lines)), tuple(signatures))
 
     def function(name: str) -> Callable[..., None]:
         call = signatures[name](code.place(name))

@@ -12,13 +12,11 @@ import ctypes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from featherlane.backends.cpu.addresses import address
 from featherlane.backends.llvm.macros import expanded
 
 PAGE = 4096  # bytes: two addresses a multiple of them apart can slow each other's accesses down
 ON_STACK = 2 * PAGE  # bytes of all workspaces of a loop, if they lie on the stack
-# An attribute of functions with workspaces on the stack: each page is touched in turn, so that a
-# stack that is too short ends in its guard page and not behind it
-PROBED = '"probe-stack"="inline-asm"'
 # Workspaces wait in classes by size, powers of two; one thread at a time has one, so that a class
 # has places for as many as threads compute at once. Larger ones go back to the system.
 SMALLEST, LARGEST = 14, 22  # the classes: log2 of bytes
@@ -28,16 +26,10 @@ ALL_PLACES = PLACES * (LARGEST - SMALLEST + 1)
 _waiting = (ctypes.c_void_p * ALL_PLACES)()
 _failures = ctypes.c_int64()
 
-DECLARED = """
-@scratch_waiting = external global i8
-@scratch_failures = external global i64
-declare ptr @scratch_new(i64)
-declare void @scratch_free(ptr)
-"""
 ALLOCATE = f"""
 ; Memory that begins with a page, behind the address that the system gave; null if there is none.
 define internal ptr @scratch_aligned(i64 %bytes) noinline {{
-  %raw = call ptr @scratch_new(i64 $(add i64 %bytes, {2 * PAGE}))
+  %raw = call ptr {address("scratch_new")}(i64 $(add i64 %bytes, {2 * PAGE}))
   when eq ptr %raw, null: failed
   %up = add i64 $(ptrtoint ptr %raw to i64), {2 * PAGE - 1}
   %new = inttoptr i64 $(and i64 %up, -{PAGE}) to ptr
@@ -45,24 +37,25 @@ define internal ptr @scratch_aligned(i64 %bytes) noinline {{
   store ptr %raw, ptr %behind, align 8
   ret ptr %new
 failed:
-  %before = atomicrmw add ptr @scratch_failures, i64 1 monotonic
+  %before = atomicrmw add ptr {address("scratch_failures")}, i64 1 monotonic
   ret ptr null
 }}
 define internal void @scratch_drop(ptr %workspace) noinline {{
   when eq ptr %workspace, null: nothing
   %behind = at %workspace -8
-  call void @scratch_free(ptr $(load ptr, ptr %behind, align 8))
+  call void {address("scratch_free")}(ptr $(load ptr, ptr %behind, align 8))
   br label %nothing
 nothing:
   ret void
 }}
 """
-# A list of workspaces that wait: `places` of them in `list`, from `first` on
+# A list of workspaces that wait: `places` of them in `waiting`, from `first` on
 WAITING = """
 ; One that waits, or null.
 define internal ptr @scratch_found() noinline {{
+  %waiting = at {waiting} 0
   repeat %k
-  %place = word @{list} $(add i64 %k, {first})
+  %place = word %waiting $(add i64 %k, {first})
   %seen = load atomic ptr, ptr %place monotonic, align 8
   when eq ptr %seen, null: next
   %found = atomicrmw xchg ptr %place, ptr null acquire
@@ -75,8 +68,9 @@ next:
 
 ; Puts a workspace into the first free place, or gives it back to the system.
 define internal void @scratch_give(ptr %workspace) noinline {{
+  %waiting = at {waiting} 0
   repeat %k
-  %place = word @{list} $(add i64 %k, {first})
+  %place = word %waiting $(add i64 %k, {first})
   %pair = cmpxchg ptr %place, ptr null, ptr %workspace release monotonic
   when $(extractvalue {{ ptr, i1 }} %pair, 1): kept, next
 kept:
@@ -162,7 +156,7 @@ class Workspaces:
             return ""
         size = max((self.bytes - 1).bit_length(), SMALLEST)
         if size > LARGEST:
-            return expanded(DECLARED + ALLOCATE + UNPOOLED.format(bytes=self.bytes))
-        first = (size - SMALLEST) * PLACES
-        waiting = WAITING.format(list="scratch_waiting", first=first, places=PLACES)
-        return expanded(DECLARED + ALLOCATE + waiting + TAKE.format(bytes=1 << size))
+            return expanded(ALLOCATE + UNPOOLED.format(bytes=self.bytes))
+        first, waiting = (size - SMALLEST) * PLACES, address("scratch_waiting")
+        found = WAITING.format(waiting=waiting, first=first, places=PLACES)
+        return expanded(ALLOCATE + found + TAKE.format(bytes=1 << size))

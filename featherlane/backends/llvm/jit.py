@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -89,15 +89,13 @@ if hasattr(os, "register_at_fork"):
 class MachineCode:
     """An object file loaded into memory, where it stays as long as this object lives.
 
-    names: the symbols whose addresses are wanted; symbols: the addresses of the external symbols
-    that the code refers to.
+    names: the symbols whose addresses are wanted. Functions of the C library that LLVM calls on
+    its own, such as memcpy, are looked up in the process.
     """
 
-    def __init__(self, image: bytes, names: Sequence[str], symbols: Mapping[str, int]) -> None:
+    def __init__(self, image: bytes, names: Sequence[str]) -> None:
         session = _Session.newest()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-        for name, place in symbols.items():
-            builder = builder.import_symbol(name, place)
         for name in names:
             builder = builder.export_symbol(name)
         self._library = session.link(builder)

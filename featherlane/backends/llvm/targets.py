@@ -19,6 +19,9 @@ from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm import software_fma
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
+# An attribute of functions with workspaces on the stack: each page is touched in turn, so that a
+# stack that is too short ends in its guard page and not behind it
+PROBED = '"probe-stack"="inline-asm"'
 WHOLE_VECTORS = "-prefer-256-bit"  # LLVM halves vectors of 512 bits where it expects a lower clock
 
 
@@ -103,6 +106,8 @@ def target_machine(target: Processor) -> llvm.TargetMachine:
 
 def module_for(ir: str, target: Processor, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """Parses LLVM IR into a verified module for a target."""
+    if "windows" in target.triple:  # each function probes its stack there, by a call of __chkstk
+        ir = ir.replace(PROBED, "")
     module = llvm.parse_assembly(ir if target.x86 else _unmergeable(ir))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     if not target.fused:

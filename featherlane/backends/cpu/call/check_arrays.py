@@ -4,6 +4,7 @@ says, whether results overlap other arrays, and new arrays for results.
 
 from __future__ import annotations
 
+from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.call import cpython
 from featherlane.backends.cpu.call.cpython import (
     ArrayRecord,
@@ -29,7 +30,7 @@ define internal i64 @batch_size(ptr %table, ptr %objects, i64 %most) {{
   %least = item i64 %table {field(CallTable, "least")}
   when eq i64 $(item i64 %table {field(CallTable, "inputs")}), 0: single
   %array = item ptr %objects 0
-  need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), @array_type
+  need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), {address("array_type")}
   %record = call ptr @record(ptr %table, i64 0)
   %core = item i64 %record {field(ArrayRecord, "ndim")}
   %leading = sub i64 $(zext i32 $(field i32 %array {PyArrayObject.nd.offset}) to i64), %core
@@ -51,7 +52,7 @@ STATE_STRIDE = f"""
 ; The bytes from one state of an array to the next, -1 if the array is not what its record says. An
 ; input may lack the leading dimension, or have the stride 0 there; a result may not.
 define internal i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch) {{
-  need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), @array_type
+  need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), {address("array_type")}
   %dtype = field ptr %array {PyArrayObject.descr.offset}
   need eq ptr %dtype, $(item ptr %table {field(CallTable, "dtype")})
   %record = call ptr @record(ptr %table, i64 %number)
@@ -121,10 +122,10 @@ no:
 define internal ptr @out_arrays(ptr %slot, ptr %packed, i64 %outputs) {{
   %out = item ptr %slot 0
   %type = field ptr %out {PyArrayObject.ob_type.offset}
-  %array = icmp eq ptr %type, @array_type
+  %array = icmp eq ptr %type, {address("array_type")}
   %itself = and i1 %array, $(icmp eq i64 %outputs, 1)
   return ptr %slot when %itself
-  need $(or i1 $(icmp eq ptr %type, @tuple_type), $(icmp eq ptr %type, %packed))
+  need $(or i1 $(icmp eq ptr %type, {address("tuple_type")}), $(icmp eq ptr %type, %packed))
   need eq i64 $(field i64 %out {PyTupleObject.OB_SIZE}), %outputs
   ret ptr $(at %out {PyTupleObject.OB_ITEM})
 no:
@@ -168,7 +169,7 @@ no:
 }}
 define internal void @release(ptr %objects, i64 %count) {{
   each %k 0 %count
-  call void @decref(ptr $(item ptr %objects %k))
+  call void {address("decref")}(ptr $(item ptr %objects %k))
   again %k
   ret void
 }}
@@ -187,8 +188,9 @@ define internal ptr @new_array(ptr %table, ptr %record, i64 %batch) {{
   %bytes = mul i64 $(select i1 %several, i64 %batch, i64 1), %size
   when ult i64 %bytes, {SMALL}: small, large
 small:
-  %array = call ptr @array_new(ptr @array_type, i32 %nd, ptr %dims, i32 %type, ptr null, ptr null,
-                               i32 0, i32 0, ptr null)
+  %type_of_arrays = at {address("array_type")} 0
+  %array = call ptr {address("array_new")}(ptr %type_of_arrays, i32 %nd, ptr %dims, i32 %type,
+                                           ptr null, ptr null, i32 0, i32 0, ptr null)
   ret ptr %array
 large:
   ret ptr $(call ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes))
@@ -198,20 +200,22 @@ large:
 define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) {{
   %length = alloca i64
   put i64 $(add i64 %bytes, {LINE}) %length 0
-  %base = call ptr @array_new(ptr @array_type, i32 1, ptr %length, i32 {cpython.NPY_UINT8},
-                              ptr null, ptr null, i32 0, i32 0, ptr null)
+  %type_of_arrays = at {address("array_type")} 0
+  %new = at {address("array_new")} 0
+  %base = call ptr %new(ptr %type_of_arrays, i32 1, ptr %length, i32 {cpython.NPY_UINT8}, ptr null,
+                        ptr null, i32 0, i32 0, ptr null)
   need ne ptr %base, null
   %address = ptrtoint ptr $(field ptr %base {PyArrayObject.data.offset}) to i64
   %start = inttoptr i64 $(and i64 $(add i64 %address, {LINE - 1}), -{LINE}) to ptr
-  %view = call ptr @array_new(ptr @array_type, i32 %nd, ptr %dims, i32 %type, ptr null,
-                              ptr %start, i32 0, i32 {cpython.NPY_ARRAY_CARRAY}, ptr null)
+  %view = call ptr %new(ptr %type_of_arrays, i32 %nd, ptr %dims, i32 %type, ptr null, ptr %start,
+                        i32 0, i32 {cpython.NPY_ARRAY_CARRAY}, ptr null)
   when ne ptr %view, null: set_base, no_view
 set_base:
-  when eq i32 $(call i32 @array_set_base(ptr %view, ptr %base)), 0: done
-  call void @decref(ptr %view)
+  when eq i32 $(call i32 {address("array_set_base")}(ptr %view, ptr %base)), 0: done
+  call void {address("decref")}(ptr %view)
   ret ptr null
 no_view:
-  call void @decref(ptr %base)
+  call void {address("decref")}(ptr %base)
   ret ptr null
 done:
   ret ptr %view

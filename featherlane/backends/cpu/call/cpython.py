@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-import sysconfig
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cpu import native
 from featherlane.backends.cpu.linked import (
     ARRAY_NEW,
     SET_BASE,
@@ -86,7 +86,7 @@ _FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
 @cache
 def available() -> bool:
     """Whether objects lie in memory as this file says."""
-    if ctypes.sizeof(ctypes.c_void_p) != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or native.free_threaded():
         return False
     return sys.implementation.name == "cpython" and _arrays_are_known() and _tuples_are_known()
 

@@ -11,32 +11,14 @@ functions: what it compares with is a table in the tuple that it is bound to, se
 
 from __future__ import annotations
 
+from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.call import check_arrays, cpython
 from featherlane.backends.cpu.call.cpython import BoundSelf, CallTable, PyArrayObject, PyTupleObject
 from featherlane.backends.cpu.threads.pool_ir import SharedTask, pool_word
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, read, words
 
-DECLARED = """
-@array_type = external global i8
-@tuple_type = external global i8
-@int_type = external global i8
-@py_none = external global i8
-@py_one = external global i8
-declare ptr @array_new(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
-declare i32 @array_set_base(ptr, ptr)
-declare ptr @vectorcall(ptr, ptr, i64, ptr)
-declare ptr @object_new(ptr, i64)
-declare void @incref(ptr)
-declare void @decref(ptr)
-declare i64 @int_value(ptr)
-declare void @error_clear()
-declare ptr @error_no_memory()
-@scratch_failures = external global i64
-declare i64 @llvm.umax.i64(i64, i64)
-declare ptr @gil_release()
-declare void @gil_take(ptr)
-"""
+DECLARED = "declare i64 @llvm.umax.i64(i64, i64)\n"
 
 FRAME = f"""
 define ptr @call(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
@@ -65,9 +47,9 @@ CHECK_INPUTS = f"""
                                ptr %pointers, ptr %ends, ptr %steps)
   need %read
 """
-RESULTS = """
+RESULTS = f"""
   %out = item ptr %slots 0
-  when eq ptr %out, @py_none: make
+  when eq ptr %out, {address("py_none")}: make
   %outs = call ptr @out_arrays(ptr %slots, ptr %packed, i64 %outputs)
   need ne ptr %outs, null
   %written = call i1 @read_arrays(ptr %table, i64 %inputs, i64 %outputs, ptr %outs, i64 %batch,
@@ -86,17 +68,18 @@ run:
   %results = phi ptr [ %new, %make ], [ %outs, %disjoint.yes ]
   %own = alloca [{words(SharedTask)} x i64]
   %task = call ptr @task_of(ptr %table, i64 %asked, ptr %own)
-  %failures = load atomic i64, ptr @scratch_failures monotonic, align 8
+  %failed = at {address("scratch_failures")} 0
+  %failures = load atomic i64, ptr %failed monotonic, align 8
   call void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr %task)
-  when ne i64 $(load atomic i64, ptr @scratch_failures monotonic, align 8), %failures: no_memory
+  when ne i64 $(load atomic i64, ptr %failed monotonic, align 8), %failures: no_memory
   ret ptr $(call ptr @answer(ptr %packed, ptr %results, i64 %outputs, ptr %out))
 no_memory:
-  %theirs = icmp ne ptr %out, @py_none
+  %theirs = icmp ne ptr %out, {address("py_none")}
   call void @release(ptr %new, i64 $(select i1 %theirs, i64 0, i64 %outputs))
-  ret ptr $(call ptr @error_no_memory())
+  ret ptr $(call ptr {address("error_no_memory")}())
 no:
   %other = item ptr %bound {field(BoundSelf, "pass_on")}
-  ret ptr $(call ptr @vectorcall(ptr %other, ptr %args, i64 %count, ptr %keywords))
+  ret ptr $(call ptr {address("vectorcall")}(ptr %other, ptr %args, i64 %count, ptr %keywords))
 }}
 """
 
@@ -106,8 +89,9 @@ define internal i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %ke
                          ptr %slots) {{
   need ule i64 %count, %inputs
   %options = add i64 %inputs, 2
+  %none = at {address("py_none")} 0
   each %c 0 %options
-  put ptr @py_none %slots %c
+  put ptr %none %slots %c
   again %c
   call void @copy(ptr $(word %slots 2), ptr %args, i64 0, i64 %count)
   when eq ptr %keywords, null: yes
@@ -153,12 +137,12 @@ define internal void @copy(ptr %to, ptr %from, i64 %first, i64 %count) {{
 RUN = f"""
 ; The threads that are asked for, 0 for None; -1 if the call is handed on.
 define internal i64 @threads_asked(ptr %threads) {{
-  return i64 0 when eq ptr %threads, @py_none
-  return i64 1 when eq ptr %threads, @py_one
-  need eq ptr $(field ptr %threads {PyArrayObject.ob_type.offset}), @int_type
-  %value = call i64 @int_value(ptr %threads)
+  return i64 0 when eq ptr %threads, {address("py_none")}
+  return i64 1 when eq ptr %threads, {address("py_one")}
+  need eq ptr $(field ptr %threads {PyArrayObject.ob_type.offset}), {address("int_type")}
+  %value = call i64 {address("int_value")}(ptr %threads)
   return i64 %value when sgt i64 %value, 0
-  call void @error_clear()
+  call void {address("error_clear")}()
   br label %no
 no:
   ret i64 -1
@@ -216,9 +200,9 @@ define internal void @run(ptr %table, i64 %batch, ptr %pointers, ptr %steps, ptr
   call void %run(ptr %pointers, ptr %states, ptr %steps, ptr %task)
   ret void
 unlocked:
-  %thread = call ptr @gil_release()
+  %thread = call ptr {address("gil_release")}()
   call void %run(ptr %pointers, ptr %states, ptr %steps, ptr %task)
-  call void @gil_take(ptr %thread)
+  call void {address("gil_take")}(ptr %thread)
   ret void
 }}
 """
@@ -228,7 +212,7 @@ ANSWER = f"""
 ; that has the type. References to new arrays are handed over.
 define internal ptr @answer(ptr %packed, ptr %arrays, i64 %count, ptr %out) {{
 entry:
-  %new = icmp eq ptr %out, @py_none
+  %new = icmp eq ptr %out, {address("py_none")}
   %first = item ptr %arrays 0
   when eq i64 %count, 1: one, several
 several:
@@ -236,12 +220,12 @@ several:
 one:
   %result = phi ptr [ %first, %entry ], [ %out, %several ]
   when %new: done
-  call void @incref(ptr %result)
+  call void {address("incref")}(ptr %result)
   br label %done
 done:
   ret ptr %result
 pack:
-  %tuple = call ptr @object_new(ptr %packed, i64 %count)
+  %tuple = call ptr {address("object_new")}(ptr %packed, i64 %count)
   when ne ptr %tuple, null: fill, failed
 fill:
   %hash = at %tuple {PyTupleObject.OB_HASH}
@@ -251,7 +235,7 @@ fill:
   %array = item ptr %arrays %k
   put ptr %array %items %k
   when %new: kept
-  call void @incref(ptr %array)
+  call void {address("incref")}(ptr %array)
   br label %kept
 kept:
   again %k

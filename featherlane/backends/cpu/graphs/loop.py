@@ -14,9 +14,10 @@ from typing import NamedTuple
 from featherlane.backends.cpu.graphs.gather import argument, density, first_strides, matrix_strides
 from featherlane.backends.cpu.graphs.stream import OutputStage, fence, functions
 from featherlane.backends.cpu.graphs.transpose import MARK, tail, tile_name
-from featherlane.backends.cpu.scratch import PROBED, Workspaces
+from featherlane.backends.cpu.scratch import Workspaces
 from featherlane.backends.llvm.lower import Lanes, vector_at
 from featherlane.backends.llvm.macros import expanded
+from featherlane.backends.llvm.targets import PROBED
 
 
 class ArraySlots(NamedTuple):

@@ -12,10 +12,11 @@ import numpy as np
 
 from featherlane.backends.cpu.graphs import gather
 from featherlane.backends.cpu.graphs.blocks import cut
-from featherlane.backends.cpu.scratch import PROBED, Workspaces
+from featherlane.backends.cpu.scratch import Workspaces
 from featherlane.backends.llvm import lower
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
+from featherlane.backends.llvm.targets import PROBED
 from featherlane.program.passes.pack import Packed
 
 Shown = tuple[int, int, int]  # a result's number, the entry of it that shows a node, and the lane

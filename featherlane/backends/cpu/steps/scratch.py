@@ -5,7 +5,7 @@ program keeps its own. One thread at a time has one, and it waits for the next c
 from __future__ import annotations
 
 from featherlane.backends.cpu.loaded import LoopWords
-from featherlane.backends.cpu.scratch import ALLOCATE, DECLARED, WAITING
+from featherlane.backends.cpu.scratch import ALLOCATE, WAITING
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, words
 
@@ -14,7 +14,7 @@ KEPT = 16  # workspaces that wait for the next call, one for each thread at a ti
 FUNCTIONS = f"""
 @work = global [{words(LoopWords)} x i64] zeroinitializer, align 8
 @kept = internal global [{KEPT} x ptr] zeroinitializer, align 8
-{DECLARED}{ALLOCATE}{WAITING.format(list="kept", first=0, places=KEPT)}
+{ALLOCATE}{WAITING.format(waiting="@kept", first=0, places=KEPT)}
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; A workspace that waits, or a new one; null if there is no memory.

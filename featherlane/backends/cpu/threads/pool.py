@@ -184,21 +184,34 @@ class ThreadPool:
 
 
 _pools: dict[str, ThreadPool | StandardPool] = {}
+_making = threading.RLock()  # a second pool would be dropped while its workers run
 
 
 def thread_pool() -> ThreadPool | StandardPool:
     """The pool of this process, created when it is first asked for: the one in machine code, if it
     has run a small task rightly, or one of Python's threads.
     """
-    kind = "standard" if native.refusal() else "own"
+    kind = _kind()
     if kind not in _pools:
-        pool = StandardPool() if native.refusal() else ThreadPool()
-        if isinstance(pool, ThreadPool) and not _counts_rightly(pool):
-            native.refuse("the thread pool did not run a small task rightly")
-            return thread_pool()
-        if _pools.setdefault(kind, pool) is pool:  # another thread may have been faster
-            atexit.register(pool.stop)
+        with _making:
+            if kind not in _pools:
+                _make(kind)
+        kind = _kind()
     return _pools[kind]
+
+
+def _kind() -> str:
+    return "standard" if native.refusal() else "own"
+
+
+def _make(kind: str) -> None:
+    """Creates a pool, and the one of Python's threads too if the pool in machine code is wrong."""
+    pool = StandardPool() if kind == "standard" else ThreadPool()
+    if isinstance(pool, ThreadPool) and not _counts_rightly(pool):
+        native.refuse("the thread pool did not run a small task rightly")
+        _make(_kind())
+    atexit.register(pool.stop)
+    _pools[kind] = pool  # a wrong one too: its workers may still run
 
 
 def _counts_rightly(pool: ThreadPool) -> bool:
@@ -215,6 +228,8 @@ def _counts_rightly(pool: ThreadPool) -> bool:
 
 
 def _after_fork() -> None:
+    global _making
+    _making = threading.RLock()
     physical_cores.cache_clear()
     for pool in _pools.values():
         pool.reset()

@@ -1,0 +1,55 @@
+"""What emitted code refers to outside of itself: functions and objects of CPython and NumPy, and
+words that all code of this process shares.
+
+Code finds their addresses in a table beside it, which is filled after loading. Symbols for the
+linker would be wrong on systems whose code reaches 4 GB in each direction: the heap and the
+libraries of a process can lie further away.
+"""
+
+from __future__ import annotations
+
+TABLE = "featherlane_addresses"
+NAMES = (
+    "array_type",
+    "tuple_type",
+    "int_type",
+    "py_none",
+    "py_one",
+    "array_new",
+    "array_set_base",
+    "object_new",
+    "vectorcall",
+    "incref",
+    "decref",
+    "int_value",
+    "error_clear",
+    "error_no_memory",
+    "gil_release",
+    "gil_take",
+    "scratch_new",
+    "scratch_free",
+    "scratch_waiting",
+    "scratch_failures",
+)
+
+
+def address(name: str) -> str:
+    """The macro for the address of a name; it can be called if a function lies there. The table
+    never changes while code runs, so that LLVM may load an address once or several times.
+    """
+    entry = f"getelementptr (ptr, ptr @{TABLE}, i64 {NAMES.index(name)})"
+    return f"$(load ptr, ptr {entry}, align 8, !invariant.load !{{}})"
+
+
+def with_table(ir: str, entries: str = "zeroinitializer") -> str:
+    """LLVM IR together with the table, if it uses that. dso_local: code addresses it directly, by
+    its distance.
+    """
+    if f"@{TABLE}" not in ir:
+        return ir
+    return f"{ir}\n@{TABLE} = dso_local global [{len(NAMES)} x ptr] {entries}, align 8\n"
+
+
+def is_used(image: bytes) -> bool:
+    """Whether an object file has the table: the names of its symbols are plain text."""
+    return TABLE.encode() in image
