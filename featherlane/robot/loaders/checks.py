@@ -8,12 +8,13 @@ from math import hypot, isfinite, isinf, isnan
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.constants import eigenvalues
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import WARNING, counted, quoted
 from featherlane.robot.model import WORLD, Robot
-from featherlane.robot.spatial import Articulated, Transform
+from featherlane.robot.spatial import Articulated, Transform, dot
 from featherlane.robot.tree_of import tree_of
 
 INERTIA_DIGITS = 1e-6  # relative: files print inertias with about six digits
@@ -65,7 +66,7 @@ def check_finite(model: Robot, moving: Moving) -> None:
     """Raises ModelError for figures whose sums and products overflow."""
     for joint, body, (spec, _) in zip(model.joints, model.bodies, moving, strict=True):
         com = np.array(body.com)
-        figures = [*joint.placement.p, *np.ravel(body.inertia), *com, body.mass * (com @ com)]
+        figures = [*joint.placement.p, *np.ravel(body.inertia), *com, body.mass * (dot(com, com))]
         figures.append(joint.pitch * joint.pitch * body.mass)
         if not np.all(np.isfinite(figures)):
             raise ModelError(f"{spec.where}: what it moves has figures too large to compute with")
@@ -104,8 +105,9 @@ def inertia_notes(links: Iterable[LinkSpec]) -> Iterator[str]:
     """Yields a note for each kind of impossible inertia, with the links that have it."""
     suspects: dict[str, list[str]] = {title: [] for title in SUSPICIONS}
     for link in links:
+        moments = np.array(eigenvalues(link.inertia))
         for title, suspicion in SUSPICIONS.items():
-            detail = suspicion(link.mass, np.linalg.eigvalsh(np.array(link.inertia)))
+            detail = suspicion(link.mass, moments)
             if detail is not None:
                 suspects[title].append(link.name + detail)
     return (f"{title}: {', '.join(names)}" for title, names in suspects.items() if names)
@@ -220,7 +222,7 @@ def _weak(M: np.ndarray, scale: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(M)):
         return np.zeros(len(M), bool)
     values, vectors = np.linalg.eigh(M)
-    return np.asarray(np.any(np.abs(vectors[:, values < PIVOT_NOISE]) > TAKES_PART, 1))
+    return np.asarray(np.sum(vectors[:, values < PIVOT_NOISE] ** 2, 1) > TAKES_PART**2)
 
 
 def _matrix(X: Transform) -> np.ndarray:
