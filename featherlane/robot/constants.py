@@ -11,16 +11,17 @@ from collections.abc import Iterable, Sequence
 from math import ldexp, sqrt
 
 from featherlane.robot.spatial import Matrix, Vector, dot, matmul, transpose
+from featherlane.scalar import Scalar
 
 Numbers = Sequence[float]
 SWEEPS = 30  # of Jacobi's method, which converges in some six
 
 
-def total(numbers: Iterable[float]) -> float:
-    """Returns the sum of numbers, added from the first to the last."""
-    result = 0.0
-    for x in numbers:
-        result += x
+def total(scalars: Iterable[Scalar]) -> Scalar:
+    """Returns the sum of scalars of any kind, added from the first to the last."""
+    result: Scalar = 0.0
+    for x in scalars:
+        result = result + x
     return result
 
 

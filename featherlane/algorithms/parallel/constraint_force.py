@@ -34,7 +34,7 @@ from featherlane.algorithms.parallel.kinematics import (
     ground_of,
     product,
 )
-from featherlane.robot.constants import eigenvalues
+from featherlane.robot.constants import eigenvalues, total
 from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,
@@ -232,7 +232,7 @@ def _diagonal(basis: ForceBasis, K: Matrix) -> Matrix:
     """Returns a diagonal block, where K is the compliance of the two bodies at the joint."""
     accelerations = [matvec(K, b) for b in basis.unknown]
     D = [[dot(b, x) for x in accelerations] for b in basis.unknown]
-    scale = (1.0 / 6.0) * sum((K[i][i] for i in range(6)), start=0.0)
+    scale = (1.0 / 6.0) * total(K[i][i] for i in range(6))
     for i, row in enumerate(basis.redundant):
         for j, x in enumerate(row):
             D[i][j] = D[i][j] + scale * x
