@@ -101,8 +101,6 @@ def told(model):
     return [model.fingerprint, hashlib.sha256(text.encode()).hexdigest()]
 
 
-
-
 def counted():
     """Operation counts, and all constants of graphs, of some robots."""
     chain = fl.chain(5, seed=1, joint_types=("revolute", "helical", "spherical", "cylindrical"))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.constants import total
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.checks import (
@@ -16,7 +17,6 @@ from featherlane.robot.loaders.checks import (
     check_joint,
     inertia_notes,
     physics_notes,
-    singular_notes,
 )
 from featherlane.robot.loaders.mimics import mimic_notes, resolved
 from featherlane.robot.loaders.order import JointOrder, permutation
