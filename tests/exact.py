@@ -63,10 +63,13 @@ def exact(model, function, inputs, digits=DIGITS):
     return {name: np.array(x, object).reshape(shapes[name]) for name, x in found.items()}
 
 
-def condition(M, digits=60):
-    """The 2-norm condition number of a symmetric matrix of mpmath's numbers; infinity if M is not
-    positive definite.
+def condition_of(M, digits=100):
+    """The conditioning max_i M_ii (M^-1)_ii of a mass matrix of mpmath's numbers; infinity where M
+    has no inverse.
     """
     with mpmath.workdps(digits):
-        values = mpmath.eigsy(mpmath.matrix(M.tolist()), eigvals_only=True)
-        return float(values[len(values) - 1] / values[0]) if values[0] > 0 else float("inf")
+        try:
+            inverse = mpmath.inverse(mpmath.matrix(M.tolist()))
+        except ZeroDivisionError:
+            return float("inf")
+        return float(max(abs(M[i, i] * inverse[i, i]) for i in range(len(M))))

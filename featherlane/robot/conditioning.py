@@ -26,6 +26,7 @@ DIGITS = {"float64": 2.0**-52, "float32": 2.0**-23}
 NEARLY = 0.1 / (ERROR * DIGITS["float32"])  # the conditioning that leaves no digit in float32
 PIVOT_NOISE = 1e-12  # relative: a pivot of the mass matrix that is smaller counts as zero
 TAKES_PART = 0.1  # the entry of a unit eigenvector from which a joint takes part in its motion
+UNIT = np.eye(6)
 LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
 
 
@@ -105,10 +106,10 @@ def _ratios(tree: Tree) -> Iterator[float]:
         p = tree.parent[i]
         moved = np.zeros((6, 6)) if p == WORLD else X[i] @ response[p] @ X[i].T
         if joint is not None:
-            M = np.sum(S[i] * (IC[i] @ S[i]), 0) + armature[i]
-            inverse = np.diag(joint.Dinv) + np.sum((joint.K @ moved) * joint.K, 1)
-            yield float(np.max(M * inverse))
-            rest = np.eye(6) - S[i] @ joint.K
+            M = (S[i] * (IC[i] @ S[i])).sum(0) + armature[i]
+            inverse = joint.Dinv.diagonal() + (joint.K @ moved * joint.K).sum(1)
+            yield float((M * inverse).max())
+            rest = UNIT - S[i] @ joint.K
             moved = rest @ moved @ rest.T + S[i] @ joint.Dinv @ S[i].T
         else:
             yield inf
@@ -121,15 +122,19 @@ def _eliminated(
     """Eliminates a joint; None if D is not positive definite by a margin."""
     U = IA @ S
     D = S.T @ U + armature
-    angular, linear = np.trace(IC[:3, :3]), np.trace(IC[3:, 3:])
-    scale = np.sum(S[:3] ** 2, 0) * angular + np.sum(S[3:] ** 2, 0) * linear
-    if not np.all(np.diag(D) > PIVOT_NOISE * scale):
+    moments = IC.diagonal()
+    scale = (S[:3] ** 2).sum(0) * moments[:3].sum() + (S[3:] ** 2).sum(0) * moments[3:].sum()
+    if not (D.diagonal() > PIVOT_NOISE * scale).all():
         return None
-    root = np.sqrt(np.diag(D))
+    root = np.sqrt(D.diagonal())
     scaled = D / root / root[:, None]
-    if not (np.all(np.isfinite(scaled)) and np.linalg.eigvalsh(scaled)[0] > PIVOT_NOISE):
+    if not np.isfinite(scaled).all():
         return None
-    Dinv = np.linalg.inv(scaled) / root / root[:, None]
+    if len(D) > 1:
+        if np.linalg.eigvalsh(scaled)[0] <= PIVOT_NOISE:
+            return None
+        scaled = np.linalg.inv(scaled)
+    Dinv = scaled / root / root[:, None]
     K = Dinv @ U.T
     return _Eliminated(Dinv, K, IA - U @ K)
 
