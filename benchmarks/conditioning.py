@@ -24,7 +24,7 @@ from featherlane.tools.precision import float32_errors
 
 BUNDLED = ("double_pendulum", "hyq", "iiwa14", "mobile_arm", "panda", "quadruped_arm")
 SINGULAR = ("mobile_arm", "free")  # its own planar base on a free root
-TREES = 12
+TREES = 6
 
 
 def robots(names: list[str] | None, quick: bool) -> Iterator[tuple[str, fl.Model]]:

@@ -3,7 +3,16 @@
 import pytest
 from documents import ROOT, run
 
-PAGES = ("tour", "links", "conventions", "frames", "identification", "lathrop", "processors")
+PAGES = (
+    "tour",
+    "links",
+    "accuracy",
+    "conventions",
+    "frames",
+    "identification",
+    "lathrop",
+    "processors",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
