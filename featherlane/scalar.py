@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
+from functools import cache, lru_cache
 from itertools import zip_longest
+from math import factorial, isfinite, nan
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,19 +19,64 @@ ROUNDING = 1 / 32  # its inverse: rounding errors of a pivot, in last places of 
 Scalar = Any  # float, numpy.ndarray, or anything with +, -, *, / and the methods below
 
 
-def _by_method(name: str, fallback: Any) -> Any:
+BITS = 128  # after the point of the integers that sines are computed with
+TINY = 2.0**-27  # below it, sin x and cos x round to x and 1
+TERMS = range(34, -1, -2)  # 0.8^35 / 35! is below 2^-140
+COSINE = [(-1) ** (n // 2) * (1 << BITS) // factorial(n) for n in TERMS]
+SINE = [(-1) ** (n // 2) * (1 << BITS) // factorial(n + 1) for n in TERMS]
+
+
+@cache
+def _pi(bits: int) -> int:
+    """pi 2^bits, by Machin's formula pi = 16 arctan(1/5) - 4 arctan(1/239)."""
+
+    def arctan(n: int) -> int:
+        term, total, k = (1 << bits + 16) // n, 0, 1
+        while term:
+            total += term // k if k % 4 == 1 else -(term // k)
+            term, k = term // (n * n), k + 2
+        return total
+
+    return 16 * arctan(5) - 4 * arctan(239) >> 16
+
+
+@lru_cache(maxsize=4096)
+def sine_cosine(x: float) -> tuple[float, float]:
+    """sin x and cos x of a number, rounded from 100 bits or more: the same on every machine, which
+    those of C libraries and NumPy, with code for each processor, are not. NaN for infinities.
+    """
+    if not isfinite(x):
+        return nan, nan
+    if abs(x) < TINY:
+        return x, 1.0
+    numerator, denominator = x.as_integer_ratio()
+    more = max(numerator.bit_length() - denominator.bit_length(), 0) + 64  # r may be small
+    quarter = _pi(BITS + more) >> 1
+    angle = (numerator << BITS + more) // denominator
+    k = (angle + (quarter >> 1)) // quarter
+    r = angle - k * quarter >> more
+    square, sine, cosine = r * r >> BITS, 0, 0
+    for a, b in zip(SINE, COSINE, strict=True):
+        sine, cosine = (sine * square >> BITS) + a, (cosine * square >> BITS) + b
+    s, c = (sine * r >> BITS) / (1 << BITS), cosine / (1 << BITS)
+    return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
+
+
+def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
     def function(x: Scalar) -> Scalar:
+        if type(x) is float:
+            return of_number(x)
         method = getattr(x, name, None)
-        return fallback(x) if method is None else method()
+        return of_array(x) if method is None else method()
 
     function.__name__ = name
     function.__doc__ = f"The {name} of a scalar of any kind."
     return function
 
 
-sin = _by_method("sin", np.sin)
-cos = _by_method("cos", np.cos)
-sqrt = _by_method("sqrt", np.sqrt)
+sin = _by_method("sin", lambda x: sine_cosine(x)[0], np.sin)
+cos = _by_method("cos", lambda x: sine_cosine(x)[1], np.cos)
+sqrt = _by_method("sqrt", np.sqrt, np.sqrt)
 
 
 def is_zero(x: Scalar) -> bool:

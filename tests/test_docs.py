@@ -5,7 +5,13 @@ from documents import ROOT, run
 from repetition import repeated
 
 PAGES = ("tour", "conventions", "frames", "real_time")
-MORE = ("links", "identification", "lathrop", "processors")  # their subjects have quick tests
+MORE = (
+    "links",
+    "accuracy",
+    "identification",
+    "lathrop",
+    "processors",
+)  # their subjects have quick tests
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))

@@ -250,7 +250,8 @@ def test_armature_at_run_time(method, armature):
     given = {"armature": [np.full(BATCH, armature)] * 5}
     lists = [scalars(x) for x in (q, v, tau)]
     found = FORWARD[method].algorithm(build_tree(model, given, regroup=False), *lists)
-    close(array(found), array(algorithms.aba(build_tree(model, given), *lists)), 1e-10)
+    tolerance = max(1e-10, 1e-13 * armature)  # beside large rotors the links' inertia loses digits
+    close(array(found), array(algorithms.aba(build_tree(model, given), *lists)), tolerance)
 
 
 def massless(model, *bodies):

@@ -15,7 +15,7 @@ from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.mminv import Rows, mass_matrix, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.spatial import dot
-from featherlane.robot.tree import Tree
+from featherlane.robot.tree import Tree, is_number
 from featherlane.robot.walk import entries_inward, entries_outward
 from featherlane.scalar import Scalar, call, unless_lost
 
@@ -135,18 +135,30 @@ def _eliminated(
     return L, [x - L * y for x, y in zip(row, pivot_row, strict=True)]
 
 
+def _scaled(scale: Scalar, L: Scalar, eliminated: Scalar) -> Scalar:
+    return scale + L * L * eliminated
+
+
 def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
     """Returns the factor of a mass matrix of this model (Featherstone, table 6.3); NaN if M is
     singular.
+
+    A pivot is lost among the rounding errors of its entry of M. Where inertias come at run time,
+    so that no card warns of them, those of the pivots before it, which change it by L_ki^2 times
+    theirs, count too: three operations more for each entry of L.
     """
+    given = not all(is_number(I.m, *I.h, *I.S) for I in model.inertias)
     H = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
     L: list[dict[int, Scalar]] = [{} for _ in H]
     Dinv: list[Scalar] = [0.0] * model.nv
+    scale = [M[k][k] for k in range(model.nv)]  # of the numbers whose rounding errors D_k has
     for k in entries_inward(model, "L"):
-        inverse, Dinv[k] = call(_pivot, H[k][k], M[k][k])
+        inverse, Dinv[k] = call(_pivot, H[k][k], scale[k])
         for i in model.ancestors[k][1:]:
             rows = [H[i][j] for j in H[i]], [H[k][j] for j in H[i]]
             L[k][i], row = call(_eliminated, inverse, H[k][i], *rows)
+            if given:
+                scale[i] = call(_scaled, scale[i], L[k][i], scale[k])
             H[i] = dict(zip(H[i], row, strict=True))
     return Factor(L, Dinv, model)
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.model import Model, held
+from featherlane.robot.constants import departure, direction
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders import JointOrder, Root, checked_options
 from featherlane.robot.loaders.assemble import FrameSpec, JointSpec, LinkSpec, assemble
 from featherlane.robot.loaders.urdf import rpy_rotation
 from featherlane.robot.model import Floats, Mimic, Placement, floats, rows3
+from featherlane.robot.spatial import cross, dot
 
 ORTHOGONAL = 1e-6  # by which R R^T may differ from 1, and an inertia from its transpose
 BUILDER_TYPES = ("fixed", *JOINT_TYPES)
@@ -194,7 +196,7 @@ def _direction(value: Any, what: str, where: str) -> Floats:
     if largest == 0:
         raise ValueError(f"{what} of {where} is zero; wanted a direction")
     numbers = numbers / largest
-    return floats(numbers / np.linalg.norm(numbers))
+    return direction(numbers.tolist())
 
 
 def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
@@ -205,7 +207,7 @@ def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
     if rpy is not None:
         raise ValueError(f"{where} has both rpy and R; wanted one of them")
     turn = _numbers(R, ((3, 3),), "R", where)
-    if np.abs(turn @ turn.T - np.eye(3)).max() > ORTHOGONAL or np.linalg.det(turn) < 0:
+    if departure(turn.tolist()) > ORTHOGONAL or dot(turn[0], cross(turn[1], turn[2])) < 0:
         raise ValueError(f"R of {where} is not a rotation matrix: R R^T is not 1, or det R is -1")
     return Placement.of(turn, p)
 

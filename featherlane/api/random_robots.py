@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from featherlane.api.model import Model
+from featherlane.robot.constants import direction, orthonormal, total
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.model import WORLD, Body, Frame, Joint, Mimic, Placement, floats, rows3
+from featherlane.robot.spatial import cross, dot, transpose
 
 if TYPE_CHECKING:
     from featherlane.api.configurations import Seed
@@ -62,9 +65,9 @@ def chain(n: int, seed: Seed = None, joint_types: Sequence[str] = ("revolute",))
 
 def random_rotation(seed: Seed = None) -> np.ndarray:
     """Returns a rotation matrix (3, 3), uniformly distributed."""
-    Q, R = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
-    Q = Q * np.sign(np.diag(R))
-    return np.asarray(Q * np.linalg.det(Q))
+    columns = np.random.default_rng(seed).normal(size=(3, 3)).T.tolist()
+    x, y, z = orthonormal(columns)
+    return np.array(transpose((x, y, z)) if dot(cross(x, y), z) > 0 else transpose((-x, -y, -z)))
 
 
 def _check(n: int, roots: int, branching: float, joint_types: Sequence[str], mimic: float) -> None:
@@ -80,13 +83,13 @@ def _check(n: int, roots: int, branching: float, joint_types: Sequence[str], mim
 
 def _joint(rng: np.random.Generator, i: int, kind: str, parent: int) -> Joint:
     placement = Placement.of(random_rotation(rng), rng.uniform(-0.5, 0.5, 3))
-    axis = _unit(rng.normal(size=3))
+    axis = direction(rng.normal(size=3).tolist())
     joint = Joint(f"joint{i}", kind, parent, placement, floats(axis))
     if kind == "helical":
         return replace(joint, pitch=float(rng.uniform(-0.3, 0.3)))
     if kind == "universal":  # at some angle, and never parallel
-        across = _unit(np.cross(axis, rng.normal(size=3)))
-        return replace(joint, axis2=floats(_unit(across + rng.uniform(-1, 1) * axis)))
+        across = direction(cross(axis, rng.normal(size=3).tolist()))
+        return replace(joint, axis2=floats(direction(across + axis * rng.uniform(-1, 1))))
     return joint
 
 
@@ -108,17 +111,13 @@ def _followed(rng: np.random.Generator, joints: list[Joint], share: float) -> li
     return result
 
 
-def _unit(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x / np.linalg.norm(x))
-
-
 def _body(rng: np.random.Generator, i: int) -> Body:
     """Returns a cloud of point masses, whose inertia always keeps the triangle inequality."""
     masses = rng.uniform(0.05, 0.5, POINTS)
     points = rng.uniform(-0.3, 0.3, 3) + rng.normal(size=(POINTS, 3)) / 5
-    mass = masses.sum()
-    com = masses @ points / mass
+    mass = total(masses.tolist())
+    com = reduce(np.add, masses[:, None] * points) / mass
     arms = points - com
-    second = np.einsum("p,pi,pj->ij", masses, arms, arms)
-    inertia = np.trace(second) * np.eye(3) - second
-    return Body(f"body{i}", float(mass), floats(com), rows3(inertia))
+    second = reduce(np.add, masses[:, None, None] * arms[:, :, None] * arms[:, None, :])
+    inertia = total(second.diagonal().tolist()) * np.eye(3) - second
+    return Body(f"body{i}", mass, floats(com), rows3(inertia))

@@ -15,6 +15,7 @@ from itertools import compress, count
 from typing import Any, NamedTuple
 
 from featherlane.program.op import ARITHMETIC, COMMUTES
+from featherlane.scalar import sine_cosine
 
 
 class Output(NamedTuple):
@@ -212,12 +213,12 @@ class Graph:
     def sin(self, a: int) -> int:
         if self.op[a] == "neg":
             return self.neg(self.sin(self.args[a][0]))
-        return self._function("sin", a, math.sin)
+        return self._function("sin", a, lambda x: sine_cosine(x)[0])
 
     def cos(self, a: int) -> int:
-        return (
-            self.cos(self.args[a][0]) if self.op[a] == "neg" else self._function("cos", a, math.cos)
-        )
+        if self.op[a] == "neg":
+            return self.cos(self.args[a][0])
+        return self._function("cos", a, lambda x: sine_cosine(x)[1])
 
     def sqrt(self, a: int) -> int:
         return self._function("sqrt", a, math.sqrt)

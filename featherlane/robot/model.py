@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.robot.constants import rotated_matrix, total
 from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
+from featherlane.robot.spatial import dot, matmul, matvec, transpose
 
 SHORT = reprlib.Repr()
 SHORT.maxstring = 60  # characters of a name in the repr of a robot
@@ -48,12 +51,11 @@ class Placement(NamedTuple):
         return Placement(rows3(R), floats(p))
 
     def __mul__(self, other: Placement) -> Placement:  # type: ignore[override]
-        R = np.array(self.R)
-        return Placement.of(R @ np.array(other.R), np.array(self.p) + R @ np.array(other.p))
+        return Placement.of(matmul(self.R, other.R), matvec(self.R, other.p) + self.p)
 
     def inverse(self) -> Placement:
-        R = np.array(self.R).T
-        return Placement.of(R, -R @ np.array(self.p))
+        R = transpose(self.R)
+        return Placement.of(R, -matvec(R, self.p))
 
 
 IDENTITY = Placement.of(np.eye(3), np.zeros(3))
@@ -122,7 +124,7 @@ def joined(name: str, parts: Sequence[tuple[Body, Placement]]) -> Body:
     if len(moved) == 1:
         mass, com, inertia = moved[0]
     else:
-        mass = sum(m for m, _, _ in moved)
+        mass = total(m for m, _, _ in moved)
         com = sum((m * c for m, c, _ in moved), np.zeros(3)) / (mass or 1.0)
         inertia = sum((J + m * point_inertia(c - com) for m, c, J in moved), np.zeros((3, 3)))
     return Body(name, float(mass), floats(com), rows3(inertia))
@@ -130,16 +132,15 @@ def joined(name: str, parts: Sequence[tuple[Body, Placement]]) -> Body:
 
 def _moved(body: Body, place: Placement) -> tuple[float, np.ndarray, np.ndarray]:
     """Returns mass, centre of mass and central inertia of a body whose frame is at `place`."""
-    com, inertia = np.array(body.com), np.array(body.inertia)
     if place == IDENTITY:
-        return body.mass, com, inertia
-    R = np.array(place.R)
-    return body.mass, np.array(place.p) + R @ com, R @ inertia @ R.T
+        return body.mass, np.array(body.com), np.array(body.inertia)
+    com = matvec(place.R, body.com) + place.p
+    return body.mass, np.array(com), np.array(rotated_matrix(place.R, body.inertia))
 
 
 def point_inertia(d: np.ndarray) -> np.ndarray:
     """Returns the rotational inertia of a unit mass at d."""
-    return np.asarray(d @ d * np.eye(3) - np.outer(d, d))
+    return np.asarray(dot(d, d) * np.eye(3) - np.outer(d, d))
 
 
 class Frame(NamedTuple):
@@ -221,7 +222,7 @@ class Robot:
     @cached_property
     def mass(self) -> float:
         """The moving mass, kg."""
-        return sum(body.mass for body in self.bodies)
+        return total(body.mass for body in self.bodies)
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -324,7 +325,7 @@ class Robot:
         """Sums a figure of the joints on each entry of v, times |multiplier|^power of a mimic."""
         total = np.zeros(self.nv)
         for joint, dofs in zip(self.joints, self.dofs, strict=True):
-            ratio = abs(joint.mimic.multiplier) ** power if joint.mimic else 1.0
+            ratio = prod([abs(joint.mimic.multiplier)] * power) if joint.mimic else 1.0
             total[dofs.start : dofs.stop] += np.array(getattr(joint, figure) or 0.0) * ratio
         total.flags.writeable = False
         return total

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.robot.constants import departure
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import WORLD, Frame
 from featherlane.robot.spatial import (
@@ -46,8 +47,7 @@ def rounded_rotation(R: Any) -> np.ndarray:
     for noise in (ANGLE_NOISE, RELATIVE_NOISE):
         Q = np.where(np.abs(R) < noise, 0.0, R)
         Q = np.where(np.count_nonzero(Q, axis=-1, keepdims=True) == 1, np.sign(Q), Q)
-        rows = np.atleast_2d(Q)
-        if np.abs(rows @ rows.T - np.eye(len(rows))).max() < RELATIVE_NOISE:
+        if departure(np.atleast_2d(Q).tolist()) < RELATIVE_NOISE:
             return Q
     return R
 
@@ -228,7 +228,7 @@ def vectors(R: Any) -> Matrix:
     return tuple(Vector(map(float, row)) for row in R)
 
 
-def rotation_to(axes: np.ndarray) -> Rotation:
+def rotation_to(axes: Any) -> Rotation:
     """Returns E of a child frame whose axes are the columns of `axes` in the parent frame."""
     return Rotation(transpose(vectors(rounded_rotation(axes))))
 
@@ -239,12 +239,12 @@ def fixed_transform(R: Matrix, p: Vector, axes: np.ndarray, parent_axes: np.ndar
     The columns of `axes` and `parent_axes` are the new axes of both in their old ones.
     """
     if is_number(*R[0], *R[1], *R[2]):
-        E = rotation_to(parent_axes.T @ np.array(R, float) @ axes)
+        E = rotation_to(matmul(matmul(parent_axes.T.tolist(), R), axes.tolist()))
     else:
         E = call(_between, rotation_to(axes), R, vectors(rounded_rotation(parent_axes)))
     if is_number(*p):
-        r = parent_axes.T @ np.array(p)
-        return Transform(E, Vector(map(float, np.where(np.abs(r) < ANGLE_NOISE, 0.0, r))))
+        r = matvec(parent_axes.T.tolist(), p)
+        return Transform(E, Vector([0.0 if abs(x) < ANGLE_NOISE else float(x) for x in r]))
     return Transform(E, call(matvec, rotation_to(parent_axes).rows, p))
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.robot.constants import direction
 from featherlane.robot.joints import JointType, quaternion_rotation
 from featherlane.robot.model import IDENTITY, WORLD, Floats, Joint, Robot
 from featherlane.robot.parameters import BASE
@@ -20,7 +21,10 @@ from featherlane.robot.spatial import (
     Symmetric,
     Transform,
     Vector,
+    cross,
+    dot,
     transpose,
+    unit,
 )
 from featherlane.robot.tree import (
     RELATIVE_NOISE,
@@ -141,12 +145,11 @@ def _axis_to_z(axis: Floats) -> np.ndarray:
 
     It is a signed permutation where the axis is an axis of the frame.
     """
-    z = rounded_rotation(axis)
-    k = int(np.argmax(np.abs(z)))
-    x = np.roll(np.eye(3)[k], 1)  # the next axis in the cycle, then made orthogonal to z
-    x = x - z * (x @ z)
-    x = x / np.linalg.norm(x)
-    return np.column_stack([x, np.cross(z, x), z])
+    z = Vector(rounded_rotation(axis).tolist())
+    k = max(range(3), key=lambda i: abs(z[i]))
+    x = unit((k + 1) % 3, 3)  # the next axis in the cycle, then made orthogonal to z
+    x = direction(x - z * dot(x, z))
+    return np.array(transpose((x, cross(z, x), z)))
 
 
 def _placement(joint: Joint, i: int, values: Mapping[str, Any]) -> tuple[Matrix, Vector]:

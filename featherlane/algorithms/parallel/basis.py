@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.parallel.dense import IDENTITY6, ZERO66, inverse, minus, outer
-from featherlane.robot.spatial import ZERO6, Matrix, Vector, dot, plus
+from featherlane.robot.constants import orthonormal
+from featherlane.robot.spatial import ZERO6, Matrix, Vector, dot, plus, transpose, unit
 from featherlane.scalar import Scalar, call, is_zero, sqrt
 
 
@@ -58,15 +57,12 @@ def _complement(S: Sequence[Vector]) -> list[Vector]:
 
     It consists of unit vectors where S does.
     """
-    Q = np.linalg.qr(np.array(S, float).T)[0]
-    basis: list[Vector] = []
-    while Q.shape[1] < 6:
-        rest = np.eye(6) - Q @ Q.T
-        k = int(np.argmax(np.diag(rest).round(12)))
-        r = rest[:, k] / np.sqrt(rest[k, k])
-        Q = np.column_stack([Q, r])
-        basis.append(Vector(map(float, r)))
-    return basis
+    known = orthonormal(S)
+    while len(known) < 6:
+        lengths = [round(1.0 - dot(column, column), 12) for column in transpose(known)]
+        farthest = max(range(6), key=lengths.__getitem__)  # the first of the unit vectors left out
+        known = orthonormal([*known, unit(farthest)])
+    return known[len(S) :]
 
 
 def combined(vectors: Sequence[Vector], factors: Scalars) -> Vector:

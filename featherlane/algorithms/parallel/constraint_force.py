@@ -22,8 +22,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from featherlane.algorithms.common import Scalars, Wrenches, add_force, joint_entries, net_torques
 from featherlane.algorithms.elimination import block_factor
 from featherlane.algorithms.parallel.basis import ForceBasis, combined, joint_basis
@@ -36,6 +34,7 @@ from featherlane.algorithms.parallel.kinematics import (
     ground_of,
     product,
 )
+from featherlane.robot.constants import eigenvalues, total
 from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,
@@ -78,8 +77,8 @@ def _is_constant(inertia: Inertia) -> bool:
 def _is_singular(inertia: Inertia) -> bool:
     if not _is_constant(inertia):
         return False
-    values = np.linalg.eigvalsh(np.array(Articulated.of(inertia).rows))
-    return bool(values[0] <= SINGULAR * values[-1])
+    values = eigenvalues(Articulated.of(inertia).rows)
+    return values[0] <= SINGULAR * values[-1]
 
 
 def cfa(
@@ -233,7 +232,7 @@ def _diagonal(basis: ForceBasis, K: Matrix) -> Matrix:
     """Returns a diagonal block, where K is the compliance of the two bodies at the joint."""
     accelerations = [matvec(K, b) for b in basis.unknown]
     D = [[dot(b, x) for x in accelerations] for b in basis.unknown]
-    scale = (1.0 / 6.0) * sum((K[i][i] for i in range(6)), start=0.0)
+    scale = (1.0 / 6.0) * total(K[i][i] for i in range(6))
     for i, row in enumerate(basis.redundant):
         for j, x in enumerate(row):
             D[i][j] = D[i][j] + scale * x

@@ -23,8 +23,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, net_torques, put_entries
 from featherlane.algorithms.parallel.dense import IDENTITY6, motion_matrix, solve
 from featherlane.algorithms.parallel.joint import (
@@ -35,6 +33,7 @@ from featherlane.algorithms.parallel.joint import (
 )
 from featherlane.algorithms.parallel.kinematics import METHOD, TreeScans, bias_terms, ground_of
 from featherlane.algorithms.scan.trees import chains
+from featherlane.robot.constants import eigenvalues
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     NO_INERTIA,
@@ -136,8 +135,9 @@ def _weightless(link: Link) -> bool:
         return False
     J = Articulated.of(link.inertia)
     D = [[dot(s, J @ t) for t in link.S] for s in link.S]
-    least = np.linalg.eigvalsh(np.array(D) + np.diag(link.armature))[0]
-    return bool(least <= WEIGHTLESS * np.abs(J.rows).max())
+    for k, armature in enumerate(link.armature):
+        D[k][k] += armature
+    return eigenvalues(D)[0] <= WEIGHTLESS * max(abs(x) for row in J.rows for x in row)
 
 
 def _lend(link: Link, child: JointedBody, body: JointedBody) -> tuple[JointedBody, JointedBody]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from featherlane.robot.loaders.checks import singular_notes
+from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.model import Joint, Robot, floats
 
 M = TypeVar("M", bound=Robot)

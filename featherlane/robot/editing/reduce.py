@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from featherlane.robot.constants import total
 from featherlane.robot.editing.names import index
 from featherlane.robot.joints import near_unit
 from featherlane.robot.loaders.tree import Attachment
@@ -32,7 +33,7 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
     parts: dict[int, list[tuple[Body, Placement]]] = {k: [] for k in range(WORLD, len(moving))}
     for body, at in zip(model.bodies, attached, strict=False):
         parts[at.body].append((body, at.placement))
-    grounded = sum(body.mass for body, _ in parts[WORLD])
+    grounded = total(body.mass for body, _ in parts[WORLD])
     return replace(
         model,
         joints=tuple(_joint(model.joints[i], attached) for i in moving),

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.conditioning import singular_notes
+from featherlane.robot.constants import total
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.checks import (
     check_finite,
@@ -15,7 +17,6 @@ from featherlane.robot.loaders.checks import (
     check_joint,
     inertia_notes,
     physics_notes,
-    singular_notes,
 )
 from featherlane.robot.loaders.mimics import mimic_notes, resolved
 from featherlane.robot.loaders.order import JointOrder, permutation
@@ -66,7 +67,7 @@ def assemble(
         gravity=gravity,
         root=described(root),
         source=source,
-        ground_mass=sum(link.mass for link in grouped[WORLD]),
+        ground_mass=total(link.mass for link in grouped[WORLD]),
     )
     check_finite(model, moving)
     check_inertia(model, moving)

@@ -8,20 +8,17 @@ from math import hypot, isfinite, isinf, isnan
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.constants import eigenvalues
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import WARNING, counted, quoted
 from featherlane.robot.model import WORLD, Robot
-from featherlane.robot.spatial import Articulated, Transform
-from featherlane.robot.tree_of import tree_of
+from featherlane.robot.spatial import dot
 
 INERTIA_DIGITS = 1e-6  # relative: files print inertias with about six digits
-PIVOT_NOISE = 1e-12  # relative: a pivot of the mass matrix that is smaller counts as zero
 UNIT_NOISE = 1e-9  # by which the length of a unit vector may differ from 1
 PARALLEL = 1 - 1e-9  # the cosine from which two axes count as parallel
-TAKES_PART = 0.1  # the entry of a unit eigenvector from which a joint takes part in its motion
-LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
 PER_Q = ("lower", "upper")
 PER_V = ("armature", "damping", "friction")
 LIMITS = ("velocity", "effort")
@@ -65,7 +62,7 @@ def check_finite(model: Robot, moving: Moving) -> None:
     """Raises ModelError for figures whose sums and products overflow."""
     for joint, body, (spec, _) in zip(model.joints, model.bodies, moving, strict=True):
         com = np.array(body.com)
-        figures = [*joint.placement.p, *np.ravel(body.inertia), *com, body.mass * (com @ com)]
+        figures = [*joint.placement.p, *np.ravel(body.inertia), *com, body.mass * (dot(com, com))]
         figures.append(joint.pitch * joint.pitch * body.mass)
         if not np.all(np.isfinite(figures)):
             raise ModelError(f"{spec.where}: what it moves has figures too large to compute with")
@@ -104,8 +101,9 @@ def inertia_notes(links: Iterable[LinkSpec]) -> Iterator[str]:
     """Yields a note for each kind of impossible inertia, with the links that have it."""
     suspects: dict[str, list[str]] = {title: [] for title in SUSPICIONS}
     for link in links:
+        moments = np.array(eigenvalues(link.inertia))
         for title, suspicion in SUSPICIONS.items():
-            detail = suspicion(link.mass, np.linalg.eigvalsh(np.array(link.inertia)))
+            detail = suspicion(link.mass, moments)
             if detail is not None:
                 suspects[title].append(link.name + detail)
     return (f"{title}: {', '.join(names)}" for title, names in suspects.items() if names)
@@ -149,96 +147,3 @@ def physics_notes(model: Robot) -> Iterator[str]:
         negative = [j.name for j in model.joints if np.any(np.array(getattr(j, name)) < 0)]
         if negative:
             yield f"{WARNING}negative {title}: {', '.join(negative)}"
-
-
-def singular_notes(model: Robot) -> Iterator[str]:
-    """Yields a note on joints that make the mass matrix singular or indefinite at q = 0."""
-    suspects = _shared_suspects(model) if tree_of(model).coupled else _suspects(model)
-    if suspects:
-        names = ", ".join(model.joints[i].name for i in sorted(suspects))
-        yield (
-            f"{WARNING}the mass matrix is singular or not positive definite at q = 0: "
-            f"too little inertia resists {names}"
-        )
-
-
-def _suspects(model: Robot) -> set[int]:
-    """Returns the joints whose D_i is not positive definite, in M = L^T D L at q = 0.
-
-    D_i = S^T IA S, with the articulated-body inertia IA (Featherstone 2008, chapter 7), and M is
-    positive definite if and only if every D_i is. XJ(q) is the identity at q = 0.
-    """
-    tree = tree_of(model)
-    IA: list[np.ndarray] = [np.array(Articulated.of(inertia).rows) for inertia in tree.inertias]
-    IC = [I.copy() for I in IA]
-    suspects = set()
-    for i in range(tree.nbodies - 1, -1, -1):
-        armature = [float(tree.armature[freedom.k]) for freedom in tree.freedoms[i]]
-        S = np.array([freedom.S for freedom in tree.freedoms[i]]).T
-        reduced = _eliminated(IA[i], IC[i], S, np.diag(armature))
-        if reduced is None:
-            suspects.add(min(body for body, at in enumerate(tree.carriers) if at >= i))
-        else:
-            IA[i] = reduced
-        if tree.parent[i] != WORLD:
-            X = _matrix(tree.X_tree[i])
-            IA[tree.parent[i]] += X.T @ IA[i] @ X
-            IC[tree.parent[i]] += X.T @ IC[i] @ X
-    return suspects
-
-
-def _shared_suspects(model: Robot) -> set[int]:
-    """Returns the suspects where joints share coordinates, from M = sum of J_i^T I_i J_i.
-
-    A row of M is compared with the inertia that its joint would feel if bodies moved rigidly.
-    """
-    tree, q = tree_of(model), [0.0] * model.nq
-    for i in model.independent:
-        q[model.first_q[i] : model.first_q[i] + model.types[i].nq] = model.types[i].neutral
-    if tree.nbodies > LARGEST_SHARED:
-        return set()
-    J: list[np.ndarray] = []
-    M, scale = np.diag(model.armature), np.array(model.armature)
-    for i, inertia in enumerate(tree.inertias):
-        J.append(np.zeros((6, model.nv)))
-        if tree.parent[i] != WORLD:
-            J[i] += _matrix(tree.joint_transform(i, q)) @ J[tree.parent[i]]
-        for freedom in tree.freedoms[i]:
-            J[i][:, freedom.k] += freedom.S
-        I: np.ndarray = np.array(Articulated.of(inertia).rows)
-        M += J[i].T @ I @ J[i]
-        trace = np.repeat([np.trace(I[:3, :3]), np.trace(I[3:, 3:])], 3)
-        scale += trace @ J[i] ** 2
-    weak = _weak(M, scale)
-    return {i for i in model.independent if weak[list(model.dofs[i])].any()}
-
-
-def _weak(M: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Tells which coordinates take part in a motion that next to no inertia resists."""
-    root = np.sqrt(np.where(scale > 0, scale, 1.0))
-    M = M / root / root[:, None]
-    if not np.all(np.isfinite(M)):
-        return np.zeros(len(M), bool)
-    values, vectors = np.linalg.eigh(M)
-    return np.asarray(np.any(np.abs(vectors[:, values < PIVOT_NOISE]) > TAKES_PART, 1))
-
-
-def _matrix(X: Transform) -> np.ndarray:
-    return np.array([X.motion(tuple(unit)) for unit in np.eye(6)]).T
-
-
-def _eliminated(
-    IA: np.ndarray, IC: np.ndarray, S: np.ndarray, armature: np.ndarray
-) -> np.ndarray | None:
-    """Returns IA - U D^-1 U^T, or None if D is not positive definite by a margin."""
-    U = IA @ S
-    D = S.T @ U + armature
-    angular, linear = np.trace(IC[:3, :3]), np.trace(IC[3:, 3:])
-    scale = np.sum(S[:3] ** 2, 0) * angular + np.sum(S[3:] ** 2, 0) * linear
-    if not np.all(np.diag(D) > PIVOT_NOISE * scale):
-        return None
-    root = np.sqrt(np.diag(D))
-    U, D = U / root, D / root / root[:, None]
-    if not (np.all(np.isfinite(D)) and np.linalg.eigvalsh(D)[0] > PIVOT_NOISE):
-        return None
-    return IA - U @ np.linalg.solve(D, U.T)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.constants import rotated_matrix
 from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf, compiled
 from featherlane.robot.loaders.mjcf_notes import (
@@ -35,6 +36,7 @@ from featherlane.robot.loaders.urdf import xyzw_rotation
 from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
 from featherlane.robot.model import IDENTITY, Floats, Placement, Robot, floats, rows3
+from featherlane.scalar import sine_cosine
 
 MJ_TYPES = ("free", "spherical", "prismatic", "revolute")  # by mjtJoint
 MJ_DOFS = (6, 3, 1, 1)
@@ -136,8 +138,8 @@ def _body(parts: _Parts, b: int, coupled: dict[int, Any], reflected: np.ndarray)
 
 
 def _link(m: Any, b: int, name: str, origin: np.ndarray, where: str) -> LinkSpec:
-    R = _rotation(m.body_iquat[b])
-    inertia = rows3(R @ np.diag(m.body_inertia[b]) @ R.T)
+    R, moments = _rotation(m.body_iquat[b]).tolist(), np.diag(m.body_inertia[b]).tolist()
+    inertia = rows3(rotated_matrix(R, moments))
     return LinkSpec(name, float(m.body_mass[b]), floats(m.body_ipos[b] - origin), inertia, where)
 
 
@@ -149,7 +151,8 @@ def _joint_frame(m: Any, j: int, shift: np.ndarray) -> Placement:
     reference = m.qpos0[m.jnt_qposadr[j]]
     if kind == SLIDE:
         return Placement.of(np.eye(3), shift - axis * reference)
-    return _placement([np.cos(reference / 2), *(-np.sin(reference / 2) * axis)], shift)
+    s, c = sine_cosine(float(reference / 2))
+    return _placement([c, *(-s * axis)], shift)
 
 
 def _joint(

@@ -6,7 +6,6 @@ limits, dynamics and mimic are read; visuals, collisions and meshes are never op
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.robot.constants import norm, rotated_matrix
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 from featherlane.robot.model import IDENTITY, Floats, Mimic, Placement, Robot, floats, rows3
+from featherlane.robot.spatial import Matrix, Symmetric, dot
+from featherlane.scalar import sine_cosine
 
 URDF_TYPES = {
     "fixed": "fixed",
@@ -100,15 +102,15 @@ def _link(element: Element, remarks: Remarks) -> LinkSpec:
     if value < 0:
         raise mass.error(f"value={mass.text('value')} kg; wanted 0 or more")
     frame = _origin(inertial)
-    R, I = np.array(frame.R), _moments(inertial.required("inertia"))
-    if frame.R != IDENTITY.R:
-        I = R @ I @ R.T
+    R, I = frame.R, _moments(inertial.required("inertia"))
+    if R != IDENTITY.R:
+        I = rotated_matrix(R, I)
     return LinkSpec(name, value, frame.p, rows3(I), element.where)
 
 
-def _moments(element: Element) -> np.ndarray:
-    xx, xy, xz, yy, yz, zz = (element.number(k) for k in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+def _moments(element: Element) -> Matrix:
+    names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    return Symmetric(*[element.number(name) for name in names]).rows
 
 
 # Placements
@@ -128,7 +130,7 @@ def _origin(element: Element) -> Placement:
 
 def rpy_rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
     """Returns Rz(yaw) Ry(pitch) Rx(roll): rotations about the fixed axes x, y, z in this order."""
-    (sr, cr), (sp, cp), (sy, cy) = ((math.sin(a), math.cos(a)) for a in (roll, pitch, yaw))
+    (sr, cr), (sp, cp), (sy, cy) = (sine_cosine(float(a)) for a in (roll, pitch, yaw))
     return np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
@@ -149,7 +151,7 @@ def xyzw_rotation(quaternion: np.ndarray) -> np.ndarray:
     """Returns the rotation matrix of a unit quaternion."""
     u, w = quaternion[:3], quaternion[3]
     ux = np.cross(np.eye(3), u)  # the matrix of u x
-    return np.asarray((w * w - u @ u) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)
+    return np.asarray((w * w - dot(u, u)) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)
 
 
 def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
@@ -158,8 +160,8 @@ def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
     if largest == 0:
         return None
     x = x / largest
-    norm = np.linalg.norm(x)
-    return x / norm if abs(largest * norm - 1) > 1e-15 else np.array(numbers)
+    length = norm(x.tolist())
+    return x / length if abs(largest * length - 1) > 1e-15 else np.array(numbers)
 
 
 # Joints
