@@ -29,8 +29,10 @@ from options import parser, write_json
 from robots import SHORT, Robot, States, as_tuple, chosen, machine_lines, say, table
 from suite.peers.loop import Robot as Peer
 
+from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.linked import loaded_text
 from featherlane.backends.llvm.jit import MachineCode
+from featherlane.backends.llvm.macros import expanded
 from featherlane.tools.timing import method
 
 ROBOTS = ("iiwa14", "hyq", "atlas:free")
@@ -45,10 +47,8 @@ MCL_CURRENT, MCL_FUTURE = 1, 2
 SHARES = (0.5, 0.999, 1.0)
 
 # Time k is from one look at the clock to the next, so that nothing happens between two times.
-LOOP = f"""
+LOOP = expanded(f"""
 declare i32 @clock_gettime(i32, ptr)
-declare ptr @vectorcall(ptr, ptr, i64, ptr)
-declare void @decref(ptr)
 
 define internal i64 @now(ptr %clock) {{
   %failed = call i32 @clock_gettime(i32 {getattr(time, "CLOCK_MONOTONIC", 0)}, ptr %clock)
@@ -72,11 +72,11 @@ next:
   %idle = icmp eq ptr %function, null
   br i1 %idle, label %stop, label %call
 call:
-  %result = call ptr @vectorcall(ptr %function, ptr %args, i64 %positional, ptr %names)
+  %result = call ptr {address("vectorcall")}(ptr %function, ptr %args, i64 %positional, ptr %names)
   %failed = icmp eq ptr %result, null
   br i1 %failed, label %end, label %drop
 drop:
-  call void @decref(ptr %result)
+  call void {address("decref")}(ptr %result)
   br label %stop
 stop:
   %after = call i64 @now(ptr %clock)
@@ -89,7 +89,7 @@ stop:
 end:
   ret void
 }}
-"""
+""")
 
 
 class Call(NamedTuple):

@@ -5,13 +5,8 @@ from documents import ROOT, run
 from repetition import repeated
 
 PAGES = ("tour", "conventions", "frames", "real_time")
-MORE = (
-    "links",
-    "accuracy",
-    "identification",
-    "lathrop",
-    "processors",
-)  # their subjects have quick tests
+# Their subjects have quick tests
+MORE = ("links", "accuracy", "identification", "lathrop", "processors")
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))

@@ -51,7 +51,7 @@ def test_threads_begin_at_once():
     from tests.platforms import race
     race.answered(race.main)
     """
-    told = finished(python(code, PYTHONPATH=os.pathsep.join(sys.path)), 500)
+    told = finished(python(code, PYTHONPATH=os.pathsep.join(sys.path)))
     assert "0 are wrong" in told
 
 

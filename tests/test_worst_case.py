@@ -24,14 +24,14 @@ if not cpython.available():
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics", "forward_dynamics_derivatives")
 
-# Every function that machine code may call, as a symbol that counts and jumps there, with whatever
+# Every function that machine code may call, as one that counts and jumps there, with whatever
 # arguments are in the registers
 COUNTING = """
-declare void @real_{name}(ptr, ...)
 @count_{name} = global i64 0
 define void @{name}(ptr %first, ...) {{
   %before = atomicrmw add ptr @count_{name}, i64 1 monotonic
-  musttail call void (ptr, ...) @real_{name}(ptr %first, ...)
+  %real = inttoptr i64 {place} to ptr
+  musttail call void (ptr, ...) %real(ptr %first, ...)
   ret void
 }}
 """
@@ -45,13 +45,12 @@ class Outside:
         true, data = host.symbols(), set(host.scratch.addresses())
         data |= {"array_type", "tuple_type", "int_type", "py_none", "py_one"}
         self.names = sorted(set(true) - data)
-        text = "".join(COUNTING.format(name=name) for name in self.names)
+        text = "".join(COUNTING.format(name=name, place=true[name]) for name in self.names)
         names = [*self.names, *(f"count_{name}" for name in self.names)]
-        real = {f"real_{name}": true[name] for name in self.names}
-        self.code = jit.MachineCode(jit.machine_code(text), names, real)
+        self.code = jit.MachineCode(jit.machine_code(text), names)
         ours = {name: self.code.place(name) for name in self.names}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
-        front = host.linked(jit.machine_code(vectorcall.source()), ("call",))
+        front = host.linked(host.machine_code(vectorcall.source()), ("call",))
         monkeypatch.setattr(fast_path, "_entry_point", lambda: front)
         Outside.kept.append((self.code, front))
 
