@@ -32,10 +32,10 @@ from featherlane.robot.loaders.mjcf_notes import (
 )
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
-from featherlane.robot.loaders.urdf import xyzw_rotation
 from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
 from featherlane.robot.model import IDENTITY, Floats, Placement, Robot, floats, rows3
+from featherlane.robot.rotations import xyzw_rotation
 from featherlane.scalar import sine_cosine
 
 MJ_TYPES = ("free", "spherical", "prismatic", "revolute")  # by mjtJoint

@@ -20,8 +20,8 @@ from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 from featherlane.robot.model import IDENTITY, Floats, Mimic, Placement, Robot, floats, rows3
-from featherlane.robot.spatial import Matrix, Symmetric, dot
-from featherlane.scalar import sine_cosine
+from featherlane.robot.rotations import rpy_rotation, xyzw_rotation
+from featherlane.robot.spatial import Matrix, Symmetric
 
 URDF_TYPES = {
     "fixed": "fixed",
@@ -128,30 +128,11 @@ def _origin(element: Element) -> Placement:
     return Placement.of(_quaternion(origin), xyz)
 
 
-def rpy_rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    """Returns Rz(yaw) Ry(pitch) Rx(roll): rotations about the fixed axes x, y, z in this order."""
-    (sr, cr), (sp, cp), (sy, cy) = (sine_cosine(float(a)) for a in (roll, pitch, yaw))
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
-
-
 def _quaternion(origin: Element) -> np.ndarray:
     quaternion = _normalised(origin.numbers("quat_xyzw", count=4))
     if quaternion is None:
         raise origin.error("quat_xyzw is zero; wanted a unit quaternion")
     return xyzw_rotation(quaternion)
-
-
-def xyzw_rotation(quaternion: np.ndarray) -> np.ndarray:
-    """Returns the rotation matrix of a unit quaternion."""
-    u, w = quaternion[:3], quaternion[3]
-    ux = np.cross(np.eye(3), u)  # the matrix of u x
-    return np.asarray((w * w - dot(u, u)) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * ux)
 
 
 def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
