@@ -2,7 +2,7 @@
 once.
 """
 
-from featherlane import main_interpreter  # noqa: F401, before NumPy is loaded
+from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is loaded
 from featherlane.api import convert, editing, identification
 from featherlane.api.builder import ModelBuilder
 from featherlane.api.compile import compile_function as compile
