@@ -3,6 +3,8 @@ once.
 """
 
 from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is loaded
+
+# isort: split
 from featherlane.api import convert, editing, identification
 from featherlane.api.builder import ModelBuilder
 from featherlane.api.compile import compile_function as compile
