@@ -145,7 +145,7 @@ def interpreted(model, name, frame, given, dtype):
     return tuple(reference.evaluate(program, given, dtype).values())
 
 
-@pytest.mark.parametrize(("name", "frame"), CASES)
+@pytest.mark.parametrize(("name", "frame"), repeated(CASES, 4))
 @more_dtypes
 @pytest.mark.parametrize("some", repeated([(1, 8), (2, 4, 16)], spread=False), ids=str)
 def test_dynamics_are_the_same_in_every_width(pendulum, states, name, frame, dtype, some):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from documents import ROOT
+from repetition import repeated
 
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = [
@@ -21,7 +22,7 @@ def test_the_page_names_every_script():
     assert named - {"options.py"} == set(SCRIPTS)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", repeated(SCRIPTS, 4))
 def test_a_script_says_how_it_is_used(script, monkeypatch, capsys):
     """As it begins when it is called, but in this process: what scripts import is loaded once."""
     file = BENCHMARKS / script

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from repetition import full
 
 import featherlane as fl
 from featherlane.api.card import WIDTH, card
@@ -110,6 +111,7 @@ def test_a_robot_that_does_not_move():
     assert "! there is no moving joint" in text
 
 
+@full
 def test_two_thousand_bodies():
     model = load(chain(2000, extra='<axis xyz="0 1 1"/>'))
     lines = card(model).splitlines()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 
@@ -43,6 +43,7 @@ def test_three_ways_to_the_same(name, root, dtype, tolerance):
         assert_close(found, first, tolerance)
 
 
+@full
 @pytest.mark.parametrize("which", repeated(["both", "body", "world", "parameters"]))
 def test_wrenches_and_parameters(pendulum, which):
     rng = np.random.default_rng(0)

@@ -334,6 +334,7 @@ def test_compiled_functions_are_the_algorithms(model):
     close(direct.da_dq, -minv @ inverse.dtau_dq, tolerance)
 
 
+@full
 @pytest.mark.parametrize("model", repeated(SMALL), ids=name)
 def test_compiled_functions_in_float32(model):
     """Relative errors of a few hundred roundings, times the condition where M is inverted."""

@@ -94,7 +94,7 @@ def test_inverse_dynamics_is_the_textbook(model, method):
     close(model.inverse_dynamics(q, v, a, f, method=method), pushed)
 
 
-@pytest.mark.parametrize("method", FORWARD)
+@pytest.mark.parametrize("method", repeated(FORWARD, 3))
 def test_forward_dynamics_is_the_textbook(model, method):
     if refused(model, method):
         with pytest.raises(ValueError, match=f"method='{method}' cannot handle"):
@@ -207,7 +207,7 @@ def test_in_float32():
 # Kinematics and the terms of the equation of motion
 
 
-@pytest.mark.parametrize("name", KINEMATICS)
+@pytest.mark.parametrize("name", repeated([*KINEMATICS], 7))
 def test_kinematics_are_those_of_the_short_robot(name, monkeypatch):
     model = textbook.tree(("revolute", "revolute"), seed=2, physics=True)
     function = KINEMATICS[name]

@@ -183,6 +183,7 @@ def test_matrices_are_the_textbook_and_those_of_the_short_robot(robot, long):
         close(x, -inverse @ y, tolerance)
 
 
+@full
 @pytest.mark.parametrize("robot", repeated(["limbs", "breadth"]))
 def test_a_state_has_the_same_bits_everywhere(robot, long):
     model = long(ROBOTS[robot])
@@ -205,7 +206,7 @@ def test_a_state_has_the_same_bits_everywhere(robot, long):
 
 
 @pytest.mark.parametrize("robot", repeated(["mimic", "limbs"]))
-@pytest.mark.parametrize("name", [*MATRICES, *MORE])
+@pytest.mark.parametrize("name", repeated([*MATRICES, *MORE], 4))
 def test_strides_change_no_bit(name, robot, long):
     """Those of inputs and of results: rows or columns first, forwards or backwards."""
     function = long(ROBOTS[robot]).function(name)

@@ -260,6 +260,7 @@ def test_any_graph_of_joint_equalities(mujoco, leaders, options):
     assert isinstance(told, ModelError) or told.nv >= 1
 
 
+@full
 @pytest.mark.parametrize("star", [False, True])
 def test_two_thousand_bodies_in_mjcf(mujoco, star):
     """A chain may be refused, as MuJoCo and libxml2 bound the depth of elements."""

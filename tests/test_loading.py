@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from repetition import repeated
+from repetition import full, repeated
 from robot_files import robot_file
 
 import featherlane as fl
@@ -589,6 +589,7 @@ def large(parent, n=2000, follow=False):
     return robot(*links, *joints)
 
 
+@full
 @pytest.mark.parametrize("follow", repeated([True, False]), ids=["mimic", "independent"])
 @pytest.mark.parametrize("parent", repeated([lambda i: i - 1, lambda i: 0]), ids=["chain", "star"])
 def test_two_thousand_bodies_load_and_print(parent, follow):

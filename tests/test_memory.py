@@ -43,6 +43,7 @@ def in_a_thread(stack):
 """
 
 
+@full
 @larger
 def test_calls_on_a_short_stack(robot):
     """dFD of Atlas needed 384 KiB once; threads may have 64."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
@@ -33,7 +33,7 @@ def test_inverse_dynamics(chain, state, method):
         assert_allclose(x, y, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", METHODS["forward_dynamics"])
+@pytest.mark.parametrize("method", repeated([*METHODS["forward_dynamics"]], 3))
 def test_forward_dynamics(chain, state, method):
     q, v, a = state
     f_ext = np.random.default_rng(1).normal(size=(7, 5, 6))
@@ -67,6 +67,7 @@ def test_what_a_method_does_not_take_is_refused(robot, call, told):
         call(model, np.zeros(model.nv))
 
 
+@full
 @pytest.mark.parametrize("long", repeated([False, True]))
 def test_a_ground_that_moves(monkeypatch, long):
     """A robot on a body of no mass that is carried along, without the body."""
@@ -111,6 +112,7 @@ def test_auto_is_a_method_of_functions_and_graphs(chain, state):
         chain.inverse_dynamics(*state, method=["scan"])
 
 
+@full
 @pytest.mark.parametrize("n", repeated([20, 60]))
 def test_derivatives_by_scans_of_longer_robots(n):
     model = fl.chain(n, 3)

@@ -131,7 +131,9 @@ def test_recorded_and_inlined_equals_flat(model, variant):
 
 
 @pytest.mark.parametrize("model", repeated([fl.chain(4, seed=1), *islice(robots(1), 3)]))
-@pytest.mark.parametrize(("name", "method"), [(n, m) for n in METHODS for m in METHODS[n]])
+@pytest.mark.parametrize(
+    ("name", "method"), repeated([(n, m) for n in METHODS for m in METHODS[n]], 4)
+)
 def test_methods_by_name_are_recorded_alike(name, method, model):
     bodies = build_tree(model, regroup=METHODS[name][method].regroup)
     if METHODS[name][method].refusal(bodies) is None:

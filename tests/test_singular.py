@@ -78,6 +78,7 @@ def test_four_slides_on_one_mass(links, seed, dtype):
     )
 
 
+@full
 @pytest.mark.parametrize("method", repeated([*METHODS]))
 def test_masses_over_six_orders_are_regular(method):
     model = fl.chain(20, seed=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repetition import repeated
+from repetition import full, repeated
 from test_backend import DTYPES, operation, same_bits, triples
 
 import featherlane as fl
@@ -202,7 +202,7 @@ CASES = [
     partial(long_case, "inverse_dynamics", np.float64),
     partial(long_case, "forward_dynamics", np.float32),
 ]
-steps = pytest.mark.parametrize("step", repeated([5, 1]))  # every run tries each fifth case
+steps = pytest.mark.parametrize("step", repeated([10, 1]))  # every run tries each tenth case
 
 
 @cache
@@ -227,6 +227,7 @@ def check(make, target, over):
     return runner
 
 
+@full
 @steps
 def test_given_states_give_numbers(step):
     """And not only NaN, which would hide what differs."""
@@ -246,7 +247,7 @@ def test_same_bits_in_this_process(target, step):
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), repeated([("neon", 5), ("sse2", 5), ("neon", 1), ("sse2", 3)], 2)
+    ("name", "step"), repeated([("neon", 10), ("sse2", 5), ("neon", 1), ("sse2", 3)])
 )
 def test_same_bits_emulated(name, step):
     """In a program for another processor; SSE2 on one that truly has nothing else."""

@@ -11,7 +11,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import compress, count
 from typing import Any, NamedTuple
 
 from featherlane.program.op import ARITHMETIC, COMMUTES
@@ -99,7 +98,7 @@ class Graph:
 
     def nodes_of(self, op: str) -> list[int]:
         """The nodes of an operation, in their order."""
-        return [*compress(count(), map(op.__eq__, self.op))]
+        return [k for k, name in enumerate(self.op) if name == op]
 
     def results(self, k: int) -> range:
         """The nodes of the results of a call."""

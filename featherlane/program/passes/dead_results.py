@@ -78,8 +78,8 @@ def _masks(
         mask = bytes(read[k + 1 : k + 1 + len(program.functions[f].results)])
         if 1 in mask:
             masks[k] = mask if worth is None else _within(mask, worth[f])
-            for a in map(args.__getitem__, cutter.cut(f, masks[k]).parameters):
-                read[a] = 1
+            for i in cutter.cut(f, masks[k]).parameters:
+                read[args[i]] = 1
     return masks
 
 
