@@ -95,8 +95,8 @@ def close(x, y, tolerance=1e-10):
 
 EACH_TYPE = ["mixed", "mimic", *JOINT_TYPES]  # the first has joints of every type
 each_type = pytest.mark.parametrize("kind", repeated(EACH_TYPE, 2))
-each_reference = pytest.mark.parametrize("reference", REFERENCES)
-each_robot = pytest.mark.parametrize("kind", ["mixed", "mimic"])
+each_reference = pytest.mark.parametrize("reference", repeated([*REFERENCES], 2))
+each_robot = pytest.mark.parametrize("kind", repeated(["mimic", "mixed"]))
 
 
 # Placements, and all that follows from them
@@ -371,7 +371,7 @@ def call(model, name, q, v, a, **options):
     return getattr(model, name)(*[states[k] for k in KINEMATICS[name].inputs], **frame, **options)
 
 
-@pytest.mark.parametrize("name", KINEMATICS)
+@pytest.mark.parametrize("name", repeated([*KINEMATICS], 7))
 def test_batches_and_single_states(name):
     """A state has the same bits alone, in a batch, spread over threads, and in `out`."""
     model, q, v, a = moving("mixed")
@@ -480,7 +480,9 @@ def twins(name, root):
     return pin, model, peer, change.to_q(q), (q, v, a)
 
 
-each_twin = pytest.mark.parametrize(("name", "root"), [("iiwa14", "fixed"), ("hyq", "free")])
+each_twin = pytest.mark.parametrize(
+    ("name", "root"), repeated([("hyq", "free"), ("iiwa14", "fixed")])
+)
 
 
 @each_reference
