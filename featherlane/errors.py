@@ -5,7 +5,6 @@ errors are ValueError or TypeError.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class ModelError(ValueError):
@@ -24,6 +23,8 @@ class CompileError(RuntimeError):
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """The end of a message: the known words that are close to a wrong one, or nothing."""
+    from difflib import get_close_matches  # slow to import
+
     close = " or ".join(map(repr, get_close_matches(word, words, 2)))
     return f"; did you mean {close}?" if close else ""
 

@@ -12,8 +12,6 @@ of this package, the versions of Python, NumPy and the compiler. Reading compare
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import platform
 import stat
@@ -86,8 +84,8 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
     directory = folder()
     if directory is None:
         return make()
-    header = json.dumps({"key": key, "facts": facts()}).encode()
-    name = hashlib.sha256(header).hexdigest() + ENTRY
+    header = _line({"key": key, "facts": facts()})
+    name = digest(header) + ENTRY
     code = None
     with contextlib.suppress(OSError), _Folder(directory) as opened:
         code = opened.read_code(name, header)
@@ -105,7 +103,7 @@ def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
             path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         with _Folder(directory) as opened:
             if opened.only_ours:
-                opened.write(name, b"\n".join([MAGIC, header, _digest(header, code), code]))
+                opened.write(name, b"\n".join([MAGIC, header, _seal(header, code), code]))
                 opened.prune_if_due(len(code))
                 return
         warnings.warn(
@@ -114,8 +112,21 @@ def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
         )
 
 
-def _digest(header: bytes, code: bytes) -> bytes:
-    return hashlib.sha256(header + b"\n" + code).hexdigest().encode()
+def digest(data: bytes) -> str:
+    """The SHA-256 of data."""
+    from hashlib import sha256  # loads OpenSSL
+
+    return sha256(data).hexdigest()
+
+
+def _line(value: object) -> bytes:
+    from json import dumps  # slow to import
+
+    return dumps(value).encode()
+
+
+def _seal(header: bytes, code: bytes) -> bytes:
+    return digest(header + b"\n" + code).encode()
 
 
 def _is_only_ours(status: os.stat_result) -> bool:
@@ -180,7 +191,7 @@ class _Folder:
         except (OSError, ValueError):
             return None
         known = magic == MAGIC and found == header
-        return code if known and digest == _digest(header, code) else None
+        return code if known and digest == _seal(header, code) else None
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file by renaming a finished one; none is left behind if that fails."""
@@ -270,7 +281,7 @@ def summary() -> Summary | None:
         return None
     if not directory.exists():
         return Summary(directory, 0, 0, 0, MOST_BYTES)
-    ours = json.dumps(facts()).encode()
+    ours = _line(facts())
     with _Folder(directory) as opened:
         found = [*opened.headers()]
         current = sum(header.endswith(b'"facts": ' + ours + b"}") for _, header in found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import pkgutil
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -17,7 +16,9 @@ def package_hash() -> str:
 
     Raises ImportError if some module cannot be found.
     """
-    digest = hashlib.sha256()
+    from hashlib import sha256  # loads OpenSSL
+
+    digest = sha256()
     for spec in _modules(find_spec("featherlane")):
         text = _text(spec)
         digest.update(f"{spec.name} {len(text)}\n".encode() + text)

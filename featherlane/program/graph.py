@@ -7,7 +7,6 @@ no algorithm needs to branch.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -380,5 +379,7 @@ assert all(hasattr(Graph, op) for op in ARITHMETIC), "every operation has a way 
 
 def graph_key(graph: Graph) -> str:
     """The identity of a graph, as text."""
+    from hashlib import sha256  # loads OpenSSL
+
     nodes = repr((graph.op, graph.args, graph.value, graph.inputs, graph.outputs))
-    return hashlib.sha256(nodes.encode()).hexdigest()
+    return sha256(nodes.encode()).hexdigest()

@@ -7,11 +7,9 @@ bodies on fixed joints merged. Algorithms read a `Tree` instead, which is made o
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -239,6 +237,8 @@ class Robot:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that the algorithms read: models that differ only in names share it."""
+        from hashlib import sha256  # loads OpenSSL
+
         joints = [
             (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
             + ((j.friction,) if any(j.friction) else ())
@@ -247,7 +247,7 @@ class Robot:
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]
         physics = [self.armature.tolist(), self.damping.tolist(), self.friction.tolist()]
         constants = (self.first_v, physics, self.friction_velocity, self.gravity)
-        return hashlib.sha256(repr((joints, inertias, constants)).encode()).hexdigest()
+        return sha256(repr((joints, inertias, constants)).encode()).hexdigest()
 
     def _fields(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(Robot)}
@@ -310,6 +310,8 @@ class Robot:
         """Returns the frame of this name. Raises ValueError, which lists the nearest names."""
         frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
+            from difflib import get_close_matches  # slow to import
+
             near = get_close_matches(str(name), self.frame_names, 5, 0.5) or self.frame_names[:12]
             known = ", ".join(near) or "none"
             raise ValueError(f"there is no frame {name!r}: the model has, among others, {known}")

@@ -7,7 +7,6 @@ the package needs no extension module of its own.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,4 +104,4 @@ def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.Mac
 
 def loaded_text(ir: str, names: Sequence[str]) -> jit.MachineCode:
     """Loads the code of LLVM IR from the cache, where its own text is the key, or compiles it."""
-    return loaded(f"text {hashlib.sha256(ir.encode()).hexdigest()}", lambda: ir, names)
+    return loaded(f"text {cache.digest(ir.encode())}", lambda: ir, names)

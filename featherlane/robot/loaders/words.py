@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from itertools import islice
 
 WARNING = "warning: "  # the beginning of notes that come first on the card
@@ -51,6 +50,8 @@ def near(name: str, names: Iterable[str]) -> str:
 
     It compares a bounded number of names of bounded length, so that no file makes it slow.
     """
+    from difflib import get_close_matches  # slow to import
+
     short = (other for other in names if len(other) <= SHOWN)
     similar = get_close_matches(name[:SHOWN], islice(short, COMPARED), 3, 0.5)
     return f" (did you mean {listed(similar)}?)" if similar else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cache import digest
 from featherlane.backends.cpu.loaded import BatchEvaluator, LoadedLoop
 from featherlane.backends.cpu.steps import interpreter
 from featherlane.backends.cpu.steps.batching import LaneLayout, links
@@ -34,7 +34,7 @@ class LoadedSteps(LoadedLoop):
         inputs = [shape for _, shape in calls.inputs]
         outputs = [shape for shape, _ in calls.outputs]
         kinds = repr([(graph_key(code.graph), code.bases) for code in codes])
-        key = hashlib.sha256(f"{kinds} {layout} {inputs} {outputs}".encode()).hexdigest()
+        key = digest(f"{kinds} {layout} {inputs} {outputs}".encode())
         source = lambda: interpreter.source(program, inputs, outputs, dtype)
         self._arrays = program.arrays(dtype)
         words = self._arrays.addresses()
