@@ -291,6 +291,31 @@ def test_the_summary_and_the_limit(folder):
     assert cache.summary()[1:] == (0, 0, 0, size - 1)
 
 
+def test_parents_of_a_limit_are_private(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(tmp_path / "one" / "two"))
+    cache.set_limit(1000)
+    if os.name == "posix":
+        assert (tmp_path / "one").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_home_that_nobody_has(monkeypatch):
+    monkeypatch.setenv("FEATHERLANE_CACHE", "~nobody has this name/cache")
+    assert counted(None) == 1
+
+
+def test_a_package_that_is_replaced_meanwhile(folder, monkeypatch):
+    """Its hash is not that of the code which runs: nothing is written, and nothing read."""
+    assert package_text.last_change() <= cache._IMPORTED
+    monkeypatch.setattr(package_text, "last_change", lambda: cache._IMPORTED + 1)
+    assert counted(folder) == 1
+    assert not folder.exists() or not entries(folder)
+    monkeypatch.undo()
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(folder))
+    assert [counted(folder), counted(folder)] == [1, 0]
+    monkeypatch.setattr(cache, "_was_replaced", lambda: True)
+    assert counted(folder) == 1
+
+
 def test_the_command(folder):
     run = lambda *words, **env: python("from featherlane.tools.cli import main; main()", *words)
     counted(folder)

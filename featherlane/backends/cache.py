@@ -38,21 +38,22 @@ READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 _written = 0  # bytes since the folder was last listed
+_IMPORTED = time.time()
 
 
 def folder() -> Path | None:
     """The folder of the cache, None if there is none."""
     chosen = os.environ.get("FEATHERLANE_CACHE")
-    if chosen:
-        return None if chosen.strip().lower() in OFF else Path(chosen).expanduser()
     try:
+        if chosen:
+            return None if chosen.strip().lower() in OFF else Path(chosen).expanduser()
         if sys.platform == "win32":
             base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
         elif sys.platform == "darwin":
             base = Path.home() / "Library" / "Caches"
         else:
             base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # the user has no home folder
+    except RuntimeError:  # the user has no home folder, or there is no such user
         return None
     return base / "featherlane"
 
@@ -82,7 +83,7 @@ def _version(package: str) -> str:
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:
     """The code of a key: read from disk, or compiled by `make` and written there."""
     directory = folder()
-    if directory is None:
+    if directory is None or _was_replaced():
         return make()
     header = _line({"key": key, "facts": facts()})
     name = digest(header) + ENTRY
@@ -91,16 +92,29 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
         code = opened.read_code(name, header)
     if code is None:
         code = make()
-        _write(directory, name, header, code)
+        if not _is_replaced():
+            _write(directory, name, header, code)
     return code
+
+
+def _is_replaced() -> bool:
+    """Whether the package on disk may be another one than the package that was imported."""
+    from featherlane.backends.package_text import last_change  # after the package's own import
+
+    return last_change() > _IMPORTED
+
+
+@cache
+def _was_replaced() -> bool:
+    """Whether it may be when `facts` takes its hash: another package's code is not ours."""
+    facts()
+    return _is_replaced()
 
 
 def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
     """Writes an entry; a folder that cannot be written is no error."""
     with contextlib.suppress(OSError):
-        missing = [p for p in (directory, *directory.parents) if not p.exists()]
-        for path in reversed(missing):
-            path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        _make_folder(directory)
         with _Folder(directory) as opened:
             if opened.only_ours:
                 opened.write(name, b"\n".join([MAGIC, header, _seal(header, code), code]))
@@ -110,6 +124,13 @@ def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
             f"{directory} can be written by other users: no compiled code is cached there",
             stacklevel=2,
         )
+
+
+def _make_folder(directory: Path) -> None:
+    """Makes a folder and its parents, which nobody else may read."""
+    missing = [p for p in (directory, *directory.parents) if not p.exists()]
+    for path in reversed(missing):
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)
 
 
 def digest(data: bytes) -> str:
@@ -308,7 +329,7 @@ def set_limit(size: int) -> None:
     """
     directory = folder()
     if directory is not None:
-        directory.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        _make_folder(directory)
         with _Folder(directory) as opened:
             opened.write(LIMIT, str(size).encode())
             opened.prune()

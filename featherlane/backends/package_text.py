@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pkgutil
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -23,6 +24,21 @@ def package_hash() -> str:
         text = _text(spec)
         digest.update(f"{spec.name} {len(text)}\n".encode() + text)
     return digest.hexdigest()
+
+
+def last_change() -> float:
+    """When a file of the package was last written, in seconds since 1970; 0 if it has no files."""
+    spec = find_spec("featherlane")
+    if spec is None:
+        return 0.0
+    archive = getattr(spec.loader, "archive", None)
+    files = [archive] if archive else []
+    for folder in () if archive else spec.submodule_search_locations or ():
+        for path, folders, names in os.walk(folder):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            files += [os.path.join(path, name) for name in names if name.endswith((".py", ".pyc"))]
+    found = [os.stat(file) for file in files]
+    return max((max(status.st_mtime, status.st_ctime) for status in found), default=0.0)
 
 
 def _modules(spec: ModuleSpec | None) -> Iterator[ModuleSpec]:

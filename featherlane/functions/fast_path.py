@@ -8,6 +8,7 @@ compiled, and hands every other call on to Python.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import cache
 from itertools import chain
@@ -31,6 +32,16 @@ ALWAYS = 1 << 40  # states
 WORTH_UNLOCKING = 1 << 13  # numbers read and written in about 10 us: others may run Python then
 OPTIONS = ("out", "threads")  # an input of such a name is passed by position
 _renewing = RLock()  # two renewals at once could leave the older code in place
+
+
+def _after_fork() -> None:
+    """No thread renews in the forked process."""
+    global _renewing
+    _renewing = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Loops(NamedTuple):

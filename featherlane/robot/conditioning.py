@@ -32,6 +32,8 @@ LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
 
 def singular_notes(model: Robot) -> Iterator[str]:
     """Yields a note on joints that make the mass matrix singular or nearly so at q = 0."""
+    if tree_of(model).coupled and model.nbodies > LARGEST_SHARED:
+        yield f"not checked whether M is singular: over {LARGEST_SHARED} bodies share coordinates"
     kappa = conditioning(model)
     if suspects := [i for i, x in enumerate(kappa) if x == inf]:
         yield (

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from featherlane.api.model import Model, load
 from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.loaders import bundled
+from featherlane.robot.loaders.files import LARGEST_FILE
 from featherlane.tools.options import (
     ANY_FUNCTION,
     DTYPE,
@@ -75,7 +76,7 @@ def _source(robot: str) -> str:
     """Returns the argument of `load` for ROBOT; for "-", the XML that stdin holds."""
     if robot != "-":
         return robot
-    text = sys.stdin.read()
+    text = sys.stdin.read(LARGEST_FILE + 1)
     if not text.lstrip("\ufeff \t\r\n").startswith("<"):
         raise ValueError("stdin is not XML: it does not start with '<'")
     return text

@@ -8,7 +8,7 @@ import os
 import sysconfig
 from functools import cache
 
-VARIABLE = "FEATHERLANE_CALLS"  # "numpy": without machine code of our own
+VARIABLE = "FEATHERLANE_CALLS"  # any value, such as "numpy": without machine code of our own
 _refused: list[str] = []
 
 
@@ -22,8 +22,8 @@ def free_threaded() -> bool:
 
 def refusal() -> str:
     """The reason why machine code does not run calls and threads; empty if it does."""
-    if os.environ.get(VARIABLE, "").strip().lower() == "numpy":
-        return f"{VARIABLE} is numpy"
+    if value := os.environ.get(VARIABLE, "").strip():
+        return f"{VARIABLE} is {value}"
     if free_threaded():
         return "this Python is a free-threaded build"
     return _refused[0] if _refused else ""

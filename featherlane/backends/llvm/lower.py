@@ -63,7 +63,8 @@ class Lanes:
 
     def number(self, x: float) -> str:
         """A constant in LLVM's hexadecimal form, which is a double's for both dtypes."""
-        value = float(self.dtype.type(x))
+        with np.errstate(over="ignore"):  # beyond the range of the dtype: infinity
+            value = float(self.dtype.type(x))
         return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
 
     def splat(self, x: float) -> str:

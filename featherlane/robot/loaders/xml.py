@@ -22,7 +22,7 @@ EXPAND = (
     "a xacro file must be expanded first: pip install 'featherlane[xacro]' and load it as "
     "it is, or run xacro robot.xacro > robot.urdf"
 )
-TAGS = 500_000  # of opening and closing: some seconds
+TAGS = 500_000  # of opening and closing: robots of so many load within two minutes
 TOO_DEEP = "Excessive depth"  # in libxml2's message
 DEEPEST = (
     "its elements are nested too deeply; wanted 2,000 inside one another or fewer, or 250 in a "

@@ -46,7 +46,7 @@ def _new_lock() -> int:
 def _stack_of_workers() -> Iterator[None]:
     """Threads that start meanwhile have at least STACK bytes, whatever the program asks for."""
     asked = threading.stack_size()
-    if not 0 < asked < STACK:  # 0: what the system gives
+    if (asked or _system_stack()) >= STACK:  # 0: what the system gives
         yield
         return
     threading.stack_size(STACK)
@@ -54,6 +54,16 @@ def _stack_of_workers() -> Iterator[None]:
         yield
     finally:
         threading.stack_size(asked)
+
+
+def _system_stack() -> int:
+    """The bytes of a thread's stack if the program does not ask for any."""
+    try:
+        import resource
+    except ImportError:  # Windows: 1 MiB
+        return STACK
+    limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return STACK if limit == resource.RLIM_INFINITY else limit
 
 
 class ThreadPool:
@@ -79,7 +89,7 @@ class ThreadPool:
         """
         is_worker = threading.current_thread() in self._workers
         self._workers = []
-        self._growing = threading.Lock()
+        self._growing, self._is_growing = threading.RLock(), False
         self._words[:] = 0
         self.put("threads", 1)
         self.put("claimed", -1)  # more states than any call has
@@ -107,8 +117,14 @@ class ThreadPool:
         wanted = min(threads, self.most) - 1
         if len(self) < wanted:
             with self._growing:
-                while len(self) < wanted and self._start_worker():
-                    pass
+                if self._is_growing:  # a signal handler's call within: it goes on with fewer
+                    return
+                self._is_growing = True
+                try:
+                    while len(self) < wanted and self._start_worker():
+                        pass
+                finally:
+                    self._is_growing = False
 
     def _start_worker(self) -> bool:
         """Starts one more worker if it can; workers beyond the cores do not watch for calls."""
@@ -122,13 +138,17 @@ class ThreadPool:
         self._words[at : at + words(WorkerWords)] = WorkerWords(0, _new_lock(), int(watch))
         name = f"featherlane {k + 1}"
         worker = threading.Thread(target=self._serve, args=(self.place, k), name=name, daemon=True)
+        # Its place is taken before it starts: no exception of a signal handler may lead a second
+        # worker there
+        self._workers.append(worker)
+        self.put("size", k + 1)
         try:
             with _stack_of_workers():
                 worker.start()
         except RuntimeError:  # the system has no more threads, or the interpreter ends
+            self._workers.pop()
+            self.put("size", k)
             return False
-        self._workers.append(worker)
-        self.put("size", k + 1)
         return True
 
     def _pause_seconds(self) -> float:
@@ -146,7 +166,8 @@ class ThreadPool:
             self._dismiss(self.place)
             self.put("size", 0)
             for worker in self._workers:
-                worker.join(GOODBYE)
+                if worker.ident is not None:
+                    worker.join(GOODBYE)
 
     def share(
         self, task: bytes, pointers: Sequence[int], states: int, steps: Sequence[int]
@@ -184,19 +205,18 @@ class ThreadPool:
 
 
 _pools: dict[str, ThreadPool | StandardPool] = {}
-_making = threading.RLock()  # a second pool would be dropped while its workers run
+_all: list[ThreadPool | StandardPool] = []  # for good: workers use the memory and code of theirs
+_making = threading.RLock()
 
 
 def thread_pool() -> ThreadPool | StandardPool:
     """The pool of this process, created when it is first asked for: the one in machine code, if it
     has run a small task rightly, or one of Python's threads.
     """
-    kind = _kind()
-    if kind not in _pools:
+    while (kind := _kind()) not in _pools:
         with _making:
             if kind not in _pools:
                 _make(kind)
-        kind = _kind()
     return _pools[kind]
 
 
@@ -205,13 +225,16 @@ def _kind() -> str:
 
 
 def _make(kind: str) -> None:
-    """Creates a pool, and the one of Python's threads too if the pool in machine code is wrong."""
+    """Creates a pool, or refuses the one in machine code if it is wrong. An exception of a signal
+    handler, or a call that it makes, may come anywhere in between.
+    """
     pool = StandardPool() if kind == "standard" else ThreadPool()
+    _all.append(pool)
+    atexit.register(pool.stop)
     if isinstance(pool, ThreadPool) and not _counts_rightly(pool):
         native.refuse("the thread pool did not run a small task rightly")
-        _make(_kind())
-    atexit.register(pool.stop)
-    _pools[kind] = pool  # a wrong one too: its workers may still run
+    else:
+        _pools.setdefault(kind, pool)
 
 
 def _counts_rightly(pool: ThreadPool) -> bool:
@@ -231,7 +254,7 @@ def _after_fork() -> None:
     global _making
     _making = threading.RLock()
     physical_cores.cache_clear()
-    for pool in _pools.values():
+    for pool in _all:
         pool.reset()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,39 @@ if TYPE_CHECKING:
 PARTS = 4  # of the states for each thread, so that a slow thread delays the others less
 
 
+class _Gate:
+    """Lets the parts of a call in as long as it is there: they read and write its arrays."""
+
+    def __init__(self) -> None:
+        self._changed, self._open, self._inside = threading.Condition(), True, 0
+
+    def run(self, part: Callable[[int, int], None], first: int, count: int) -> None:
+        with self._changed:
+            if not self._open:
+                return
+            self._inside += 1
+        try:
+            part(first, count)
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Waits for the parts that have begun, though signal handlers raise exceptions."""
+        interruption: BaseException | None = None
+        while True:
+            try:
+                with self._changed:
+                    self._open = False
+                    self._changed.wait_for(lambda: not self._inside)
+                break
+            except BaseException as error:
+                interruption = error
+        if interruption is not None:
+            raise interruption
+
+
 class StandardPool:
     """A thread pool with the interface of `ThreadPool`, without memory for machine code."""
 
@@ -23,6 +57,7 @@ class StandardPool:
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self._size = 0
+        self._here = threading.local()
 
     def __len__(self) -> int:
         """The workers that there may be."""
@@ -65,11 +100,17 @@ class StandardPool:
         self, run: Callable[[int, int], None], count: int, part: int, threads: int
     ) -> None:
         """run(first, count) for parts of range(count); raises the first exception of any thread."""
-        self.grow(threads)
         parts = [(first, min(part, count - first)) for first in range(0, count, part)]
-        if self._threads is None or len(parts) < 2:
-            for first, size in parts:
+        if len(parts) < 2 or threads < 2 or getattr(self._here, "is_sharing", False):
+            for first, size in parts:  # the last: a signal handler's call within another one
                 run(first, size)
             return
-        for future in [self._threads.submit(run, *each) for each in parts]:
-            future.result()
+        gate, self._here.is_sharing = _Gate(), True
+        try:
+            self.grow(threads)
+            assert self._threads is not None
+            for future in [self._threads.submit(gate.run, run, *each) for each in parts]:
+                future.result()
+        finally:
+            gate.close()
+            self._here.is_sharing = False
