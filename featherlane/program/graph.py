@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -97,7 +98,12 @@ class Graph:
 
     def nodes_of(self, op: str) -> list[int]:
         """The nodes of an operation, in their order."""
-        return [k for k, name in enumerate(self.op) if name == op]
+        found, k = list[int](), -1
+        with suppress(ValueError):  # most nodes of long programs are results: no step for each
+            while True:
+                k = self.op.index(op, k + 1)
+                found.append(k)
+        return found
 
     def results(self, k: int) -> range:
         """The nodes of the results of a call."""

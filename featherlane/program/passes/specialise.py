@@ -13,7 +13,9 @@ from featherlane.program.program import Program
 def specialise(program: Program) -> Program:
     """The program in which each parameter of a function is a number in all calls or in none."""
     main = program.main
-    constant = [op == "constant" for op in main.op]
+    constant = bytearray(len(main))
+    for k in main.nodes_of("constant"):
+        constant[k] = 1
     clones: dict[tuple[int, bytes], int] = {}
     value = list(main.value)
     for k in main.nodes_of("call"):
