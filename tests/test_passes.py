@@ -16,7 +16,7 @@ from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.lower import TARGETS, traced
 from featherlane.program.op import OPS
 from featherlane.program.passes.fma import fuse
-from featherlane.program.passes.sincos import expand
+from featherlane.program.passes.expand import expand
 from featherlane.program.trace import trace
 from featherlane.program.verify import verify
 from featherlane.scalar import call, cos, select, sin, sqrt

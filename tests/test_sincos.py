@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from featherlane.backends.reference import evaluate
-from featherlane.program.passes.sincos import REDUCTIONS, expand
+from featherlane.program.passes.expand import expand
+from featherlane.program.passes.sincos import REDUCTIONS
 from featherlane.program.trace import trace
 
 ULP = 1.6  # what the module promises

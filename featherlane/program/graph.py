@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from featherlane.program.op import ARITHMETIC, COMMUTES
+from featherlane.program.op import ARITHMETIC, COMMUTES, CONDITIONS
 from featherlane.scalar import sine_cosine
 
 
@@ -233,6 +233,50 @@ class Graph:
     def round(self, a: int) -> int:
         return self._function("round", a, lambda x: float(round(x)))
 
+    # No fold but of 0 and 1: the last bits of NumPy's and libm's functions differ by machine
+
+    def exp(self, a: int) -> int:
+        return self.constant(1.0) if self.number(a) == 0.0 else self.node("exp", a)
+
+    def expm1(self, a: int) -> int:
+        return a if self.number(a) == 0.0 else self.node("expm1", a)
+
+    def log(self, a: int) -> int:
+        return self.constant(0.0) if self.number(a) == 1.0 else self.node("log", a)
+
+    def log1p(self, a: int) -> int:
+        return a if self.number(a) == 0.0 else self.node("log1p", a)
+
+    def tanh(self, a: int) -> int:
+        return self._odd("tanh", a)
+
+    def asin(self, a: int) -> int:
+        return self._odd("asin", a)
+
+    def acos(self, a: int) -> int:
+        return self.constant(0.0) if self.number(a) == 1.0 else self.node("acos", a)
+
+    def atan2(self, a: int, b: int) -> int:
+        return self.node("atan2", a, b)
+
+    def _odd(self, op: str, a: int) -> int:
+        """An odd function: its sign is the argument's."""
+        if self.op[a] == "neg":
+            return self.neg(self._odd(op, self.args[a][0]))
+        return a if self.number(a) == 0.0 else self.node(op, a)
+
+    def power_of_two(self, a: int) -> int:
+        return self.node("power_of_two", a)
+
+    def exponent(self, a: int) -> int:
+        return self.node("exponent", a)
+
+    def copysign(self, a: int, b: int) -> int:
+        x, y = self.number(a), self.number(b)
+        if x and y:  # -0.0 is no constant
+            return self.constant(math.copysign(x, y))
+        return self.abs(a) if y is not None and y > 0.0 else self.node("copysign", a, b)
+
     def _function(self, op: str, a: int, fold: Callable[[float], float]) -> int:
         x = self.number(a)
         if x is None or not math.isfinite(x) or (op == "sqrt" and x < 0):
@@ -242,13 +286,16 @@ class Graph:
     def less(self, a: int, b: int) -> int:
         return self.node("less", a, b)
 
+    def less_equal(self, a: int, b: int) -> int:
+        return self.node("less_equal", a, b)
+
     def select(self, condition: int, a: int, b: int) -> int:
         if a == b:
             return a
-        if self.op[condition] == "less":
+        if (op := self.op[condition]) in CONDITIONS:
             x, y = (self.number(k) for k in self.args[condition])
             if x is not None and y is not None:
-                return a if x < y else b
+                return a if (x < y if op == "less" else x <= y) else b
         return self.node("select", condition, a, b)
 
     def quarter(self, k: int, s: int, c: int) -> int:

@@ -11,15 +11,15 @@ import numpy as np
 
 from featherlane.errors import CompileError
 from featherlane.program.nested import Shape
-from featherlane.program.op import OPS
+from featherlane.program.op import EXPANDED, OPS
 from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.passes.dead_results import dead_results
+from featherlane.program.passes.expand import expand
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.order import by_columns
 from featherlane.program.passes.outline import joints
 from featherlane.program.passes.propagate import propagate
 from featherlane.program.passes.recompute import recompute
-from featherlane.program.passes.sincos import expand
 from featherlane.program.passes.specialise import specialise
 from featherlane.program.program import Program
 from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy, no_garbage, program_of
@@ -34,7 +34,8 @@ def _whole(change: Callable[[Program], Program]) -> Pass:
 
 
 def _arithmetic(program: Program, dtype: Any) -> Program:
-    """Lowers arithmetic for processors that have fused multiply-adds and no sines."""
+    """Lowers arithmetic for processors that have fused multiply-adds and no
+    transcendental functions."""
     return program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
 
 
@@ -47,17 +48,16 @@ class Target(NamedTuple):
     consumer: str  # the module below `featherlane`
 
 
-SINES = frozenset({"sin", "cos"})
 CALLS = tuple(map(_whole, (calls_only, specialise, propagate, dead_results)))
 TARGETS = {
     "reference": Target(FLAT, (), frozenset(), "backends.reference"),
-    "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), SINES, "backends.cpu.graphs"),
-    "c": Target(COLUMNS, (_whole(recompute), _arithmetic), SINES, "backends.c"),
+    "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cpu.graphs"),
+    "c": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.c"),
     # One function for the work of each joint: what a hardware pipeline is cut from
     "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
     # Each function of it goes through the passes of "cpu" on its own
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
-    "c steps": Target(STEPS, (*CALLS, _arithmetic), SINES, "backends.c"),
+    "c steps": Target(STEPS, (*CALLS, _arithmetic), EXPANDED, "backends.c"),
 }
 
 

@@ -106,6 +106,39 @@ def quarter(k: Array, s: Array, c: Array) -> Array:
     )
 
 
+def _bits(a: Array) -> tuple[Array, type[Any], int, int]:
+    """The bits of numbers as integers, the type of those, and the type's fraction bits and bias."""
+    a = np.asarray(a)
+    integer, fraction, bias = (
+        (np.uint32, 23, 127) if a.dtype == np.float32 else (np.uint64, 52, 1023)
+    )
+    return a.view(integer), integer, fraction, bias
+
+
+def power_of_two(k: Array) -> Array:
+    """2^k for an integer k of a normal number, -1022 to 1023 (-126 to 127 in float32).
+
+    Adding 1.5 2^52 (1.5 2^23) and the bias puts k and the bias into the last bits of the number;
+    shifted to the exponent's place they are 2^k. Any other k is legal only where nothing reads the
+    result, or where NaN follows anyway.
+    """
+    number = np.asarray(k).dtype.type
+    fraction, bias = (23, 127) if number is np.float32 else (52, 1023)
+    bits, integer, *_ = _bits(k + number(1.5 * 2.0**fraction + bias))
+    return (bits << integer(fraction)).view(number)[()]
+
+
+def exponent(a: Array) -> Array:
+    """The exponent of a number that is not subnormal: 2^exponent <= |a| < 2^(exponent + 1).
+
+    -1023 (-127 in float32) for zeros and subnormal numbers, 1024 (128) for infinities and NaN.
+    """
+    bits, integer, fraction, bias = _bits(a)
+    number = np.asarray(a).dtype.type
+    biased = bits >> integer(fraction) & integer(2 * bias + 1)
+    return (biased.astype(number) - number(bias))[()]
+
+
 class Op(NamedTuple):
     name: str
     arity: int | None  # None: any number of operands
@@ -129,13 +162,29 @@ OPS = {
         Op("fma", 3, "fma", fma, "a b + c, rounded once"),
         Op("div", 2, "div", np.divide, "a / b"),
         Op("sqrt", 1, "sqrt", np.sqrt, "square root"),
-        Op("sin", 1, "trig", np.sin, "sine; expanded before any backend sees it"),
-        Op("cos", 1, "trig", np.cos, "cosine; expanded before any backend sees it"),
+        Op("sin", 1, "trig", np.sin, "sine; expanded before code is made"),
+        Op("cos", 1, "trig", np.cos, "cosine; expanded before code is made"),
+        Op("exp", 1, "trig", np.exp, "e^a; it and those below are expanded as sine and cosine are"),
+        Op("expm1", 1, "trig", np.expm1, "e^a - 1"),
+        Op("log", 1, "trig", np.log, "natural logarithm"),
+        Op("log1p", 1, "trig", np.log1p, "logarithm of 1 + a"),
+        Op("tanh", 1, "trig", np.tanh, "hyperbolic tangent"),
+        Op("asin", 1, "trig", np.arcsin, "angle from -pi/2 to pi/2 whose sine is a"),
+        Op("acos", 1, "trig", np.arccos, "angle from 0 to pi whose cosine is a"),
+        Op("atan2", 2, "trig", np.arctan2, "angle of the vector (b, a), from -pi to pi"),
+        Op("power_of_two", 1, "select", power_of_two, "2^a for integers a of normal numbers"),
+        Op("exponent", 1, "select", exponent, "the exponent of a in base 2, as a number"),
+        Op("copysign", 2, "sign", np.copysign, "|a| with the sign of b"),
         Op("round", 1, "select", np.rint, "the nearest integer, halves to even"),
         Op("quarter", 3, "select", quarter, "s, c, -s, -c for k = 0, 1, 2, 3 modulo 4"),
         Op("less", 2, "select", np.less, "whether a < b: a condition, for select alone"),
+        Op("less_equal", 2, "select", np.less_equal, "whether a <= b: a condition too"),
         Op("select", 3, "select", np.where, "b if a holds, else c"),
     )
 }
 COMMUTES = {"add", "mul"}
+CONDITIONS = frozenset({"less", "less_equal"})  # no numbers: only `select` reads them
+EXPANDED = frozenset(  # in terms of the others by `passes.expand`, before code is made
+    ("sin", "cos", "exp", "expm1", "log", "log1p", "tanh", "asin", "acos", "atan2")
+)
 ARITHMETIC = {op.name for op in OPS.values() if op.evaluate}  # of scalars, to a scalar

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph
-from featherlane.program.op import ARITHMETIC, OPS
+from featherlane.program.op import ARITHMETIC, CONDITIONS, OPS
 from featherlane.program.program import GraphFunction, Program
 
 
@@ -43,9 +43,9 @@ def _operation(graph: Graph, k: int) -> Iterator[str]:
         yield f"it has the value {graph.value[k]!r}: operations have none"
     for position, a in enumerate(graph.args[k]):
         condition = graph.op[k] == "select" and position == 0
-        if condition and graph.op[a] != "less":
-            yield f"its condition is node {a}, {graph.op[a]}: wanted less"
-        if not condition and graph.op[a] == "less":
+        if condition and graph.op[a] not in CONDITIONS:
+            yield f"its condition is node {a}, {graph.op[a]}: wanted less or less_equal"
+        if not condition and graph.op[a] in CONDITIONS:
             yield f"its operand {a} is a condition: only select takes one"
 
 
@@ -77,8 +77,9 @@ def _outputs(graph: Graph) -> Iterator[str]:
         for k in nodes:
             if not 0 <= k < len(graph):
                 yield f"output {name!r} has the entry {k}: there is no such node"
-            elif graph.op[k] == "less":
-                yield f"output {name!r} has the entry {k} (less): a condition is no number"
+            elif graph.op[k] in CONDITIONS:
+                told = f"output {name!r} has the entry {k} ({graph.op[k]})"
+                yield f"{told}: a condition is no number"
 
 
 def verify(
@@ -96,7 +97,7 @@ def verify(
         raise CompileError(f"the columns of the graph differ in length: {sorted(lengths)}")
     simple = {op: OPS[op].arity for op in SIMPLE.intersection(OPS if allowed is None else allowed)}
     calls = allowed is None or "call" in allowed
-    conditions = set(graph.nodes_of("less"))
+    conditions = {k for op in CONDITIONS for k in graph.nodes_of(op)}
     k, end = 0, len(graph)
     while k < end:
         op, args, value = graph.op[k], graph.args[k], graph.value[k]

@@ -1,5 +1,5 @@
 """Operations for which C has no exact operator: fused multiply-adds on processors without the
-instruction, rounding to integers that compilers vectorise, and quarter turns.
+instruction, rounding to integers that compilers vectorise, quarter turns, and exponents.
 
 The fused multiply-add is done in integers, so that it is exact for subnormal numbers too and costs
 little on processors that compute floating-point numbers in software. docs/c.md has its cost.
@@ -67,6 +67,26 @@ static inline {T} fl_quarter({T} k, {T} s, {T} c) {{
   memcpy(&turns, &shifted, sizeof turns);
   const {T} x = turns & 1 ? c : s;
   return turns & 2 ? -x : x;
+}}
+"""
+POWER_OF_TWO = """\
+/* 2^k: adding 1.5 2^{fraction} and the bias puts the biased exponent into the last bits. */
+static inline {T} fl_power_of_two({T} k) {{
+  const {T} shifted = k + {shift_and_bias};
+  {U} bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits <<= {fraction};
+  {T} result;
+  memcpy(&result, &bits, sizeof result);
+  return result;
+}}
+"""
+EXPONENT = """\
+/* The exponent of a number that is not subnormal, in base 2. */
+static inline {T} fl_exponent({T} x) {{
+  {U} bits;
+  memcpy(&bits, &x, sizeof bits);
+  return ({T})(int)(bits >> {fraction} & {exponents}) - {one_bias};
 }}
 """
 SWITCH = """\
@@ -220,11 +240,13 @@ VECTORS = """\
 #define FL_VECTOR vector_size(FL_LANES * sizeof({T})), aligned(sizeof({T}))
 typedef {T} fl_v __attribute__((FL_VECTOR, may_alias));
 typedef int{bits}_t fl_i __attribute__((FL_VECTOR));
+typedef {U} fl_u __attribute__((FL_VECTOR));
 #define fl_all(x) ((fl_v)((x) - (fl_v){{0}}))
 #define fl_lane(x, i) (x)[i]
 #else
 typedef {T} fl_v;
 typedef int{bits}_t fl_i;
+typedef {U} fl_u;
 #define fl_all(x) (x)
 #define fl_lane(x, i) (x)
 #endif
@@ -316,7 +338,45 @@ static inline fl_v fl_quarter_v(fl_v k, fl_v s, fl_v c) {{
   return s;
 }}
 """
-SCALAR = {"fma": SWITCH, "round": ROUND, "quarter": QUARTER}
+POWER_OF_TWO_V = """\
+static inline fl_v fl_power_of_two_v(fl_v k) {{
+  const fl_v shifted = k + {shift_and_bias};
+  fl_u bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits <<= {fraction};
+  memcpy(&k, &bits, sizeof k);
+  return k;
+}}
+"""
+EXPONENT_V = """\
+/* The biased exponent as the last bits of 2^{fraction} + exponent + bias. */
+static inline fl_v fl_exponent_v(fl_v x) {{
+  const fl_v whole = fl_all({whole});
+  fl_u bits, one;
+  memcpy(&bits, &x, sizeof bits);
+  memcpy(&one, &whole, sizeof one);
+  bits = (bits >> {fraction} & {exponents}) | one;
+  memcpy(&x, &bits, sizeof x);
+  return x - {whole_and_bias};
+}}
+"""
+COPYSIGN_V = """\
+static inline fl_v fl_copysign_v(fl_v x, fl_v y) {{
+  fl_i bits, sign;
+  memcpy(&bits, &x, sizeof bits);
+  memcpy(&sign, &y, sizeof sign);
+  bits = (bits & INT{bits}_MAX) | (sign & INT{bits}_MIN);
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}}
+"""
+SCALAR = {
+    "fma": SWITCH,
+    "round": ROUND,
+    "quarter": QUARTER,
+    "power_of_two": POWER_OF_TWO,
+    "exponent": EXPONENT,
+}
 VECTOR = {
     "fma": FMA_V,
     "sqrt": SQRT_V,
@@ -324,12 +384,17 @@ VECTOR = {
     "abs": ABS_V,
     "round": ROUND_V,
     "quarter": QUARTER_V,
+    "power_of_two": POWER_OF_TWO_V,
+    "exponent": EXPONENT_V,
+    "copysign": COPYSIGN_V,
 }
 NEEDS = {"round": ("select", "abs")}  # other definitions for vectors
 
 
 def helpers(t: CType, operations: set[str], batch: bool) -> str:
     """The definitions that code with these operations needs, for vectors too if `batch`."""
+    exponents = t.bits - t.fraction - 1
+    middle = (1 << (exponents - 1)) - 1  # the exponent of 1
     fills = {
         "T": t.name,
         "U": t.integer,
@@ -340,6 +405,11 @@ def helpers(t: CType, operations: set[str], batch: bool) -> str:
         "arm": t.arm,
         "big": t.number(2.0**t.fraction),
         "shift": t.number(1.5 * 2.0**t.fraction),
+        "shift_and_bias": t.number(1.5 * 2.0**t.fraction + middle),
+        "whole": t.number(2.0**t.fraction),
+        "whole_and_bias": t.number(2.0**t.fraction + middle),
+        "exponents": (1 << exponents) - 1,
+        "one_bias": t.number(float(middle)),
         "zero": t.number(0.0),
         "sign": t.bits - 1,
         "p": "pd" if t.bits == 64 else "ps",
@@ -347,8 +417,6 @@ def helpers(t: CType, operations: set[str], batch: bool) -> str:
         "m256": "__m256d" if t.bits == 64 else "__m256",
         **{f"lanes{bits}": bits // t.bits for bits in (512, 256, 128)},
     }
-    exponents = t.bits - t.fraction - 1
-    middle = (1 << (exponents - 1)) - 1  # the exponent of 1
     exact = {
         "all_ones": (1 << exponents) - 1,
         "mask": f"(({t.integer})1 << {t.fraction}) - 1",

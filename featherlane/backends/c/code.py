@@ -10,6 +10,7 @@ from featherlane.backends.c.arithmetic import CType
 from featherlane.backends.c.layout import Layout, Stage, layout
 from featherlane.program.calls import Calls, calls_of
 from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
 from featherlane.program.program import Program
 
 EXPRESSIONS: dict[str, str] = {  # of C; {f}: the suffix of functions on the type
@@ -24,6 +25,10 @@ EXPRESSIONS: dict[str, str] = {  # of C; {f}: the suffix of functions on the typ
     "round": "fl_round({0})",
     "quarter": "fl_quarter({0}, {1}, {2})",
     "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}",
+    "power_of_two": "fl_power_of_two({0})",
+    "exponent": "fl_exponent({0})",
+    "copysign": "copysign{f}({0}, {1})",
     "select": "{0} ? {1} : {2}",
 }
 
@@ -34,6 +39,9 @@ VECTOR_EXPRESSIONS = EXPRESSIONS | {  # of the vectors of GNU C; one lane elsewh
     "sqrt": "fl_sqrt_v({0})",
     "round": "fl_round_v({0})",
     "quarter": "fl_quarter_v({0}, {1}, {2})",
+    "power_of_two": "fl_power_of_two_v({0})",
+    "exponent": "fl_exponent_v({0})",
+    "copysign": "fl_copysign_v({0}, {1})",
     "select": "fl_select_v({0}, {1}, {2})",
 }
 
@@ -136,9 +144,8 @@ class _BlockCode:
     def _operand(self, a: int, own: Container[int]) -> str:
         graph = self.graph
         op, value = graph.op[a], graph.value[a]
-        if op == "less":
-            left, right = (self._operand(b, own) for b in graph.args[a])
-            return f"{left} < {right}"
+        if op in CONDITIONS:
+            return EXPRESSIONS[op].format(*(self._operand(b, own) for b in graph.args[a]))
         if op == "constant":
             return self.form.number(float(value))
         if op == "input":

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
 
 # Operations of a block: compilers need time that grows faster than the length of a function
 # (docs/c.md, "Code size")
 BLOCK = 1000
-LEAVES = ("input", "constant", "less", "result")  # nodes without a statement of their own
+LEAVES = {"input", "constant", "result", *CONDITIONS}  # nodes without a statement of their own
 
 
 class Stage(NamedTuple):
@@ -69,7 +70,7 @@ def operands(graph: Graph, k: int) -> Iterator[int]:
     so that its two sides are read there.
     """
     for a in graph.args[k]:
-        yield from graph.args[a] if graph.op[a] == "less" else (a,)
+        yield from graph.args[a] if graph.op[a] in CONDITIONS else (a,)
 
 
 def _stages(graph: Graph, block: int) -> list[Stage]:

@@ -53,6 +53,11 @@ class Lanes:
         return f"<{self.width} x i1>"
 
     @property
+    def exponents(self) -> tuple[int, int]:
+        """The bits of the fraction, and the bias of the exponent."""
+        return (52, 1023) if self.bits == 64 else (23, 127)
+
+    @property
     def bytes(self) -> int:
         return self.width * self.dtype.itemsize
 
@@ -121,6 +126,33 @@ def _quarter(t: Lanes, to: str, k: str, s: str, c: str) -> list[str]:
     ]
 
 
+def _power_of_two(t: Lanes, to: str, k: str) -> list[str]:
+    """2^k: adding 1.5 2^m and the bias puts the exponent's bits into the low bits of the number."""
+    v, i, (fraction, bias) = t.vector, t.integers, t.exponents
+    return [
+        f"{to}.m = fadd {v} {k}, {t.splat(1.5 * 2.0**fraction + bias)}",
+        f"{to}.k = bitcast {v} {to}.m to {i}",
+        f"{to}.b = shl {i} {to}.k, {t.splat_integer(fraction)}",
+        f"{to} = bitcast {i} {to}.b to {v}",
+    ]
+
+
+def _exponent(t: Lanes, to: str, a: str) -> list[str]:
+    """The bits of the exponent as the low bits of 2^m + exponent + bias: no conversion of integers,
+    which AVX2 has for 32 bits alone.
+    """
+    v, i, (fraction, bias) = t.vector, t.integers, t.exponents
+    whole = bias + fraction << fraction  # the bits of 2^m
+    return [
+        f"{to}.b = bitcast {v} {a} to {i}",
+        f"{to}.u = shl {i} {to}.b, {t.splat_integer(1)}",  # without the sign
+        f"{to}.e = lshr {i} {to}.u, {t.splat_integer(fraction + 1)}",
+        f"{to}.w = or {i} {to}.e, {t.splat_integer(whole)}",
+        f"{to}.n = bitcast {i} {to}.w to {v}",
+        f"{to} = fsub {v} {to}.n, {t.splat(2.0**fraction + bias)}",
+    ]
+
+
 LOWER: dict[str, Callable[..., list[str]]] = {
     "neg": lambda t, to, a: [f"{to} = fneg {t.vector} {a}"],
     "abs": _intrinsic("fabs"),
@@ -132,6 +164,10 @@ LOWER: dict[str, Callable[..., list[str]]] = {
     "sqrt": _intrinsic("sqrt"),
     "round": _intrinsic("rint"),
     "less": _binary("fcmp olt"),
+    "less_equal": _binary("fcmp ole"),
+    "power_of_two": _power_of_two,
+    "exponent": _exponent,
+    "copysign": _intrinsic("copysign"),
     "select": lambda t, to, c, a, b: [
         f"{to} = select {t.booleans} {c}, {t.vector} {a}, {t.vector} {b}"
     ],
@@ -156,7 +192,7 @@ def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
 # Moves between lanes, of packed graphs alone (`program/passes/pack`): they take the value of their
 # node too
 MOVES: dict[str, Callable[..., list[str]]] = {"shuffle": _shuffle, "flip": _flip}
-INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1}  # and how many operands they take
+INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1, "copysign": 2}  # and how many operands they take
 
 
 def declarations(t: Lanes) -> list[str]:

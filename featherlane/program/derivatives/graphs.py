@@ -4,7 +4,7 @@ The derivative of a scalar operation by one operand is a linear map of scalars, 
 which is its own transpose: so the same rule pushes a tangent forward and pulls an adjoint back
 (Griewank and Walther, Evaluating Derivatives, 2nd edition, 2008, chapter 3). Many tangents or
 adjoints travel in one sweep, by their number, and those that are zero are not there. `round`,
-conditions and the k of `quarter` are piecewise constant: nothing passes them.
+exponents, signs, conditions and the k of `quarter` are piecewise constant: nothing passes them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Linear = Callable[[int], int]  # from a tangent or adjoint to its share through 
 Rule = Callable[..., tuple[Linear | None, ...]]
 Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros
 
+FLAT = {"round", "less", "less_equal", "power_of_two", "exponent"}  # piecewise constant
 SWITCHES = {"select", "quarter"}  # the first operand chooses which of the others passes
 
 
@@ -50,6 +51,37 @@ def _quarter(g: Graph, k: int, turns: int, s: int, c: int) -> tuple[Linear | Non
     return None, lambda t: g.quarter(turns, t, zero), lambda t: g.quarter(turns, zero, t)
 
 
+def _arc(sign: float) -> Rule:
+    """The rule of asin, or with the sign -1 of acos: 1 / sqrt((1 - a) (1 + a))."""
+
+    def rule(g: Graph, k: int, a: int) -> tuple[Linear | None, ...]:
+        one = g.constant(1.0)
+        root = g.sqrt(g.mul(g.sub(one, a), g.add(one, a)))
+        return (_times(g, g.div(g.constant(sign), root)),)
+
+    return rule
+
+
+def _atan2(g: Graph, k: int, a: int, b: int) -> tuple[Linear | None, ...]:
+    reciprocal = g.div(g.constant(1.0), g.add(g.mul(a, a), g.mul(b, b)))
+    return _times(g, g.mul(b, reciprocal)), _times(g, g.neg(g.mul(a, reciprocal)))
+
+
+def _tanh(g: Graph, k: int, a: int) -> tuple[Linear | None, ...]:
+    one = g.constant(1.0)
+    return (_times(g, g.mul(g.sub(one, k), g.add(one, k))),)
+
+
+def _copysign(g: Graph, k: int, a: int, b: int) -> tuple[Linear | None, ...]:
+    """The sign of a times that of b."""
+    one = g.constant(1.0)
+    return _times(g, g.mul(g.copysign(one, a), g.copysign(one, b))), None
+
+
+def _reciprocal(g: Graph, a: int) -> Linear:
+    return _times(g, g.div(g.constant(1.0), a))
+
+
 # From (graph, node, *operands) the linear map of each operand, None where nothing passes
 RULES: dict[str, Rule] = {
     "neg": lambda g, k, a: (g.neg,),
@@ -62,9 +94,21 @@ RULES: dict[str, Rule] = {
     "sqrt": lambda g, k, a: (_times(g, g.div(g.constant(0.5), k)),),
     "sin": lambda g, k, a: (_times(g, g.cos(a)),),
     "cos": lambda g, k, a: (_times(g, g.neg(g.sin(a))),),
+    "exp": lambda g, k, a: (_times(g, k),),
+    "expm1": lambda g, k, a: (_times(g, g.add(k, g.constant(1.0))),),
+    "log": lambda g, k, a: (_reciprocal(g, a),),
+    "log1p": lambda g, k, a: (_reciprocal(g, g.add(g.constant(1.0), a)),),
+    "tanh": _tanh,
+    "asin": _arc(1.0),
+    "acos": _arc(-1.0),
+    "atan2": _atan2,
+    "power_of_two": lambda g, k, a: (None,),
+    "exponent": lambda g, k, a: (None,),
+    "copysign": _copysign,
     "round": lambda g, k, a: (None,),
     "quarter": _quarter,
     "less": lambda g, k, a, b: (None, None),
+    "less_equal": lambda g, k, a, b: (None, None),
     "select": _select,
 }
 assert RULES.keys() == ARITHMETIC, "every operation has a derivative"
@@ -150,7 +194,7 @@ def _depends(g: Graph, variables: Sequence[int]) -> list[int]:
     bit = {k: 1 << i for i, k in enumerate(variables)}
     sets: list[int] = []
     for k, (op, args) in enumerate(zip(g.op, g.args, strict=True)):
-        passing = () if op in ("round", "less") else args[1:] if op in SWITCHES else args
+        passing = () if op in FLAT else args[1:] if op in SWITCHES else args
         sets.append(bit.get(k, 0))
         for a in passing:
             sets[k] |= sets[a]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output, graph_key, placed, simplify
-from featherlane.program.op import ARITHMETIC
+from featherlane.program.op import ARITHMETIC, CONDITIONS
 from featherlane.program.program import GraphFunction, Program, X, Y
 
-COPIED = ("constant", "less")  # each module has its own: a condition cannot be a result
+COPIED = {"constant", *CONDITIONS}  # each module has its own: a condition cannot be a result
 
 
 class _CallNodes(NamedTuple):
@@ -111,7 +111,7 @@ def _reads(graph: Graph, nodes: list[int], call_of: Mapping[int, int]) -> list[i
 def _operands(graph: Graph, k: int) -> Iterator[int]:
     """Yields the operands of a node, and of the conditions among them; no constants."""
     for a in graph.args[k]:
-        if graph.op[a] == "less":
+        if graph.op[a] in CONDITIONS:
             yield from _operands(graph, a)
         elif graph.op[a] != "constant":
             yield a

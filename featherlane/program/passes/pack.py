@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.program.graph import Graph, Output
+from featherlane.program.op import CONDITIONS
 from featherlane.program.passes.twins import Members, Signed, Term, Terms, Twins, groups
 
 Place = tuple[int, int | None]  # a node of the packed graph, and the limb in it if not all are one
@@ -136,7 +137,7 @@ class _Packing:
         nodes, signs = zip(*limbs, strict=True)
         if all(self.graph.op[k] == "constant" for k in nodes):
             return self._constant(nodes, signs)
-        if self.graph.op[nodes[0]] == "less":  # a condition is no number, that could be moved
+        if self.graph.op[nodes[0]] in CONDITIONS:  # a condition is no number, that could be moved
             return self._computed(nodes)
         whole = self._gathered([self.place[k] for k in nodes])
         if all(signs):

@@ -15,11 +15,12 @@ arguments, infinities and NaN give NaN: never a wrong number.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.program.graph import Graph, rewrite
+from featherlane.program.graph import Graph, Rule
+from featherlane.program.passes.transcendental import polynomial
 
 
 class Reduction(NamedTuple):
@@ -68,13 +69,6 @@ REDUCTIONS = {
 }
 
 
-def _polynomial(new: Graph, z: int, coefficients: tuple[float, ...]) -> int:
-    *rest, value = (new.constant(c) for c in coefficients)
-    for c in reversed(rest):
-        value = new.fma(z, value, c)
-    return value
-
-
 def _reduce(new: Graph, x: int, numbers: Reduction) -> tuple[int, int]:
     """The integer k next to x 2/pi and r = x - k pi/2, both NaN unless |x| is below the limit."""
     within = new.less(new.abs(x), new.constant(numbers.limit))
@@ -90,21 +84,16 @@ def _quadrant(new: Graph, x: int, numbers: Reduction) -> tuple[int, int, int]:
     """k, sin r and cos r."""
     k, r = _reduce(new, x, numbers)
     z = new.mul(r, r)
-    sine = new.fma(new.mul(r, z), _polynomial(new, z, numbers.sine), r)
-    cosine = new.fma(z, _polynomial(new, z, numbers.cosine), new.constant(1.0))
+    sine = new.fma(new.mul(r, z), polynomial(new, z, numbers.sine), r)
+    cosine = new.fma(z, polynomial(new, z, numbers.cosine), new.constant(1.0))
     return k, sine, cosine
 
 
-def expand(graph: Graph, dtype: Any) -> Graph:
-    """The graph with sin and cos in terms of the other operations, for float64 or float32.
-
-    The sine and the cosine of one argument share all but their last operation. Errors stay below
-    1.6 units in the last place; arguments of 2^40 (float32: 2^16) and more give NaN.
+def rules(dtype: np.dtype) -> dict[str, Rule]:
+    """The rules by which sine and cosine are rewritten, for float64 or float32. The sine and the
+    cosine of one argument share all but their last operation.
     """
-    numbers = REDUCTIONS.get(np.dtype(dtype))
-    if numbers is None:
-        wanted = "wanted float64 or float32"
-        raise TypeError(f"sin and cos cannot be expanded for {np.dtype(dtype)}: {wanted}")
+    numbers = REDUCTIONS[dtype]
 
     def sin(new: Graph, x: int) -> int:
         k, s, c = _quadrant(new, x, numbers)
@@ -114,4 +103,4 @@ def expand(graph: Graph, dtype: Any) -> Graph:
         k, s, c = _quadrant(new, x, numbers)
         return new.quarter(k, c, new.neg(s))  # a quarter turn ahead, without computing k + 1
 
-    return rewrite(graph, {"sin": sin, "cos": cos})
+    return {"sin": sin, "cos": cos}
