@@ -7,7 +7,9 @@ from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is
 # isort: split
 from featherlane.api import convert, editing, identification
 from featherlane.api.builder import ModelBuilder
+from featherlane.api.call import call
 from featherlane.api.compile import compile_function as compile
+from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.generate import generate
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
@@ -16,10 +18,24 @@ from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.functions.table import FUNCTIONS
 from featherlane.program.graph import Graph
-from featherlane.program.trace import call, trace
+from featherlane.program.array import trace
 from featherlane.robot.loaders import bundled
 from featherlane.robot.model import Body, Frame, Joint, Mimic, Placement
-from featherlane.scalar import cos, select, sin, sqrt
+from featherlane.scalar import (
+    acos,
+    asin,
+    atan2,
+    cos,
+    exp,
+    floor,
+    log,
+    maximum,
+    minimum,
+    select,
+    sin,
+    sqrt,
+    tanh,
+)
 
 __all__ = [
     "FUNCTIONS",
@@ -36,6 +52,9 @@ __all__ = [
     "ModelBuilder",
     "ModelError",
     "Placement",
+    "acos",
+    "asin",
+    "atan2",
     "bundled",
     "call",
     "chain",
@@ -43,14 +62,25 @@ __all__ = [
     "convert",
     "cos",
     "editing",
+    "exp",
+    "floor",
     "generate",
+    "gradient",
+    "hessian",
     "identification",
+    "jacobian",
+    "jvp",
     "load",
+    "log",
+    "maximum",
+    "minimum",
     "random_tree",
     "select",
     "sin",
     "sqrt",
+    "tanh",
     "trace",
+    "vjp",
 ]
 __version__ = "0.1.0"
 

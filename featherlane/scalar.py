@@ -77,6 +77,30 @@ def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
 sin = _by_method("sin", lambda x: sine_cosine(x)[0], np.sin)
 cos = _by_method("cos", lambda x: sine_cosine(x)[1], np.cos)
 sqrt = _by_method("sqrt", np.sqrt, np.sqrt)
+exp = _by_method("exp", np.exp, np.exp)
+log = _by_method("log", np.log, np.log)
+tanh = _by_method("tanh", np.tanh, np.tanh)
+asin = _by_method("asin", np.arcsin, np.arcsin)
+acos = _by_method("acos", np.arccos, np.arccos)
+floor = _by_method("floor", np.floor, np.floor)
+
+
+def _of_two(name: str, reflected: str, of_arrays: Any) -> Any:
+    def function(x: Scalar, y: Scalar) -> Scalar:
+        if (method := getattr(x, name, None)) is not None and not isinstance(y, np.ndarray):
+            return method(y)
+        if (method := getattr(y, reflected, None)) is not None and not isinstance(x, np.ndarray):
+            return method(x)
+        return of_arrays(x, y)
+
+    function.__name__ = name
+    function.__doc__ = f"The {name} of two scalars of any kind."
+    return function
+
+
+atan2 = _of_two("atan2", "ratan2", np.arctan2)
+minimum = _of_two("minimum", "minimum", np.minimum)
+maximum = _of_two("maximum", "maximum", np.maximum)
 
 
 def is_zero(x: Scalar) -> bool:

@@ -1,4 +1,4 @@
-"""`featherlane.compile`: your own functions of scalars, compiled for batches."""
+"""`featherlane.compile`: your own functions of arrays, compiled for batches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.function import Function
+from featherlane.functions.results import named_results
+from featherlane.program.array import trace
 from featherlane.program.graph import Graph, graph_key, simplify
 from featherlane.program.program import Program
-from featherlane.program.trace import trace
 
 
 def compile_function(
@@ -18,11 +19,12 @@ def compile_function(
     *,
     width: int | None = None,
 ) -> Function:
-    """Compiles your own function of scalars, or a graph, to a batched `Function` of arrays.
+    """Compiles your own function of arrays, or a graph, to a batched `Function`.
 
     function: as in `trace`, with `inputs` giving the shape of each argument by name; or a traced
-    (or differentiated) Graph. width: lanes of a vector, by default the processor's most. A pickle
-    of the result contains the graph, not the Python function.
+    (or differentiated) Graph. Several results come in a named tuple, with the names of the outputs.
+    width: lanes of a vector, by default the processor's most. A pickle of the result contains the
+    graph, not the Python function.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"
@@ -45,4 +47,5 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
     key, program = graph_key(graph), Program(graph)
     kernel = lambda dtype: compile_program(lambda: program, key, dtype, width)
     origin = _of_graph, (graph, name, width)
-    return Function(name, graph.inputs, outputs, kernel, origin=origin)
+    collect = named_results(tuple(outputs))
+    return Function(name, graph.inputs, outputs, kernel, collect, origin=origin, graph=lambda: graph)

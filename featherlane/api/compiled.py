@@ -195,7 +195,8 @@ class Compiled(model.Robot):
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
         collect, explain = TABLE[variant.name].collect, self._explain
         origin = Compiled._function, (self, variant, width)
-        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin)
+        graph = partial(dynamics_graph, self, variant)
+        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph)
 
     def _kernel(self, variant: Variant, form: int | str | None, dtype: np.dtype) -> Kernel:
         """Returns the kernel of a variant, which equal models share. form: the lanes of vectors,

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cpu.strides import overlaps_itself
+from featherlane.program.array import is_traced, traced_array
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+TRACED = np.dtype(object)  # the dtype of traced arrays
 LEADING = 32  # leading dimensions: NumPy's broadcasting takes no more
 TO_NUMPY = {  # how an array of another package becomes NumPy's, wherever its memory is
     "torch": "pass {}.detach().cpu().numpy()",
@@ -57,13 +59,15 @@ def _has_dtype(value: Any) -> bool:
 
 def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
     """Returns float32 if all arrays of floats are float32, float64 if none is, while integers and
-    lists follow them; and the values as arrays of that dtype. Raises TypeError for both together,
-    and for other than real numbers.
+    lists follow them; and the values as arrays of that dtype, or object if one holds traced
+    scalars. Raises TypeError for both together, and for other than real numbers.
     """
     arrays = {name: as_array(name, value) for name, value in values.items()}
     single, other = None, None
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+            if array.dtype == TRACED and is_traced(array):
+                return TRACED, {name: traced_array(name, value) for name, value in values.items()}
             wanted = "wanted real numbers, float32 or float64"
             raise TypeError(f"{name} has dtype {array.dtype}: {wanted}")
         if array.dtype.type is np.float32:  # in any byte order

@@ -26,6 +26,8 @@ from featherlane.backends.cpu.threads.share import (
 from featherlane.functions import arguments
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
+from featherlane.program.array import call_states
+from featherlane.program.graph import Graph
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -78,12 +80,15 @@ class Function:
         explain: Explain = lambda name, shape: "",
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
+        graph: Callable[[], Graph] | None = None,
     ) -> None:
         """kernel, single: make the kernels for a batch and for one state, the same if `single` is
-        None; origin: a module's function and its arguments, from which unpickling makes this again.
+        None; origin: a module's function and its arguments, from which unpickling makes this again;
+        graph: makes what calls with traced arrays enter.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
+        self._make_graph = graph
         self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
@@ -189,6 +194,8 @@ class Function:
         dtype, arrays_of = alike(self._named(arrays, named))
         given = [*arrays_of.values()]
         lead = arguments.lead_of(given, self.inputs, self._explain)
+        if dtype == arguments.TRACED:
+            return self._in_trace(arrays_of, lead, out)
         results = None if out is None else self.results(out, lead, dtype)
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))
@@ -211,6 +218,17 @@ class Function:
         if type(out) is self.packed:
             return out
         return made if self.packed is tuple else self.packed(*made)
+
+    def _in_trace(self, arrays: Mapping[str, np.ndarray], lead: tuple[int, ...], out: Any) -> Any:
+        """Returns traced results for traced arguments: enters the graph of each state."""
+        if out is not None:
+            raise TypeError(f"out= of {self.name} in a trace: use the result, it is an array")
+        if self._make_graph is None:
+            raise TypeError(f"{self.name} has no graph: it can't be called in a trace")
+        results = call_states(self._make_graph(), arrays, lead)
+        if len(results) == 1:
+            return results[0]
+        return tuple(results) if self.packed is tuple else self.packed(*results)
 
     def _renew(self) -> None:
         """Renews the fast paths if there are more kernels than they know."""

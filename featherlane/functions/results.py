@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
+from collections.abc import Iterable
+from functools import cache
+from keyword import iskeyword
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,3 +37,20 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
     d2tau_dvdq: np.ndarray
     d2tau_dvdv: np.ndarray
     d2tau_dadq: np.ndarray  # dM_ij/dq_k
+
+
+@cache
+def named_results(names: tuple[str, ...]) -> type[tuple]:
+    """The named tuple of several results; a plain tuple where a name is none of Python's."""
+    if len(names) < 2 or any(not name.isidentifier() or name[0] == "_" for name in names):
+        return tuple
+    if any(map(iskeyword, names)):
+        return tuple
+    base: Any = namedtuple("Results", names)  # noqa: PYI024
+    reduce = lambda self: (results_of, (names, tuple(self)))
+    return type("Results", (base,), {"__slots__": (), "__reduce__": reduce})
+
+
+def results_of(names: tuple[str, ...], values: Iterable[Any]) -> Any:
+    """Results in their named tuple, made anew: of a pickle."""
+    return named_results(names)(*values)

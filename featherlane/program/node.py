@@ -1,15 +1,21 @@
-"""The scalar of traces: a node of a graph, on which arithmetic enters further nodes."""
+"""The scalars of traces: nodes of a graph, on which arithmetic enters further nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from featherlane.program.graph import Graph
 
-REAL = (int, float, np.integer, np.floating)
+REAL = (int, float, np.integer, np.floating, np.bool_)
+NO_VALUE = (
+    "the value of a traced scalar is not known while tracing: use the functions of NumPy or of "
+    "featherlane (np.sin, featherlane.sin) instead of those of math; instead of if, and, or, min, "
+    "max: np.where(a < b, x, y) or featherlane.select, &, |, ~, np.minimum, np.maximum; instead of "
+    "np.array([x, y]) and of storing in an array of floats: np.stack([x, y]) or np.zeros_like(q)"
+)
 
 
 def _unary(enter: Callable[[Graph, int], int]) -> Callable[[Node], Node]:
@@ -19,19 +25,49 @@ def _unary(enter: Callable[[Graph, int], int]) -> Callable[[Node], Node]:
 
 def _binary(enter: Callable[[Graph, int, int], int]) -> Callable[[Node, Any], Node]:
     """The method that enters an operation on the scalar and another one."""
-    return lambda self, other: Node(self.graph, enter(self.graph, self.k, self.lift(other)))
+
+    def method(self: Node, other: Any) -> Node:
+        if type(other) is Node and other.graph is self.graph:  # nearly always
+            return Node(self.graph, enter(self.graph, self.k, other.k))
+        if isinstance(other, np.ndarray):
+            return NotImplemented  # NumPy takes the entries one by one
+        return Node(self.graph, enter(self.graph, self.k, self.lift(other)))
+
+    return method
 
 
 def _reflected(enter: Callable[[Graph, int, int], int]) -> Callable[[Node, Any], Node]:
     """The method that enters an operation on another scalar and this one."""
-    return lambda self, other: Node(self.graph, enter(self.graph, self.lift(other), self.k))
+
+    def method(self: Node, other: Any) -> Node:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return Node(self.graph, enter(self.graph, self.lift(other), self.k))
+
+    return method
+
+
+def _compared(method: Callable[[Node, Any], Node]) -> Callable[[Node, Any], Condition]:
+    """The method whose result is a condition."""
+
+    def compare(self: Node, other: Any) -> Condition:
+        node = method(self, other)
+        return node if node is NotImplemented else Condition(self.graph, node.k)
+
+    return compare
 
 
 class Node:
-    """A scalar that is still to be computed: arithmetic on it enters nodes into its graph."""
+    """A scalar that is still to be computed: arithmetic on it enters nodes into its graph.
+
+    Methods have the names of NumPy's functions, which call them for entries of arrays of objects.
+    """
 
     __slots__ = ("graph", "k")
-    __array_ufunc__ = None  # NumPy scalars leave the arithmetic to us
+    __array_ufunc__: ClassVar[Any] = None  # program/array.py has both
+    __array_function__: ClassVar[Any] = None
+    graph: Graph
+    k: int
 
     def __init__(self, graph: Graph, k: int) -> None:
         self.graph, self.k = graph, k
@@ -44,53 +80,253 @@ class Node:
             return other.k
         if isinstance(other, REAL):
             return self.graph.constant(float(other))
-        raise TypeError(
-            f"a traced scalar was combined with {type(other).__name__} {other!r}: wanted a number"
-        )
+        wanted = "a number"
+        if isinstance(other, list | tuple):
+            wanted += ", or the list as np.stack(...)"
+        elif isinstance(other, np.ndarray):
+            wanted += "; for arrays use the function of NumPy, as np.where instead of select"
+        kind = type(other).__name__
+        raise TypeError(f"a traced scalar was combined with {kind} {other!r}: wanted {wanted}")
+
+    def _constant(self, x: float) -> Node:
+        return Node(self.graph, self.graph.constant(x))
 
     def __repr__(self) -> str:
         return f"<Node %{self.k} = {self.graph.op[self.k]}>"
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "the value of a traced scalar is not known while tracing: use featherlane.sin, cos and "
-            "sqrt instead of those of math, and as a graph has no branches, "
-            "featherlane.select(a < b, x, y) instead of if, min or max"
-        )
+        raise TypeError(NO_VALUE)
 
-    __float__ = __int__ = __index__ = __bool__
-
-    def __eq__(self, other: object) -> bool:
-        return self.__bool__()  # identity would be a silent no
+    __float__ = __int__ = __index__ = __complex__ = __bool__
 
     __hash__ = object.__hash__
 
     __neg__ = _unary(Graph.neg)
-    __abs__ = _unary(Graph.abs)
+    __abs__ = fabs = _unary(Graph.abs)
     __add__ = __radd__ = _binary(Graph.add)
     __sub__, __rsub__ = _binary(Graph.sub), _reflected(Graph.sub)
     __mul__ = __rmul__ = _binary(Graph.mul)
     __truediv__, __rtruediv__ = _binary(Graph.div), _reflected(Graph.div)
-    __lt__, __gt__ = _binary(Graph.less), _reflected(Graph.less)
+    __lt__, __gt__ = _compared(_binary(Graph.less)), _compared(_reflected(Graph.less))
+    __le__ = _compared(_binary(Graph.less_equal))
+    __ge__ = _compared(_reflected(Graph.less_equal))
     sin, cos, sqrt = _unary(Graph.sin), _unary(Graph.cos), _unary(Graph.sqrt)
+    exp, expm1, tanh = _unary(Graph.exp), _unary(Graph.expm1), _unary(Graph.tanh)
+    log, log1p = _unary(Graph.log), _unary(Graph.log1p)
+    asin = arcsin = _unary(Graph.asin)
+    acos = arccos = _unary(Graph.acos)
+    atan2 = arctan2 = _binary(Graph.atan2)
+    ratan2 = _reflected(Graph.atan2)
+    copysign, rcopysign = _binary(Graph.copysign), _reflected(Graph.copysign)
+    rint = _unary(Graph.round)
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        """a <= b and b <= a: false for NaN."""
+        below = self <= other
+        return NotImplemented if below is NotImplemented else below & (self >= other)
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        same = self == other
+        return NotImplemented if same is NotImplemented else ~same
 
     def __pos__(self) -> Node:
         return self
 
-    def __pow__(self, exponent: float) -> Node:
-        if exponent == 0.5:
-            return self.sqrt()
-        if not isinstance(exponent, int):
+    conjugate = conj = __pos__
+
+    def __pow__(self, exponent: Any) -> Node:
+        if isinstance(exponent, np.ndarray):
+            return NotImplemented
+        if not isinstance(exponent, REAL) or not (2.0 * exponent).is_integer():
             raise TypeError(
-                f"a traced scalar was raised to {exponent!r}: wanted a whole number or 0.5"
+                f"a traced scalar was raised to {exponent!r}: wanted a whole number or half of "
+                "one, as in x ** 2 or x ** 0.5; for others write np.exp(p * np.log(x))"
             )
         if exponent < 0:
             return 1.0 / self**-exponent
-        power = Node(self.graph, self.graph.constant(1.0))
-        for bit in bin(exponent)[2:]:
+        power = self._constant(1.0)
+        for bit in bin(int(exponent))[2:]:
             power = power * power * self if bit == "1" else power * power
-        return power
+        return power * self.sqrt() if exponent != int(exponent) else power
+
+    def __rpow__(self, base: Any) -> Node:
+        if isinstance(base, np.ndarray):
+            return NotImplemented
+        raise TypeError(
+            f"{base!r} was raised to a traced scalar: write np.exp(x * np.log({base!r}))"
+        )
+
+    def square(self) -> Node:
+        return self * self
+
+    def reciprocal(self) -> Node:
+        return 1.0 / self
+
+    def tan(self) -> Node:
+        return self.sin() / self.cos()
+
+    def arctan(self) -> Node:
+        return self.atan2(1.0)
+
+    atan = arctan
+
+    def hypot(self, other: Any) -> Node:
+        return (self * self + other * other).sqrt()
+
+    def deg2rad(self) -> Node:
+        return self * (np.pi / 180)
+
+    def rad2deg(self) -> Node:
+        return self * (180 / np.pi)
+
+    radians, degrees = deg2rad, rad2deg
+
+    # Whole numbers
+
+    def floor(self) -> Node:
+        near = self.rint()
+        return (self < near).select(near - 1.0, near)
+
+    def ceil(self) -> Node:
+        return -(-self).floor()
+
+    def trunc(self) -> Node:
+        return self.__abs__().floor().copysign(self)
+
+    __floor__, __ceil__, __trunc__ = floor, ceil, trunc
+
+    def __round__(self, digits: None = None) -> Node:
+        if digits is not None:
+            raise TypeError("a traced scalar is rounded to whole numbers: wanted round(x)")
+        return self.rint()
+
+    def _divided(self, other: Any) -> tuple[Node, Node]:
+        """The quotient, rounded down, and the rest, which has the sign of the divisor."""
+        divisor = Node(self.graph, self.lift(other))
+        whole = (self / divisor).floor()
+        rest = self - whole * divisor
+        turned = ((rest < 0.0) & (divisor > 0.0)) | ((rest > 0.0) & (divisor < 0.0))
+        return (  # where the quotient was rounded up to a whole number
+            turned.select(whole - 1.0, whole),
+            turned.select(rest + divisor, rest),
+        )
+
+    def __mod__(self, other: Any) -> Node:
+        return NotImplemented if isinstance(other, np.ndarray) else self._divided(other)[1]
+
+    def __floordiv__(self, other: Any) -> Node:
+        return NotImplemented if isinstance(other, np.ndarray) else self._divided(other)[0]
+
+    def __rmod__(self, other: Any) -> Node:
+        return Node(self.graph, self.lift(other)) % self
+
+    def __rfloordiv__(self, other: Any) -> Node:
+        return Node(self.graph, self.lift(other)) // self
+
+    # The choice between numbers
+
+    def minimum(self, other: Any) -> Node:
+        """The smaller one, NaN if one is."""
+        least = (self < other).select(self, other)
+        return (self <= self).select(least, self)
+
+    def maximum(self, other: Any) -> Node:
+        """The larger one, NaN if one is."""
+        most = (self > other).select(self, other)
+        return (self <= self).select(most, self)
+
+    def fmin(self, other: Any) -> Node:
+        """The smaller one of those that are no NaN."""
+        other = Node(self.graph, self.lift(other))
+        own = (self <= self).select(self, other)
+        return (other < own).select(other, own)
+
+    def fmax(self, other: Any) -> Node:
+        """The larger one of those that are no NaN."""
+        return -(-self).fmin(-Node(self.graph, self.lift(other)))
+
+    def sign(self) -> Node:
+        """-1, 0 or 1; NaN for NaN."""
+        return (self > 0.0).select(1.0, (self < 0.0).select(-1.0, (self <= 0.0).select(0.0, self)))
+
+    def isnan(self) -> Condition:
+        return ~(self <= self)
+
+    def isfinite(self) -> Condition:
+        return self.__abs__() < np.inf
+
+    def isinf(self) -> Condition:
+        return self.__abs__() >= np.inf
+
+    def signbit(self) -> Condition:
+        return self._constant(1.0).copysign(self) < 0.0
+
+    def condition(self) -> Condition:
+        """Whether the number is another one than 0, as NumPy takes it for a truth value."""
+        return self != 0.0
+
+    def select(self, a: Any, b: Any) -> Node:
+        """a where this number is not 0, else b."""
+        return self.condition().select(a, b)
+
+
+class Condition(Node):
+    """A truth value: for `select` the comparison `holds`, in arithmetic the number 1 or 0."""
+
+    __slots__ = ("_number", "holds")
+
+    def __init__(self, graph: Graph, holds: int, number: int | None = None) -> None:
+        """holds: the node of a comparison; number: a node with 1 where that is true, and 0."""
+        self.graph, self.holds, self._number = graph, holds, number
+
+    @property
+    def k(self) -> int:  # type: ignore[override]
+        if self._number is None:
+            one, zero = self.graph.constant(1.0), self.graph.constant(0.0)
+            self._number = self.graph.select(self.holds, one, zero)
+        return self._number
+
+    def __repr__(self) -> str:
+        return f"<Condition %{self.holds} = {self.graph.op[self.holds]}>"
+
+    def condition(self) -> Condition:
+        return self
 
     def select(self, a: Any, b: Any) -> Node:
         """a where this condition holds, else b."""
-        return Node(self.graph, self.graph.select(self.k, self.lift(a), self.lift(b)))
+        return Node(self.graph, self.graph.select(self.holds, self.lift(a), self.lift(b)))
+
+    def _chosen(self, a: Any, b: Any) -> Condition:
+        """The truth value a where this one is true, else b."""
+        number = self.select(a, b).k
+        return Condition(self.graph, self.graph.less(self.graph.constant(0.0), number), number)
+
+    def _truth(self, other: Any) -> Condition | bool:
+        """Raises TypeError for what is neither true nor false, as NumPy does for & of floats."""
+        if isinstance(other, Condition | bool | np.bool_):
+            return other
+        told = "a traced number" if isinstance(other, Node) else f"{type(other).__name__} {other!r}"
+        raise TypeError(f"a condition was combined with {told}: wanted a comparison, as in x < 0")
+
+    def __and__(self, other: Any) -> Condition:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return self._chosen(self._truth(other), False)
+
+    def __or__(self, other: Any) -> Condition:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return self._chosen(True, self._truth(other))
+
+    def __xor__(self, other: Any) -> Condition:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        other = self._truth(other)
+        opposite = ~other if isinstance(other, Condition) else not other
+        return self._chosen(opposite, other)
+
+    def __invert__(self) -> Condition:
+        return self._chosen(False, True)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    __hash__ = object.__hash__

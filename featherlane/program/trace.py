@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from featherlane.program.graph import Graph, Output, copied, simplify
 from featherlane.program.nested import SCALAR, Form, build, entries_of, flatten, lasting, nest
 from featherlane.program.node import REAL, Node
@@ -188,31 +190,43 @@ def no_garbage() -> Iterator[None]:
 
 
 def program_of(
-    function: Callable[..., Any], inputs: Mapping[str, Shape], policy: Policy
+    function: Callable[..., Any],
+    inputs: Mapping[str, Shape],
+    policy: Policy,
+    whole: Callable[[list[Any], tuple[int, ...]], Any] = nest,
 ) -> Program:
     """The program of `function`, as `trace` takes it, in which those calls stay calls of which
-    `policy` says so. Raises as `trace` does.
+    `policy` says so. whole: makes arguments of scalars and a shape. Raises as `trace` does.
     """
     tracing = Tracing(policy)
     graph, arguments = tracing.graph, []
     for name, shape in inputs.items():
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        arguments.append(nest([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
+        arguments.append(whole([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
     with no_garbage():
         with following(tracing):
             result = function(*arguments)
         graph.current_tag = None
-        for name, value in (result if isinstance(result, dict) else {"out": result}).items():
+        for name, value in _named(result).items():
             graph.outputs[name] = _output(graph, name, value)
     return Program(graph, tuple(tracing.functions), tracing.handed)
 
 
+def _named(result: Any) -> Mapping[str, Any]:
+    """Returns the results of a function by name."""
+    if hasattr(result, "_asdict"):  # a named tuple
+        return result._asdict()
+    return result if isinstance(result, dict) else {"out": result}
+
+
 def _output(graph: Graph, name: str, value: Any) -> Output:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     try:
         shape, flat = entries_of(value, (Node, *REAL), name)
     except TypeError:
         raise TypeError(
-            f"output {name!r} is {type(value).__name__}: wanted scalars or lists of them"
+            f"output {name!r} is {type(value).__name__}: wanted scalars, arrays or lists of them"
         ) from None
     if any(isinstance(x, Node) and x.graph is not graph for x in flat):
         raise ValueError(f"output {name!r} holds a scalar of a different trace")

@@ -17,6 +17,7 @@ from featherlane.program.op import ARITHMETIC
 
 Linear = Callable[[int], int]  # from a tangent or adjoint to its share through one operand
 Rule = Callable[..., tuple[Linear | None, ...]]
+Shape = tuple[int, ...]
 Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros
 
 FLAT = {"round", "less", "less_equal", "power_of_two", "exponent"}  # piecewise constant
@@ -243,6 +244,138 @@ def jacobian(graph: Graph, of: str, wrt: str, mode: str = "auto") -> Graph:
         adjoints = _reverse(g, seeds, depends)
         nodes = [adjoints[k].get(i) for i in range(len(result.nodes)) for k in variables]
     return _finish(g, f"d{of}_d{wrt}", result.shape + g.inputs[wrt], nodes)
+
+
+# Several outputs by several inputs, in one sweep
+
+Names = Sequence[str]
+
+
+def _checked(graph: Graph, of: Names, wrt: Names) -> None:
+    for kind, names, known in (("output", of, graph.outputs), ("input", wrt, graph.inputs)):
+        if unknown := [name for name in names if name not in known]:
+            told = ", ".join(known) or "none"
+            raise ValueError(f"there is no {kind} {unknown[0]!r}: the graph has {told}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"an {kind} is named twice: {', '.join(names)}")
+
+
+def _of_all(graph: Graph, of: Names, wrt: Names) -> tuple[Graph, list[int], dict[str, list[int]]]:
+    """A copy that computes these outputs alone, their nodes, and the nodes of the inputs."""
+    _checked(graph, of, wrt)
+    g = simplify(graph.replaced(outputs={name: graph.outputs[name] for name in of}))
+    results = [k for out in g.outputs.values() for k in out.nodes]
+    entries = {name: range(math.prod(g.inputs[name])) for name in wrt}
+    return g, results, {
+        name: [g.node("input", value=(name, i)) for i in numbers]
+        for name, numbers in entries.items()
+    }
+
+
+def _with_outputs(g: Graph, new: dict[str, tuple[Shape, list[int | None]]], values: bool) -> Graph:
+    """The graph with these outputs, None standing for zero, behind its own ones if `values`."""
+    g.current_tag = None
+    if not values:
+        g.outputs = {}
+    for name, (shape, nodes) in new.items():
+        if name in g.outputs:
+            raise ValueError(f"two outputs would be called {name!r}: rename one of the function's")
+        known = tuple(g.constant(0.0) if k is None else k for k in nodes)
+        g.outputs[name] = Output(shape, known)
+    return simplify(g)
+
+
+def jacobians(
+    graph: Graph, of: Names, wrt: Names, mode: str = "auto", values: bool = False
+) -> Graph:
+    """The graph of all derivatives of several outputs by several inputs, by one sweep: an output
+    "d{of}_d{wrt}" for each pair, as `jacobian` gives it; with `values` also the outputs themselves.
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f"mode is {mode!r}: wanted 'auto', 'forward' or 'reverse'")
+    g, results, by_input = _of_all(graph, of, wrt)
+    variables = [k for nodes in by_input.values() for k in nodes]
+    one, size, depends = g.constant(1.0), len(g), _depends(g, variables)
+    if (_cheaper(g, results, depends) if mode == "auto" else mode) == "forward":
+        tangents = _forward(g, _seed(size, [(k, i, one) for i, k in enumerate(variables)]))
+        rows = [[tangents[k].get(i) for i in range(len(variables))] for k in results]
+    else:
+        adjoints = _reverse(g, _seed(size, [(k, i, one) for i, k in enumerate(results)]), depends)
+        rows = [[adjoints[k].get(i) for k in variables] for i in range(len(results))]
+    new: dict[str, tuple[Shape, list[int | None]]] = {}
+    row = 0
+    for name, out in g.outputs.items():
+        own, column = rows[row : row + len(out.nodes)], 0
+        for other, nodes in by_input.items():
+            block = [k for line in own for k in line[column : column + len(nodes)]]
+            new[f"d{name}_d{other}"] = out.shape + g.inputs[other], block
+            column += len(nodes)
+        row += len(out.nodes)
+    return _with_outputs(g, new, values)
+
+
+def hessian(graph: Graph, of: str, wrt: Names, values: bool = False) -> Graph:
+    """The graph of the second derivatives of a scalar output: "d2{of}_d{a}d{b}" for each input a
+    and each b from a on, in the order of `wrt`; with `values` also the output and its gradients.
+    """
+    g = jacobians(graph, [of], wrt, "reverse", values=True)
+    variables = [(w, i) for w in wrt for i in range(math.prod(g.inputs[w]))]
+    nodes = [g.node("input", value=variable) for variable in variables]
+    first = [k for w in wrt for k in g.outputs[f"d{of}_d{w}"].nodes]
+    seeds = [(k, i, g.constant(1.0)) for i, k in enumerate(nodes)]
+    tangents = _forward(g, _seed(len(g), seeds))
+    new: dict[str, tuple[Shape, list[int | None]]] = {}
+    for n, a in enumerate(wrt):
+        for b in wrt[n:]:
+            rows = [i for i, (w, _) in enumerate(variables) if w == a]
+            columns = [j for j, (w, _) in enumerate(variables) if w == b]
+            pairs = ((min(i, j), max(i, j)) for i in rows for j in columns)  # it is symmetric
+            block = [tangents[first[i]].get(j) for i, j in pairs]
+            new[f"d2{of}_d{a}d{b}"] = g.inputs[a] + g.inputs[b], block
+    return _with_outputs(g, new, values)
+
+
+def jvp(graph: Graph, of: Names, wrt: Names) -> Graph:
+    """The Jacobians of several outputs times new inputs "{wrt}_direction": outputs "{of}" and
+    "{of}_direction".
+    """
+    g, _, by_input = _of_all(graph, of, wrt)
+    size = len(g)
+    seeds = [
+        (k, 0, t)
+        for name, nodes in by_input.items()
+        for k, t in zip(nodes, g.declare(f"{name}_direction", g.inputs[name]), strict=True)
+    ]
+    tangents = _forward(g, _seed(size, seeds))
+    return _with_outputs(
+        g,
+        {
+            f"{name}_direction": (out.shape, [tangents[k].get(0) for k in out.nodes])
+            for name, out in g.outputs.items()
+        },
+        values=True,
+    )
+
+
+def vjp(graph: Graph, of: Names, wrt: Names) -> Graph:
+    """New inputs "{of}_weight" times the Jacobians by several inputs: outputs "{of}" and
+    "{wrt}_weight".
+    """
+    g, _, by_input = _of_all(graph, of, wrt)
+    depends = _depends(g, [k for nodes in by_input.values() for k in nodes])
+    seeds = _seed(len(g), [])
+    for name, out in g.outputs.items():
+        for k, weight in zip(out.nodes, g.declare(f"{name}_weight", out.shape), strict=True):
+            _accumulate(g, seeds[k], 0, weight)  # one node may be several entries
+    adjoints = _reverse(g, seeds, depends)
+    return _with_outputs(
+        g,
+        {
+            f"{name}_weight": (g.inputs[name], [adjoints[k].get(0) for k in nodes])
+            for name, nodes in by_input.items()
+        },
+        values=True,
+    )
 
 
 def gradient(graph: Graph, of: str, wrt: str) -> Graph:

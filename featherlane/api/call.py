@@ -1,0 +1,60 @@
+"""`featherlane.call`: functions of models, and graphs, inside your own functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from featherlane.api.compiled import Compiled
+from featherlane.errors import instead
+from featherlane.functions.table import TABLE
+from featherlane.program.array import call_graph
+from featherlane.program.graph import Graph
+
+
+def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
+    """A graph, or a function of a model, of arrays of which some are traced.
+
+    call(graph, **inputs): the graph's outputs by name, for all of its inputs by name.
+    call(model, name, *inputs, **options): one of the functions of a model (see `Model.function`),
+    with its inputs by position or by name, f_ext, f_ext_frame, params, method, frame, reference and
+    wrt. Gives an array, or the function's named tuple of several; arrays of NumPy give numbers.
+
+    Raises TypeError or ValueError that names the argument.
+    """
+    if isinstance(function, Graph):
+        if arguments:
+            wanted = ", ".join(f"{name}=..." for name in function.inputs)
+            raise TypeError(f"call(graph, ...) takes its inputs by name: wanted {wanted}")
+        return call_graph(function, named)
+    if isinstance(function, Compiled):
+        return _of_model(function, *arguments, **named)
+    raise TypeError(f"call got {type(function).__name__}: wanted a graph or a model first")
+
+
+OPTIONS = ("frame", "reference", "wrt")  # of functions that take them
+
+
+def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) -> Any:
+    if name not in TABLE:
+        raise ValueError(f"there is no function {name!r}{instead(str(name), TABLE)}")
+    takes, inputs = TABLE[name].takes, [*TABLE[name].inputs]
+    positions = [*inputs, *(["f_ext"] if "f_ext" in takes else [])]
+    if len(arrays) > len(positions):
+        raise TypeError(f"{name} got {len(arrays)} arrays: wanted {', '.join(positions)}")
+    given = dict(zip(positions, arrays, strict=False))
+    if twice := given.keys() & named.keys():
+        raise TypeError(f"{name} got a second {min(twice)}")
+    given |= named
+    if missing := [x for x in inputs if x not in given]:
+        raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(inputs)}")
+    options = {x: given.pop(x) for x in OPTIONS if x in takes and x in given}
+    if "reference" in takes:
+        options.setdefault("reference", "body")
+    params, method = given.pop("params", None), given.pop("method", "auto")
+    wrenches = given.pop("f_ext", None), given.pop("f_ext_frame", "body")
+    values = tuple(given.pop(x) for x in inputs)
+    if given:
+        raise TypeError(f"{name} takes no {min(given)}")
+    if method != "auto":
+        options["method"] = method
+    return model._call(name, values, params, None, None, *wrenches, **options)

@@ -1,0 +1,113 @@
+"""Derivatives of your own functions and of graphs, as graphs: one kernel for all that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from featherlane.program.array import trace
+from featherlane.program.derivatives import graphs
+from featherlane.program.graph import Graph
+
+Function = Callable[..., Any] | Graph
+Inputs = Mapping[str, Any] | None
+Names = str | Iterable[str] | None
+
+
+def _graph(function: Function, inputs: Inputs) -> Graph:
+    if isinstance(function, Graph):
+        return function
+    if inputs is None:
+        raise TypeError(
+            "inputs is missing: name the shape of each argument, as in {'q': 7, 'A': (3, 3)}"
+        )
+    return trace(function, inputs)
+
+
+def _listed(names: Names, everything: Iterable[str]) -> list[str]:
+    if names is None:
+        return [*everything]
+    return [names] if isinstance(names, str) else [*names]
+
+
+def _scalar(graph: Graph, of: str | None, what: str) -> str:
+    """The one scalar output to differentiate. Raises ValueError."""
+    names = [*graph.outputs]
+    if of is None and len(names) != 1:
+        raise ValueError(f"of is missing: the function has the outputs {', '.join(names)}")
+    name = names[0] if of is None else of
+    if name in graph.outputs and (shape := graph.outputs[name].shape):
+        raise ValueError(f"output {name!r} has shape {shape}: a {what} wants a scalar")
+    return name
+
+
+def jacobian(
+    function: Function,
+    inputs: Inputs = None,
+    *,
+    of: Names = None,
+    wrt: Names = None,
+    mode: str = "auto",
+    values: bool = False,
+) -> Graph:
+    """Returns the graph of the derivatives of a function's outputs by its inputs.
+
+    function, inputs: as in `featherlane.trace`; or a Graph. of, wrt: names of outputs and inputs,
+    by default all. Each pair gives an output "d{of}_d{wrt}" of the shape of `of` followed by that
+    of `wrt`; with `values` the outputs themselves come first. mode: "forward" carries one tangent
+    for each input entry, "reverse" one adjoint for each output entry, "auto" takes what is cheaper.
+    The graph is compiled by `featherlane.compile`, called in other traces by `featherlane.call`,
+    and differentiated again. Raises ValueError for unknown names.
+    """
+    graph = _graph(function, inputs)
+    outputs, variables = _listed(of, graph.outputs), _listed(wrt, graph.inputs)
+    return graphs.jacobians(graph, outputs, variables, mode, values)
+
+
+def gradient(
+    function: Function,
+    inputs: Inputs = None,
+    *,
+    of: str | None = None,
+    wrt: Names = None,
+    values: bool = False,
+) -> Graph:
+    """Returns the graph of a scalar output's derivatives "d{of}_d{wrt}", by reverse mode; arguments
+    as in `jacobian`.
+    """
+    graph = _graph(function, inputs)
+    name = _scalar(graph, of, "gradient")
+    return graphs.jacobians(graph, [name], _listed(wrt, graph.inputs), "reverse", values)
+
+
+def hessian(
+    function: Function,
+    inputs: Inputs = None,
+    *,
+    of: str | None = None,
+    wrt: Names = None,
+    values: bool = False,
+) -> Graph:
+    """Returns the graph of a scalar output's second derivatives: "d2{of}_d{a}d{b}" for inputs a, b
+    in the order of `wrt` (those with b before a are the transposes). With `values` the output and
+    its gradients come first. Arguments as in `jacobian`.
+    """
+    graph = _graph(function, inputs)
+    name = _scalar(graph, of, "Hessian")
+    return graphs.hessian(graph, name, _listed(wrt, graph.inputs), values)
+
+
+def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
+    """Returns the graph of a function and of its derivatives along a direction: further inputs
+    "{wrt}_direction", further outputs "{of}_direction". Arguments as in `jacobian`.
+    """
+    graph = _graph(function, inputs)
+    return graphs.jvp(graph, _listed(of, graph.outputs), _listed(wrt, graph.inputs))
+
+
+def vjp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
+    """Returns the graph of a function and of weighted sums of its outputs' derivatives: further
+    inputs "{of}_weight", further outputs "{wrt}_weight". Arguments as in `jacobian`.
+    """
+    graph = _graph(function, inputs)
+    return graphs.vjp(graph, _listed(of, graph.outputs), _listed(wrt, graph.inputs))

@@ -1,0 +1,484 @@
+"""The arrays of users' traces: arrays of NumPy whose entries are scalars of a trace, or numbers.
+
+NumPy asks the arrays themselves what its functions do with them (NEP 13 and NEP 18). A universal
+function has one meaning for scalars here, which NumPy's own loops over objects apply entry by entry
+with broadcasting; all others are NumPy's, on arrays of objects, but for those that look at values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from featherlane.program.graph import Graph
+from featherlane.program.node import NO_VALUE, Node
+from featherlane.program.trace import FLAT, Shape, call, program_of
+
+Scalars = Callable[..., Any]  # of scalars, of which one is traced at least
+
+# Universal functions of one argument, by NumPy's name: the method of `Node`
+UNARY = (
+    *("sin", "cos", "tan", "sqrt", "exp", "expm1", "log", "log1p", "tanh", "arcsin", "arccos"),
+    *("arctan", "fabs", "square", "reciprocal", "conjugate", "floor", "ceil", "trunc", "rint"),
+    *("sign", "signbit", "isfinite", "isnan", "isinf", "deg2rad", "radians", "rad2deg", "degrees"),
+)
+# Those of two: the methods for a traced first argument, and for a number before a traced one
+BINARY = {
+    "add": ("__add__", "__radd__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__rmul__"),
+    "divide": ("__truediv__", "__rtruediv__"),
+    "power": ("__pow__", "__rpow__"),
+    "float_power": ("__pow__", "__rpow__"),
+    "remainder": ("__mod__", "__rmod__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__"),
+    "arctan2": ("atan2", "ratan2"),
+    "copysign": ("copysign", "rcopysign"),
+    "hypot": ("hypot", "hypot"),
+    "minimum": ("minimum", "minimum"),
+    "maximum": ("maximum", "maximum"),
+    "fmin": ("fmin", "fmin"),
+    "fmax": ("fmax", "fmax"),
+    "less": ("__lt__", "__gt__"),
+    "greater": ("__gt__", "__lt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater_equal": ("__ge__", "__le__"),
+    "equal": ("__eq__", "__eq__"),
+    "not_equal": ("__ne__", "__ne__"),
+    "bitwise_and": ("__and__", "__and__"),
+    "bitwise_or": ("__or__", "__or__"),
+    "bitwise_xor": ("__xor__", "__xor__"),
+}
+INSTEAD = {  # what to write for functions that no graph can compute, or that have no polynomial
+    **dict.fromkeys(
+        ("solve", "inv", "lstsq", "pinv", "det", "slogdet", "cholesky", "qr", "lu", "matrix_rank"),
+        "pivots are chosen by value; use robot.forward_dynamics or robot.mass_matrix_inverse for "
+        "systems with the mass matrix, or write the elimination for a matrix of fixed pivots",
+    ),
+    **dict.fromkeys(
+        ("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "cond"),
+        "iterations end by value; compute it outside the trace, from the compiled function's arrays",
+    ),
+    **dict.fromkeys(
+        ("argmax", "argmin", "argsort", "sort", "argpartition", "partition", "lexsort", "median"),
+        "the order of traced values is not known; use np.minimum, np.maximum, np.min, np.max",
+    ),
+    **dict.fromkeys(
+        ("nonzero", "flatnonzero", "argwhere", "unique", "searchsorted", "digitize", "compress"),
+        "shapes cannot depend on traced values; use np.where(condition, x, y)",
+    ),
+    **dict.fromkeys(
+        ("allclose", "array_equal", "array_equiv"),
+        "the answer is not known while tracing; use np.all(np.abs(x - y) < limit) in np.where",
+    ),
+    "interp": "use np.where(x < x1, y0 + (x - x0) * slope, ...) over the intervals",
+    "piecewise": "use np.where(condition, x, y) or np.select",
+    "sinh": "write (np.exp(x) - np.exp(-x)) / 2",
+    "cosh": "write (np.exp(x) + np.exp(-x)) / 2",
+    "arcsinh": "write np.log(x + np.sqrt(x * x + 1))",
+    "arccosh": "write np.log(x + np.sqrt(x * x - 1))",
+    "arctanh": "write np.log((1 + x) / (1 - x)) / 2",
+    "log2": "write np.log(x) / np.log(2.0)",
+    "log10": "write np.log(x) / np.log(10.0)",
+    "exp2": "write np.exp(x * np.log(2.0))",
+    "cbrt": "write np.copysign(np.exp(np.log(np.abs(x)) / 3), x)",
+    "logaddexp": "write m + np.log(np.exp(a - m) + np.exp(b - m)), m = np.maximum(a, b)",
+    "fmod": "write np.copysign(np.mod(np.abs(x), np.abs(y)), x)",
+    "divmod": "write x // y and x % y",
+    "heaviside": "write np.where(x < 0, 0.0, np.where(x > 0, 1.0, h))",
+    "modf": "write np.trunc(x) and x - np.trunc(x)",
+}
+
+
+def _refusal(name: str) -> TypeError:
+    told = INSTEAD.get(name, "write it with the operations in docs/traces.md")
+    return TypeError(f"np.{name} of traced values: {told}")
+
+
+# What universal functions are for scalars
+
+
+def _method(name: str) -> Scalars:
+    return lambda x: getattr(x, name)()
+
+
+def _either(own: str, reflected: str) -> Scalars:
+    def of_two(x: Any, y: Any) -> Any:
+        return getattr(x, own)(y) if isinstance(x, Node) else getattr(y, reflected)(x)
+
+    return of_two
+
+
+def _truth(x: Any) -> Any:
+    """A condition, or what Python takes a number for."""
+    return x.condition() if isinstance(x, Node) else bool(x)
+
+
+def _both(x: Any, y: Any) -> Any:
+    return _either("__and__", "__and__")(_truth(x), _truth(y))
+
+
+def _one_of(x: Any, y: Any) -> Any:
+    return _either("__or__", "__or__")(_truth(x), _truth(y))
+
+
+def _differing(x: Any, y: Any) -> Any:
+    return _either("__xor__", "__xor__")(_truth(x), _truth(y))
+
+
+def _clipped(x: Any, low: Any, high: Any) -> Any:
+    return _apply("minimum", _apply("maximum", x, low), high)
+
+
+def _inverted(x: Any) -> Any:
+    if not hasattr(x, "holds"):
+        raise TypeError("~ of a traced number: wanted a condition, as in ~(x < 0)")
+    return ~x
+
+
+LOGICAL = ("logical_and", "logical_or")  # np.all and np.any ask for bool
+SCALARS: dict[str, Scalars] = {
+    **{name: _method(name) for name in UNARY},
+    **{name: _either(*methods) for name, methods in BINARY.items()},
+    "negative": lambda x: -x,
+    "positive": lambda x: x,
+    "absolute": abs,
+    "logical_and": _both,
+    "logical_or": _one_of,
+    "logical_xor": _differing,
+    "logical_not": lambda x: ~_truth(x),
+    "invert": _inverted,
+    "clip": _clipped,
+}
+
+
+def _of_any(ufunc: Any, function: Scalars) -> Scalars:
+    """A universal function of scalars of any kind: of numbers it is NumPy's."""
+
+    def of_scalars(*scalars: Any) -> Any:
+        if any(isinstance(x, Node) for x in scalars):
+            return function(*scalars)
+        with np.errstate(all="ignore"):
+            return ufunc(*scalars)
+
+    return of_scalars
+
+
+_loops: dict[str, Any] = {}
+
+
+def _loop(ufunc: Any) -> Any:
+    """NumPy's loop over arrays of objects that applies a universal function to their entries."""
+    name = ufunc.__name__
+    if name not in SCALARS:
+        raise _refusal(name)
+    if name not in _loops:
+        of_scalars = _of_any(ufunc, SCALARS[name])
+        _loops[name] = np.frompyfunc(of_scalars, ufunc.nin, 1, identity=None)
+    return _loops[name]
+
+
+def _apply(name: str, *scalars: Any) -> Any:
+    return _of_any(getattr(np, name), SCALARS[name])(*scalars)
+
+
+def _plain(x: Any) -> Any:
+    """An array of objects, that is none of ours: NumPy itself computes with it."""
+    if isinstance(x, Node):  # NumPy asks a scalar of ours as it asks our arrays
+        made = np.empty((), object)
+        made[()] = x
+        return made
+    return np.asarray(x).astype(object, copy=False)
+
+
+def _wrapped(x: Any) -> Any:
+    """A result of NumPy's functions, with arrays of objects as traced arrays."""
+    if type(x) in (list, tuple):
+        return type(x)(map(_wrapped, x))
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        return x[()] if not x.ndim else x.view(TracedArray)
+    return x
+
+
+def _ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+    """NEP 13: a universal function of traced values, or a reduction with it."""
+    if options.pop("where", True) is not True:
+        raise TypeError(f"where= of np.{ufunc.__name__}: use np.where(condition, x, y) on traces")
+    options.pop("casting", None), options.pop("subok", None)
+    dtype = options.pop("dtype", None)
+    _check_dtype(None if ufunc.__name__ in LOGICAL else dtype)
+    if ufunc.signature is not None:
+        result = _product(ufunc, *inputs)
+    elif method == "__call__":
+        result = _loop(ufunc)(*map(_plain, inputs))
+    elif method == "reduce":
+        result = _reduced(ufunc, *inputs, **options)
+    elif method in ("accumulate", "outer"):
+        result = getattr(_loop(ufunc), method)(*map(_plain, inputs), **options)
+    else:
+        raise TypeError(f"np.{ufunc.__name__}.{method} of traced values: write a loop in Python")
+    return _wrapped(result) if out is None or out[0] is None else _stored(out[0], result)
+
+
+def _check_dtype(dtype: Any) -> None:
+    """Raises TypeError for other dtypes than float64 and object: the compiled function's inputs
+    choose.
+    """
+    if dtype is not None and np.dtype(dtype) not in (np.dtype(float), np.dtype(object)):
+        raise TypeError(f"dtype={dtype} of traced values: leave it out, inputs choose the dtype")
+
+
+def _stored(out: Any, result: Any) -> Any:
+    if out.dtype != object:
+        raise TypeError(
+            f"traced values cannot be stored in an array of {out.dtype}: write x = x + y for "
+            "x += y, or make the array with np.zeros_like(q), np.stack or np.concatenate"
+        )
+    out[...] = result
+    return out
+
+
+def _reduced(
+    ufunc: Any,
+    a: Any,
+    axis: Any = 0,
+    keepdims: bool = False,
+    initial: Any = np._NoValue,  # type: ignore[attr-defined]
+) -> Any:
+    a = _plain(a)
+    if initial is np._NoValue or initial is None:  # type: ignore[attr-defined]
+        more = {} if a.size or ufunc.identity is None else {"initial": ufunc.identity}
+    else:
+        more = {"initial": initial}
+    return _loop(ufunc).reduce(a, axis=axis, keepdims=keepdims, **more)
+
+
+def _product(ufunc: Any, *inputs: Any) -> Any:
+    """Products of matrices and vectors, which NumPy computes of objects too."""
+    a, b = map(_plain, inputs)
+    if ufunc.__name__ == "vecdot":
+        return np.add.reduce(_loop(np.multiply)(a, b), axis=-1)
+    if ufunc.__name__ == "matvec":
+        return np.matmul(a, b[..., None])[..., 0]
+    if ufunc.__name__ == "vecmat":
+        return np.matmul(a[..., None, :], b)[..., 0, :]
+    if ufunc.__name__ != "matmul":
+        raise _refusal(ufunc.__name__)
+    return np.matmul(a, b)
+
+
+# Functions of NumPy that are no universal functions
+
+
+def _where(condition: Any, *branches: Any) -> Any:
+    if len(branches) != 2:
+        raise _refusal("nonzero")
+    return _chosen(*map(_plain, (condition, *branches)))
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    if not isinstance(condition, Node):
+        return a if condition else b
+    return condition.select(a, b)
+
+
+_chosen = np.frompyfunc(_choose, 3, 1)
+
+
+def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Any:
+    """The choice of the first condition that holds."""
+    result = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = np.where(condition, choice, result)
+    return result
+
+
+def _like(fill: Any) -> Callable[..., Any]:
+    """Arrays of numbers in which traced values can be stored."""
+
+    def made(a: Any, fill_value: Any = fill, dtype: Any = None, **options: Any) -> Any:
+        _check_dtype(dtype)
+        shape = options.get("shape")
+        made = np.empty(np.shape(a) if shape is None else shape, object)
+        made[...] = fill_value
+        return made
+
+    return made
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """Norms of vectors, and of matrices those that need no singular values."""
+    x = _wrapped(_plain(x))
+    vector = np.ndim(x) == 1 if axis is None else np.ndim(axis) == 0
+    where = {"axis": axis, "keepdims": keepdims}
+    if ord is None or ord == "fro" or (ord == 2 and vector):
+        return np.sqrt(np.sum(x * x, **where))
+    if vector and ord == 1:
+        return np.sum(np.abs(x), **where)
+    if vector and ord == np.inf:
+        return np.max(np.abs(x), **where)
+    raise TypeError(
+        f"np.linalg.norm of traced values with ord={ord!r}: wanted None, of vectors 1, 2 or inf too"
+    )
+
+
+def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    return np.abs(np.subtract(a, b)) <= atol + rtol * np.abs(b)
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.linalg.norm: _norm,
+    np.isclose: _isclose,
+    np.where: _where,
+    np.select: _select,
+    np.zeros_like: lambda a, dtype=None, **options: _like(0.0)(a, 0.0, dtype, **options),
+    np.empty_like: lambda prototype, dtype=None, **o: _like(0.0)(prototype, 0.0, dtype, **o),
+    np.ones_like: lambda a, dtype=None, **options: _like(1.0)(a, 1.0, dtype, **options),
+    np.full_like: lambda a, fill_value, dtype=None, **o: _like(0.0)(a, fill_value, dtype, **o),
+}
+
+
+def _function(self: Any, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+    """NEP 18: another function of NumPy; its own text runs on arrays of objects."""
+    if function in FUNCTIONS:
+        return _wrapped(FUNCTIONS[function](*arguments, **options))
+    name = function.__name__
+    if name in INSTEAD:
+        raise _refusal(name if not function.__module__.endswith("linalg") else f"linalg.{name}")
+    return _wrapped(function._implementation(*arguments, **options))
+
+
+class TracedArray(np.ndarray):
+    """An array of NumPy with traced scalars, and numbers, as its entries."""
+
+    __array_ufunc__ = _ufunc
+    __array_function__ = _function
+
+    def __repr__(self) -> str:
+        return f"<TracedArray of shape {self.shape}>"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        raise TypeError(NO_VALUE)
+
+    def __getitem__(self, index: Any) -> Any:
+        _check_index(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _check_index(index)
+        super().__setitem__(index, value)
+
+    def astype(self, dtype: Any, *arguments: Any, **options: Any) -> Any:
+        """The array itself: its dtype is chosen by the inputs of the compiled function."""
+        _check_dtype(dtype)
+        return self.copy()
+
+    def argmax(self, *arguments: Any, **options: Any) -> Any:
+        raise _refusal("argmax")
+
+    def argmin(self, *arguments: Any, **options: Any) -> Any:
+        raise _refusal("argmin")
+
+    def argsort(self, *arguments: Any, **options: Any) -> Any:
+        raise _refusal("argsort")
+
+    def sort(self, *arguments: Any, **options: Any) -> Any:
+        raise _refusal("sort")
+
+    def nonzero(self) -> Any:
+        raise _refusal("nonzero")
+
+
+def _check_index(index: Any) -> None:
+    """Raises TypeError for an index that is a traced value."""
+    for part in index if type(index) is tuple else (index,):
+        if isinstance(part, Node | TracedArray):
+            raise TypeError(
+                "an index is a traced value: write np.where(condition, x, y) instead of "
+                "x[condition], and np.sum(np.where(k == np.arange(n), x, 0.0)) instead of x[k]"
+            )
+
+
+Node.__array_ufunc__ = _ufunc
+Node.__array_function__ = _function
+
+
+def array_of(scalars: Sequence[Any], shape: Sequence[int]) -> Any:
+    """An array of these scalars in C order; the scalar itself for the shape ()."""
+    if not shape:
+        return scalars[0]
+    made = np.empty(len(scalars), object)
+    made[:] = scalars
+    return made.reshape(shape).view(TracedArray)
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value holds traced scalars: one of them, an array or a nested list."""
+    if isinstance(value, Node | TracedArray):
+        return True
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(isinstance(x, Node) for x in value.flat)
+    return isinstance(value, list | tuple) and any(map(is_traced, value))
+
+
+def traced_array(name: str, value: Any) -> np.ndarray:
+    """The value as a traced array, of numbers too. Raises TypeError for other than real numbers."""
+    made = _plain(value)
+    for x in made.flat:
+        if not isinstance(x, Node | float | int | np.floating | np.integer | np.bool_):
+            raise TypeError(f"{name} holds {type(x).__name__} {x!r}: wanted real numbers")
+    return made.view(TracedArray)
+
+
+def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
+    """The graph of `function`, which is called once on arrays of symbolic scalars.
+
+    inputs: the name and shape of each argument, `{"q": 7, "A": (3, 3), "s": ()}`; the function gets
+    arrays in this order, and a scalar for (). What NumPy's functions and operators do with them is
+    in docs/traces.md. The function returns an array, a scalar or nested lists, called "out", or a
+    dict or named tuple of these by name.
+
+    Raises TypeError or ValueError if the function branches on a value or returns anything else.
+    """
+    return program_of(function, inputs, FLAT, array_of).main
+
+
+def call_graph(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a graph, as traced arrays, for arguments by name of which one is traced."""
+    found = call(graph, **{name: _lists(name, x) for name, x in arguments.items()})
+    outputs = graph.outputs.items()
+    return {name: array_of(_entries(found[name], shape), shape) for name, (shape, _) in outputs}
+
+
+def _lists(name: str, value: Any) -> Any:
+    """The value as nested lists of scalars."""
+    return value if isinstance(value, Node) else traced_array(name, value).tolist()
+
+
+def _entries(value: Any, shape: Sequence[int]) -> list[Any]:
+    """The scalars of nested lists of a shape, in C order."""
+    for _ in shape[1:]:
+        value = [x for part in value for x in part]
+    return value if shape else [value]
+
+
+def call_states(
+    graph: Graph, arrays: Mapping[str, np.ndarray], lead: tuple[int, ...]
+) -> list[Any]:
+    """The outputs of a graph for each state of arrays with leading dimensions, which broadcast."""
+    whole = {
+        name: np.broadcast_to(x, lead + graph.inputs[name], subok=True)
+        for name, x in arrays.items()
+    }
+    if not lead:
+        return [*call_graph(graph, whole).values()]
+    results = [np.empty(lead + out.shape, object) for out in graph.outputs.values()]
+    for state in np.ndindex(lead):
+        found = call_graph(graph, {name: x[state] for name, x in whole.items()})
+        for result, value in zip(results, found.values(), strict=True):
+            result[state] = value
+    return [result.view(TracedArray) for result in results]
