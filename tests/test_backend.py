@@ -73,8 +73,9 @@ def operation(op):
     a, b, c = graph.declare("x", (3,))
     if op == "quarter":
         result = graph.quarter(graph.round(a), b, c)
-    elif op in ("less", "select"):
-        result = graph.select(graph.less(a, b), c, a)
+    elif op in ("less", "less_equal", "select"):
+        compare = graph.less_equal if op == "less_equal" else graph.less
+        result = graph.select(compare(a, b), c, a)
     else:
         result = getattr(graph, op)(*(a, b, c)[: OPS[op].arity])
     graph.outputs["out"] = Output((), (result,))
@@ -104,6 +105,10 @@ STEPS = [
     lambda a, b, last: (a * a).sqrt(),
     lambda a, b, last: a.sin() + b.cos(),
     lambda a, b, last: fl.select(a < b, b, -a),
+    lambda a, b, last: fl.exp(-abs(a)) - fl.log(b * b),
+    lambda a, b, last: fl.atan2(a, b) + fl.tanh(last),
+    lambda a, b, last: fl.asin(fl.tanh(a)) * fl.acos(fl.minimum(abs(b), 0.5)),
+    lambda a, b, last: fl.select((a <= b) & (b < 1.0) | (last == a), fl.floor(b), a.copysign(b)),
 ]
 
 

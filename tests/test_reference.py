@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from featherlane.backends.reference import evaluate, values
 from featherlane.program.graph import Graph, Output
-from featherlane.program.op import ARITHMETIC, fma, quarter
+from featherlane.program.op import ARITHMETIC, CONDITIONS, fma, quarter
 from featherlane.program.trace import trace
 
 DTYPES = [np.float64, np.float32]
@@ -136,6 +136,17 @@ EXAMPLES = {
     "sqrt": ([2.0], lambda a: np.sqrt(a)),
     "sin": ([0.5], lambda a: np.sin(a)),
     "cos": ([0.5], lambda a: np.cos(a)),
+    "exp": ([0.5], lambda a: np.exp(a)),
+    "expm1": ([0.5], lambda a: np.expm1(a)),
+    "log": ([0.3], lambda a: np.log(a)),
+    "log1p": ([0.3], lambda a: np.log1p(a)),
+    "tanh": ([0.3], lambda a: np.tanh(a)),
+    "asin": ([0.3], lambda a: np.arcsin(a)),
+    "acos": ([0.3], lambda a: np.arccos(a)),
+    "atan2": ([0.3, -0.5], lambda a, b: np.arctan2(a, b)),
+    "power_of_two": ([-3.0], 0.125),
+    "exponent": ([-0.3], -2.0),
+    "copysign": ([2.0, -0.0], -2.0),
     "round": ([2.5], 2.0),
     "quarter": ([-1.0, 3.0, 4.0], -4.0),
     "select": ([1.0, 2.0, 3.0, 4.0], 3.0),
@@ -160,7 +171,7 @@ def test_each_operation_stays_in_its_type(op, dtype):
 
 
 def test_every_operation_has_an_example():
-    assert EXAMPLES.keys() | {"less"} == ARITHMETIC
+    assert EXAMPLES.keys() | CONDITIONS == ARITHMETIC
 
 
 def body(A, x, s):

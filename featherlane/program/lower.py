@@ -21,7 +21,7 @@ from featherlane.program.passes.outline import joints
 from featherlane.program.passes.propagate import propagate
 from featherlane.program.passes.recompute import recompute
 from featherlane.program.passes.specialise import specialise
-from featherlane.program.program import Program
+from featherlane.program.program import GraphFunction, Program
 from featherlane.program.trace import COLUMNS, FLAT, STEPS, Policy, no_garbage, program_of
 from featherlane.program.verify import verify_program
 
@@ -83,5 +83,15 @@ def lower(program: Program, target: str, dtype: Any) -> Program:
         verify_program(program)
         for change in TARGETS[target].passes:
             program = change(program, dtype)
+        _check_operations(program, target)
         verify_program(program, allowed=OPS.keys() - TARGETS[target].refused)
     return program
+
+
+def _check_operations(program: Program, target: str) -> None:
+    """Raises CompileError, with the name of the operation, for one that the target lacks."""
+    for function in (*program.functions, GraphFunction("main", program.main)):
+        for op in sorted(TARGETS[target].refused):
+            if op in function.graph.op:
+                place = f"node {function.graph.op.index(op)} of {function.name}"
+                raise CompileError(f"the target {target!r} has no {op} ({place})")
