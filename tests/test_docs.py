@@ -4,7 +4,7 @@ import pytest
 from documents import ROOT, run
 from repetition import repeated
 
-PAGES = ("tour", "conventions", "frames", "real_time")
+PAGES = ("tour", "traces", "conventions", "frames", "real_time")
 # Their subjects have quick tests
 MORE = ("links", "accuracy", "identification", "lathrop", "processors")
 

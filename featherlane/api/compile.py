@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.function import Function
 from featherlane.functions.results import named_results
 from featherlane.program.array import trace
-from featherlane.program.graph import Graph, graph_key, simplify
+from featherlane.program.graph import Graph, Output, graph_key, simplify
 from featherlane.program.program import Program
+
+
+MATRIX = 2  # dimensions that kernels take
 
 
 def compile_function(
@@ -41,11 +47,43 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
     outputs = {k: out.shape for k, out in graph.outputs.items()}
     for kind, sizes in (("input", graph.inputs), ("output", outputs)):
         for which, shape in sizes.items():
-            if 0 in shape or len(shape) > 2:
-                wanted = "wanted up to two dimensions, none of them 0"
-                raise ValueError(f"{kind} {which!r} has shape {shape}: {wanted}")
+            if 0 in shape:
+                raise ValueError(f"{kind} {which!r} has shape {shape}: wanted no dimension of 0")
     key, program = graph_key(graph), Program(graph)
     kernel = lambda dtype: compile_program(lambda: program, key, dtype, width)
     origin = _of_graph, (graph, name, width)
+    if any(len(shape) > MATRIX for shape in (*graph.inputs.values(), *outputs.values())):
+        kernel = lambda dtype: _Reshaped(graph, width)
     collect = named_results(tuple(outputs))
-    return Function(name, graph.inputs, outputs, kernel, collect, origin=origin, graph=lambda: graph)
+    return Function(
+        name, graph.inputs, outputs, kernel, collect, origin=origin, graph=lambda: graph
+    )
+
+
+class _Reshaped:
+    """An evaluator of a graph with arrays of three dimensions or more: its kernel has them flat."""
+
+    def __init__(self, graph: Graph, width: int | None) -> None:
+        self.inputs = [*graph.inputs.values()]
+        flat = graph.replaced(
+            inputs={name: _flat(shape) for name, shape in graph.inputs.items()},
+            outputs={name: Output(_flat(shape), k) for name, (shape, k) in graph.outputs.items()},
+        )
+        self.outputs = [shape for shape, _ in graph.outputs.values()]
+        self.function = _of_graph(flat, "flat", width)
+
+    def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        given = [_reshaped(x, shape) for x, shape in zip(arrays, self.inputs, strict=True)]
+        results = [_reshaped(x, shape) for x, shape in zip(out, self.outputs, strict=True)]
+        self.function(*given, out=results, threads=1)
+        for x, result in zip(out, results, strict=True):
+            if not np.may_share_memory(x, result):  # a copy, where no view has this shape
+                x[...] = result.reshape(x.shape)
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) <= MATRIX else (math.prod(shape),)
+
+
+def _reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return x.reshape(x.shape[: x.ndim - len(shape)] + _flat(shape))

@@ -196,7 +196,9 @@ class Compiled(model.Robot):
         collect, explain = TABLE[variant.name].collect, self._explain
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
-        return Function(variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph)
+        return Function(
+            variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph
+        )
 
     def _kernel(self, variant: Variant, form: int | str | None, dtype: np.dtype) -> Kernel:
         """Returns the kernel of a variant, which equal models share. form: the lanes of vectors,

@@ -93,7 +93,7 @@ INSTEAD = {  # what to write for functions that no graph can compute, or that ha
 
 
 def _refusal(name: str) -> TypeError:
-    told = INSTEAD.get(name, "write it with the operations in docs/traces.md")
+    told = INSTEAD.get(name.split(".")[-1], "write it with the operations in docs/traces.md")
     return TypeError(f"np.{name} of traced values: {told}")
 
 
@@ -202,7 +202,9 @@ def _wrapped(x: Any) -> Any:
     return x
 
 
-def _ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+def _ufunc(
+    self: Any, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any
+) -> Any:
     """NEP 13: a universal function of traced values, or a reduction with it."""
     if options.pop("where", True) is not True:
         raise TypeError(f"where= of np.{ufunc.__name__}: use np.where(condition, x, y) on traces")
@@ -466,9 +468,7 @@ def _entries(value: Any, shape: Sequence[int]) -> list[Any]:
     return value if shape else [value]
 
 
-def call_states(
-    graph: Graph, arrays: Mapping[str, np.ndarray], lead: tuple[int, ...]
-) -> list[Any]:
+def call_states(graph: Graph, arrays: Mapping[str, np.ndarray], lead: tuple[int, ...]) -> list[Any]:
     """The outputs of a graph for each state of arrays with leading dimensions, which broadcast."""
     whole = {
         name: np.broadcast_to(x, lead + graph.inputs[name], subok=True)

@@ -192,7 +192,13 @@ def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
 # Moves between lanes, of packed graphs alone (`program/passes/pack`): they take the value of their
 # node too
 MOVES: dict[str, Callable[..., list[str]]] = {"shuffle": _shuffle, "flip": _flip}
-INTRINSICS = {"fabs": 1, "fma": 3, "sqrt": 1, "rint": 1, "copysign": 2}  # and how many operands they take
+INTRINSICS = {
+    "fabs": 1,
+    "fma": 3,
+    "sqrt": 1,
+    "rint": 1,
+    "copysign": 2,
+}  # and how many operands they take
 
 
 def declarations(t: Lanes) -> list[str]:

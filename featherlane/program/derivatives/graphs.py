@@ -266,10 +266,14 @@ def _of_all(graph: Graph, of: Names, wrt: Names) -> tuple[Graph, list[int], dict
     g = simplify(graph.replaced(outputs={name: graph.outputs[name] for name in of}))
     results = [k for out in g.outputs.values() for k in out.nodes]
     entries = {name: range(math.prod(g.inputs[name])) for name in wrt}
-    return g, results, {
-        name: [g.node("input", value=(name, i)) for i in numbers]
-        for name, numbers in entries.items()
-    }
+    return (
+        g,
+        results,
+        {
+            name: [g.node("input", value=(name, i)) for i in numbers]
+            for name, numbers in entries.items()
+        },
+    )
 
 
 def _with_outputs(g: Graph, new: dict[str, tuple[Shape, list[int | None]]], values: bool) -> Graph:

@@ -18,7 +18,10 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 
 SIZE = 512  # operations of a block; 1,024 to 100,000 are within 5 % or slower (docs/performance.md)
-REMATERIALISED = {"neg", *CONDITIONS}  # computed again in each block that reads them, which costs little
+REMATERIALISED = {
+    "neg",
+    *CONDITIONS,
+}  # computed again in each block that reads them, which costs little
 
 
 class Block(NamedTuple):
