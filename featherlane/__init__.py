@@ -17,8 +17,8 @@ from featherlane.errors import CompileError, ModelError
 from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.functions.table import FUNCTIONS
-from featherlane.program.graph import Graph
 from featherlane.program.array import trace
+from featherlane.program.graph import Graph
 from featherlane.robot.loaders import bundled
 from featherlane.robot.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import (

@@ -15,8 +15,8 @@ from featherlane.program.derivatives.graphs import directional, gradient, jacobi
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.lower import TARGETS, traced
 from featherlane.program.op import OPS
-from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.expand import expand
+from featherlane.program.passes.fma import fuse
 from featherlane.program.trace import trace
 from featherlane.program.verify import verify
 from featherlane.scalar import call, cos, select, sin, sqrt

@@ -120,14 +120,14 @@ FUNCTIONS = {
     "isclose": lambda q, A, s: np.isclose(q, s) * 1.0,
     "full": lambda q, A, s: np.full_like(q, s),
     "scalararr": lambda q, A, s: s * np.ones(3) + np.ones(3) * s - s / np.ones(3),
-    "cmp": lambda q, A, s: (np.zeros(4) < q) * 1.0 + (0.3 > s) * 1.0,
+    "cmp": lambda q, A, s: (np.zeros(4) < q) * 1.0 + (s < 0.3) * 1.0,
     "gradient": lambda q, A, s: np.gradient(q),
     "trapezoid": lambda q, A, s: np.trapezoid(q) if hasattr(np, "trapezoid") else 0.0,
     "flip": lambda q, A, s: q[::-1] + np.flip(q),
     "split": lambda q, A, s: np.split(q, 2)[1],
     "normalize": lambda q, A, s: q / np.linalg.norm(q),
     "quad": lambda q, A, s: q @ A @ q,
-    "sumlist": lambda q, A, s: sum((x * x for x in q)),
+    "sumlist": lambda q, A, s: sum(x * x for x in q),
     "npsumlist": lambda q, A, s: np.sum([q[0], q[1], s]),
     "abs": lambda q, A, s: abs(q) + np.fabs(q),
     "neg": lambda q, A, s: -q + +q * 2,
@@ -484,7 +484,7 @@ def test_compiled_functions_and_graphs_in_a_trace():
 def test_wrong_calls_name_the_argument(robot):
     q = np.zeros(robot.nq)
     wrong = [
-        (lambda q: fl.call(robot, "inverse_dynamic", q), ValueError, "did you mean|inverse_dynamics"),
+        (lambda q: fl.call(robot, "inverse_dynamic", q), ValueError, "inverse_dynamics"),
         (lambda q: fl.call(robot, "inverse_dynamics", q), TypeError, "misses v, a: wanted q, v, a"),
         (lambda q: fl.call(robot, "mass_matrix", q, q=q), TypeError, "got a second q"),
         (lambda q: fl.call(robot, "mass_matrix", q, q), TypeError, "got 2 arrays: wanted q"),
@@ -492,7 +492,7 @@ def test_wrong_calls_name_the_argument(robot):
         (lambda q: fl.call(robot, "mass_matrix", q[:2]), ValueError, r"q has shape \(2,\), wanted"),
         (lambda q: fl.call(fl.trace(lambda x: x, {"x": 2}), q), TypeError, "by name: wanted x="),
         (lambda q: fl.call("iiwa14", q), TypeError, "call got str: wanted a graph or a model"),
-        (lambda q: robot.mass_matrix(q, out=np.ones(3)), TypeError, "out= of mass_matrix in a trace"),
+        (lambda q: robot.mass_matrix(q, out=np.ones(3)), TypeError, "out= of mass_matrix in"),
         (lambda q: robot.mass_matrix(np.array([q[0], None])), TypeError, "q holds NoneType"),
     ]  # fmt: skip
     for function, error, message in wrong:

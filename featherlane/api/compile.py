@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cpu.compile import compile_program
+from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.function import Function
 from featherlane.functions.results import named_results
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph, Output, graph_key, simplify
 from featherlane.program.program import Program
-
 
 MATRIX = 2  # dimensions that kernels take
 
@@ -50,10 +50,14 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
             if 0 in shape:
                 raise ValueError(f"{kind} {which!r} has shape {shape}: wanted no dimension of 0")
     key, program = graph_key(graph), Program(graph)
-    kernel = lambda dtype: compile_program(lambda: program, key, dtype, width)
+    deep = any(len(shape) > MATRIX for shape in (*graph.inputs.values(), *outputs.values()))
     origin = _of_graph, (graph, name, width)
-    if any(len(shape) > MATRIX for shape in (*graph.inputs.values(), *outputs.values())):
-        kernel = lambda dtype: _Reshaped(graph, width)
+
+    def kernel(dtype: np.dtype) -> Kernel | Evaluator:
+        if deep:
+            return _Reshaped(graph, width)
+        return compile_program(lambda: program, key, dtype, width)
+
     collect = named_results(tuple(outputs))
     return Function(
         name, graph.inputs, outputs, kernel, collect, origin=origin, graph=lambda: graph

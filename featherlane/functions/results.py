@@ -46,7 +46,7 @@ def named_results(names: tuple[str, ...]) -> type[tuple]:
         return tuple
     if any(map(iskeyword, names)):
         return tuple
-    base: Any = namedtuple("Results", names)  # noqa: PYI024
+    base: Any = namedtuple("Results", names)  # type: ignore[misc]
     reduce = lambda self: (results_of, (names, tuple(self)))
     return type("Results", (base,), {"__slots__": (), "__reduce__": reduce})
 

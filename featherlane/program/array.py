@@ -59,7 +59,7 @@ INSTEAD = {  # what to write for functions that no graph can compute, or that ha
     ),
     **dict.fromkeys(
         ("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "cond"),
-        "iterations end by value; compute it outside the trace, from the compiled function's arrays",
+        "iterations end by value; compute it outside the trace, from the arrays of the result",
     ),
     **dict.fromkeys(
         ("argmax", "argmin", "argsort", "sort", "argpartition", "partition", "lexsort", "median"),
@@ -310,7 +310,7 @@ def _like(fill: Any) -> Callable[..., Any]:
     return made
 
 
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Norms of vectors, and of matrices those that need no singular values."""
     x = _wrapped(_plain(x))
     vector = np.ndim(x) == 1 if axis is None else np.ndim(axis) == 0
@@ -356,7 +356,7 @@ class TracedArray(np.ndarray):
     """An array of NumPy with traced scalars, and numbers, as its entries."""
 
     __array_ufunc__ = _ufunc
-    __array_function__ = _function
+    __array_function__ = _function  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<TracedArray of shape {self.shape}>"

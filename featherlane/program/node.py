@@ -143,7 +143,7 @@ class Node:
                 "one, as in x ** 2 or x ** 0.5; for others write np.exp(p * np.log(x))"
             )
         if exponent < 0:
-            return 1.0 / self**-exponent
+            return 1.0 / self ** -float(exponent)
         power = self._constant(1.0)
         for bit in bin(int(exponent))[2:]:
             power = power * power * self if bit == "1" else power * power
@@ -301,7 +301,7 @@ class Condition(Node):
         number = self.select(a, b).k
         return Condition(self.graph, self.graph.less(self.graph.constant(0.0), number), number)
 
-    def _truth(self, other: Any) -> Condition | bool:
+    def _truth(self, other: Any) -> Any:
         """Raises TypeError for what is neither true nor false, as NumPy does for & of floats."""
         if isinstance(other, Condition | bool | np.bool_):
             return other
