@@ -173,7 +173,9 @@ def close_calls(dtype, count=20000):
     return np.concatenate([triples(dtype), x, halves.astype(dtype)])
 
 
-@pytest.mark.parametrize("op", ["fma", "quarter", "round"])
+@pytest.mark.parametrize(
+    "op", ["fma", "quarter", "round", "power_of_two", "exponent", "copysign", "less_equal"]
+)
 @dtypes
 @pytest.mark.skipif(not runs_here(TARGETS["sse2"]), reason="this processor is no x86")
 def test_emulated_operations(op, dtype):
