@@ -365,6 +365,11 @@ def test_products_with_jacobians():
         assert np.allclose(getattr(back, f"{x}_weight"), wanted)
 
 
+def test_one_value_in_several_results():
+    f = fl.compile(fl.vjp(lambda x: {"a": np.stack([x, x]), "b": x}, {"x": ()}))
+    assert f(x=2.0, a_weight=[3.0, 5.0], b_weight=7.0).x_weight == 15.0
+
+
 def test_derivatives_of_graphs_and_wrong_requests():
     graph = fl.trace(cost, AT)
     assert graph_key(fl.gradient(graph, of="cost")) == graph_key(fl.gradient(cost, AT, of="cost"))

@@ -13,6 +13,7 @@ from test_c import HOSTS, checked
 import featherlane as fl
 from featherlane.api.derivatives import jacobian
 from featherlane.backends import reference
+from featherlane.backends.c.library import CFunction, library
 from featherlane.errors import CompileError
 from featherlane.program import lower as lowering
 from featherlane.program.graph import Graph, Output
@@ -208,6 +209,23 @@ def test_generated_c_gives_the_same_bits(machine, dtype, tmp_path):
     graph = fl.trace(everything, {"x": 3, "y": 3})
     files = fl.generate(None, tmp_path, {"f": graph}, name="mine", batch_struct=True, dtype=dtype)
     assert "all functions agree" in checked(machine, tmp_path, files)
+
+
+@dtypes
+def test_exponents_and_signs_in_generated_c(dtype, tmp_path):
+    """Of negative numbers too, which no logarithm reads."""
+    graph = Graph()
+    x, y = graph.declare("x", (2,))
+    power = graph.power_of_two(graph.round(y))
+    nodes = (graph.exponent(x), graph.exponent(y), power, graph.copysign(x, y))
+    graph.outputs["z"] = Output((4,), nodes)
+    program, rng = lower(Program(graph), "c", np.dtype(dtype)), np.random.default_rng(1)
+    values = rng.normal(size=(300, 2)) * np.exp(rng.uniform(-30, 3, (300, 2)))
+    library_files = library("f", [CFunction("bits", program, "", {}, {"x": values.astype(dtype)})],
+                            [], dtype, True)  # fmt: skip
+    for file, text in library_files.items():
+        (tmp_path / file).write_text(text)
+    assert "all functions agree" in checked(HOSTS[0], tmp_path, list(tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize("op", NEW)

@@ -27,7 +27,8 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
     (at the same point). f_ext may also be {frame: wrench (..., 6)}, at the frame's origin, in its
     axes or the world's. params: {parameter: values}, see `parameters`. float32 inputs give float32
     results, all others float64; `out=` takes arrays for the results; `threads=` limits the threads
-    (default: all physical cores if the batch is large enough).
+    (default: all physical cores if the batch is large enough). In functions that are traced
+    (`featherlane.compile`), the arrays and results are traced arrays.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
     """
