@@ -23,7 +23,7 @@ from featherlane.backends.cpu.threads.share import (
     spread_slices,
     task_of,
 )
-from featherlane.functions import arguments
+from featherlane.functions import arguments, foreign
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 
@@ -59,7 +59,8 @@ class Function:
     f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
     `inputs` after up to 32 leading dimensions, which broadcast as in NumPy. Results are arrays with
     the core shapes of `outputs`, in a tuple or the named tuple `collect` if there are several.
-    float32 inputs give float32 results, all others float64. `out`: arrays for the results.
+    float32 inputs give float32 results, all others float64. Arrays of torch, JAX and other packages
+    on the CPU give results of that package. `out`: arrays for the results.
     `threads`: the most threads. The results of a state are bit-identical in every batch, at every
     position, with any number of threads, except for inverse dynamics of long chains, where
     `method="auto"` chooses by the number of states.
@@ -186,6 +187,8 @@ class Function:
     def _through_numpy(
         self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
     ) -> Any:
+        if foreign.any_foreign((*arrays, *named.values(), out)):
+            return foreign.call(self, self._named(arrays, named), out, threads=threads)
         dtype, arrays_of = alike(self._named(arrays, named))
         given = [*arrays_of.values()]
         lead = arguments.lead_of(given, self.inputs, self._explain)
