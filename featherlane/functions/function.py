@@ -16,6 +16,7 @@ from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.cpu.threads.share import (
     CallArrays,
     Evaluator,
@@ -26,6 +27,9 @@ from featherlane.backends.cpu.threads.share import (
 from featherlane.functions import arguments, foreign
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
+
+if TYPE_CHECKING:
+    from featherlane.backends.cpu.call import xla
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -120,6 +124,21 @@ class Function:
     def kernel(self, dtype: Any) -> Kernel | None:
         """The kernel for batches in one dtype, compiled if necessary; None for recorded steps."""
         return self._batch_form(np.dtype(dtype)).kernel
+
+    def xla_handler(self, dtype: Any) -> xla.Handler | None:
+        """A handler by which XLA calls the kernel in one dtype; None for recorded steps."""
+        from featherlane.backends.cpu.call import xla
+
+        kernel = self.kernel(dtype)
+        if kernel is None:
+            return None
+        shapes = [*self.inputs.values()], [*self.outputs.values()]
+        pool = thread_pool() if physical_cores() > 1 else None
+        if not isinstance(pool, ThreadPool):
+            return xla.Handler(kernel, *shapes)
+        pool.grow(physical_cores())
+        task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
+        return xla.Handler(kernel, *shapes, pool.code.place("share"), task)
 
     def _batch_form(self, dtype: np.dtype) -> Form:
         if dtype not in self._compiled:  # two threads may both come here: the first wins
