@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,19 @@ def shown(value: Any) -> str:
 
 def is_foreign(value: Any) -> bool:
     """Whether a value is an array of another package than NumPy."""
-    if type(value) is np.ndarray or isinstance(value, np.ndarray | np.generic | list | float):
+    return type(value) is not np.ndarray and _is_array(type(value))
+
+
+@cache
+def _is_array(kind: type) -> bool:
+    if issubclass(kind, np.ndarray | np.generic):
         return False
-    kind = type(value)
-    return any(hasattr(kind, x) for x in ("__dlpack__", "__cuda_array_interface__")) or (
-        _is_tracer(value)
-    )
+    protocols = ("__dlpack__", "__cuda_array_interface__")
+    return any(hasattr(kind, x) for x in protocols) or _is_tracer(kind)
 
 
-def _is_tracer(value: Any) -> bool:
-    return _package(value).startswith("jax") and "Tracer" in type(value).__name__
+def _is_tracer(kind: type) -> bool:
+    return kind.__module__.startswith("jax") and "Tracer" in kind.__name__
 
 
 def viewed(name: str, value: Any) -> Any:
@@ -55,7 +59,7 @@ def viewed(name: str, value: Any) -> Any:
     """
     if not is_foreign(value):
         return value
-    if _is_tracer(value):
+    if _is_tracer(type(value)):
         raise TypeError(TRACER.format(name, shown(value)))
     if getattr(value, "requires_grad", False) and _records_gradients():
         raise TypeError(GRADIENT.format(name, name))

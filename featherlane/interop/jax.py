@@ -87,25 +87,26 @@ def _in_python(op: Operation) -> Any:
     return run
 
 
-_handlers: list[xla.Handler] = []  # for good: XLA keeps their addresses
+_handlers: dict[str, xla.Handler] = {}  # by their names, for good: XLA keeps their addresses
 
 
 @cache
 def _target(op: Operation, dtype: np.dtype) -> str | None:
     """The name of a function among XLA's targets; None where XLA cannot call it."""
-    function = op.function()
     if not xla.is_known(xla.versions(Path(ffi.include_dir()) / HEADER)):
-        return None
-    handler = function.xla_handler(dtype)
-    if handler is None:  # long robots are evaluated step by step
         return None
     steps = [f"{step.mode} {' '.join(step.wrt)}" for step in op.steps]
     name = "\n".join([text_of(text_of_model(op.model), op.variant), *steps, dtype.name])
+    if name in _handlers:  # of an equal model
+        return name
+    handler = op.function().xla_handler(dtype)
+    if handler is None:  # long robots are evaluated step by step
+        return None
     try:
         ffi.register_ffi_target(name, ffi.pycapsule(handler.address), platform="cpu")
     except Exception:  # XLA's error has no public name, and refuses versions that it does not know
         return None
-    _handlers.append(handler)
+    _handlers[name] = handler
     return name
 
 
