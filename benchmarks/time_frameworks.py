@@ -3,8 +3,8 @@
 The same function at the same states: directly, with tensors of torch, by torch's wrapped model,
 and inside of jax.jit. Each takes turns with the direct call, and returns fresh results; figures are
 medians of the clock, since XLA and the direct call may both use all cores, and of the ratios to the
-direct call of the same round. Frameworks that are not installed are left out. Gradients: of the sum of squares of the
-results by all arguments, beside the direct calls of the function and of its derivatives.
+direct call of the same round. Frameworks that are not installed are left out. Gradients are of the
+sum of squares of the results by all arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def main() -> None:
         for batch in args.batch:
             for name in args.functions or FUNCTIONS:
                 given = States.random(model, batch).inputs(model, name, args.dtype)
-                calls = {"direct": lambda n=name, g=given: getattr(model, n)(*g)}
+                direct = getattr(model, name)
+                calls: Calls = {"direct": lambda f=direct, g=given: f(*g)}
                 calls |= _torch(model, name, given) | _jax(model, name, given)
                 print(robot.title, batch, name, file=sys.stderr)
                 times = _times(calls, args.rounds)

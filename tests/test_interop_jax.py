@@ -15,6 +15,7 @@ from jax.test_util import check_grads  # noqa: E402
 from featherlane.backends.cpu.call import xla  # noqa: E402
 from featherlane.functions.table import TABLE  # noqa: E402
 from featherlane.interop import jax as interop  # noqa: E402
+from featherlane.interop import xla_calls  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,7 +57,9 @@ def test_results_are_those_of_arrays(model, wrapped, dtype):
     assert type(made) is fl.ForwardDynamicsDerivatives
     for x, y in zip(made, model.forward_dynamics_derivatives(q, v, a), strict=True):
         assert np.array_equal(x, y)
-    assert np.array_equal(wrapped.kinetic_energy(q[0, 0], v[0, 0]), model.kinetic_energy(q, v)[0, 0])
+    assert np.array_equal(
+        wrapped.kinetic_energy(q[0, 0], v[0, 0]), model.kinetic_energy(q, v)[0, 0]
+    )
     assert wrapped.mass_matrix(q[0, :0]).shape == (0, model.nv, model.nv)
 
 
@@ -70,14 +73,14 @@ def test_xla_calls_machine_code(model, wrapped):
 def test_another_version_of_the_interface_goes_through_python(model, wrapped, monkeypatch):
     q, v, a = states(model, 2)
     monkeypatch.setattr(xla, "MAJOR", 7)
-    interop._target.cache_clear()
+    xla_calls.target_of.cache_clear()
     jax.clear_caches()
     try:
         run = jax.jit(jax.vmap(wrapped.inverse_dynamics))
         assert "callback" in run.lower(q, v, a).as_text()
         assert np.array_equal(run(q, v, a), model.inverse_dynamics(q, v, a))
     finally:
-        interop._target.cache_clear()
+        xla_calls.target_of.cache_clear()
         jax.clear_caches()
 
 
@@ -133,7 +136,7 @@ def test_a_rollout_by_scan_has_gradients(model, wrapped):
 
 
 def test_what_is_refused(model, wrapped):
-    q, v, a = states(model)
+    q, _, a = states(model)
     with pytest.raises(ValueError, match=r"v has shape \(5,\), wanted \(..., 4\)"):
         wrapped.inverse_dynamics(q, q, a)
     with pytest.raises(ValueError, match="reference is 'there'"):
@@ -158,7 +161,7 @@ def test_the_handler_refuses_other_arrays(model, wrapped):
     jax.block_until_ready(function(q, v, a))
     jax.block_until_ready(function(*(x.astype(np.float32) for x in (q, v, a))))
     op = interop.Operation(model, interop.Variant("inverse_dynamics"))
-    target = interop._target(op, np.dtype(float))
+    target = xla_calls.target_of(op, np.dtype(float))
     result = jax.ShapeDtypeStruct((2, model.nv), float)
 
     def call(*arrays, result=result):

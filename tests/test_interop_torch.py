@@ -98,7 +98,9 @@ def test_transforms(model, wrapped):
     q, v, a = states(model, 3)
     mapped = torch.func.vmap(wrapped.inverse_dynamics, (0, None, 1))(q, v[0], a.T)
     assert torch.equal(mapped, wrapped.inverse_dynamics(q, v[0], a))
-    twice = torch.func.vmap(torch.func.vmap(wrapped.inverse_dynamics, (0, None, None)), (None, 0, 0))
+    twice = torch.func.vmap(
+        torch.func.vmap(wrapped.inverse_dynamics, (0, None, None)), (None, 0, 0)
+    )
     assert torch.equal(twice(q, v, a), wrapped.inverse_dynamics(q, v[:, None], a[:, None]))
     d = model.forward_dynamics_derivatives(q.numpy(), v.numpy(), a.numpy())
     for jacobian in (torch.func.jacrev, torch.func.jacfwd):

@@ -47,9 +47,7 @@ def check(robot, op, rng):
     forward, backward = op.tangents(wrt), op.adjoints(wrt)
     moved = evaluated(forward.graph(), given | {f"d1_{x}": d for x, d in directions.items()})
     h = 1e-5
-    ends = [
-        evaluated(graph, {x: given[x] + s * h * directions[x] for x in given}) for s in (1, -1)
-    ]
+    ends = [evaluated(graph, {x: given[x] + s * h * directions[x] for x in given}) for s in (1, -1)]
     for exact, high, low in zip(moved, *ends, strict=True):
         error = np.abs(exact - (high - low) / (2 * h)).max()
         assert error < 1e-5 * (1 + np.abs(exact).max() + np.abs(high).max())

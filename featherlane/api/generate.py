@@ -133,9 +133,9 @@ def _discrete(
             raise TypeError(f"model is missing: {what!r} is a function of a robot")
         graph = what if isinstance(what, Graph) else _graph(model, what)
         graphs |= {f"{name}_fun{end}": discrete(graph, bool(end)) for end in ("", "_jac")}
-        sizes = [entries(graph, group) for group in groups(graph)]
+        x, u, p = (entries(graph, group) for group in groups(graph))
         fun = sum(len(out.nodes) for out in graph.outputs.values())
-        dynamics.append(Dynamics(name, *sizes, fun))
+        dynamics.append(Dynamics(name, x, u, p, fun))
     return graphs, dynamics
 
 

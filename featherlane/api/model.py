@@ -137,7 +137,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         plain = f_ext is None and params is None and f_ext_frame == "body"
         if minv is not None:
             if any_foreign((q, v, a, minv)):
-                more = {"f_ext_frame": f_ext_frame, "params": params}
+                more: dict[str, Any] = {"f_ext_frame": f_ext_frame, "params": params}
                 run = lambda q, v, a, minv, **rest: self.forward_dynamics_derivatives(
                     q, v, None, f_ext, a=a, minv=minv, **more, **rest
                 )

@@ -37,7 +37,7 @@ def shown(value: Any) -> str:
 
 def is_foreign(value: Any) -> bool:
     """Whether a value is an array of another package than NumPy."""
-    return type(value) is not np.ndarray and _is_array(type(value))
+    return type(value) is not np.ndarray and _is_array(type(value))  # type: ignore[arg-type]
 
 
 @cache
@@ -121,4 +121,3 @@ def call(run: Callable[..., Any], arrays: Mapping[str, Any], out: Any, **options
         return make(results)
     made = [make(x) for x in results]
     return type(results)(*made) if hasattr(results, "_fields") else tuple(made)
-

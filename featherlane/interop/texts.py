@@ -6,16 +6,15 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from featherlane.api.model import Model
 from featherlane.functions.operations import Operation, Step
 from featherlane.functions.table import Variant
 
 LISTS = ("parameters", "at")  # the options of a variant that are several words
 # For as long as the process lives: a compiled graph holds no more of a model than its text
-_models: dict[str, Model] = {}
+_models: dict[str, Any] = {}
 
 
-def text_of_model(model: Model) -> str:
+def text_of_model(model: Any) -> str:
     """A text for a model, the same in every process."""
     frames = [(f.name, *model.frame(f.name)[1:]) for f in model.frames]
     text = sha256(repr((model.fingerprint, frames)).encode()).hexdigest()[:16]

@@ -29,7 +29,9 @@ def _tensors(arrays: Sequence[Any]) -> Tensors:
     """The arrays as tensors on the CPU; numbers and lists take the dtype of the first tensor."""
     first = next((x for x in arrays if isinstance(x, torch.Tensor)), None)
     dtype = torch.float64 if first is None else first.dtype
-    tensors = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x, dtype=dtype) for x in arrays]
+    tensors = [
+        x if isinstance(x, torch.Tensor) else torch.as_tensor(x, dtype=dtype) for x in arrays
+    ]
     for x in tensors:
         if x.device.type not in ("cpu", "meta"):
             raise TypeError(f"a tensor is on {x.device}: wanted the CPU, pass .cpu()")
@@ -92,7 +94,7 @@ evaluate.register_autograd(_backward, setup_context=_keep)
 evaluate.register_vmap(_batched)
 
 
-class _Evaluate(torch.autograd.Function):
+class _Evaluate(torch.autograd.Function):  # type: ignore[name-defined, misc]
     """The operator for `torch.func` and forward mode, for which operators register nothing."""
 
     @staticmethod

@@ -11,7 +11,7 @@ from featherlane.api.model import Model
 from featherlane.functions.operations import bound
 from featherlane.functions.table import TABLE, Variant
 
-Run = Callable[[Variant, Sequence[Any]], tuple[Any, ...]]
+Run = Callable[[Variant, Sequence[Any]], Sequence[Any]]
 
 
 def required(module: str, extra: str) -> Any:

@@ -19,9 +19,7 @@ from featherlane.program.graph import Graph, Output, simplify
 
 def _variables(g: Graph, wrt: Sequence[str]) -> dict[str, list[int]]:
     """The nodes of these inputs."""
-    return {
-        x: [g.node("input", value=(x, i)) for i in range(math.prod(g.inputs[x]))] for x in wrt
-    }
+    return {x: [g.node("input", value=(x, i)) for i in range(math.prod(g.inputs[x]))] for x in wrt}
 
 
 def tangents(graph: Graph, wrt: Sequence[str], prefix: str) -> Graph:
