@@ -70,6 +70,13 @@ def test_xla_calls_machine_code(model, wrapped):
     assert "inverse_dynamics" in text
 
 
+def test_large_batches_may_share_threads(model, wrapped):
+    q, v, a = states(model, 20_000)
+    assert np.array_equal(
+        jax.jit(wrapped.inverse_dynamics)(q, v, a), model.inverse_dynamics(q, v, a)
+    )
+
+
 def test_another_version_of_the_interface_goes_through_python(model, wrapped, monkeypatch):
     q, v, a = states(model, 2)
     monkeypatch.setattr(xla, "MAJOR", 7)

@@ -26,6 +26,10 @@ DEVICE = "{} is a {} on another device than the CPU: pass {}"
 TO_CPU = {"torch": "{}.cpu()", "cupy": "{}.get()", "numba": "{}.copy_to_host()"}
 
 
+class ForeignArrayError(TypeError):
+    """An array of another package where NumPy's are wanted."""
+
+
 def _package(value: Any) -> str:
     return type(value).__module__.split(".")[0]
 
@@ -99,11 +103,8 @@ def maker(values: Mapping[str, Any]) -> Callable[[np.ndarray], Any]:
 
 
 def any_foreign(values: Iterable[Any]) -> bool:
-    """Whether one of these values, or of the arrays in tuples and lists, is of another package."""
-    others = [x for x in values if type(x) is not np.ndarray and x is not None]
-    return any(
-        any(map(is_foreign, x)) if isinstance(x, tuple | list) else is_foreign(x) for x in others
-    )
+    """Whether one of these values is an array of another package."""
+    return any(map(is_foreign, values))
 
 
 def call(run: Callable[..., Any], arrays: Mapping[str, Any], out: Any, **options: Any) -> Any:

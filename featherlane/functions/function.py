@@ -206,12 +206,14 @@ class Function:
     def _through_numpy(
         self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
     ) -> Any:
-        if foreign.any_foreign((*arrays, *named.values(), out)):
-            return foreign.call(self, self._named(arrays, named), out, threads=threads)
-        dtype, arrays_of = alike(self._named(arrays, named))
-        given = [*arrays_of.values()]
-        lead = arguments.lead_of(given, self.inputs, self._explain)
-        results = None if out is None else self.results(out, lead, dtype)
+        named = self._named(arrays, named)
+        try:
+            dtype, arrays_of = alike(named)
+            given = [*arrays_of.values()]
+            lead = arguments.lead_of(given, self.inputs, self._explain)
+            results = None if out is None else self.results(out, lead, dtype)
+        except foreign.ForeignArrayError:
+            return foreign.call(self, named, out, threads=threads)
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))
         made = results or tuple(strides.fresh(lead + core, dtype) for core in self.outputs.values())
