@@ -12,3 +12,9 @@ MORE = ("links", "accuracy", "identification", "lathrop", "processors")
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))
 def test_the_code_of_a_document_runs(page):
     run(ROOT / "docs" / f"{page}.md")
+
+
+def test_the_code_for_frameworks_runs():
+    for package in ("torch", "jax", "casadi"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    run(ROOT / "docs" / "frameworks.md")

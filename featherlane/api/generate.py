@@ -13,6 +13,8 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.errors import instead
+from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.graph import Graph
@@ -32,6 +34,7 @@ def generate(
     batch_struct: bool = False,
     code_limit: int | None = None,
     states: int = 5,
+    signature: str = "plain",
 ) -> list[Path]:
     """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, NAME_check.c, whose
     `main` compares every function with values from Python, and CMakeLists.txt.
@@ -44,17 +47,26 @@ def generate(
     operations for straight-line code; longer functions call C functions for repeated columns, or
     for the steps of the algorithm, and have the fewest operations of these forms if none is as
     short; by default as in the package itself. states: the number of random states in NAME_check.c.
+    signature: "acados" writes each function as discrete dynamics with its Jacobian, NAME_fun and
+    NAME_fun_jac of x, u and p (see `functions.discrete.Groups`), and NAME_acados.h and .c with
+    functions that acados can call.
 
     The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
     ValueError for an unknown function, a name that is not valid in C, and a folder with another
     library, whose check would collide with this one.
     """
     # Few programs write code, and the others do not wait for these modules
+    from featherlane.backends.c import acados
     from featherlane.backends.c.library import CFunction, library
     from featherlane.backends.c.names import check_start, identifier
 
     _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
-    named, dtype = _named(functions), checked_dtype(dtype)
+    named, dtype, dynamics = _named(functions), checked_dtype(dtype), list[acados.Dynamics]()
+    if signature == "acados":
+        named, dynamics = _discrete(model, functions, named, dtype)
+        functions = named
+    elif signature != "plain":
+        raise ValueError(f"signature is {signature!r}: wanted 'plain' or 'acados'")
     prefix = name or identifier(model.name if model is not None else "functions")
     check_start(prefix, "name")
     _check_folder(Path(folder), prefix)
@@ -66,6 +78,8 @@ def generate(
         c_name = shown if isinstance(functions, Mapping) else identifier(shown)
         made.append(CFunction(c_name, program, told, meanings, inputs))
     texts = library(prefix, made, _preface(prefix, model, dtype), dtype, batch_struct)
+    if dynamics:
+        texts |= acados.files(prefix, dynamics)
     return _write(Path(folder), texts)
 
 
@@ -97,6 +111,38 @@ def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, st
             kind = type(what).__name__
             raise TypeError(f"function {shown!r} is a {kind}: wanted a name or a Graph")
     return named
+
+
+def _discrete(
+    model: Model | None,
+    functions: Iterable[str] | Mapping[str, str | Graph],
+    named: Mapping[str, str | Graph],
+    dtype: np.dtype,
+) -> tuple[dict[str, str | Graph], list[Any]]:
+    """The graphs of functions as discrete dynamics by their names in C, and what acados calls."""
+    from featherlane.backends.c.acados import Dynamics
+    from featherlane.backends.c.names import identifier
+
+    if dtype != np.float64:
+        raise ValueError(f"dtype is {dtype}: acados computes with float64")
+    graphs: dict[str, str | Graph] = {}
+    dynamics = []
+    for shown, what in named.items():
+        name = shown if isinstance(functions, Mapping) else identifier(shown)
+        if isinstance(what, str) and model is None:
+            raise TypeError(f"model is missing: {what!r} is a function of a robot")
+        graph = what if isinstance(what, Graph) else _graph(model, what)
+        graphs |= {f"{name}_fun{end}": discrete(graph, bool(end)) for end in ("", "_jac")}
+        x, u, p = (entries(graph, group) for group in groups(graph))
+        fun = sum(len(out.nodes) for out in graph.outputs.values())
+        dynamics.append(Dynamics(name, x, u, p, fun))
+    return graphs, dynamics
+
+
+def _graph(model: Any, what: str) -> Graph:
+    variant = _variant(model, what)
+    model._checked(variant)
+    return dynamics_graph(model, variant)
 
 
 def _described(

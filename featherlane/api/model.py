@@ -12,6 +12,7 @@ from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
+from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
 
@@ -136,6 +137,12 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
             )
         plain = f_ext is None and params is None and f_ext_frame == "body"
         if minv is not None:
+            if any_foreign((q, v, a, minv)):
+                more: dict[str, Any] = {"f_ext_frame": f_ext_frame, "params": params}
+                run = lambda q, v, a, minv, **rest: self.forward_dynamics_derivatives(
+                    q, v, None, f_ext, a=a, minv=minv, **more, **rest
+                )
+                return call(run, {"q": q, "v": v, "a": a, "minv": minv}, out, threads=threads)
             if plain and out is None:
                 first = self._forward_dynamics_derivatives_from(q, v, a, minv, threads=threads)
                 return _with_inverse(*first, minv, np.empty_like(first[0]))

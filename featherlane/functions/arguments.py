@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cpu.strides import overlaps_itself
+from featherlane.functions.foreign import ForeignArrayError, is_foreign
 from featherlane.program.array import is_traced, traced_array
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -39,7 +40,9 @@ def as_array(name: str, value: Any) -> np.ndarray:
     if traced or hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
         other = "pass np.asarray({})" if hasattr(value, "__array__") else "pass np.from_dlpack({})"
         hint = TRACER if traced else TO_NUMPY.get(package, other).format(name)
-        raise TypeError(f"{name} is a {package}.{kind}: this version takes NumPy arrays; {hint}")
+        raise ForeignArrayError(
+            f"{name} is a {package}.{kind}: this function takes NumPy arrays; {hint}"
+        )
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -136,7 +139,8 @@ def results(
 
 def _check_result(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"out for {name} is {type(array).__name__}: wanted a NumPy array")
+        error = ForeignArrayError if is_foreign(array) else TypeError
+        raise error(f"out for {name} is {type(array).__name__}: wanted a NumPy array")
     if array.dtype != dtype:
         raise TypeError(f"out for {name} has dtype {array.dtype}, the result is {dtype}")
     if array.shape != shape:

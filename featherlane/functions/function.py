@@ -16,6 +16,7 @@ from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.cpu.threads.share import (
     CallArrays,
     Evaluator,
@@ -23,11 +24,14 @@ from featherlane.backends.cpu.threads.share import (
     spread_slices,
     task_of,
 )
-from featherlane.functions import arguments
+from featherlane.functions import arguments, foreign
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 from featherlane.program.array import call_states
 from featherlane.program.graph import Graph
+
+if TYPE_CHECKING:
+    from featherlane.backends.cpu.call import xla
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -61,7 +65,8 @@ class Function:
     f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
     `inputs` after up to 32 leading dimensions, which broadcast as in NumPy. Results are arrays with
     the core shapes of `outputs`, in a tuple or the named tuple `collect` if there are several.
-    float32 inputs give float32 results, all others float64. `out`: arrays for the results.
+    float32 inputs give float32 results, all others float64. Arrays of torch, JAX and other packages
+    on the CPU give results of that package. `out`: arrays for the results.
     `threads`: the most threads. The results of a state are bit-identical in every batch, at every
     position, with any number of threads, except for inverse dynamics of long chains, where
     `method="auto"` chooses by the number of states.
@@ -124,6 +129,21 @@ class Function:
     def kernel(self, dtype: Any) -> Kernel | None:
         """The kernel for batches in one dtype, compiled if necessary; None for recorded steps."""
         return self._batch_form(np.dtype(dtype)).kernel
+
+    def xla_handler(self, dtype: Any) -> xla.Handler | None:
+        """A handler by which XLA calls the kernel in one dtype; None for recorded steps."""
+        from featherlane.backends.cpu.call import xla
+
+        kernel = self.kernel(dtype)
+        if kernel is None:
+            return None
+        shapes = [*self.inputs.values()], [*self.outputs.values()]
+        pool = thread_pool() if physical_cores() > 1 else None
+        if not isinstance(pool, ThreadPool):
+            return xla.Handler(kernel, *shapes)
+        pool.grow(physical_cores())
+        task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
+        return xla.Handler(kernel, *shapes, pool.code.place("share"), task)
 
     def _batch_form(self, dtype: np.dtype) -> Form:
         if dtype not in self._compiled:  # two threads may both come here: the first wins
@@ -191,12 +211,16 @@ class Function:
     def _through_numpy(
         self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
     ) -> Any:
-        dtype, arrays_of = alike(self._named(arrays, named))
-        given = [*arrays_of.values()]
-        lead = arguments.lead_of(given, self.inputs, self._explain)
-        if dtype == arguments.TRACED:
-            return self._in_trace(arrays_of, lead, out)
-        results = None if out is None else self.results(out, lead, dtype)
+        named = self._named(arrays, named)
+        try:
+            dtype, arrays_of = alike(named)
+            given = [*arrays_of.values()]
+            lead = arguments.lead_of(given, self.inputs, self._explain)
+            if dtype == arguments.TRACED:
+                return self._in_trace(arrays_of, lead, out)
+            results = None if out is None else self.results(out, lead, dtype)
+        except foreign.ForeignArrayError:
+            return foreign.call(self, named, out, threads=threads)
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))
         made = results or tuple(strides.fresh(lead + core, dtype) for core in self.outputs.values())

@@ -36,6 +36,7 @@ from featherlane.tools.progress import ProgressLine
 from featherlane.tools.timing import DTYPES
 
 PEERS = ("pinocchio", "mujoco")
+SIGNATURES = ("plain", "acados")
 
 
 class Answer(NamedTuple):
@@ -185,6 +186,7 @@ def bench(args: argparse.Namespace) -> Answer:
     flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
     free_text("--name", "prefix of all names in the code (the robot's name)"),
     count("--code-limit", "most operations of a function as straight-line code (as in Python)"),
+    choice("--signature", "acados: discrete dynamics too (plain)", SIGNATURES, default="plain"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
@@ -207,6 +209,7 @@ def generate(args: argparse.Namespace) -> Answer:
         dtype=args.dtype,
         batch_struct=args.batch_struct,
         code_limit=args.code_limit,
+        signature=args.signature,
     )
     return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
 

@@ -1,0 +1,199 @@
+"""Functions of a model and their derivatives of any order, as other packages' automatic
+differentiation calls them: products of Jacobians with tangents (forward mode) and with adjoints
+(reverse mode), by the plain entries of all inputs, q included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
+from featherlane.functions.function import Function
+from featherlane.functions.table import TABLE, Variant
+from featherlane.program.derivatives.products import adjoints, tangents
+from featherlane.program.graph import Graph
+from featherlane.program.program import Program
+from featherlane.program.trace import call, trace
+from featherlane.robot.model import Robot
+from featherlane.robot.parameters import PARAMETERS
+
+Shapes = Mapping[str, tuple[int, ...]]
+Inputs = tuple[str, ...]
+TANGENTS, ADJOINTS = "tangents", "adjoints"
+
+
+class Step(NamedTuple):
+    """One differentiation. mode: TANGENTS or ADJOINTS; wrt: the inputs that vary."""
+
+    mode: str
+    wrt: Inputs
+
+
+class Operation(NamedTuple):
+    """A variant of a function of a model, differentiated step by step; hashable.
+
+    Each step's new inputs follow the others: directions of `wrt`, or weights of the outputs.
+    """
+
+    model: Robot
+    variant: Variant
+    steps: tuple[Step, ...] = ()
+
+    def tangents(self, wrt: Sequence[str]) -> Operation:
+        """The derivatives of all outputs along directions of some inputs."""
+        return self._replace(steps=(*self.steps, Step(TANGENTS, tuple(wrt))))
+
+    def adjoints(self, wrt: Sequence[str]) -> Operation:
+        """The derivatives by some inputs of the outputs times weights."""
+        return self._replace(steps=(*self.steps, Step(ADJOINTS, tuple(wrt))))
+
+    @property
+    def before(self) -> Operation:
+        """What the last step differentiated."""
+        return self._replace(steps=self.steps[:-1])
+
+    @property
+    def transposed(self) -> Operation:
+        """The linear map of the last step's inputs, in the other direction."""
+        before, (mode, wrt) = self.before, self.steps[-1]
+        return before.adjoints(wrt) if mode == TANGENTS else before.tangents(wrt)
+
+    @property
+    def inputs(self) -> Shapes:
+        if not self.steps:
+            return input_shapes(self.model, self.variant)
+        inputs, (mode, wrt) = self.before.inputs, self.steps[-1]
+        new = {x: inputs[x] for x in wrt} if mode == TANGENTS else self.before.outputs
+        return {**inputs, **{self.prefix + x: shape for x, shape in new.items()}}
+
+    @property
+    def outputs(self) -> Shapes:
+        if not self.steps:
+            return output_shapes(self.model, self.variant)
+        before, (mode, wrt) = self.before, self.steps[-1]
+        new = before.outputs if mode == TANGENTS else {x: before.inputs[x] for x in wrt}
+        return {self.prefix + x: shape for x, shape in new.items()}
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the last step's inputs and outputs begin with."""
+        return f"{'d' if self.steps[-1].mode == TANGENTS else 'w'}{len(self.steps)}_"
+
+    def function(self) -> Function:
+        """The compiled function, which the model keeps."""
+        model: Any = self.model
+        if not self.steps:
+            return model._function(self.variant)
+        kept = model.__dict__.setdefault("_derivatives", {})
+        key = self.variant, self.steps
+        if key not in kept:
+            kept.setdefault(key, self._compiled())
+        return kept[key]
+
+    def _compiled(self) -> Function:
+        model: Any = self.model
+        plain = self.variant._replace(frame=None, at=())
+        named = (self.variant.frame, *self.variant.at)
+        places = [model.frame(name)[1:] for name in named if name is not None]
+        key = repr((model.fingerprint, plain, tuple(places), self.steps))
+
+        def kernel(dtype: np.dtype) -> Kernel:
+            return compile_program(lambda: Program(self.graph()), key, dtype)
+
+        name = "_".join((self.variant.name, *(step.mode for step in self.steps)))
+        return Function(name, self.inputs, self.outputs, kernel)
+
+    def graph(self) -> Graph:
+        """The graph, without steps that of the function itself."""
+        if not self.steps:
+            return dynamics_graph(self.model, self.variant)
+        mode, wrt = self.steps[-1]
+        special = DERIVATIVES.get(self.variant.name) if len(self.steps) == 1 else None
+        if special is not None:
+            return special(self)
+        derive = tangents if mode == TANGENTS else adjoints
+        return derive(self.before.graph(), wrt, self.prefix)
+
+
+def _solved(op: Operation) -> Graph:
+    """A derivative of forward dynamics: that of inverse dynamics at the same state, solved with the
+    mass matrix, in fewer operations than the articulated-body algorithm's own derivative.
+
+    ID(q, v, FD(q, v, tau)) = tau, so M da = dtau - dID; its transpose weights ID with -M^-1 w.
+    """
+    mode, wrt = op.steps[0]
+    base = op.variant._replace(method=None)
+    forward = dynamics_graph(op.model, base)
+    inverse = dynamics_graph(op.model, base._replace(name="inverse_dynamics"))
+    solve, prefix = tangents(forward, ["tau"], "d_"), op.prefix
+    others = [x for x in wrt if x != "tau"]
+    of = (tangents if mode == TANGENTS else adjoints)(inverse, others, prefix)
+
+    def along(*inputs: Any) -> dict[str, Any]:
+        given = dict(zip(op.inputs, inputs, strict=True))
+        force = given.get(f"{prefix}tau", [0.0] * op.model.nv)
+        if others:
+            a = call(forward, **given)["a"]
+            moved = call(of, **given, a=a)[f"{prefix}tau"]
+            force = [t - m for t, m in zip(force, moved, strict=True)]
+        return {f"{prefix}a": call(solve, **given, d_tau=force)["d_a"]}
+
+    def weighted(*inputs: Any) -> dict[str, Any]:
+        given = dict(zip(op.inputs, inputs, strict=True))
+        force = call(solve, **given, d_tau=given[f"{prefix}a"])["d_a"]
+        made = {f"{prefix}tau": force}
+        if others:
+            a = call(forward, **given)["a"]
+            weight = {f"{prefix}tau": [-x for x in force]}
+            made |= call(of, **given, a=a, **weight)
+        return {prefix + x: made[prefix + x] for x in wrt}
+
+    return trace(along if mode == TANGENTS else weighted, op.inputs)
+
+
+DERIVATIVES: dict[str, Callable[[Operation], Graph]] = {"forward_dynamics": _solved}
+"""First derivatives that are cheaper than differentiating the function's own graph."""
+
+
+def bound(
+    name: str, args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Variant, tuple[Any, ...]]:
+    """The variant that a call asks for, and its arrays in the order of the variant's inputs.
+
+    The arguments are those of the model's method: the arrays of `TABLE[name]`, f_ext, f_ext_frame,
+    params, frame, reference, wrt and whatever else a Variant has, by position or by name.
+    """
+    entry = TABLE[name]
+    order = [*entry.inputs, *entry.takes]
+    if len(args) > len(order):
+        raise TypeError(f"{name} got {len(args)} arguments, wanted {', '.join(order)}")
+    given = {**dict(zip(order, args, strict=False)), **named}
+    if missing := [x for x in entry.inputs if x not in given]:
+        raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(entry.inputs)}")
+    arrays = [given.pop(x) for x in entry.inputs]
+    params, f_ext = given.pop("params", None) or {}, given.pop("f_ext", None)
+    axes, method = given.pop("f_ext_frame", "body"), given.pop("method", None)
+    if "reference" in entry.takes:
+        given.setdefault("reference", "body")
+    if unknown := [x for x in given if x not in Variant._fields]:
+        raise TypeError(f"{name} got an unknown {unknown[0]!r}: wanted {', '.join(order)}")
+    if isinstance(f_ext, Mapping):
+        raise TypeError("f_ext is a dict: wanted an array (..., nbodies, 6) here")
+    if f_ext is not None:
+        arrays.append(f_ext)
+    parameters = tuple(x for x in PARAMETERS if x in params)
+    if len(parameters) < len(params):
+        wrong = next(x for x in params if x not in PARAMETERS)
+        raise ValueError(f"params names {wrong!r}: wanted {', '.join(PARAMETERS)}")
+    variant = Variant(
+        name,
+        None if f_ext is None else axes,
+        parameters,
+        method=None if method == "auto" else method,
+        **given,
+    )
+    return variant, (*arrays, *[params[x] for x in parameters])

@@ -1,0 +1,1 @@
+"""Functions of models in other packages: `torch`, `jax` and `casadi`, each an extra."""

@@ -1,0 +1,88 @@
+"""CasADi: `to_casadi` makes a Function of a graph, with the package's derivatives inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from featherlane.api.model import Model
+from featherlane.functions.table import TABLE
+from featherlane.interop.casadi_jacobians import analytic, jacobians, size
+from featherlane.interop.wrapped import required
+from featherlane.program.graph import Graph, simplify
+
+casadi = required("casadi", "casadi")
+OPERATIONS: dict[str, Any] = {  # operations of graphs that CasADi spells in another way
+    "neg": lambda a: -a,
+    "abs": casadi.fabs,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "fma": lambda a, b, c: a * b + c,
+    "div": lambda a, b: a / b,
+    "less": lambda a, b: a < b,
+    "select": lambda condition, a, b: casadi.if_else(condition, a, b),
+}
+
+
+def to_casadi(
+    source: Graph | Model, function: str | None = None, *, name: str | None = None, **options: Any
+) -> Any:
+    """A casadi.Function with the inputs and outputs of a graph, or of a function of a model.
+
+    function, options: as in `Model.graph`, where source is a model. Jacobians come from the graph's
+    derivatives, or from analytic ones where the package has them; those of Jacobians are CasADi's.
+    q counts by its nq entries.
+    Arrays of more than two dimensions become columns in C order.
+    """
+    if isinstance(source, Graph):
+        graph, blocks, told = source, jacobians(source), name or "graph"
+    elif function is None or function not in TABLE:
+        raise ValueError(f"function is {function!r}: wanted one of {', '.join(TABLE)}")
+    else:
+        graph = source.graph(function, **options)
+        blocks, told = analytic(source, function, graph, options), name or function
+    graph = simplify(graph)
+    symbols, results = _walked(graph)
+    inputs, outputs = [*graph.inputs], [_free(x, graph.inputs) for x in graph.outputs]
+    taken, (dense,) = _walked(blocks, symbols), [[*symbols.values()]]
+    known = [casadi.SX.sym(f"out_{o}", *x.shape) for o, x in zip(outputs, results, strict=True)]
+    own = casadi.Function(
+        f"jac_{told}",
+        [*dense, *known],
+        taken[1],
+        [*inputs, *[f"out_{o}" for o in outputs]],
+        [f"jac_{o}_{x}" for o in outputs for x in inputs],
+    )
+    # A Jacobian is asked for as a whole: products with it would be CasADi's derivatives again
+    whole = {"custom_jacobian": own, "enable_forward": False, "enable_reverse": False}
+    return casadi.Function(
+        told, dense, results, inputs, outputs, {**whole, "jac_penalty": 0, "never_inline": True}
+    )
+
+
+def _free(name: str, taken: Any) -> str:
+    return f"{name}_out" if name in taken else name
+
+
+def _walked(graph: Graph, symbols: dict[str, Any] | None = None) -> tuple[dict[str, Any], list]:
+    """The symbols of a graph's inputs, and its outputs as expressions of them."""
+    if symbols is None:
+        symbols = {x: casadi.SX.sym(x, *size(shape)) for x, shape in graph.inputs.items()}
+    rows = {x: casadi.vec(s.T) for x, s in symbols.items()}  # entries in C order
+    values: list[Any] = []
+    for op, args, value in zip(graph.op, graph.args, graph.value, strict=True):
+        if op == "constant":
+            values.append(casadi.SX(float(value)))
+        elif op == "input":
+            values.append(rows[value[0]][value[1]])
+        else:
+            apply = OPERATIONS.get(op) or getattr(casadi, op, None)
+            if apply is None:
+                raise ValueError(f"CasADi has no operation {op!r}, which the graph uses")
+            values.append(apply(*[values[a] for a in args]))
+    results = []
+    for out in graph.outputs.values():
+        n, m = size(out.shape)
+        entries = casadi.vertcat(*[values[k] for k in out.nodes])
+        results.append(casadi.reshape(entries, m, n).T)
+    return symbols, results

@@ -1,0 +1,98 @@
+"""JAX: `wrap(model)` has every function of a model on JAX arrays, with derivatives of any order.
+
+All functions are one primitive, whose parameter says which. Its derivative along tangents is the
+primitive again, linear in the tangents, and the transpose of that is a function of its own
+(`functions.operations`), so that reverse mode forms no Jacobians. XLA calls the kernels through
+its foreign function interface, or Python where it has another version of that interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from featherlane.api.model import Model
+from featherlane.functions.operations import Operation
+from featherlane.functions.table import Variant
+from featherlane.interop.wrapped import WrappedModel, lead_ranks, required
+from featherlane.interop.xla_calls import compute, lead_of
+
+jax = required("jax", "jax")
+jnp = jax.numpy
+core, ad, batching, mlir = (
+    required(f"jax.{name}", "jax")
+    for name in ("extend.core", "interpreters.ad", "interpreters.batching", "interpreters.mlir")
+)
+Arrays = Sequence[Any]
+evaluate = core.Primitive("featherlane")
+evaluate.multiple_results = True
+
+
+def wrap(model: Model) -> WrappedModel:
+    """The functions of a model on JAX arrays on the CPU, differentiable by all of them (q by its
+    nq entries). float32 unless JAX has 64 bits enabled.
+    """
+
+    def run(variant: Variant, arrays: Arrays) -> Arrays:
+        model._checked(variant)
+        made = [jnp.asarray(x) for x in arrays]
+        dtype = jnp.result_type(*made, jnp.float32)
+        return evaluate.bind(*[x.astype(dtype) for x in made], op=Operation(model, variant))
+
+    return WrappedModel(model, run)
+
+
+@evaluate.def_abstract_eval
+def _shapes(*arrays: Any, op: Operation) -> list[Any]:
+    lead = lead_of(op, [x.shape for x in arrays])
+    return [arrays[0].update(shape=(*lead, *shape)) for shape in op.outputs.values()]
+
+
+mlir.register_lowering(evaluate, mlir.lower_fun(compute, multiple_results=True))
+_jitted = jax.jit(lambda *arrays, op: evaluate.bind(*arrays, op=op), static_argnames="op")
+evaluate.def_impl(lambda *arrays, op: _jitted(*arrays, op=op))
+
+
+# Derivatives
+
+
+def _sum_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """The transpose of broadcasting from a shape."""
+    more = x.ndim - len(shape)
+    axes = [k for k, n in enumerate(x.shape) if k < more or shape[k - more] != n]
+    return x.sum(axes).reshape(shape) if axes else x
+
+
+def _along(primals: Arrays, tangents: Arrays, op: Operation) -> tuple[Arrays, Arrays]:
+    named = dict(zip(op.inputs, tangents, strict=True))
+    moving = {k: t for k, t in named.items() if type(t) is not ad.Zero}
+    results = evaluate.bind(*primals, op=op)
+    return results, evaluate.bind(*primals, *moving.values(), op=op.tangents(tuple(moving)))
+
+
+def _transpose(weights: Arrays, *arrays: Any, op: Operation) -> Arrays:
+    """What the weights of a linear map's results say of its linear inputs, the last ones."""
+    linear = [k for k, x in enumerate(arrays) if ad.is_undefined_primal(x)]
+    whole = [jnp.zeros(w.aval.shape, w.aval.dtype) if type(w) is ad.Zero else w for w in weights]
+    made = evaluate.bind(*arrays[: linear[0]], *whole, op=op.transposed)
+    shapes = [arrays[k].aval.shape for k in linear]
+    return [None] * linear[0] + [_sum_to(x, s) for x, s in zip(made, shapes, strict=True)]
+
+
+def _batched(arrays: Arrays, dims: Sequence[Any], op: Operation) -> tuple[Arrays, list[int]]:
+    """Puts the mapped dimension in front of all leading ones."""
+    ranks = lead_ranks([x.shape for x in arrays], op.inputs)
+    mapped = [d is not None for d in dims]
+    most = max(n - has for n, has in zip(ranks, mapped, strict=True))
+    moved = []
+    for x, d, n, has in zip(arrays, dims, ranks, mapped, strict=True):
+        front = jnp.moveaxis(x, d, 0) if has else x
+        ones = [1] * (most - n + 1) if has else []
+        moved.append(front.reshape((*front.shape[:1], *ones, *front.shape[1:])) if ones else front)
+    made = evaluate.bind(*moved, op=op)
+    return made, [0] * len(made)
+
+
+ad.primitive_jvps[evaluate] = _along
+ad.primitive_transposes[evaluate] = _transpose
+batching.primitive_batchers[evaluate] = _batched

@@ -1,0 +1,47 @@
+"""Functions by text, for operators that take nothing but texts and arrays."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from featherlane.functions.operations import Operation, Step
+from featherlane.functions.table import Variant
+
+LISTS = ("parameters", "at")  # the options of a variant that are several words
+# For as long as the process lives: a compiled graph holds no more of a model than its text
+_models: dict[str, Any] = {}
+
+
+def text_of_model(model: Any) -> str:
+    """A text for a model, the same in every process."""
+    frames = [(f.name, *model.frame(f.name)[1:]) for f in model.frames]
+    text = sha256(repr((model.fingerprint, frames)).encode()).hexdigest()[:16]
+    _models.setdefault(text, model)
+    return text
+
+
+def text_of(model: str, variant: Variant) -> str:
+    """The text of a function: lines for the model, the name and each option, and an empty one."""
+    options = [(k, x) for k, x in variant._asdict().items() if k != "name" and x]
+    told = [f"{k}={','.join(x) if isinstance(x, tuple) else x}" for k, x in options]
+    return "\n".join([model, variant.name, *told, ""])
+
+
+def differentiated(text: str, step: Step) -> str:
+    """The text of a function's derivative."""
+    return f"{text}\n{step.mode}={','.join(step.wrt)}"
+
+
+@cache
+def operation(text: str) -> Operation:
+    """The function that a text names. Raises ValueError as `Model.function` does."""
+    head, _, tail = text.partition("\n\n")
+    model, name, *told = head.rstrip("\n").split("\n")
+    options: dict[str, Any] = dict(line.split("=", 1) for line in told)
+    options |= {k: tuple(x for x in options.get(k, "").split(",") if x) for k in LISTS}
+    op = Operation(_models[model], Variant(name, **options))
+    _models[model]._checked(op.variant)
+    pairs = [line.split("=", 1) for line in tail.split("\n") if line]
+    return op._replace(steps=tuple(Step(mode, tuple(wrt.split(","))) for mode, wrt in pairs))

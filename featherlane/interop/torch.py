@@ -1,0 +1,131 @@
+"""PyTorch: `wrap(model)` has every function of a model on tensors, with derivatives of any order.
+
+All functions of all models are one custom operator: its first argument says which function, and
+its derivative is the operator itself with another function, so that derivatives have derivatives.
+Tensors are float32 or float64 on the CPU, and are read and returned without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from featherlane.api.model import Model
+from featherlane.interop.texts import differentiated, operation, text_of, text_of_model
+from featherlane.interop.wrapped import WrappedModel, lead_ranks, required
+
+torch = required("torch", "torch")
+Tensors = list[Any]
+SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
+
+
+def wrap(model: Model) -> WrappedModel:
+    """The functions of a model on tensors, differentiable by all of them (q by its nq entries)."""
+    text = text_of_model(model) if isinstance(model, Model) else ""
+    return WrappedModel(model, lambda variant, x: _run(text_of(text, variant), _tensors(x)))
+
+
+def _tensors(arrays: Sequence[Any]) -> Tensors:
+    """The arrays as tensors on the CPU; numbers and lists take the dtype of the first tensor."""
+    first = next((x for x in arrays if isinstance(x, torch.Tensor)), None)
+    dtype = torch.float64 if first is None else first.dtype
+    tensors = [
+        x if isinstance(x, torch.Tensor) else torch.as_tensor(x, dtype=dtype) for x in arrays
+    ]
+    for x in tensors:
+        if x.device.type not in ("cpu", "meta"):
+            raise TypeError(f"a tensor is on {x.device}: wanted the CPU, pass .cpu()")
+        if x.dtype != dtype or dtype not in (torch.float32, torch.float64):
+            told = ", ".join(str(x.dtype) for x in tensors)
+            raise TypeError(f"tensors have the dtypes {told}: wanted float32 or float64 for all")
+    return tensors
+
+
+@torch.library.custom_op("featherlane::evaluate", mutates_args=(), schema=SCHEMA)
+def evaluate(function: str, arrays: Tensors) -> Tensors:
+    made = operation(function).function()(*[x.detach().numpy() for x in arrays])
+    return [torch.from_numpy(x) for x in (made if isinstance(made, tuple) else (made,))]
+
+
+@evaluate.register_fake
+def _shapes(function: str, arrays: Tensors) -> Tensors:
+    op = operation(function)
+    ranks = lead_ranks([x.shape for x in arrays], op.inputs)
+    lead = torch.broadcast_shapes(*[x.shape[:n] for x, n in zip(arrays, ranks, strict=True)])
+    return [arrays[0].new_empty((*lead, *core)) for core in op.outputs.values()]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Any]) -> None:
+    ctx.function, arrays = inputs
+    ctx.shapes = [x.shape for x in output]
+    ctx.save_for_backward(*arrays)
+
+
+def _gradients(ctx: Any, weights: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    arrays, op = ctx.saved_tensors, operation(ctx.function)
+    wrt = [x for x, needed in zip(op.inputs, wanted, strict=True) if needed]
+    pairs = zip(weights, ctx.shapes, strict=True)
+    given = [arrays[0].new_zeros(shape) if w is None else w for w, shape in pairs]
+    text = differentiated(ctx.function, op.adjoints(wrt).steps[-1])
+    made = iter(_run(text, [*arrays, *given]))
+    each = zip(arrays, wanted, strict=True)
+    return [next(made).sum_to_size(x.shape) if needed else None for x, needed in each]
+
+
+def _backward(ctx: Any, weights: Tensors) -> tuple[None, Tensors]:
+    return None, _gradients(ctx, weights, ctx.needs_input_grad[1])
+
+
+def _batched(info: Any, in_dims: Any, function: str, arrays: Tensors) -> tuple[Tensors, list[int]]:
+    """Puts the mapped dimension in front of all leading ones."""
+    op, dims = operation(function), in_dims[1]
+    moved = [x if d is None else x.movedim(d, 0) for x, d in zip(arrays, dims, strict=True)]
+    ranks = lead_ranks([x.shape for x in moved], op.inputs)
+    most = max(n - (d is not None) for n, d in zip(ranks, dims, strict=True)) + 1
+    for k, (n, d) in enumerate(zip(ranks, dims, strict=True)):
+        if d is not None:
+            shape = moved[k].shape
+            moved[k] = moved[k].reshape(shape[0], *[1] * (most - n), *shape[1:])
+    made = list(_run(function, moved))
+    return made, [0] * len(made)
+
+
+evaluate.register_autograd(_backward, setup_context=_keep)
+evaluate.register_vmap(_batched)
+
+
+class _Evaluate(torch.autograd.Function):  # type: ignore[name-defined, misc]
+    """The operator for `torch.func` and forward mode, for which operators register nothing."""
+
+    @staticmethod
+    def forward(function: str, *arrays: Any) -> tuple[Any, ...]:
+        return tuple(evaluate(function, list(arrays)))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        _keep(ctx, (inputs[0], inputs[1:]), output)
+        ctx.save_for_forward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *weights: Any) -> tuple[Any, ...]:
+        return None, *_gradients(ctx, weights, ctx.needs_input_grad[1:])
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *directions: Any) -> tuple[Any, ...]:
+        op = operation(ctx.function)
+        pairs = zip(op.inputs, directions, strict=True)
+        moving = {x: d for x, d in pairs if d is not None}
+        text = differentiated(ctx.function, op.tangents(tuple(moving)).steps[-1])
+        return tuple(_run(text, [*ctx.saved_tensors, *moving.values()]))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, function: str, *arrays: Any) -> tuple[Any, Any]:
+        made, dims = _batched(info, (None, in_dims[1:]), function, list(arrays))
+        return tuple(made), tuple(dims)
+
+
+def _run(function: str, arrays: Tensors) -> Sequence[Any]:
+    """Evaluates a function where autograd, transforms or `torch.compile` see it."""
+    if torch.compiler.is_compiling():
+        return evaluate(function, arrays)
+    return _Evaluate.apply(function, *arrays)

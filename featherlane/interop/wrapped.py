@@ -1,0 +1,58 @@
+"""What the frameworks share: a model whose functions, by their names, take a framework's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from featherlane.api.model import Model
+from featherlane.functions.operations import bound
+from featherlane.functions.table import TABLE, Variant
+
+Run = Callable[[Variant, Sequence[Any]], Sequence[Any]]
+
+
+def required(module: str, extra: str) -> Any:
+    """Imports a framework, or says which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        told = f"featherlane.interop.{extra} needs {module}: pip install 'featherlane[{extra}]'"
+        raise ImportError(told) from error
+
+
+class WrappedModel:
+    """A model whose attributes are all functions of `functions.table.TABLE`, by their names.
+
+    Each takes the arguments of `model.function(name)`: arrays with leading dimensions that
+    broadcast, and f_ext, f_ext_frame, params, frame, reference, wrt and method like the model's
+    methods. It returns one array, or the function's tuple.
+    """
+
+    def __init__(self, model: Model, run: Run) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it")
+        self.model = model
+        for name in TABLE:
+            setattr(self, name, partial(_call, run, name))
+
+    def __repr__(self) -> str:
+        return f"<{self.model!r} for another framework>"
+
+    def __getattr__(self, name: str) -> Any:  # what __init__ has not set
+        raise AttributeError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
+
+
+def _call(run: Run, name: str, *args: Any, **named: Any) -> Any:
+    results = run(*bound(name, args, named))
+    if len(results) == 1:
+        return results[0]
+    collect = TABLE[name].collect
+    return tuple(results) if collect is None else collect(*results)
+
+
+def lead_ranks(shapes: Sequence[Sequence[int]], cores: Mapping[str, tuple[int, ...]]) -> list[int]:
+    """The number of leading dimensions of each array."""
+    return [len(s) - len(core) for s, core in zip(shapes, cores.values(), strict=True)]

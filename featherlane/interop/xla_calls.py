@@ -1,0 +1,74 @@
+"""How XLA evaluates a function of a model: by a handler in machine code, or through Python where
+XLA has another version of its foreign function interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends.cpu.call import xla
+from featherlane.functions.operations import Operation
+from featherlane.interop.texts import text_of, text_of_model
+from featherlane.interop.wrapped import lead_ranks, required
+
+jax = required("jax", "jax")
+jnp, ffi = jax.numpy, jax.ffi
+HEADER = "xla/ffi/api/c_api.h"
+
+
+def lead_of(op: Operation, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    ranks = lead_ranks(shapes, op.inputs)
+    for (name, wanted), shape, n in zip(op.inputs.items(), shapes, ranks, strict=True):
+        if n < 0 or tuple(shape[n:]) != wanted:
+            told = ", ".join(["...", *map(str, wanted)])
+            raise ValueError(f"{name} has shape {tuple(shape)}, wanted ({told})")
+    return np.broadcast_shapes(*[shape[:n] for shape, n in zip(shapes, ranks, strict=True)])
+
+
+def compute(*arrays: Any, op: Operation) -> list[Any]:
+    """Calls XLA's handler, whose inputs have all leading dimensions or none; or Python."""
+    lead = lead_of(op, [x.shape for x in arrays])
+    pairs = zip(arrays, op.inputs.values(), strict=True)
+    whole = [x if x.shape == c else jnp.broadcast_to(x, (*lead, *c)) for x, c in pairs]
+    dtype = np.dtype(arrays[0].dtype)
+    results = [jax.ShapeDtypeStruct((*lead, *c), dtype) for c in op.outputs.values()]
+    target = target_of(op, dtype)
+    if target is not None:
+        return ffi.ffi_call(target, results, vmap_method="broadcast_all")(*whole)
+    return jax.pure_callback(_in_python(op), results, *whole, vmap_method="broadcast_all")
+
+
+def _in_python(op: Operation) -> Any:
+    def run(*arrays: Any) -> tuple[Any, ...]:
+        made = op.function()(*map(np.asarray, arrays))
+        return made if isinstance(made, tuple) else (made,)
+
+    return run
+
+
+_handlers: dict[str, xla.Handler] = {}  # by their names, for good: XLA keeps their addresses
+
+
+@cache
+def target_of(op: Operation, dtype: np.dtype) -> str | None:
+    """The name of a function among XLA's targets; None where XLA cannot call it."""
+    if not xla.is_known(xla.versions(Path(ffi.include_dir()) / HEADER)):
+        return None
+    steps = [f"{step.mode} {' '.join(step.wrt)}" for step in op.steps]
+    name = "\n".join([text_of(text_of_model(op.model), op.variant), *steps, dtype.name])
+    if name in _handlers:  # of an equal model
+        return name
+    handler = op.function().xla_handler(dtype)
+    if handler is None:  # long robots are evaluated step by step
+        return None
+    try:
+        ffi.register_ffi_target(name, ffi.pycapsule(handler.address), platform="cpu")
+    except jax.errors.JaxRuntimeError:  # a version that XLA does not take
+        return None
+    _handlers[name] = handler
+    return name

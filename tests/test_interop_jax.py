@@ -1,0 +1,221 @@
+"""Functions of models on arrays of JAX, with derivatives of any order, called by XLA."""
+
+import ctypes
+import sys
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: pip install '.[jax]'")
+import jax.numpy as jnp  # noqa: E402
+from jax.test_util import check_grads  # noqa: E402
+
+from featherlane.backends.cpu.call import xla  # noqa: E402
+from featherlane.functions.table import TABLE  # noqa: E402
+from featherlane.interop import jax as interop  # noqa: E402
+from featherlane.interop import xla_calls  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def doubles():
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fl.random_tree(2, 1, ("revolute", "spherical"), seed=2)
+
+
+@pytest.fixture(scope="module")
+def wrapped(model):
+    return interop.wrap(model)
+
+
+def states(model, *lead, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    arrays = [model.random_configuration(lead, seed=0), *rng.normal(size=(2, *lead, model.nv))]
+    return [x.astype(dtype) for x in arrays]
+
+
+def test_every_function_is_there(wrapped):
+    assert TABLE.keys() <= vars(wrapped).keys()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_results_are_those_of_arrays(model, wrapped, dtype):
+    q, v, a = states(model, 3, 5, dtype=dtype)
+    for run in (wrapped.inverse_dynamics, jax.jit(wrapped.inverse_dynamics)):
+        tau = run(q, v[0, 0], a[:, :1])
+        assert tau.dtype == dtype
+        assert np.array_equal(tau, model.inverse_dynamics(q, v[0, 0], a[:, :1]))
+    made = jax.jit(wrapped.forward_dynamics_derivatives)(q, v, a)
+    assert type(made) is fl.ForwardDynamicsDerivatives
+    for x, y in zip(made, model.forward_dynamics_derivatives(q, v, a), strict=True):
+        assert np.array_equal(x, y)
+    assert np.array_equal(
+        wrapped.kinetic_energy(q[0, 0], v[0, 0]), model.kinetic_energy(q, v)[0, 0]
+    )
+    assert wrapped.mass_matrix(q[0, :0]).shape == (0, model.nv, model.nv)
+
+
+def test_xla_calls_machine_code(model, wrapped):
+    q, v, a = states(model, 2)
+    text = jax.jit(wrapped.inverse_dynamics).lower(q, v, a).as_text()
+    assert "callback" not in text
+    assert "inverse_dynamics" in text
+
+
+def test_large_batches_may_share_threads(model, wrapped):
+    q, v, a = states(model, 20_000)
+    assert np.array_equal(
+        jax.jit(wrapped.inverse_dynamics)(q, v, a), model.inverse_dynamics(q, v, a)
+    )
+
+
+def test_another_version_of_the_interface_goes_through_python(model, wrapped, monkeypatch):
+    q, v, a = states(model, 2)
+    monkeypatch.setattr(xla, "MAJOR", 7)
+    xla_calls.target_of.cache_clear()
+    jax.clear_caches()
+    try:
+        run = jax.jit(jax.vmap(wrapped.inverse_dynamics))
+        assert "callback" in run.lower(q, v, a).as_text()
+        assert np.array_equal(run(q, v, a), model.inverse_dynamics(q, v, a))
+    finally:
+        xla_calls.target_of.cache_clear()
+        jax.clear_caches()
+
+
+def test_derivatives(model, wrapped):
+    q, v, a = states(model, 2)
+    q[:, :4] *= 1.4  # quaternions of any length
+    check_grads(wrapped.bias_force, (q, v[0]), 2)
+    check_grads(wrapped.forward_dynamics, (q, v[0], a), 1)
+    d = model.forward_dynamics_derivatives(q, v, a)
+    for jacobian in (jax.jacrev, jax.jacfwd):
+        made = jax.jit(jax.vmap(jacobian(wrapped.forward_dynamics, (1, 2))))(q, v, a)
+        assert np.allclose(made[0], d.da_dv)
+        assert np.allclose(made[1], d.da_dtau)
+    hessian = jax.hessian(lambda v: wrapped.kinetic_energy(q[0], v))(v[0])
+    assert np.allclose(hessian, model.mass_matrix(q[0]))
+
+
+def test_wrenches_and_parameters_have_gradients(model, wrapped):
+    q, v, a = states(model, 2)
+
+    def run(f, mass):
+        return wrapped.inverse_dynamics(q, v, a, f, f_ext_frame="world", params={"mass": mass})
+
+    check_grads(run, (np.ones((model.nbodies, 6)), model.parameters("mass")["mass"]), 1)
+
+
+def test_mapped_functions(model, wrapped):
+    q, v, a = states(model, 3)
+    made = jax.vmap(wrapped.inverse_dynamics, (0, None, 1))(q, v[0], a.T)
+    assert np.array_equal(made, model.inverse_dynamics(q, v[0], a))
+    inner = jax.vmap(wrapped.inverse_dynamics, (0, None, None))
+    made = jax.vmap(inner, (None, 0, 0))(q, v, a)
+    assert np.array_equal(made, model.inverse_dynamics(q, v[:, None], a[:, None]))
+
+
+def test_a_rollout_by_scan_has_gradients(model, wrapped):
+    q, v, _ = states(model, 3)
+    forces = np.zeros((4, model.nv))
+
+    def final(forces, q, v):
+        def step(state, force):
+            q, v = state
+            v = v + 0.01 * wrapped.forward_dynamics(q, v, force)
+            return (q, v), None
+
+        return jax.lax.scan(step, (q, v), forces)[0][1].sum()
+
+    gradient = jax.jit(jax.vmap(jax.grad(final), (None, 0, 0)))(forces, q, v)
+    h = 1e-5 * np.eye(4 * model.nv).reshape(-1, 4, model.nv)
+    for k in (0, 9, 15):
+        change = (final(h[k], q[0], v[0]) - final(-h[k], q[0], v[0])) / 2e-5
+        assert np.allclose(gradient[0].ravel()[k], change, rtol=1e-5, atol=1e-7)
+
+
+def test_what_is_refused(model, wrapped):
+    q, _, a = states(model)
+    with pytest.raises(ValueError, match=r"v has shape \(5,\), wanted \(..., 4\)"):
+        wrapped.inverse_dynamics(q, q, a)
+    with pytest.raises(ValueError, match="reference is 'there'"):
+        wrapped.jacobian(q, model.frame_names[-1], "there")
+    with pytest.raises(TypeError, match=r"no numbers: inside of jit.*featherlane.interop.jax.wrap"):
+        jax.jit(model.mass_matrix)(q)
+
+
+def test_models_take_arrays_of_jax(model):
+    q, v, a = states(model, 3)
+    tau = model.inverse_dynamics(jnp.asarray(q), v, jnp.asarray(a))
+    assert isinstance(tau, jax.Array)
+    assert np.array_equal(tau, model.inverse_dynamics(q, v, a))
+    with pytest.raises(ValueError, match="out for tau is read-only"):
+        model.inverse_dynamics(q, v, a, out=jnp.zeros((3, model.nv)))
+
+
+def test_the_handler_refuses_other_arrays(model, wrapped):
+    """Calls one function's target with what it does not have."""
+    q, v, a = states(model, 2)
+    function = wrapped.inverse_dynamics
+    jax.block_until_ready(function(q, v, a))
+    jax.block_until_ready(function(*(x.astype(np.float32) for x in (q, v, a))))
+    op = interop.Operation(model, interop.Variant("inverse_dynamics"))
+    target = xla_calls.target_of(op, np.dtype(float))
+    result = jax.ShapeDtypeStruct((2, model.nv), float)
+
+    def call(*arrays, result=result):
+        return jax.block_until_ready(jax.jit(jax.ffi.ffi_call(target, result))(*arrays))
+
+    assert np.array_equal(call(q, v[0], a), model.inverse_dynamics(q, v[0], a))
+    assert np.array_equal(call(q, v[:1], a), model.inverse_dynamics(q, v[:1], a))
+    for arrays, message in (
+        ((q, v), "another number of arrays"),
+        ((q, v.astype(np.float32), a), "an array of another type or shape"),
+        ((q, q, a), "an array of another type or shape"),
+        ((q, np.concatenate([v, v]), a), "an array of another type or shape"),
+        ((q, v[0, 0], a), "an array of another type or shape"),
+    ):
+        with pytest.raises(Exception, match=message):
+            call(*arrays)
+
+
+def test_versions_of_the_header(tmp_path):
+    header = tmp_path / "c_api.h"
+    assert xla.versions(header) is None
+    header.write_text("#define XLA_FFI_API_MAJOR 0\n#define XLA_FFI_API_MINOR 3\n")
+    assert xla.versions(header) == (0, 3)
+    assert [xla.is_known(x) for x in (None, (0, 0), (0, 1), (0, 9), (1, 1))] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_the_handler_tells_its_version(model):
+    """As XLA asks when a handler is registered: a frame with nothing but an extension."""
+    handler = model.function("inverse_dynamics").xla_handler(float)
+    metadata = (ctypes.c_int64 * 6)(48, 24, 0, -1, -1, -1)
+    extension = (ctypes.c_int64 * 4)(32, xla.METADATA, 0, ctypes.addressof(metadata))
+    frame = (ctypes.c_int64 * 22)(168, ctypes.addressof(extension))
+    run = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(handler.address)
+    assert run(ctypes.addressof(frame)) is None
+    assert metadata[3] == xla.MAJOR | xla.MINOR << 32
+    assert metadata[4] & 0xFFFFFFFF == 0
+    assert metadata[5] == 0
+
+
+def test_without_jax_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.delitem(sys.modules, "featherlane.interop.jax")
+    with pytest.raises(ImportError, match=r"needs jax: pip install 'featherlane\[jax\]'"):
+        import featherlane.interop.jax  # noqa: F401

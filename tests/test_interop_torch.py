@@ -1,0 +1,141 @@
+"""Functions of models on tensors of PyTorch, with derivatives of any order."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
+from featherlane.functions.table import TABLE, Variant  # noqa: E402
+from featherlane.interop import texts  # noqa: E402
+from featherlane.interop import torch as interop  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fl.random_tree(2, 1, ("revolute", "spherical"), seed=2)
+
+
+@pytest.fixture(scope="module")
+def wrapped(model):
+    return interop.wrap(model)
+
+
+def states(model, *lead, dtype=torch.float64, grad=False):
+    rng = np.random.default_rng(0)
+    arrays = [model.random_configuration(lead, seed=0), *rng.normal(size=(2, *lead, model.nv))]
+    return [torch.tensor(x, dtype=dtype, requires_grad=grad) for x in arrays]
+
+
+def test_every_function_is_there(wrapped):
+    assert TABLE.keys() <= vars(wrapped).keys()
+    with pytest.raises(AttributeError, match="there is no function 'dynamics': wanted one of"):
+        wrapped.dynamics  # noqa: B018
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_results_are_those_of_arrays(model, wrapped, dtype):
+    q, v, a = states(model, 5, dtype=dtype)
+    arrays = [x.numpy() for x in (q, v, a)]
+    tau = wrapped.inverse_dynamics(q, v[0], a)
+    assert tau.dtype == dtype
+    assert np.array_equal(tau, model.inverse_dynamics(arrays[0], arrays[1][0], arrays[2]))
+    made = wrapped.forward_dynamics_derivatives(q, v, tau=a)
+    assert type(made) is fl.ForwardDynamicsDerivatives
+    assert np.array_equal(made.da_dq, model.forward_dynamics_derivatives(*arrays).da_dq)
+    frame = model.frame_names[-1]
+    assert np.array_equal(wrapped.jacobian(q, frame), model.jacobian(arrays[0], frame))
+    assert np.array_equal(wrapped.kinetic_energy(q, v), model.kinetic_energy(*arrays[:2]))
+
+
+def test_gradients(model, wrapped):
+    q, v, a = states(model, 2, grad=True)
+    longer = torch.ones_like(q, requires_grad=False)
+    longer[:, :4] *= 1.4  # quaternions of any length
+    scaled = (q * longer).detach().requires_grad_()
+    assert torch.autograd.gradcheck(wrapped.inverse_dynamics, (scaled, v, a), check_forward_ad=True)
+    assert torch.autograd.gradcheck(wrapped.forward_dynamics, (scaled, v[0], a))
+    assert torch.autograd.gradgradcheck(wrapped.inverse_dynamics, (q, v[0], a))
+    frame = model.frame_names[-1]
+    assert torch.autograd.gradcheck(lambda q: wrapped.frame_placement(q, frame), (q,))
+
+
+def test_wrenches_and_parameters_have_gradients(model, wrapped):
+    q, v, a = states(model, 2)
+    f = torch.ones(model.nbodies, 6, dtype=torch.float64, requires_grad=True)
+    mass = torch.tensor(model.parameters("mass")["mass"], requires_grad=True)
+
+    def run(f, mass):
+        return wrapped.inverse_dynamics(q, v, a, f, f_ext_frame="world", params={"mass": mass})
+
+    assert torch.autograd.gradcheck(run, (f, mass))
+
+
+def test_the_operator_passes_torchs_own_checks(model, wrapped):
+    text = texts.text_of(texts.text_of_model(model), Variant("inverse_dynamics"))
+    torch.library.opcheck(interop.evaluate, (text, states(model, 2, grad=True)))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager"])
+def test_compiled_programs(model, wrapped, backend):
+    q, v, a = states(model, 3, grad=True)
+    frame = model.frame_names[-1]
+
+    def loss(q, v, a):
+        J = wrapped.jacobian(q, frame, reference="world")
+        return (wrapped.forward_dynamics(q, torch.sin(v), a) ** 2).sum() + J.sum()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(loss, backend=backend, fullgraph=True)
+    made = torch.autograd.grad(compiled(q, v, a), (q, v, a))
+    for x, y in zip(made, torch.autograd.grad(loss(q, v, a), (q, v, a)), strict=True):
+        assert torch.equal(x, y)
+
+
+def test_transforms(model, wrapped):
+    q, v, a = states(model, 3)
+    mapped = torch.func.vmap(wrapped.inverse_dynamics, (0, None, 1))(q, v[0], a.T)
+    assert torch.equal(mapped, wrapped.inverse_dynamics(q, v[0], a))
+    twice = torch.func.vmap(
+        torch.func.vmap(wrapped.inverse_dynamics, (0, None, None)), (None, 0, 0)
+    )
+    assert torch.equal(twice(q, v, a), wrapped.inverse_dynamics(q, v[:, None], a[:, None]))
+    d = model.forward_dynamics_derivatives(q.numpy(), v.numpy(), a.numpy())
+    for jacobian in (torch.func.jacrev, torch.func.jacfwd):
+        by_tau = torch.func.vmap(jacobian(wrapped.forward_dynamics, 2))(q, v, a)
+        assert np.allclose(by_tau, d.da_dtau)
+    assert torch.func.hessian(lambda v: wrapped.kinetic_energy(q[0], v))(v[0]).numpy() == (
+        pytest.approx(model.mass_matrix(q[0].numpy()))
+    )
+
+
+def test_what_is_refused(model, wrapped):
+    q, v, a = states(model)
+    with pytest.raises(TypeError, match=r"dtypes torch.float64, torch.float32.*for all"):
+        wrapped.inverse_dynamics(q, v.float(), a)
+    with pytest.raises(ValueError, match="v has shape"):
+        wrapped.inverse_dynamics(q, q, a)
+    with pytest.raises(ValueError, match="reference is 'there'"):
+        wrapped.jacobian(q, model.frame_names[-1], "there")
+    with pytest.raises(TypeError, match="model is 'iiwa14': wanted a Model"):
+        interop.wrap("iiwa14")
+    with pytest.raises(TypeError, match=r"requires a gradient: use featherlane.interop.torch.wrap"):
+        model.inverse_dynamics(q.requires_grad_(), v, a)
+
+
+def test_models_take_tensors_without_gradients(model):
+    q, v, a = states(model, 3, grad=True)
+    with torch.no_grad():
+        tau = model.inverse_dynamics(q, v, a)
+    assert type(tau) is torch.Tensor
+    wanted = model.inverse_dynamics(*[x.detach().numpy() for x in (q, v, a)])
+    assert np.array_equal(tau, wanted)
+
+
+def test_without_torch_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "featherlane.interop.torch")
+    with pytest.raises(ImportError, match=r"needs torch: pip install 'featherlane\[torch\]'"):
+        import featherlane.interop.torch  # noqa: F401

@@ -1,0 +1,137 @@
+"""Products of Jacobians with tangents and adjoints, for every function of the table."""
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane.backends import reference
+from featherlane.functions.operations import DERIVATIVES, Operation, bound
+from featherlane.functions.table import TABLE, Variant
+from featherlane.program.derivatives.products import adjoints, tangents
+from featherlane.robot.parameters import PARAMETERS
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return fl.random_tree(2, 1, ("spherical", "planar"), physics=True, seed=2)
+
+
+def variant_of(robot, name, **options):
+    takes = TABLE[name].takes
+    options |= {"frame": robot.frame_names[-1]} if "frame" in takes else {}
+    options |= {"reference": "world"} if "reference" in takes else {}
+    options |= {"wrt": "gravity"} if "wrt" in takes else {}
+    return Variant(name, **options)
+
+
+def values(robot, shapes, rng):
+    """Random inputs; quaternions have any length but zero."""
+    given = {x: rng.normal(size=shape) for x, shape in shapes.items()}
+    for name in {"q", "q0", "q1"} & given.keys():
+        given[name] = robot.random_configuration(seed=int(rng.integers(99))) * 1.3
+    for name in PARAMETERS.keys() & given.keys():
+        given[name] = robot.parameters(name)[name]
+    return given
+
+
+def evaluated(graph, given):
+    made = reference.evaluate(graph, given)
+    return [np.asarray(made[x]) for x in graph.outputs]
+
+
+def check(robot, op, rng):
+    """The tangents against differences, and the adjoints against the tangents."""
+    given = values(robot, op.inputs, rng)
+    graph, wrt = op.graph(), tuple(op.inputs)
+    directions = {x: rng.normal(size=shape) for x, shape in op.inputs.items()}
+    forward, backward = op.tangents(wrt), op.adjoints(wrt)
+    moved = evaluated(forward.graph(), given | {f"d1_{x}": d for x, d in directions.items()})
+    h = 1e-5
+    ends = [evaluated(graph, {x: given[x] + s * h * directions[x] for x in given}) for s in (1, -1)]
+    for exact, high, low in zip(moved, *ends, strict=True):
+        error = np.abs(exact - (high - low) / (2 * h)).max()
+        assert error < 1e-5 * (1 + np.abs(exact).max() + np.abs(high).max())
+    weights = {f"w1_{x}": rng.normal(size=shape) for x, shape in op.outputs.items()}
+    pulled = evaluated(backward.graph(), given | weights)
+    left = sum(np.vdot(w, m) for w, m in zip(weights.values(), moved, strict=True))
+    right = sum(np.vdot(p, directions[x]) for p, x in zip(pulled, wrt, strict=True))
+    assert left == pytest.approx(right, rel=1e-10)
+    assert {k: np.shape(x) for k, x in zip(backward.outputs, pulled, strict=True)} == {
+        **backward.outputs
+    }
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_derivatives_of_every_function(robot, name):
+    check(robot, Operation(robot, variant_of(robot, name)), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics"])
+def test_derivatives_by_wrenches_and_parameters(robot, name):
+    options = {"wrenches": "world", "parameters": ("inertial", "gravity", "damping")}
+    check(robot, Operation(robot, Variant(name, **options)), np.random.default_rng(2))
+
+
+def test_special_derivatives_are_cheaper_and_equal():
+    robot, rng = fl.load("iiwa14"), np.random.default_rng(3)
+    for name in DERIVATIVES:
+        op = Operation(robot, Variant(name))
+        wrt = tuple(op.inputs)
+        for made, derive in ((op.tangents(wrt), tangents), (op.adjoints(wrt), adjoints)):
+            plain, special = derive(op.graph(), wrt, made.prefix), made.graph()
+            assert special.cost().operations < plain.cost().operations
+            given = values(robot, made.inputs, rng)
+            for x, y in zip(evaluated(special, given), evaluated(plain, given), strict=True):
+                assert np.allclose(x, y, rtol=1e-9, atol=1e-9)
+        some = op.adjoints(("tau",))  # M^-1 times the weights
+        given = values(robot, some.inputs, rng)
+        (pulled,) = evaluated(some.graph(), given)
+        assert np.allclose(robot.mass_matrix(given["q"]) @ pulled, given["w1_a"])
+
+
+def test_second_derivatives_and_transposes():
+    robot, rng = fl.load("double_pendulum"), np.random.default_rng(4)
+    op = Operation(robot, Variant("inverse_dynamics"))
+    first = op.adjoints(("q", "v"))
+    assert first.transposed == op.tangents(("q", "v"))
+    assert first.transposed.transposed == first
+    second = first.tangents(("q", "w1_tau"))
+    assert [*second.inputs] == ["q", "v", "a", "w1_tau", "d2_q", "d2_w1_tau"]
+    given = values(robot, second.inputs, rng)
+    product = second.function()(*given.values())[0]
+    hessian = robot.inverse_dynamics_hessian(*[given[x] for x in ("q", "v", "a", "w1_tau")])
+    d = robot.inverse_dynamics_derivatives(given["q"], given["v"], given["a"])
+    wanted = hessian[:2, :2] @ given["d2_q"] + d.dtau_dq.T @ given["d2_w1_tau"]
+    assert np.allclose(product, wanted)
+    assert second.function() is second.function()
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "error", "message"),
+    [
+        ((1, 2), {}, TypeError, "inverse_dynamics misses a: wanted q, v, a"),
+        ((1, 2, 3, 4, 5), {}, TypeError, "got 5 arguments, wanted q, v, a, f_ext"),
+        ((1, 2, 3), {"g": 1}, TypeError, "got an unknown 'g'"),
+        ((1, 2, 3), {"params": {"weight": 1}}, ValueError, "params names 'weight'"),
+        ((1, 2, 3, {"hand": 1}), {}, TypeError, r"f_ext is a dict: wanted an array"),
+    ],
+)
+def test_wrong_arguments_are_named(args, named, error, message):
+    with pytest.raises(error, match=message):
+        bound("inverse_dynamics", args, named)
+
+
+def test_arguments_become_a_variant_and_its_arrays():
+    params = {"gravity": "g", "mass": "m"}
+    assert bound("inverse_dynamics", ("q", "v"), {"a": "a", "f_ext": "f", "params": params}) == (
+        Variant("inverse_dynamics", "body", ("mass", "gravity")),
+        ("q", "v", "a", "f", "m", "g"),
+    )
+    assert bound("jacobian", ("q", "hand"), {}) == (
+        Variant("jacobian", frame="hand", reference="body"),
+        ("q",),
+    )
+    assert bound("forward_dynamics", "qvt", {"method": "auto", "f_ext_frame": "world"}) == (
+        Variant("forward_dynamics"),
+        ("q", "v", "t"),
+    )
