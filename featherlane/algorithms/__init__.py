@@ -11,6 +11,13 @@ from featherlane.algorithms.centroidal import (
     centroidal_momentum,
     centroidal_momentum_matrix,
 )
+from featherlane.algorithms.configurations import (
+    difference,
+    difference_derivatives,
+    integrate,
+    integrate_derivatives,
+    interpolate,
+)
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.forward_derivatives import (
@@ -43,6 +50,8 @@ __all__ = [
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "coriolis_matrix",
+    "difference",
+    "difference_derivatives",
     "factored_forward_dynamics",
     "factored_inverse",
     "forward_dynamics_derivatives",
@@ -52,6 +61,9 @@ __all__ = [
     "frame_placement",
     "frame_velocity",
     "gravity_torque",
+    "integrate",
+    "integrate_derivatives",
+    "interpolate",
     "inverse_dynamics_derivatives",
     "jacobian",
     "jacobian_time_derivative",

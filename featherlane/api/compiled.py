@@ -21,7 +21,14 @@ from featherlane.functions.compile import (
 )
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
-from featherlane.functions.table import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
+from featherlane.functions.table import (
+    CONFIGURATIONS,
+    METHODS,
+    REFERENCE_HINT,
+    REFERENCES,
+    TABLE,
+    Variant,
+)
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
 from featherlane.program.graph import Graph
 from featherlane.robot import model
@@ -166,6 +173,8 @@ class Compiled(model.Robot):
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
         tree = tree_of(self)
+        if variant.name in CONFIGURATIONS:  # joint by joint
+            return False
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
         if any(name in variant.name for name in MATRICES):

@@ -33,3 +33,21 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
     d2tau_dvdq: np.ndarray
     d2tau_dvdv: np.ndarray
     d2tau_dadq: np.ndarray  # dM_ij/dq_k
+
+
+class IntegrateDerivatives(NamedTuple):
+    """Derivatives of the configuration integrate(q, v), in its tangent space, by q in the tangent
+    space of q and by v: each (..., nv, nv).
+    """
+
+    dq_next_dq: np.ndarray
+    dq_next_dv: np.ndarray
+
+
+class DifferenceDerivatives(NamedTuple):
+    """Derivatives of difference(q0, q1) by q0 and q1, in their tangent spaces, each
+    (..., nv, nv).
+    """
+
+    dv_dq0: np.ndarray
+    dv_dq1: np.ndarray

@@ -16,7 +16,12 @@ from featherlane.algorithms.parallel import Method
 from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
-from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
+from featherlane.functions.results import (
+    DifferenceDerivatives,
+    ForwardDynamicsDerivatives,
+    IntegrateDerivatives,
+    InverseDynamicsDerivatives,
+)
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 from featherlane.robot.tree import Tree
@@ -153,6 +158,26 @@ KINEMATICS: dict[str, DynamicsFunction] = {
 }
 
 
+TWO_Q: Sizes = {"q0": ("q",), "q1": ("q",)}
+CONFIGURATIONS: dict[str, DynamicsFunction] = {
+    "integrate": _of_robot(STATE, {"q_next": ("q",)}, algorithms.integrate),
+    "difference": _of_robot(TWO_Q, {"v": V}, algorithms.difference),
+    "interpolate": _of_robot({**TWO_Q, "fraction": ()}, {"q": ("q",)}, algorithms.interpolate),
+    "integrate_derivatives": DynamicsFunction(
+        STATE,
+        {"dq_next_dq": VV, "dq_next_dv": VV},
+        (algorithms.integrate_derivatives,),
+        collect=IntegrateDerivatives,
+    ),
+    "difference_derivatives": DynamicsFunction(
+        TWO_Q,
+        {"dv_dq0": VV, "dv_dq1": VV},
+        (algorithms.difference_derivatives,),
+        collect=DifferenceDerivatives,
+    ),
+}
+
+
 def _not_shared(tree: Tree) -> str | None:
     return parallel.coupling_refusal(tree, "aba")
 
@@ -202,7 +227,7 @@ DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm comput
     "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
     "forward_dynamics_hessian_product": DynamicsFunction(QVT | ALONG, PRODUCT, (), ("f_ext",)),
 }
-TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **DERIVED}
+TABLE = {**FUNCTIONS, **OF_ACCELERATIONS, **KINEMATICS, **CONFIGURATIONS, **DERIVED}
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 
 

@@ -73,6 +73,7 @@ class Node:
     __truediv__, __rtruediv__ = _binary(Graph.div), _reflected(Graph.div)
     __lt__, __gt__ = _binary(Graph.less), _reflected(Graph.less)
     sin, cos, sqrt = _unary(Graph.sin), _unary(Graph.cos), _unary(Graph.sqrt)
+    rint = _unary(Graph.round)
 
     def __pos__(self) -> Node:
         return self
