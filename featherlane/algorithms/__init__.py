@@ -21,6 +21,7 @@ from featherlane.algorithms.configurations import (
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.forward_derivatives import (
+    forward_dynamics_and_derivatives,
     forward_dynamics_derivatives,
     forward_dynamics_derivatives_at,
     forward_dynamics_derivatives_from,
@@ -54,6 +55,7 @@ __all__ = [
     "difference_derivatives",
     "factored_forward_dynamics",
     "factored_inverse",
+    "forward_dynamics_and_derivatives",
     "forward_dynamics_derivatives",
     "forward_dynamics_derivatives_at",
     "forward_dynamics_derivatives_from",

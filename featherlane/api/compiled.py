@@ -12,6 +12,7 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.errors import CompileError, instead
+from featherlane.functions.actuation import Actuation
 from featherlane.functions.compile import (
     compile_single,
     dynamics_graph,
@@ -21,11 +22,14 @@ from featherlane.functions.compile import (
 )
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
+from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
     CONFIGURATIONS,
     METHODS,
+    PIECES,
     REFERENCE_HINT,
     REFERENCES,
+    STEPS,
     TABLE,
     Variant,
 )
@@ -100,6 +104,10 @@ class Compiled(model.Robot):
         reference: str | None = None,
         wrt: str | None = None,
         method: str | None = None,
+        integrator: str | None = None,
+        actuation: Actuation | None = None,
+        steps: int = 0,
+        every: int = 1,
         width: int | None = None,
     ) -> Function:
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
@@ -113,7 +121,8 @@ class Compiled(model.Robot):
         ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
+        places = tuple(params), frame, reference, wrt, (), chosen
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every)
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
@@ -128,7 +137,7 @@ class Compiled(model.Robot):
         return function
 
     def _checked(self, variant: Variant) -> None:
-        name, wrenches, parameters, frame, reference, wrt, at, method = variant
+        name, wrenches, parameters, frame, reference, wrt, at, method, *_ = variant
         if name not in TABLE:
             raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
@@ -173,7 +182,7 @@ class Compiled(model.Robot):
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
         tree = tree_of(self)
-        if variant.name in CONFIGURATIONS:  # joint by joint
+        if variant.name in (CONFIGURATIONS | PIECES | STEPS):  # joint by joint, or of others
             return False
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
@@ -217,7 +226,10 @@ class Compiled(model.Robot):
         kernel = _kernels.get(key)
         if kernel is None:  # two threads may both come here, and make the same
             text = repr(key[:3])
-            if isinstance(form, str):
+            if is_planned(self, variant):
+                piece = lambda piece: self._kernel(piece, form, dtype)
+                kernel = compile_planned(self, variant, text, dtype, piece, form == "single")
+            elif isinstance(form, str):
                 kernel = compile_single(self, variant, text, dtype)
             else:
                 program = partial(dynamics_program, self, variant)
@@ -235,12 +247,17 @@ class Compiled(model.Robot):
         reference: str | None = None,
         wrt: str | None = None,
         method: str | None = None,
+        integrator: str | None = None,
+        actuation: Actuation | None = None,
+        steps: int = 0,
+        every: int = 1,
     ) -> Graph:
         """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
         counts its operations. For the arguments see `function`.
         """
         chosen = None if method == "auto" else method
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
+        places = tuple(params), frame, reference, wrt, (), chosen
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every)
         self._checked(variant)
         return dynamics_graph(self, variant)
 

@@ -15,6 +15,7 @@ from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
+from featherlane.functions.steps import DERIVE_STEPS
 from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
@@ -40,11 +41,11 @@ def _input_sizes(variant: Variant) -> Sizes:
 
 def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
     """The inputs of a variant in order: the function's own, f_ext, parameters."""
-    return shapes(model, _input_sizes(variant))
+    return shapes(model, _input_sizes(variant), variant)
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, TABLE[variant.name].outputs, variant.wrt)
+    return shapes(model, TABLE[variant.name].outputs, variant)
 
 
 def _traceable(
@@ -65,6 +66,8 @@ def _traceable(
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
             options["reference"] = variant.reference
+        if variant.actuation is not None and "actuation" in TABLE[variant.name].takes:
+            options["actuation"] = variant.actuation
         return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
 
     return run
@@ -75,7 +78,8 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
     names, graphs = tuple(input_shapes(model, variant)), partial(dynamics_graph, model)
 
     def run(*inputs: Any) -> dict[str, Any]:
-        return DERIVE[variant.name](model, variant, dict(zip(names, inputs, strict=True)), graphs)
+        derive = (DERIVE | DERIVE_STEPS)[variant.name]
+        return derive(model, variant, dict(zip(names, inputs, strict=True)), graphs)
 
     return run
 

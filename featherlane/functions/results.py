@@ -51,3 +51,53 @@ class DifferenceDerivatives(NamedTuple):
 
     dv_dq0: np.ndarray
     dv_dq1: np.ndarray
+
+
+class Step(NamedTuple):
+    """The state after a step in time: q (..., nq) and v (..., nv)."""
+
+    q: np.ndarray
+    v: np.ndarray
+
+
+class LinearStep(NamedTuple):
+    """The state after a step, and its derivatives by x = [dq; dv] in the tangent space, A (..., 2
+    nv, 2 nv), and by the controls, B (..., 2 nv, nu).
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+
+
+class Direction(NamedTuple):
+    """The derivatives of the state after a step along a direction, each (..., nv)."""
+
+    dq: np.ndarray
+    dv: np.ndarray
+
+
+class Gradients(NamedTuple):
+    """The gradients by the state before a step, in its tangent space, and by the controls."""
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray
+
+
+class Trajectory(NamedTuple):
+    """The states of a rollout: q (..., T + 1, nq) and v (..., T + 1, nv), the first one included."""
+
+    q: np.ndarray
+    v: np.ndarray
+
+
+class RolloutGradient(NamedTuple):
+    """The gradients by the first state of a rollout, each (..., nv), and by all controls (..., T,
+    nu).
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray

@@ -28,6 +28,7 @@ from featherlane.robot.spatial import (
     RotationZ,
     Transform,
     Vector,
+    cross,
     transpose,
     unit,
 )
@@ -63,6 +64,8 @@ class JointType:
     jacobian: Callable[[Scalars], Matrix] = identity
     """jacobian(v), nv x nv: a motion by v + dv is one by v, and then by jacobian(v) dv."""
     jacobian_inverse: Callable[[Scalars], Matrix] = identity
+    commutator: Callable[[Scalars, Scalars], Scalars] | None = None
+    """commutator(u, v): the motions u, v, -u and -v in turn, to second order; None if it is 0."""
     axis: bool = True  # whether the joint has an axis, which loaders rotate to z
     angles: tuple[int, ...] = ()  # the indices of the coordinates that are angles in radians
     quaternions: tuple[int, ...] = ()  # the indices of the coordinates where a quaternion begins
@@ -328,6 +331,7 @@ SPHERICAL = JointType(
     adjoint=lambda v: transpose(exponential.turn_matrix(v)),
     jacobian=exponential.turn_jacobian,
     jacobian_inverse=exponential.turn_jacobian_inverse,
+    commutator=cross,
     regrouped=_at_centre,
     axis=False,
     quaternions=(0,),
@@ -344,6 +348,7 @@ PLANAR = JointType(
     adjoint=_in_plane(exponential.motion_adjoint),
     jacobian=_in_plane(exponential.motion_jacobian),
     jacobian_inverse=_in_plane(exponential.motion_jacobian_inverse),
+    commutator=lambda u, v: Vector((v[1] * -u[2] + u[1] * v[2], v[0] * u[2] - u[0] * v[2], 0.0)),
     regrouped=_axial_moment,
     angles=(2,),
 )
@@ -359,6 +364,9 @@ FREE = JointType(
     adjoint=lambda v: exponential.motion_adjoint(v[:3], v[3:]),
     jacobian=lambda v: exponential.motion_jacobian(v[:3], v[3:]),
     jacobian_inverse=lambda v: exponential.motion_jacobian_inverse(v[:3], v[3:]),
+    commutator=lambda u, v: Vector(
+        (*(cross(u[3:], v[:3]) + cross(u[:3], v[3:])), *cross(u[3:], v[3:]))
+    ),
     axis=False,
     quaternions=(3,),
 )

@@ -1,0 +1,94 @@
+"""What a sequence computes: which kernels read and write which arrays, and which of it repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Shape = tuple[int, ...]
+
+
+class Row(NamedTuple):
+    """A row of an array along its first axis, time: number `slope` k + `offset` in round k of the
+    loop `counter`.
+    """
+
+    counter: str
+    slope: int = 1
+    offset: int = 0
+
+
+class Use(NamedTuple):
+    """An array that a kernel reads or writes: whole, or one row of it."""
+
+    array: str
+    row: Row | None = None
+
+
+class Run(NamedTuple):
+    """A call of kernel number `kernel` for all states of a block: inputs, then outputs."""
+
+    kernel: int
+    uses: tuple[Use, ...]
+
+
+class Copy(NamedTuple):
+    """Copies an array to another one of the same shape."""
+
+    source: Use
+    target: Use
+
+
+class Loop(NamedTuple):
+    """The body, `times` times over. counter: its name, for the rows that the body uses. Rows of
+    "outer * n + inner" are those of the counter `total`, if it has a name.
+    """
+
+    counter: str
+    times: int
+    body: tuple[Step, ...]
+    total: str = ""
+    outer: str = ""
+
+
+Step = Run | Copy | Loop
+
+
+@dataclass(frozen=True)
+class Plan:
+    """inputs, outputs: the user's arrays, with their shapes for one state; temporaries: arrays in
+    the workspace; steps: what happens, in order.
+    """
+
+    inputs: Mapping[str, Shape]
+    outputs: Mapping[str, Shape]
+    steps: Sequence[Step]
+    temporaries: Mapping[str, Shape] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        return {**self.inputs, **self.outputs, **self.temporaries}
+
+    def shape(self, use: Use) -> Shape:
+        """The shape of what is used."""
+        whole = self.shapes[use.array]
+        return whole if use.row is None else whole[1:]
+
+    @property
+    def temporary_numbers(self) -> int:
+        """The numbers of one state in the workspace."""
+        return sum(map(math.prod, self.temporaries.values()))
+
+    def times(self) -> Iterator[tuple[Run, int]]:
+        """Yields each run of a kernel, and how often it happens."""
+        yield from _times(self.steps, 1)
+
+
+def _times(steps: Sequence[Step], times: int) -> Iterator[tuple[Run, int]]:
+    for step in steps:
+        if isinstance(step, Run):
+            yield step, times
+        elif isinstance(step, Loop):
+            yield from _times(step.body, times * step.times)

@@ -1,0 +1,127 @@
+"""Steps of large robots, and rollouts, as plans: kernels one after another in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends.cpu.compile import Kernel
+from featherlane.backends.cpu.sequence.kernel import compile_plan
+from featherlane.backends.cpu.sequence.plan import Copy, Loop, Plan, Row, Run, Shape, Use
+from featherlane.functions.compile import input_shapes, output_shapes
+from featherlane.functions.steps import COMPOSED, calls_of, one_step
+from featherlane.functions.table import TABLE, Variant
+from featherlane.robot.model import Robot
+from featherlane.robot.tree_of import tree_of
+
+KernelOf = Callable[[Variant], Kernel]
+FLAT = 12_000  # operations of a step as one piece of code: a second of compilation
+# Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
+# path: what is known without tracing
+FOR_A_BODY, FOR_A_PAIR = 150, 180
+STAGES = {"rk4": 4, "midpoint": 2}
+CALLED = "q", "v"  # results that a step and its inputs share
+
+
+def is_planned(model: Robot, variant: Variant) -> bool:
+    """Whether a function is a plan of kernels: rollouts, and steps that are too long for one."""
+    if variant.name in ("rollout", "rollout_gradient"):
+        return True
+    if (variant.name, variant.integrator) not in COMPOSED:
+        return False
+    tree = tree_of(model)
+    each = FOR_A_BODY * tree.nbodies
+    if variant.name == "linearize_step":
+        each = FOR_A_PAIR * sum(map(len, tree.above))
+    return STAGES.get(str(variant.integrator), 1) * each > FLAT
+
+
+def compile_planned(
+    model: Robot, variant: Variant, key: str, dtype: np.dtype, kernel_of: KernelOf, single: bool
+) -> Kernel:
+    """The kernel of a planned function. kernel_of: gives the kernels of its pieces."""
+    plans = {"rollout": _rollout, "rollout_gradient": _rollout_gradient}
+    plan, variants = plans.get(variant.name, _composed)(model, variant)
+    return compile_plan(plan, lambda: map(kernel_of, variants), f"{key} plan", dtype, single)
+
+
+Planned = tuple[Plan, list[Variant]]
+
+
+def _composed(model: Robot, variant: Variant) -> Planned:
+    """The plan of a step: a kernel for each function that it calls."""
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    variants: dict[Variant, int] = {}
+    steps, temporaries = list[Run](), dict[str, Shape]()
+    for call in calls_of(variant):
+        kernel = variants.setdefault(call.variant, len(variants))
+        shapes = output_shapes(model, call.variant)
+        made = {array: shapes[name] for name, array in call.outputs.items()}
+        temporaries |= {array: size for array, size in made.items() if array not in outputs}
+        own = [*call.inputs.values(), *call.outputs.values()]
+        steps.append(Run(kernel, tuple(map(Use, own))))
+    return Plan(inputs, outputs, steps, temporaries), list(variants)
+
+
+def _uses(variant: Variant, arrays: dict[str, Any]) -> tuple[Use, ...]:
+    """The arrays of a call: those with other names or rows than those of its inputs and outputs."""
+    names = [*TABLE[variant.name].inputs, *(["f_ext"] if variant.wrenches else [])]
+    names += [*variant.parameters, *TABLE[variant.name].outputs]
+    return tuple(arrays.get(name, Use(name)) for name in names)
+
+
+def _rollout(model: Robot, variant: Variant) -> Planned:
+    """Each step reads the row of the state before it and writes its own; or, where only some are
+    kept, all steps between two that are kept work on a state of their own.
+    """
+    step = one_step(variant, "step")
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    state = {name: Use(f"{name}_kept", Row("k")) for name in CALLED}
+    following = {name: Use(f"{name}_kept", Row("k", 1, 1)) for name in CALLED}
+    first = [Copy(Use(name), Use(f"{name}_kept", Row("zero"))) for name in CALLED]
+    begin = Loop("zero", 1, tuple(first))
+    if variant.every == 1:
+        arrays = {**state, "tau": Use("tau", Row("k")), "q_next": following["q"]}
+        run = Run(0, _uses(step, {**arrays, "v_next": following["v"]}))
+        return Plan(inputs, outputs, [begin, Loop("k", variant.steps, (run,))]), [step]
+    shapes = output_shapes(model, step)
+    moving = {name: Use(f"{name}_now") for name in CALLED}
+    after = {f"{name}_next": Use(f"{name}_then") for name in CALLED}
+    run = Run(0, _uses(step, {**moving, **after, "tau": Use("tau", Row("n"))}))
+    back = [Copy(Use(f"{name}_then"), Use(f"{name}_now")) for name in CALLED]
+    inner = Loop("i", variant.every, (run, *back), total="n", outer="k")
+    load = [Copy(Use(name), Use(f"{name}_now")) for name in CALLED]
+    keep = [Copy(Use(f"{name}_now"), following[name]) for name in CALLED]
+    outer = Loop("k", variant.steps // variant.every, (inner, *keep))
+    temporaries = {
+        f"{name}_{when}": shapes[f"{name}_next"] for name in CALLED for when in ("now", "then")
+    }
+    return Plan(inputs, outputs, [begin, *load, outer], temporaries), [step]
+
+
+def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
+    """From the last step to the first one: gradients by the state after a step become those by the
+    state before it, to which the trajectory's own are added.
+    """
+    step, last = one_step(variant, "step_vjp"), variant.steps
+    backwards = Row("k", -1, last - 1)
+    gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
+    arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
+    found = {name: Use(f"{name}_found") for name in ("gq", "gv")}
+    run = Run(0, _uses(step, {**arrays, **found}))
+    add = Run(
+        1,
+        (
+            *found.values(),
+            *[Use(name, backwards) for name in ("gq", "gv")],
+            *gradients.values(),
+        ),
+    )
+    begin = Loop("zero", 1, tuple(Copy(Use(x, Row("zero", 1, last)), gradients[x]) for x in found))
+    end = [Copy(gradients[name], Use(f"{name}0")) for name in found]
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    temporaries = {use.array: (model.nv,) for use in (*found.values(), *gradients.values())}
+    steps = [begin, Loop("k", last, (run, add)), *end]
+    return Plan(inputs, outputs, steps, temporaries), [step, Variant("add_gradients")]

@@ -1,0 +1,277 @@
+"""Steps in discrete time, as lists of calls: the pieces that an integrator consists of.
+
+One list serves three times: run on traced scalars it is the graph of the step, and the flat kernel
+of a small robot; each call with a kernel of its own, it is the plan for a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from featherlane.algorithms.tangent import (
+    configuration_rate,
+    coordinate_gradient,
+    tangent_gradient,
+    tangent_of_rate,
+)
+from featherlane.functions.table import DEFAULT_INTEGRATOR, TABLE, Variant
+from featherlane.program.derivatives.graphs import directional, pullback
+from featherlane.program.graph import Graph
+from featherlane.program.trace import call, trace
+from featherlane.robot.model import Robot
+
+Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
+Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
+
+
+class Call(NamedTuple):
+    """A function of the table, and the names of the arrays that are its inputs and outputs."""
+
+    variant: Variant
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+class _Calls:
+    """Makes the calls of a step. Arrays are told by their names."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant, self.made = variant, list[Call]()
+        self.outer = {"f_ext": "f_ext", **{name: name for name in variant.parameters}}
+
+    def __call__(self, name: str, *inputs: str, to: str) -> list[str]:
+        """Calls a function; its outputs get the names in `to`."""
+        function, outer = TABLE[name], self.variant
+        variant = Variant(name, actuation=outer.actuation)
+        named = dict(zip(function.inputs, inputs, strict=True))
+        if "f_ext" in function.takes:
+            options = {"wrenches": outer.wrenches, "at": outer.at, "parameters": outer.parameters}
+            variant = variant._replace(**options)
+            more = [*(["f_ext"] if outer.wrenches else []), *outer.parameters]
+            named |= {x: x for x in more}
+        results = to.split()
+        self.made.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
+        return results
+
+    def forces(self) -> str:
+        """The array of joint forces."""
+        return self("actuate", "tau", to="forces")[0] if self.variant.actuation else "tau"
+
+    def slopes(self, number: str = "") -> tuple[str, str, str]:
+        """The arrays of the derivatives of an acceleration by q, v and controls."""
+        if not self.variant.actuation:
+            return f"by_q{number}", f"by_v{number}", f"by_tau{number}"
+        self("actuated_slopes", f"by_tau{number}", "tau", to=f"by_u{number}")
+        return f"by_q{number}", f"by_v{number}", f"by_u{number}"
+
+    def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
+        """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
+        name = "forward_dynamics_and_derivatives" if derivatives else "forward_dynamics"
+        inputs, to = [q, v, self.forces() if number in ("", "1") else self._forces], f"a{number}"
+        self._forces = inputs[2]
+        if self.variant.integrator == "implicit_damping":
+            name, inputs = f"damped_{name}", [*inputs, "dt"]
+        more = f" by_q{number} by_v{number} by_tau{number}" if derivatives else ""
+        return self(name, *inputs, to=to + more)[0]
+
+
+END = "q_next v_next"
+
+
+def _euler(c: _Calls) -> None:
+    a = c.dynamics("q", "v")
+    c("advance", "q", "v", "v", a, "dt", to=END)
+
+
+def _semi_implicit(c: _Calls) -> None:
+    a = c.dynamics("q", "v")
+    c("advance_semi_implicitly", "q", "v", a, "dt", to=END)
+
+
+def _midpoint(c: _Calls) -> None:
+    a = c.dynamics("q", "v", "1")
+    q2, v2, _ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2")
+    a = c.dynamics(q2, v2, "2")
+    c("advance", "q", v2, "v", a, "dt", to=END)
+
+
+def _runge_kutta(c: _Calls, derivatives: bool = False) -> None:
+    """The stages of the classical method."""
+    rate, a = "v", c.dynamics("q", "v", "1", derivatives)
+    for k, to_stage in (("2", "to_half_stage"), ("3", "to_half_stage"), ("4", "to_full_stage")):
+        q, v, rate = c(to_stage, "q", "v", rate, a, "dt", to=f"q{k} v{k} rate{k}")
+        a = c.dynamics(q, v, k, derivatives)
+
+
+RATES = ("rate2", "rate3", "rate4")
+ACCELERATIONS = ("a1", "a2", "a3", "a4")
+
+
+def _rk4(c: _Calls) -> None:
+    _runge_kutta(c)
+    c("runge_kutta", "q", "v", "dt", *RATES, *ACCELERATIONS, to=END)
+
+
+LINEAR = f"{END} A B"
+
+
+def _linear_euler(c: _Calls) -> None:
+    a = c.dynamics("q", "v", derivatives=True)
+    c("linear_euler", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
+
+
+def _linear_semi_implicit(c: _Calls) -> None:
+    a = c.dynamics("q", "v", derivatives=True)
+    c("linear_semi_implicit", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
+
+
+def _linear_midpoint(c: _Calls) -> None:
+    a = c.dynamics("q", "v", "1", derivatives=True)
+    q2, v2, _ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2")
+    c("first_half_sensitivities", "v", v2, "dt", *c.slopes("1"), to="Dq2 Dv2 Dr2")
+    a = c.dynamics(q2, v2, "2", derivatives=True)
+    c("linear_midpoint", "q", "v", v2, a, "dt", *c.slopes("2"), "Dq2", "Dv2", to=LINEAR)
+
+
+def _linear_rk4(c: _Calls) -> None:
+    _runge_kutta(c, derivatives=True)
+    first = c.slopes("1")
+    c("first_half_sensitivities", "v", "v2", "dt", *first, to="Dq2 Dv2 Dr2")
+    for k, following, name in (("2", "3", "half"), ("3", "4", "full")):
+        changes = [f"{x}{k}" for x in ("Dq", "Dv", "Dr")]
+        to = f"Da{k} Dq{following} Dv{following} Dr{following}"
+        inputs = f"rate{k}", f"v{following}", "dt", *c.slopes(k), *changes
+        c(f"{name}_sensitivities", *inputs, to=to)
+    stages = *RATES, *ACCELERATIONS, *first, "Da2", "Da3", "Dr2", "Dr3", "Dr4"
+    end = *c.slopes("4"), "Dq4", "Dv4"
+    c("linear_runge_kutta", "q", "v", "dt", *stages, *end, to=LINEAR)
+
+
+Integrator = Callable[[_Calls], None]
+COMPOSED: dict[tuple[str, str], Integrator] = {
+    ("step", "semi_implicit"): _semi_implicit,
+    ("step", "euler"): _euler,
+    ("step", "rk4"): _rk4,
+    ("step", "implicit_damping"): _semi_implicit,
+    ("step", "midpoint"): _midpoint,
+    ("linearize_step", "semi_implicit"): _linear_semi_implicit,
+    ("linearize_step", "euler"): _linear_euler,
+    ("linearize_step", "rk4"): _linear_rk4,
+    ("linearize_step", "implicit_damping"): _linear_semi_implicit,
+    ("linearize_step", "midpoint"): _linear_midpoint,
+}
+
+
+def calls_of(variant: Variant) -> list[Call]:
+    """The calls that a step consists of, in order."""
+    calls = _Calls(variant)
+    COMPOSED[variant.name, variant.integrator or DEFAULT_INTEGRATOR](calls)
+    return calls.made
+
+
+def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the outputs of a step on traced scalars."""
+    arrays = dict(given)
+    for made in calls_of(variant):
+        inputs = {name: arrays[array] for name, array in made.inputs.items()}
+        results = call(graphs(made.variant), **inputs)
+        arrays |= {array: results[name] for name, array in made.outputs.items()}
+    return {name: arrays[name] for name in TABLE[variant.name].outputs}
+
+
+# Derivatives along directions and backwards, by differentiating the graph of a step
+
+
+def _in_one(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> tuple[Graph, Given]:
+    """Returns the graph of a step with one input x, [q, v, controls], and one output y, [q, v];
+    and its inputs.
+    """
+    base = graphs(variant._replace(name="step"))
+    moving = ("q", "v", "tau")
+    counts = [base.inputs[name][0] for name in moving]
+    others = {name: shape for name, shape in base.inputs.items() if name not in moving}
+
+    def run(x: Any, *fixed: Any) -> dict[str, Any]:
+        named = dict(zip(others, fixed, strict=True))
+        at = 0
+        for name, count in zip(moving, counts, strict=True):
+            named[name], at = x[at : at + count], at + count
+        results = call(base, **named)
+        return {"y": [*results["q_next"], *results["v_next"]]}
+
+    x = [entry for name in moving for entry in given[name]]
+    graph = trace(run, {"x": (len(x),), **others})
+    return graph, {"x": x, **{name: given[name] for name in others}}
+
+
+def along(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns how the end of a step changes along directions of q, v and controls."""
+    dq, dv, du = (given[f"d{name}"] for name in ("q", "v", "tau"))
+    graph, inputs = _in_one(model, variant, given, graphs)
+    rate = [*configuration_rate(model, given["q"], dq), *dv, *du]
+    found = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
+    end = call(graph, **inputs)["y"]
+    dq_next = tangent_of_rate(model, end[: model.nq], found[: model.nq])
+    return {"dq_next": dq_next, "dv_next": found[model.nq :]}
+
+
+def backwards(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns gradients by a step's beginning and controls from those by its end."""
+    graph, inputs = _in_one(model, variant, given, graphs)
+    end = call(graph, **inputs)["y"][: model.nq]
+    weights = [*coordinate_gradient(model, end, given["gq_next"]), *given["gv_next"]]
+    found = call(pullback(graph, "y", "x"), **inputs, y_weight=weights)["x_weight"]
+    gq = tangent_gradient(model, given["q"], found[: model.nq])
+    n = model.nq + model.nv
+    return {"gq": gq, "gv": found[model.nq : n], "gtau": found[n:]}
+
+
+# Many steps
+
+
+def each_step(variant: Variant) -> Iterator[int]:
+    yield from range(variant.steps)
+
+
+def rollout(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the states that are kept of a rollout, on traced scalars."""
+    step, arrays = graphs(one_step(variant, "step")), dict(given)
+    kept: Given = {"q_kept": [given["q"]], "v_kept": [given["v"]]}
+    for k in each_step(variant):
+        results = call(step, **{**arrays, "tau": given["tau"][k]})
+        arrays |= {"q": results["q_next"], "v": results["v_next"]}
+        if (k + 1) % variant.every == 0:
+            kept["q_kept"].append(arrays["q"])
+            kept["v_kept"].append(arrays["v"])
+    return kept
+
+
+def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns gradients by the beginning and the controls of a rollout, on traced scalars."""
+    step, rows = graphs(one_step(variant, "step_vjp")), list[Any]()
+    gq, gv = given["gq"][variant.steps], given["gv"][variant.steps]
+    for k in reversed(range(variant.steps)):
+        state = {name: given[name][k] for name in ("q", "v", "tau")}
+        found = call(step, **{**given, **state, "gq_next": gq, "gv_next": gv})
+        gq, gv = (
+            [x + y for x, y in zip(found[name], given[name][k], strict=True)]
+            for name in ("gq", "gv")
+        )
+        rows.insert(0, found["gtau"])
+    return {"gq0": gq, "gv0": gv, "gtau": rows}
+
+
+def one_step(variant: Variant, name: str) -> Variant:
+    """The function of this name that a rollout repeats."""
+    return variant._replace(name=name, steps=0, every=1)
+
+
+DERIVE_STEPS = {
+    "step": composed,
+    "linearize_step": composed,
+    "step_jvp": along,
+    "step_vjp": backwards,
+    "rollout": rollout,
+    "rollout_gradient": rollout_gradient,
+}
