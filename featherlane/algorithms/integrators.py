@@ -38,9 +38,7 @@ def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
     where D is the joints' damping: it resists the velocity at the end of the step.
     """
 
-    def damped(
-        tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, **options: Any
-    ) -> Any:
+    def damped(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, **options: Any) -> Any:
         pairs = zip(tree.armature, tree.damping, strict=True)
         armature = [a if is_zero(d) else a + dt * d for a, d in pairs]
         return algorithm(replace(tree, armature=armature), q, v, tau, **options)
@@ -49,9 +47,7 @@ def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
     return damped
 
 
-def advance(
-    tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar
-) -> Step:
+def advance(tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Step:
     """Returns q after dt at the velocity `rate`, and v after dt at the acceleration a."""
     return integrate(tree, q, _times(dt, rate)), _plus(v, a, dt)
 
@@ -71,7 +67,9 @@ def local_rate(tree: Tree, u: Scalars, v: Scalars) -> list[Scalar]:
     for kind, k in _curved(tree):
         own = slice(k, k + kind.nv)
         first = Vector(_commutator(kind, u[own], v[own]))
-        rate[own] = Vector(v[own]) + first * 0.5 + Vector(_commutator(kind, u[own], first)) * (1 / 12)
+        rate[own] = (
+            Vector(v[own]) + first * 0.5 + Vector(_commutator(kind, u[own], first)) * (1 / 12)
+        )
     return rate
 
 
@@ -108,9 +106,7 @@ def _weighted(first: Scalars, second: Scalars, third: Scalars, fourth: Scalars) 
     return [(w + z + 2.0 * (x + y)) * (1 / 6) for w, x, y, z in each]
 
 
-def runge_kutta(
-    tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Scalars
-) -> Step:
+def runge_kutta(tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Scalars) -> Step:
     """Returns the end of a step. stages: the rates of the last three, the accelerations of all."""
     rate, a = _weighted(v, *stages[:3]), _weighted(*stages[3:])
     return advance(tree, q, rate, v, a, dt)
@@ -119,9 +115,7 @@ def runge_kutta(
 # Their derivatives
 
 
-def _mapped(
-    tree: Tree, matrices: Sequence[Any], rows: Rows
-) -> Rows:
+def _mapped(tree: Tree, matrices: Sequence[Any], rows: Rows) -> Rows:
     """Returns the block-diagonal matrix of curved joints' `matrices` (1 elsewhere) times `rows`."""
     result = list(rows)
     for (kind, k), matrix in zip(_curved(tree), matrices, strict=True):
@@ -139,9 +133,7 @@ def _maps(tree: Tree, u: Scalars) -> tuple[list[Any], list[Any]]:
     return [kind.adjoint(x) for kind, x in own], [kind.jacobian(x) for kind, x in own]
 
 
-def add_gradients(
-    tree: Tree, gq: Scalars, gv: Scalars, more_q: Scalars, more_v: Scalars
-) -> Step:
+def add_gradients(tree: Tree, gq: Scalars, gv: Scalars, more_q: Scalars, more_v: Scalars) -> Step:
     """Returns the sums of gradients by configuration and velocity."""
     return _plus(gq, more_q, 1.0), _plus(gv, more_v, 1.0)
 
@@ -234,7 +226,7 @@ class _Motions:
     def moved(self, dq: Scalars, du: Scalars) -> list[Scalar]:
         """Returns how the stage's configuration changes with the step's first one and with u."""
         before, after = (
-            [row for row, in _mapped(self.tree, maps, [[x] for x in d])]
+            [row for (row,) in _mapped(self.tree, maps, [[x] for x in d])]
             for maps, d in zip(self.maps, (dq, du), strict=True)
         )
         return [x + y for x, y in zip(before, after, strict=True)]
@@ -254,7 +246,10 @@ class _Motions:
 
 def _columns(*matrices: Sequence[Scalars]) -> list[list[Scalar]]:
     """Returns for each column its entries in all of the matrices."""
-    return [[x for part in parts for x in part] for parts in zip(*map(_transposed, matrices), strict=True)]
+    return [
+        [x for part in parts for x in part]
+        for parts in zip(*map(_transposed, matrices), strict=True)
+    ]
 
 
 def _transposed(A: Sequence[Scalars]) -> Rows:
@@ -314,9 +309,9 @@ def next_sensitivities(fraction: float) -> Callable[..., Any]:
         Dq: Rows,
         Dv: Rows,
         Dr: Rows,
-    ) -> tuple[Rows, Rows, Rows, Rows]:
+    ) -> tuple[Rows, ...]:
         n, h = tree.nv, fraction * dt
-        slopes = [x for rows in (by_q, by_v) for row in rows for x in row]
+        slopes = _flat(by_q, by_v)
         packed = _Motions(tree, _times(h, rate), v_stage).pack()
 
         def column(shared: Scalars, entries: Scalars) -> list[Scalar]:
@@ -328,83 +323,79 @@ def next_sensitivities(fraction: float) -> Callable[..., Any]:
 
         columns = _columns(Dq, Dv, Dr, _in_columns(by_u), *_bases(n, len(by_u[0])))
         found = repeat(column, [h, *slopes, *packed], columns, [COLUMN] * len(columns))
-        Da, *D = map(_transposed, zip(*[_parted(entries, n) for entries in found], strict=True))
-        return Da, *D
+        parted = [_parted(entries, n) for entries in found]
+        return tuple(_transposed(columns) for columns in zip(*parted, strict=True))
 
     return sensitivities
 
 
+Ended = tuple[Scalars, Scalars, Rows, Rows]
+
+
 def _end(
-    tree: Tree, q: Scalars, u: Scalars, v_next: Scalars, Du: Rows, Dv: Rows
-) -> tuple[list[Scalar], list[Scalar], Rows, Rows]:
-    """Returns the end of a step, A and B. Du, Dv: how the whole motion and the velocity at the end
-    change with [q, v, controls].
+    tree: Tree,
+    state: tuple[Scalars, Scalars, Scalars],
+    shared: Scalars,
+    entries: Sequence[Sequence[Scalars]],
+    changes: Callable[..., tuple[list[Scalar], list[Scalar]]],
+) -> Ended:
+    """Returns the end of a step, A and B. state: q, the motion u of the whole step, and v at its
+    end. changes(shared, *entries of a column) gives how u and that v change.
     """
-    n = tree.nv
-    before, moved = _maps(tree, u)
-    base_q, _ = _bases(n, len(Du[0]) - 2 * n)
-    D = [*_sum_rows(_mapped(tree, before, base_q), _mapped(tree, moved, Du)), *Dv]
-    A, B = [row[: 2 * n] for row in D], [row[2 * n :] for row in D]
-    return integrate(tree, q, u), v_next, A, B
+    n, (q, u, v_next) = tree.nv, state
+    packed = _Motions(tree, u, v_next).pack()
+
+    def column(all_shared: Scalars, own: Scalars) -> list[Scalar]:
+        motions = _Motions.unpack(tree, all_shared[len(shared) :])
+        base_q, *others = _parted(own, n)
+        du, dv = changes(all_shared, *others)
+        return [*motions.moved(base_q, du), *dv]
+
+    columns = _columns(_bases(n, len(entries[0][0]) - 2 * n)[0], *entries)
+    found = repeat(column, [*shared, *packed], columns, [COLUMN] * len(columns))
+    return integrate(tree, q, u), v_next, _transposed(found[: 2 * n]), _transposed(found[2 * n :])
 
 
-def linear_runge_kutta(
-    tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Any
-) -> tuple[list[Scalar], list[Scalar], Rows, Rows]:
+def _flat(*matrices: Rows) -> list[Scalar]:
+    return [x for rows in matrices for row in rows for x in row]
+
+
+def linear_runge_kutta(tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Any) -> Ended:
     """Returns the end of a step, A and B. stages: as in `runge_kutta`; then the derivatives of the
     first acceleration by q, v and controls, those of the second and third by all three, those of
     the rates of the last three stages, and the derivatives of the last acceleration by its q, v and
     controls, with those of its state.
     """
-    rates, a, (by_q, by_v, by_u), (Da2, Da3), Dr, last, (Dq4, Dv4) = (
+    rates, a, first, middle, Dr, last, at_last = (
         stages[:3], stages[3:7], stages[7:10], stages[10:12], stages[12:15], stages[15:18],
         stages[18:],
     )  # fmt: skip
     n = tree.nv
-    u = _times(dt, _weighted(v, *rates))
-    v_next = _plus(v, _weighted(*a), dt)
-    _, base_v = _bases(n, len(by_u[0]))
-    slopes = [x for rows in last[:2] for row in rows for x in row]
+    u, v_next = _times(dt, _weighted(v, *rates)), _plus(v, _weighted(*a), dt)
 
-    def column(shared: Scalars, entries: Scalars) -> list[Scalar]:
-        n, dt = tree.nv, shared[0]
-        dq, dv, du, a1, a2, a3, r1, r2, r3, r4 = _parted(entries, n)
+    def changes(shared: Scalars, *own: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+        dt, (dq, dv, du, a1, a2, a3, *rates) = shared[0], own
         da = _weighted(a1, a2, a3, _accelerated(shared[1:], n, dq, dv, du))
-        return [*_times(dt, _weighted(r1, r2, r3, r4)), *_plus(r1, da, dt)]
+        return _times(dt, _weighted(*rates)), _plus(rates[0], da, dt)
 
-    columns = _columns(
-        Dq4, Dv4, _in_columns(last[2]), _beside(by_q, by_v, by_u), Da2, Da3, base_v, *Dr
-    )
-    found = repeat(column, [dt, *slopes], columns, [COLUMN] * len(columns))
-    Du, Dv = map(_transposed, zip(*[_parted(entries, n) for entries in found], strict=True))
-    return _end(tree, q, u, v_next, Du, Dv)
+    by_v = _bases(n, len(last[2][0]))[1]
+    entries = [*at_last, _in_columns(last[2]), _beside(*first), *middle, by_v, *Dr]
+    return _end(tree, (q, u, v_next), [dt, *_flat(*last[:2])], entries, changes)
 
 
 def linear_midpoint(
-    tree: Tree,
-    q: Scalars,
-    v: Scalars,
-    v_middle: Scalars,
-    a: Scalars,
-    dt: Scalar,
-    by_q: Rows,
-    by_v: Rows,
-    by_u: Rows,
-    Dq: Rows,
-    Dv: Rows,
-) -> tuple[list[Scalar], list[Scalar], Rows, Rows]:
-    """Returns the end of a step, A and B, from the acceleration in the middle, its derivatives, and
-    how the state in the middle changes with [q, v, controls].
+    tree: Tree, q: Scalars, v: Scalars, v_middle: Scalars, a: Scalars, dt: Scalar, *slopes: Any
+) -> Ended:
+    """Returns the end of a step, A and B. slopes: the derivatives of a, the acceleration in the
+    middle, by q, v and controls there, and of that q and v by those of the beginning.
     """
-    n = tree.nv
-    _, base_v = _bases(n, len(by_u[0]))
-    slopes = [x for rows in (by_q, by_v) for row in rows for x in row]
+    n, (by_q, by_v, by_u, *at_middle) = tree.nv, slopes
 
-    def column(shared: Scalars, entries: Scalars) -> list[Scalar]:
-        dq, dv, du, before = _parted(entries, n)
-        return _plus(before, _accelerated(shared[1:], n, dq, dv, du), shared[0])
+    def changes(shared: Scalars, *own: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+        dt, (dq, dv, du, base_v) = shared[0], own
+        da = _accelerated(shared[1:], n, dq, dv, du)
+        return _times(dt, dv), _plus(base_v, da, dt)
 
-    columns = _columns(Dq, Dv, _in_columns(by_u), base_v)
-    found = repeat(column, [dt, *slopes], columns, [COLUMN] * len(columns))
-    end = _plus(v, a, dt)
-    return _end(tree, q, _times(dt, v_middle), end, _scaled_rows(dt, Dv), _transposed(found))
+    entries = [*at_middle, _in_columns(by_u), _bases(n, len(by_u[0]))[1]]
+    state = q, _times(dt, v_middle), _plus(v, a, dt)
+    return _end(tree, state, [dt, *_flat(by_q, by_v)], entries, changes)

@@ -17,6 +17,7 @@ from featherlane.functions.compile import (
     compile_single,
     dynamics_graph,
     dynamics_program,
+    input_names,
     input_shapes,
     output_shapes,
 )
@@ -25,6 +26,8 @@ from featherlane.functions.function import Function
 from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
     CONFIGURATIONS,
+    DEFAULT_INTEGRATOR,
+    INTEGRATORS,
     METHODS,
     PIECES,
     REFERENCE_HINT,
@@ -83,6 +86,14 @@ def in_order(params: Params) -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name in params)
 
 
+def settled(variant: Variant) -> Variant:
+    """Returns the variant with the integrator that it has if none is asked for."""
+    function = TABLE.get(variant.name)
+    if variant.integrator is None and function and "integrator" in function.takes:
+        return variant._replace(integrator=DEFAULT_INTEGRATOR)
+    return variant
+
+
 class Compiled(model.Robot):
     """The functions of `functions.table.TABLE`, by name."""
 
@@ -122,10 +133,11 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every)
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every=every)
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
+        variant = settled(variant)
         cache = self.__dict__.setdefault("_functions", {})
         key = variant, width
         function = cache.get(key)
@@ -149,7 +161,9 @@ class Compiled(model.Robot):
                 f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
             )
         takes = TABLE[name].takes
+        options: dict[str, Any]
         options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
+        options |= {"integrator": variant.integrator, "actuation": variant.actuation}
         for what, value in options.items():
             if value is not None and what not in takes:
                 raise ValueError(f"{name} takes no {what}")
@@ -159,10 +173,29 @@ class Compiled(model.Robot):
             self.frame(place)  # type: ignore[arg-type]
         if "reference" in takes and reference not in REFERENCES:
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
+        self._check_time(variant)
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
         if method is not None:
             self._check_method(variant, method)
+
+    def _check_time(self, variant: Variant) -> None:
+        """Raises ValueError or TypeError for what functions in discrete time do not take."""
+        name, integrator, actuation = variant.name, variant.integrator, variant.actuation
+        if integrator is not None and integrator not in INTEGRATORS:
+            known = ", ".join(map(repr, INTEGRATORS))
+            raise ValueError(f"integrator is {integrator!r}: wanted one of {known}")
+        if actuation is not None and not isinstance(actuation, Actuation):
+            kind = type(actuation).__name__
+            raise TypeError(f"actuation is {kind}: wanted one from model.actuation(...)")
+        if actuation and any(k >= self.nv for k, *_ in actuation.actuators):
+            raise ValueError(f"actuation is of another robot: {self.name!r} has nv = {self.nv}")
+        if ("rollout" in name) != (variant.steps > 0) or variant.steps % variant.every:
+            told = f"steps={variant.steps}, every={variant.every}"
+            wanted = "steps from 1 on for rollouts, a multiple of every; none for others"
+            raise ValueError(f"{name} got {told}: wanted {wanted}")
+        if (variant.policy is not None) != (name in ("rollout_with", "policy_step")):
+            raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
 
     def _check_method(self, variant: Variant, method: str) -> None:
         name, known = variant.name, METHODS.get(variant.name, {})
@@ -257,7 +290,8 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every)
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every=every)
+        variant = settled(variant)
         self._checked(variant)
         return dynamics_graph(self, variant)
 
@@ -296,11 +330,11 @@ class Compiled(model.Robot):
         f_ext: Any = None,
         f_ext_frame: str = "body",
         method: str = "auto",
-        **options: str,
+        **options: Any,
     ) -> tuple[Function, Arrays]:
         """Returns the function that a method's arguments ask for, and all arrays for its call.
 
-        options: `frame`, `reference` and `wrt`, as in Variant.
+        options: `frame`, `integrator` and others, as in Variant.
         """
         asked = name, f_ext is None, f_ext_frame, method, *options.values()
         usual = params is None and (f_ext is None or type(f_ext) is np.ndarray)
@@ -317,7 +351,8 @@ class Compiled(model.Robot):
         values = tuple(params[name] for name in names) if params else ()
         at: tuple[str, ...] = ()
         if isinstance(f_ext, Mapping):
-            told = (*list(TABLE[name].inputs)[: len(arrays)], *names)
+            own = input_names(Variant(name, method=None, **options))[: len(arrays)]
+            told = (*own, *names)
             others = dict(zip(told, (*arrays, *values), strict=True))
             at, f_ext = stacked(f_ext, others) if f_ext else ((), None)
         if f_ext is not None:
@@ -338,7 +373,7 @@ class Compiled(model.Robot):
         out: Any = None,
         threads: Threads = None,
         *wrenches: Any,
-        **options: str,
+        **options: Any,
     ) -> Any:
         """Calls that function. wrenches: f_ext and f_ext_frame, where the function takes them."""
         function, given = self._bound(name, arrays, params, *wrenches, **options)

@@ -44,4 +44,3 @@ class Actuation(NamedTuple):
                 factor = select(x < -limit, 0.0, select(limit < x, 0.0, gear))
             columns.append([row[k] * factor for row in da_dtau])
         return [list(row) for row in zip(*columns, strict=True)]
-

@@ -34,9 +34,19 @@ LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as 
 
 def _input_sizes(variant: Variant) -> Sizes:
     sizes = dict(TABLE[variant.name].inputs)
+    if variant.actuation is None:  # controls are joint forces
+        sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
+    if variant.policy is not None:
+        sizes |= dict(variant.policy.parameters)
     if variant.wrenches:
-        sizes["f_ext"] = (len(variant.at) or "bodies", 6)
+        each = ("steps",) if variant.steps else ()
+        sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
     return sizes | {name: PARAMETERS[name] for name in variant.parameters}
+
+
+def input_names(variant: Variant) -> list[str]:
+    """The inputs of a variant in order."""
+    return [*_input_sizes(variant)]
 
 
 def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:

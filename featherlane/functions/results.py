@@ -87,10 +87,18 @@ class Gradients(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """The states of a rollout: q (..., T + 1, nq) and v (..., T + 1, nv), the first one included."""
+    """The states of a rollout, the first one included: q (..., T + 1, nq), v (..., T + 1, nv)."""
 
     q: np.ndarray
     v: np.ndarray
+
+
+class PolicyTrajectory(NamedTuple):
+    """The states of a rollout, as in `Trajectory`, and the controls of its policy (..., T, nu)."""
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray
 
 
 class RolloutGradient(NamedTuple):

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.backends.cpu.sequence.plan import Copy, Loop, Plan, Row, Run, Shape, Use
-from featherlane.functions.compile import input_shapes, output_shapes
+from featherlane.backends.cpu.sequence.plan import (
+    Clear,
+    Copy,
+    Loop,
+    Plan,
+    Row,
+    Run,
+    Shape,
+    Step,
+    Use,
+)
+from featherlane.functions.compile import input_names, input_shapes, output_shapes
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
 from featherlane.functions.table import TABLE, Variant
 from featherlane.robot.model import Robot
@@ -22,12 +31,11 @@ FLAT = 12_000  # operations of a step as one piece of code: a second of compilat
 # path: what is known without tracing
 FOR_A_BODY, FOR_A_PAIR = 150, 180
 STAGES = {"rk4": 4, "midpoint": 2}
-CALLED = "q", "v"  # results that a step and its inputs share
 
 
 def is_planned(model: Robot, variant: Variant) -> bool:
     """Whether a function is a plan of kernels: rollouts, and steps that are too long for one."""
-    if variant.name in ("rollout", "rollout_gradient"):
+    if variant.steps:
         return True
     if (variant.name, variant.integrator) not in COMPOSED:
         return False
@@ -42,9 +50,10 @@ def compile_planned(
     model: Robot, variant: Variant, key: str, dtype: np.dtype, kernel_of: KernelOf, single: bool
 ) -> Kernel:
     """The kernel of a planned function. kernel_of: gives the kernels of its pieces."""
-    plans = {"rollout": _rollout, "rollout_gradient": _rollout_gradient}
+    plans = {"rollout": _rollout, "rollout_with": _rollout, "rollout_gradient": _rollout_gradient}
     plan, variants = plans.get(variant.name, _composed)(model, variant)
-    return compile_plan(plan, lambda: map(kernel_of, variants), f"{key} plan", dtype, single)
+    parts = [kernel_of(piece) for piece in variants]
+    return compile_plan(plan, parts, f"{key} plan", dtype, single)
 
 
 Planned = tuple[Plan, list[Variant]]
@@ -65,40 +74,50 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     return Plan(inputs, outputs, steps, temporaries), list(variants)
 
 
-def _uses(variant: Variant, arrays: dict[str, Any]) -> tuple[Use, ...]:
-    """The arrays of a call: those with other names or rows than those of its inputs and outputs."""
-    names = [*TABLE[variant.name].inputs, *(["f_ext"] if variant.wrenches else [])]
-    names += [*variant.parameters, *TABLE[variant.name].outputs]
+def _uses(variant: Variant, arrays: dict[str, Use], row: Row | None = None) -> tuple[Use, ...]:
+    """The arrays of a call, by the names of its inputs and outputs but for those of `arrays`. row:
+    of wrenches.
+    """
+    if variant.wrenches:
+        arrays = {"f_ext": Use("f_ext", row), **arrays}
+    names = [*input_names(variant), *TABLE[variant.name].outputs]
     return tuple(arrays.get(name, Use(name)) for name in names)
+
+
+STATE = ("q", "v")
 
 
 def _rollout(model: Robot, variant: Variant) -> Planned:
     """Each step reads the row of the state before it and writes its own; or, where only some are
     kept, all steps between two that are kept work on a state of their own.
     """
-    step = one_step(variant, "step")
+    step = one_step(variant, "step" if variant.policy is None else "policy_step")
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
-    state = {name: Use(f"{name}_kept", Row("k")) for name in CALLED}
-    following = {name: Use(f"{name}_kept", Row("k", 1, 1)) for name in CALLED}
-    first = [Copy(Use(name), Use(f"{name}_kept", Row("zero"))) for name in CALLED]
-    begin = Loop("zero", 1, tuple(first))
-    if variant.every == 1:
-        arrays = {**state, "tau": Use("tau", Row("k")), "q_next": following["q"]}
-        run = Run(0, _uses(step, {**arrays, "v_next": following["v"]}))
-        return Plan(inputs, outputs, [begin, Loop("k", variant.steps, (run,))]), [step]
-    shapes = output_shapes(model, step)
-    moving = {name: Use(f"{name}_now") for name in CALLED}
-    after = {f"{name}_next": Use(f"{name}_then") for name in CALLED}
-    run = Run(0, _uses(step, {**moving, **after, "tau": Use("tau", Row("n"))}))
-    back = [Copy(Use(f"{name}_then"), Use(f"{name}_now")) for name in CALLED]
-    inner = Loop("i", variant.every, (run, *back), total="n", outer="k")
-    load = [Copy(Use(name), Use(f"{name}_now")) for name in CALLED]
-    keep = [Copy(Use(f"{name}_now"), following[name]) for name in CALLED]
-    outer = Loop("k", variant.steps // variant.every, (inner, *keep))
-    temporaries = {
-        f"{name}_{when}": shapes[f"{name}_next"] for name in CALLED for when in ("now", "then")
-    }
-    return Plan(inputs, outputs, [begin, *load, outer], temporaries), [step]
+    shapes, temporaries = output_shapes(model, step), dict[str, Shape]()
+    first: list[Step] = [Copy(Use(x), Use(f"{x}_kept", Row("zero"))) for x in STATE]
+    begin: list[Step] = [Loop("zero", 1, tuple(first))]
+    every, count = variant.every, "k" if variant.every == 1 else "n"
+    arrays = {"tau": Use("tau", Row(count)), "controls": Use("controls", Row(count))}
+    after: list[Step] = []
+    if variant.policy is not None:
+        begin.append(Clear(Use("count")))
+        after.append(Copy(Use("count_next"), Use("count")))
+        temporaries |= {"count": (), "count_next": ()}
+    if every == 1:
+        for x in STATE:
+            arrays |= {x: Use(f"{x}_kept", Row("k")), f"{x}_next": Use(f"{x}_kept", Row("k", 1, 1))}
+        body = Run(0, _uses(step, arrays, Row("k"))), *after
+        return Plan(inputs, outputs, [*begin, Loop("k", variant.steps, body)], temporaries), [step]
+    for x in STATE:
+        arrays |= {x: Use(f"{x}_now"), f"{x}_next": Use(f"{x}_then")}
+        begin.append(Copy(Use(x), Use(f"{x}_now")))
+        after.append(Copy(Use(f"{x}_then"), Use(f"{x}_now")))
+        temporaries |= {f"{x}_{when}": shapes[f"{x}_next"] for when in ("now", "then")}
+    run = Run(0, _uses(step, arrays, Row("n")))
+    keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", Row("k", 1, 1))) for x in STATE]
+    inner = Loop("i", every, (run, *after), total="n", outer="k")
+    outer = Loop("k", variant.steps // every, (inner, *keep))
+    return Plan(inputs, outputs, [*begin, outer], temporaries), [step]
 
 
 def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
@@ -110,7 +129,7 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
     arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
     found = {name: Use(f"{name}_found") for name in ("gq", "gv")}
-    run = Run(0, _uses(step, {**arrays, **found}))
+    run = Run(0, _uses(step, {**arrays, **found}, backwards))
     add = Run(
         1,
         (
@@ -123,5 +142,5 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     end = [Copy(gradients[name], Use(f"{name}0")) for name in found]
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     temporaries = {use.array: (model.nv,) for use in (*found.values(), *gradients.values())}
-    steps = [begin, Loop("k", last, (run, add)), *end]
+    steps: list[Step] = [begin, Loop("k", last, (run, add)), *end]
     return Plan(inputs, outputs, steps, temporaries), [step, Variant("add_gradients")]

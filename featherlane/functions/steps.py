@@ -6,7 +6,7 @@ of a small robot; each call with a kernel of its own, it is the plan for a large
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.tangent import (
@@ -38,7 +38,9 @@ class _Calls:
 
     def __init__(self, variant: Variant) -> None:
         self.variant, self.made = variant, list[Call]()
-        self.outer = {"f_ext": "f_ext", **{name: name for name in variant.parameters}}
+        self.forces = "tau"
+        if variant.actuation is not None:
+            self.forces = self("actuate", "tau", to="forces")[0]
 
     def __call__(self, name: str, *inputs: str, to: str) -> list[str]:
         """Calls a function; its outputs get the names in `to`."""
@@ -46,17 +48,12 @@ class _Calls:
         variant = Variant(name, actuation=outer.actuation)
         named = dict(zip(function.inputs, inputs, strict=True))
         if "f_ext" in function.takes:
-            options = {"wrenches": outer.wrenches, "at": outer.at, "parameters": outer.parameters}
-            variant = variant._replace(**options)
-            more = [*(["f_ext"] if outer.wrenches else []), *outer.parameters]
-            named |= {x: x for x in more}
+            variant = variant._replace(wrenches=outer.wrenches, at=outer.at)
+            variant = variant._replace(parameters=outer.parameters)
+            named |= {x: x for x in [*(["f_ext"] if outer.wrenches else []), *outer.parameters]}
         results = to.split()
         self.made.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
         return results
-
-    def forces(self) -> str:
-        """The array of joint forces."""
-        return self("actuate", "tau", to="forces")[0] if self.variant.actuation else "tau"
 
     def slopes(self, number: str = "") -> tuple[str, str, str]:
         """The arrays of the derivatives of an acceleration by q, v and controls."""
@@ -68,12 +65,11 @@ class _Calls:
     def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
         """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
         name = "forward_dynamics_and_derivatives" if derivatives else "forward_dynamics"
-        inputs, to = [q, v, self.forces() if number in ("", "1") else self._forces], f"a{number}"
-        self._forces = inputs[2]
+        inputs = [q, v, self.forces]
         if self.variant.integrator == "implicit_damping":
             name, inputs = f"damped_{name}", [*inputs, "dt"]
         more = f" by_q{number} by_v{number} by_tau{number}" if derivatives else ""
-        return self(name, *inputs, to=to + more)[0]
+        return self(name, *inputs, to=f"a{number}{more}")[0]
 
 
 END = "q_next v_next"
@@ -230,17 +226,50 @@ def backwards(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> G
 # Many steps
 
 
-def each_step(variant: Variant) -> Iterator[int]:
-    yield from range(variant.steps)
+def one_step(variant: Variant, name: str) -> Variant:
+    """The function of this name that a rollout repeats."""
+    return variant._replace(name=name, steps=0, every=1)
+
+
+def _at(given: Given, k: int, *names: str) -> Given:
+    """Returns the inputs of step k: rows of some, and of wrenches."""
+    rows = [*names, *(["f_ext"] if "f_ext" in given else [])]
+    return {**given, **{name: given[name][k] for name in rows}}
 
 
 def rollout(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
     """Returns the states that are kept of a rollout, on traced scalars."""
-    step, arrays = graphs(one_step(variant, "step")), dict(given)
-    kept: Given = {"q_kept": [given["q"]], "v_kept": [given["v"]]}
-    for k in each_step(variant):
-        results = call(step, **{**arrays, "tau": given["tau"][k]})
-        arrays |= {"q": results["q_next"], "v": results["v_next"]}
+    step, q, v = graphs(one_step(variant, "step")), given["q"], given["v"]
+    kept: Given = {"q_kept": [q], "v_kept": [v]}
+    for k in range(variant.steps):
+        results = call(step, **{**_at(given, k, "tau"), "q": q, "v": v})
+        q, v = results["q_next"], results["v_next"]
+        if (k + 1) % variant.every == 0:
+            kept["q_kept"].append(q)
+            kept["v_kept"].append(v)
+    return kept
+
+
+def policy_step(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the end of a step with the controls of a feedback law, and these."""
+    policy = variant.policy
+    assert policy is not None
+    own = {name: given[name] for name, _ in policy.parameters}
+    count, state = given["count"], {name: given[name] for name in ("q", "v")}
+    tau = call(policy.graph, **state, t=count * given["dt"], **own)["tau"]
+    step = graphs(variant._replace(name="step", policy=None))
+    more = {name: given[name] for name in step.inputs if name != "tau"}
+    return {**call(step, **more, tau=tau), "count_next": count + 1.0, "controls": tau}
+
+
+def rollout_with(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the states that are kept of a rollout with a feedback law, on traced scalars."""
+    step, arrays = graphs(one_step(variant, "policy_step")), {**given, "count": 0.0}
+    kept: Given = {"q_kept": [given["q"]], "v_kept": [given["v"]], "controls": []}
+    for k in range(variant.steps):
+        results = call(step, **_at(arrays, k))
+        arrays |= {name: results[f"{name}_next"] for name in ("q", "v", "count")}
+        kept["controls"].append(results["controls"])
         if (k + 1) % variant.every == 0:
             kept["q_kept"].append(arrays["q"])
             kept["v_kept"].append(arrays["v"])
@@ -250,21 +279,14 @@ def rollout(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Giv
 def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
     """Returns gradients by the beginning and the controls of a rollout, on traced scalars."""
     step, rows = graphs(one_step(variant, "step_vjp")), list[Any]()
-    gq, gv = given["gq"][variant.steps], given["gv"][variant.steps]
+    ends = {name: given[name][variant.steps] for name in ("gq", "gv")}
     for k in reversed(range(variant.steps)):
-        state = {name: given[name][k] for name in ("q", "v", "tau")}
-        found = call(step, **{**given, **state, "gq_next": gq, "gv_next": gv})
-        gq, gv = (
-            [x + y for x, y in zip(found[name], given[name][k], strict=True)]
-            for name in ("gq", "gv")
-        )
+        following = {f"{name}_next": g for name, g in ends.items()}
+        found = call(step, **{**_at(given, k, "q", "v", "tau"), **following})
+        for name in ends:
+            ends[name] = [x + y for x, y in zip(found[name], given[name][k], strict=True)]
         rows.insert(0, found["gtau"])
-    return {"gq0": gq, "gv0": gv, "gtau": rows}
-
-
-def one_step(variant: Variant, name: str) -> Variant:
-    """The function of this name that a rollout repeats."""
-    return variant._replace(name=name, steps=0, every=1)
+    return {"gq0": ends["gq"], "gv0": ends["gv"], "gtau": rows}
 
 
 DERIVE_STEPS = {
@@ -272,6 +294,8 @@ DERIVE_STEPS = {
     "linearize_step": composed,
     "step_jvp": along,
     "step_vjp": backwards,
+    "policy_step": policy_step,
     "rollout": rollout,
+    "rollout_with": rollout_with,
     "rollout_gradient": rollout_gradient,
 }

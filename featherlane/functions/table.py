@@ -17,6 +17,7 @@ from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.actuation import Actuation
+from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     DifferenceDerivatives,
     Direction,
@@ -25,6 +26,7 @@ from featherlane.functions.results import (
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
+    PolicyTrajectory,
     RolloutGradient,
     Step,
     Trajectory,
@@ -74,6 +76,7 @@ class Variant(NamedTuple):
     integrator: str | None = None  # of steps in time, see INTEGRATORS
     actuation: Actuation | None = None  # None: controls are joint forces
     steps: int = 0  # of a rollout
+    policy: Policy | None = None  # the feedback law of a rollout
     every: int = 1  # the steps of a rollout from one state that is kept to the next
 
 
@@ -240,9 +243,7 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
     "actuated_slopes": DynamicsFunction(
         {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
     ),
-    "advance": _piece(
-        {"q": ("q",), "rate": V, "v": V, "a": V, **DT}, NEXT, integrators.advance
-    ),
+    "advance": _piece({"q": ("q",), "rate": V, "v": V, "a": V, **DT}, NEXT, integrators.advance),
     "advance_semi_implicitly": _piece(
         {**STATE, "a": V, **DT}, NEXT, integrators.advance_semi_implicitly
     ),
@@ -314,6 +315,14 @@ STEPS: dict[str, DynamicsFunction] = {
     "rollout": DynamicsFunction(
         _MANY_CONTROLS, {f"{k}_kept": size for k, size in _TRAJECTORY.items()}, (), IN_TIME,
         collect=Trajectory,
+    ),
+    "policy_step": DynamicsFunction(
+        {**STATE, **DT, "count": ()}, {**NEXT, "count_next": (), "controls": ("u",)}, (), IN_TIME
+    ),
+    "rollout_with": DynamicsFunction(
+        {**STATE, **DT},
+        {**{f"{k}_kept": size for k, size in _TRAJECTORY.items()}, "controls": ("steps", "u")},
+        (), IN_TIME, collect=PolicyTrajectory,
     ),
     "rollout_gradient": DynamicsFunction(
         {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from featherlane.backends.cpu.compile import SLOTS, Kernel
 from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.cpu.scratch import Workspaces
-from featherlane.backends.cpu.sequence.plan import Copy, Loop, Plan, Run, Step, Use
+from featherlane.backends.cpu.sequence.plan import Clear, Copy, Loop, Plan, Run, Step, Use
 from featherlane.backends.llvm.macros import expanded
 
 IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
@@ -24,12 +24,9 @@ MOST = 64  # states of a block: enough for kernels to begin and end rarely
 
 
 def compile_plan(
-    plan: Plan, kernels: Callable[[], Sequence[Kernel]], key: str, dtype: np.dtype, single: bool
+    plan: Plan, parts: Sequence[Kernel], key: str, dtype: np.dtype, single: bool
 ) -> Kernel:
-    """The kernel of a plan; single: for one state. kernels: gives its kernels in their order, of
-    the same form.
-    """
-    parts = list(kernels())
+    """The kernel of a plan; single: for one state. parts: its kernels in their order."""
     width = parts[0].width
     text = lambda: _source(plan, parts, dtype, 1 if single else _together(plan, width, dtype))
     code = loaded(f"{key} {dtype} {width}", text, ("loop", SLOTS, "kernels"))
@@ -52,22 +49,26 @@ def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int)
     return f"""
 @kernels = global [{len(parts)} x ptr] zeroinitializer, align 8
 @{SLOTS} = constant i64 {slots}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 {expanded(COPY.replace("SIZE", str(dtype.itemsize)).replace("INT", f"i{8 * dtype.itemsize}"))}
 {expanded(body)}
 {lines.workspaces.functions()}"""
 
 
 def _offset(array: str, number: int) -> str:
-    """Lines that set %array.o to where entry (%r, %c) of state %s is, by the strides of array 0 or 1
-    from state to state, row to row and column to column, which alternate.
+    """Lines that set %array.o to where entry (%r, %c) of state %s is, by the strides of array 0 or
+    1 from state to state, row to row and column to column, which alternate.
     """
-    s, r, c = (f"$(mul i64 %{k}, $(item i64 %strides {2 * n + number}))" for n, k in enumerate("src"))
+    s, r, c = (
+        f"$(mul i64 %{k}, $(item i64 %strides {2 * n + number}))" for n, k in enumerate("src")
+    )
     return f"%{array}.sr = add i64 {s}, {r}\n  %{array}.o = add i64 %{array}.sr, {c}"
 
 
 COPY = f"""
 ; Copies rows x columns numbers of each state between arrays of any strides.
-define internal void @copy(ptr %from, ptr %to, ptr %strides, i64 %states, i64 %rows, i64 %columns) {{
+define internal void @copy(ptr %from, ptr %to, ptr %strides,
+                           i64 %states, i64 %rows, i64 %columns) {{
   each %s 0 %states
   each %r 0 %rows
   each %c 0 %columns
@@ -86,13 +87,14 @@ define internal void @copy(ptr %from, ptr %to, ptr %strides, i64 %states, i64 %r
 
 
 class _Lines:
-    """The lines of @loop, with macros. Names: %base.a and %step.a of the user's array a, the bytes
-    from state to state; %core.a.i its other strides; %memory the workspace of a block.
+    """The lines of @loop, with macros. Names: %base.n and %step.n of the user's array n, the bytes
+    from state to state; %core.n.i its other strides; %memory the workspace of a block.
     """
 
     def __init__(self, plan: Plan, itemsize: int, together: int) -> None:
         self.plan, self.itemsize, self.together = plan, itemsize, together
         self.user = {**plan.inputs, **plan.outputs}
+        self.number = {name: n for n, name in enumerate(self.user)}
         self.places: dict[str, int] = {}  # bytes into the numbers of a block
         at = 0
         for name, shape in plan.temporaries.items():
@@ -135,11 +137,11 @@ class _Lines:
 
     def _user_arrays(self) -> list[str]:
         lines, firsts = [], first_strides([*self.user.values()])
-        for n, ((name, shape), first) in enumerate(zip(self.user.items(), firsts, strict=True)):
-            lines.append(f"%base.{name} = item ptr %args {n}")
-            lines.append(f"%step.{name} = item i64 %steps {n}")
+        for n, (shape, first) in enumerate(zip(self.user.values(), firsts, strict=True)):
+            lines.append(f"%base.{n} = item ptr %args {n}")
+            lines.append(f"%step.{n} = item i64 %steps {n}")
             cores = enumerate(range(first, first + len(shape)))
-            lines += [f"%core.{name}.{axis} = item i64 %steps {at}" for axis, at in cores]
+            lines += [f"%core.{n}.{axis} = item i64 %steps {at}" for axis, at in cores]
         return lines
 
     def _strides(self, use: Use) -> tuple[str, list[str]]:
@@ -147,8 +149,8 @@ class _Lines:
         shape = self.plan.shape(use)
         if use.array in self.user:
             skip = len(self.user[use.array]) - len(shape)
-            cores = [f"%core.{use.array}.{axis + skip}" for axis in range(len(shape))]
-            return f"%step.{use.array}", cores
+            n = self.number[use.array]
+            return f"%step.{n}", [f"%core.{n}.{axis + skip}" for axis in range(len(shape))]
         inner = [self.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return str(self.itemsize * math.prod(shape)), list(map(str, inner))
 
@@ -156,16 +158,16 @@ class _Lines:
         """Lines that set %name to where the first state of the block has what is used."""
         if use.array not in self.user:
             return [f"%{name} = at %memory {self.places[use.array]}"]
-        base = f"%base.{use.array}"
-        lines = [f"%{name}.s = mul i64 %step.{use.array}, %first"]
+        n = self.number[use.array]
+        lines = [f"%{name}.s = mul i64 %step.{n}, %first"]
         if use.row is None:
-            return [*lines, f"%{name} = at {base} %{name}.s"]
+            return [*lines, f"%{name} = at %base.{n} %{name}.s"]
         counter, slope, offset = use.row
         return [
             *lines,
             f"%{name}.k = add i64 $(mul i64 %{counter}, {slope}), {offset}",
-            f"%{name}.r = mul i64 %{name}.k, %core.{use.array}.0",
-            f"%{name} = at {base} $(add i64 %{name}.s, %{name}.r)",
+            f"%{name}.r = mul i64 %{name}.k, %core.{n}.0",
+            f"%{name} = at %base.{n} $(add i64 %{name}.s, %{name}.r)",
         ]
 
     def _step(self, step: Step) -> list[str]:
@@ -177,6 +179,14 @@ class _Lines:
             head = f"each %{step.counter} 0 {step.times}"
             return [head, *(total if step.total else []), *body, f"again %{step.counter}"]
         self.calls += 1
+        if isinstance(step, Clear):
+            name = step.use.array
+            size = math.prod(self.plan.shapes[name]) * self.itemsize * self.together
+            to = self._address(step.use, f"x{self.calls}")
+            memset = (
+                f"call void @llvm.memset.p0.i64(ptr %x{self.calls}, i8 0, i64 {size}, i1 false)"
+            )
+            return [*to, memset]
         return self._run(step) if isinstance(step, Run) else self._copy(step)
 
     def _record(self, strides: Sequence[str]) -> str:

@@ -41,6 +41,12 @@ class Copy(NamedTuple):
     target: Use
 
 
+class Clear(NamedTuple):
+    """Zeros in a temporary."""
+
+    use: Use
+
+
 class Loop(NamedTuple):
     """The body, `times` times over. counter: its name, for the rows that the body uses. Rows of
     "outer * n + inner" are those of the counter `total`, if it has a name.
@@ -53,7 +59,7 @@ class Loop(NamedTuple):
     outer: str = ""
 
 
-Step = Run | Copy | Loop
+Step = Run | Copy | Clear | Loop
 
 
 @dataclass(frozen=True)
