@@ -21,7 +21,7 @@ from featherlane.robot.tree import Tree
 from featherlane.scalar import COLUMN, Scalar, is_zero, repeat
 
 Rows = list[list[Scalar]]
-Step = tuple[list[Scalar], list[Scalar]]
+Moved = tuple[list[Scalar], list[Scalar], list[Scalar]]
 
 
 def _plus(a: Scalars, b: Scalars, s: Scalar) -> list[Scalar]:
@@ -47,15 +47,17 @@ def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
     return damped
 
 
-def advance(tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Step:
-    """Returns q after dt at the velocity `rate`, and v after dt at the acceleration a."""
-    return integrate(tree, q, _times(dt, rate)), _plus(v, a, dt)
+def advance(tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Moved:
+    """Returns q after dt at the velocity `rate`, v after dt at the acceleration a, and the motion."""
+    u = _times(dt, rate)
+    return integrate(tree, q, u), _plus(v, a, dt), u
 
 
-def advance_semi_implicitly(tree: Tree, q: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Step:
-    """Returns q after dt at the velocity of the step's end, and that velocity."""
+def advance_semi_implicitly(tree: Tree, q: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Moved:
+    """Returns q after dt at the velocity of the step's end, that velocity, and the motion."""
     v_next = _plus(v, a, dt)
-    return integrate(tree, q, _times(dt, v_next)), v_next
+    u = _times(dt, v_next)
+    return integrate(tree, q, u), v_next, u
 
 
 # Runge-Kutta methods
@@ -87,15 +89,15 @@ def _commutator(kind: JointType, u: Scalars, v: Scalars) -> Scalars:
 
 def stage(fraction: float) -> Callable[..., Any]:
     """Makes the function that goes from a step's beginning to a stage at this fraction of it, with
-    the rate and the acceleration of the stage before.
+    the rate and the acceleration of the stage before: its state and rate, and the motion to it.
     """
 
     def to_stage(
         tree: Tree, q: Scalars, v: Scalars, rate: Scalars, a: Scalars, dt: Scalar
-    ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+    ) -> tuple[list[Scalar], ...]:
         h = fraction * dt
         u, v_stage = _times(h, rate), _plus(v, a, h)
-        return integrate(tree, q, u), v_stage, local_rate(tree, u, v_stage)
+        return integrate(tree, q, u), v_stage, local_rate(tree, u, v_stage), u
 
     return to_stage
 
@@ -106,8 +108,8 @@ def _weighted(first: Scalars, second: Scalars, third: Scalars, fourth: Scalars) 
     return [(w + z + 2.0 * (x + y)) * (1 / 6) for w, x, y, z in each]
 
 
-def runge_kutta(tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Scalars) -> Step:
-    """Returns the end of a step. stages: the rates of the last three, the accelerations of all."""
+def runge_kutta(tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Scalars) -> Moved:
+    """Returns the end of a step, and its motion. stages: the rates of the last three, the accelerations of all."""
     rate, a = _weighted(v, *stages[:3]), _weighted(*stages[3:])
     return advance(tree, q, rate, v, a, dt)
 
@@ -133,7 +135,9 @@ def _maps(tree: Tree, u: Scalars) -> tuple[list[Any], list[Any]]:
     return [kind.adjoint(x) for kind, x in own], [kind.jacobian(x) for kind, x in own]
 
 
-def add_gradients(tree: Tree, gq: Scalars, gv: Scalars, more_q: Scalars, more_v: Scalars) -> Step:
+def add_gradients(
+    tree: Tree, gq: Scalars, gv: Scalars, more_q: Scalars, more_v: Scalars
+) -> tuple[list[Scalar], list[Scalar]]:
     """Returns the sums of gradients by configuration and velocity."""
     return _plus(gq, more_q, 1.0), _plus(gv, more_v, 1.0)
 
@@ -244,6 +248,21 @@ class _Motions:
         return rate
 
 
+def motion_maps(tree: Tree, u: Scalars, v: Scalars) -> tuple[list[Scalar], ...]:
+    """Returns, of each curved joint, how the configuration after a motion u changes with the one
+    before and with u, and how `local_rate` changes with u and v: the entries of its matrices.
+    """
+    motions = _Motions(tree, u, v)
+    zero = [0.0] * tree.nv
+    by_u, by_v = list[Scalar](), list[Scalar]()
+    for kind, k in _curved(tree):
+        moves = [[1.0 if i == j else 0.0 for i in range(tree.nv)] for j in range(k, k + kind.nv)]
+        own = slice(k, k + kind.nv)
+        by_u += _flat(_transposed([motions.rate(move, zero)[own] for move in moves]))
+        by_v += _flat(_transposed([motions.rate(zero, move)[own] for move in moves]))
+    return _flat(*motions.maps[0]), _flat(*motions.maps[1]), by_u, by_v
+
+
 def _columns(*matrices: Sequence[Scalars]) -> list[list[Scalar]]:
     """Returns for each column its entries in all of the matrices."""
     return [
@@ -278,10 +297,10 @@ def first_sensitivities(fraction: float) -> Callable[..., Any]:
     """
 
     def sensitivities(
-        tree: Tree, rate: Scalars, v_stage: Scalars, dt: Scalar, *slopes: Sequence[Scalars]
+        tree: Tree, u: Scalars, v_stage: Scalars, dt: Scalar, *slopes: Sequence[Scalars]
     ) -> tuple[Rows, Rows, Rows]:
         h = fraction * dt
-        motions = _Motions(tree, _times(h, rate), v_stage)
+        motions = _Motions(tree, u, v_stage)
         base_q, base_v = map(_transposed, _bases(tree.nv, len(slopes[2][0])))
         found = []
         for dq, dv, da in zip(base_q, base_v, _transposed(_beside(*slopes)), strict=True):
@@ -300,7 +319,7 @@ def next_sensitivities(fraction: float) -> Callable[..., Any]:
 
     def sensitivities(
         tree: Tree,
-        rate: Scalars,
+        u: Scalars,
         v_stage: Scalars,
         dt: Scalar,
         by_q: Rows,
@@ -312,7 +331,7 @@ def next_sensitivities(fraction: float) -> Callable[..., Any]:
     ) -> tuple[Rows, ...]:
         n, h = tree.nv, fraction * dt
         slopes = _flat(by_q, by_v)
-        packed = _Motions(tree, _times(h, rate), v_stage).pack()
+        packed = _Motions(tree, u, v_stage).pack()
 
         def column(shared: Scalars, entries: Scalars) -> list[Scalar]:
             h, motions = shared[0], _Motions.unpack(tree, shared[1 + 2 * n * n :])

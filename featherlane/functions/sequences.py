@@ -20,6 +20,7 @@ from featherlane.backends.cpu.sequence.plan import (
     Use,
 )
 from featherlane.functions.compile import input_names, input_shapes, output_shapes
+from featherlane.functions.sensitivities import MatrixSteps
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
 from featherlane.functions.table import TABLE, Variant
 from featherlane.robot.model import Robot
@@ -60,17 +61,20 @@ Planned = tuple[Plan, list[Variant]]
 
 
 def _composed(model: Robot, variant: Variant) -> Planned:
-    """The plan of a step: a kernel for each function that it calls."""
+    """The plan of a step: a kernel for each function that it calls, or work on matrices."""
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     variants: dict[Variant, int] = {}
-    steps, temporaries = list[Run](), dict[str, Shape]()
+    steps, temporaries = list[Step](), dict[str, Shape]()
+    kernel = lambda piece: variants.setdefault(piece, len(variants))
+    controls = outputs["B"][1] if "B" in outputs else 0
+    matrices = MatrixSteps(model, controls, temporaries, kernel)
     for call in calls_of(variant):
-        kernel = variants.setdefault(call.variant, len(variants))
         shapes = output_shapes(model, call.variant)
         made = {array: shapes[name] for name, array in call.outputs.items()}
         temporaries |= {array: size for array, size in made.items() if array not in outputs}
         own = [*call.inputs.values(), *call.outputs.values()]
-        steps.append(Run(kernel, tuple(map(Use, own))))
+        others = matrices.steps(call)
+        steps += others or [Run(kernel(call.variant), tuple(map(Use, own)))]
     return Plan(inputs, outputs, steps, temporaries), list(variants)
 
 

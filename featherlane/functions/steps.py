@@ -73,30 +73,31 @@ class _Calls:
 
 
 END = "q_next v_next"
+MOVED = f"{END} motion"
 
 
 def _euler(c: _Calls) -> None:
     a = c.dynamics("q", "v")
-    c("advance", "q", "v", "v", a, "dt", to=END)
+    c("advance", "q", "v", "v", a, "dt", to=MOVED)
 
 
 def _semi_implicit(c: _Calls) -> None:
     a = c.dynamics("q", "v")
-    c("advance_semi_implicitly", "q", "v", a, "dt", to=END)
+    c("advance_semi_implicitly", "q", "v", a, "dt", to=MOVED)
 
 
 def _midpoint(c: _Calls) -> None:
     a = c.dynamics("q", "v", "1")
-    q2, v2, _ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2")
+    q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
     a = c.dynamics(q2, v2, "2")
-    c("advance", "q", v2, "v", a, "dt", to=END)
+    c("advance", "q", v2, "v", a, "dt", to=MOVED)
 
 
 def _runge_kutta(c: _Calls, derivatives: bool = False) -> None:
     """The stages of the classical method."""
     rate, a = "v", c.dynamics("q", "v", "1", derivatives)
     for k, to_stage in (("2", "to_half_stage"), ("3", "to_half_stage"), ("4", "to_full_stage")):
-        q, v, rate = c(to_stage, "q", "v", rate, a, "dt", to=f"q{k} v{k} rate{k}")
+        q, v, rate, _ = c(to_stage, "q", "v", rate, a, "dt", to=f"q{k} v{k} rate{k} u{k}")
         a = c.dynamics(q, v, k, derivatives)
 
 
@@ -106,7 +107,7 @@ ACCELERATIONS = ("a1", "a2", "a3", "a4")
 
 def _rk4(c: _Calls) -> None:
     _runge_kutta(c)
-    c("runge_kutta", "q", "v", "dt", *RATES, *ACCELERATIONS, to=END)
+    c("runge_kutta", "q", "v", "dt", *RATES, *ACCELERATIONS, to=MOVED)
 
 
 LINEAR = f"{END} A B"
@@ -124,8 +125,8 @@ def _linear_semi_implicit(c: _Calls) -> None:
 
 def _linear_midpoint(c: _Calls) -> None:
     a = c.dynamics("q", "v", "1", derivatives=True)
-    q2, v2, _ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2")
-    c("first_half_sensitivities", "v", v2, "dt", *c.slopes("1"), to="Dq2 Dv2 Dr2")
+    q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
+    c("first_half_sensitivities", "u2", v2, "dt", *c.slopes("1"), to="Dq2 Dv2 Dr2")
     a = c.dynamics(q2, v2, "2", derivatives=True)
     c("linear_midpoint", "q", "v", v2, a, "dt", *c.slopes("2"), "Dq2", "Dv2", to=LINEAR)
 
@@ -133,11 +134,11 @@ def _linear_midpoint(c: _Calls) -> None:
 def _linear_rk4(c: _Calls) -> None:
     _runge_kutta(c, derivatives=True)
     first = c.slopes("1")
-    c("first_half_sensitivities", "v", "v2", "dt", *first, to="Dq2 Dv2 Dr2")
+    c("first_half_sensitivities", "u2", "v2", "dt", *first, to="Dq2 Dv2 Dr2")
     for k, following, name in (("2", "3", "half"), ("3", "4", "full")):
         changes = [f"{x}{k}" for x in ("Dq", "Dv", "Dr")]
         to = f"Da{k} Dq{following} Dv{following} Dr{following}"
-        inputs = f"rate{k}", f"v{following}", "dt", *c.slopes(k), *changes
+        inputs = f"u{following}", f"v{following}", "dt", *c.slopes(k), *changes
         c(f"{name}_sensitivities", *inputs, to=to)
     stages = *RATES, *ACCELERATIONS, *first, "Da2", "Da3", "Dr2", "Dr3", "Dr4"
     end = *c.slopes("4"), "Dq4", "Dv4"

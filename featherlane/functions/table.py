@@ -196,6 +196,7 @@ DT: Sizes = {"dt": ()}
 SLOPES: Sizes = {"da_dq": VV, "da_dv": VV, "da_dtau": VV}
 BY_CONTROLS: Sizes = {"da_dq": VV, "da_dv": VV, "da_du": ("v", "u")}
 NEXT: Sizes = {"q_next": ("q",), "v_next": V}
+MOVED: Sizes = {**NEXT, "motion": V}  # how it moved, in the tangent space of the beginning
 LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "u")}
 BY_ALL: Size = ("v", "2v+u")  # derivatives by [q, v, controls]
 _forward = FUNCTIONS["forward_dynamics"]
@@ -230,11 +231,12 @@ def _actuated_slopes(tree: Tree, da_dtau: Any, u: Any, actuation: Actuation) -> 
 
 
 _STAGE: Sizes = {**STATE, "rate": V, "a": V, **DT}
-_AT_STAGE: Sizes = {"q_stage": ("q",), "v_stage": V, "rate_stage": V}
+_AT_STAGE: Sizes = {"q_stage": ("q",), "v_stage": V, "rate_stage": V, "u": V}
 _RATES: Sizes = {"rate2": V, "rate3": V, "rate4": V}
 _ACCELERATIONS: Sizes = {"a1": V, "a2": V, "a3": V, "a4": V}
 _CHANGES: Sizes = {"Dq": BY_ALL, "Dv": BY_ALL, "Dr": BY_ALL}
-_AT: Sizes = {"rate": V, "v_stage": V, **DT, **BY_CONTROLS}
+_AT: Sizes = {"u": V, "v_stage": V, **DT, **BY_CONTROLS}
+_MAPS: Sizes = dict.fromkeys(("moved_by_q", "moved_by_u", "rate_by_u", "rate_by_v"), ("curved",))
 PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see functions/steps.py
     "forward_dynamics_and_derivatives": _and_derivatives,
     "damped_forward_dynamics": _damped(_forward),
@@ -243,15 +245,16 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
     "actuated_slopes": DynamicsFunction(
         {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
     ),
-    "advance": _piece({"q": ("q",), "rate": V, "v": V, "a": V, **DT}, NEXT, integrators.advance),
+    "advance": _piece({"q": ("q",), "rate": V, "v": V, "a": V, **DT}, MOVED, integrators.advance),
     "advance_semi_implicitly": _piece(
-        {**STATE, "a": V, **DT}, NEXT, integrators.advance_semi_implicitly
+        {**STATE, "a": V, **DT}, MOVED, integrators.advance_semi_implicitly
     ),
     "to_half_stage": _piece(_STAGE, _AT_STAGE, integrators.stage(0.5)),
     "to_full_stage": _piece(_STAGE, _AT_STAGE, integrators.stage(1.0)),
     "runge_kutta": _piece(
-        {**STATE, **DT, **_RATES, **_ACCELERATIONS}, NEXT, integrators.runge_kutta
+        {**STATE, **DT, **_RATES, **_ACCELERATIONS}, MOVED, integrators.runge_kutta
     ),
+    "motion_maps": _piece({"u": V, "v": V}, _MAPS, integrators.motion_maps),
     "add_gradients": _piece(
         {"gq": V, "gv": V, "more_q": V, "more_v": V},
         {"sum_q": V, "sum_v": V},
@@ -407,6 +410,8 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
     n, controls = model.nv, variant.actuation.controls if variant.actuation else model.nv
     of = {"q": model.nq, "v": n, "2v": 2 * n, "3v": 3 * n, "bodies": model.nbodies, "u": controls}
     of |= {"2v+u": 2 * n + controls, "steps": variant.steps, "steps+1": variant.steps + 1}
+    curved = (model.types[i] for i in model.independent)
+    of |= {"curved": sum(kind.nv**2 for kind in curved if kind.commutator is not None)}
     of |= {"kept": variant.steps // variant.every + 1}
 
     def number(entry: str | int) -> int:

@@ -16,7 +16,24 @@ from featherlane.backends.cpu.compile import SLOTS, Kernel
 from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.cpu.scratch import Workspaces
-from featherlane.backends.cpu.sequence.plan import Clear, Copy, Loop, Plan, Run, Step, Use
+from featherlane.backends.cpu.sequence import matrices
+from featherlane.backends.cpu.sequence.plan import (
+    Block,
+    Clear,
+    Copy,
+    Diagonal,
+    Loop,
+    Matrices,
+    Multiply,
+    Part,
+    Plan,
+    Run,
+    Scale,
+    Step,
+    Use,
+)
+from featherlane.backends.llvm import jit
+from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 
 IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
@@ -44,45 +61,53 @@ def _together(plan: Plan, width: int, dtype: np.dtype) -> int:
 def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int) -> str:
     """The LLVM IR of @loop. Its text depends on the counts of the kernels, which `key` tells."""
     slots = sum(parts[run.kernel].slots * times for run, times in plan.times())
-    lines = _Lines(plan, dtype.itemsize, together)
+    lines = _Lines(plan, dtype, together)
     body = "\n".join(lines.function())
+    work = matrices.functions(lines.lanes) if lines.has_matrices else ""
     return f"""
 @kernels = global [{len(parts)} x ptr] zeroinitializer, align 8
 @{SLOTS} = constant i64 {slots}
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 {expanded(COPY.replace("SIZE", str(dtype.itemsize)).replace("INT", f"i{8 * dtype.itemsize}"))}
+{work}
 {expanded(body)}
 {lines.workspaces.functions()}"""
 
 
-def _offset(array: str, number: int) -> str:
-    """Lines that set %array.o to where entry (%r, %c) of state %s is, by the strides of array 0 or
-    1 from state to state, row to row and column to column, which alternate.
-    """
-    s, r, c = (
-        f"$(mul i64 %{k}, $(item i64 %strides {2 * n + number}))" for n, k in enumerate("src")
-    )
-    return f"%{array}.sr = add i64 {s}, {r}\n  %{array}.o = add i64 %{array}.sr, {c}"
+COPY = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-
-COPY = f"""
-; Copies rows x columns numbers of each state between arrays of any strides.
+; Copies rows x columns numbers of each state between arrays of any strides: those of both arrays,
+; in turn, from state to state, row to row and column to column.
 define internal void @copy(ptr %from, ptr %to, ptr %strides,
-                           i64 %states, i64 %rows, i64 %columns) {{
+                           i64 %states, i64 %rows, i64 %columns) noinline {
+  %from.c = item i64 %strides 4
+  %to.c = item i64 %strides 5
+  %dense = and i1 $(icmp eq i64 %from.c, SIZE), $(icmp eq i64 %to.c, SIZE)
+  %bytes = mul i64 %columns, SIZE
   each %s 0 %states
+  %from.s = at %from $(mul i64 %s, $(item i64 %strides 0))
+  %to.s = at %to $(mul i64 %s, $(item i64 %strides 1))
   each %r 0 %rows
+  %from.r = at %from.s $(mul i64 %r, $(item i64 %strides 2))
+  %to.r = at %to.s $(mul i64 %r, $(item i64 %strides 3))
+  when %dense: whole, entries
+whole:
+  call void @llvm.memcpy.p0.p0.i64(ptr %to.r, ptr %from.r, i64 %bytes, i1 false)
+  br label %copied
+entries:
   each %c 0 %columns
-  {_offset("from", 0)}
-  {_offset("to", 1)}
-  %from.at = at %from %from.o
-  %to.at = at %to %to.o
+  %from.at = at %from.r $(mul i64 %c, %from.c)
+  %to.at = at %to.r $(mul i64 %c, %to.c)
   %x = load INT, ptr %from.at, align SIZE
   store INT %x, ptr %to.at, align SIZE
   again %c
+  br label %copied
+copied:
   again %r
   again %s
   ret void
-}}
+}
 """
 
 
@@ -91,18 +116,19 @@ class _Lines:
     from state to state; %core.n.i its other strides; %memory the workspace of a block.
     """
 
-    def __init__(self, plan: Plan, itemsize: int, together: int) -> None:
-        self.plan, self.itemsize, self.together = plan, itemsize, together
+    def __init__(self, plan: Plan, dtype: np.dtype, together: int) -> None:
+        self.plan, self.itemsize, self.together = plan, dtype.itemsize, together
+        self.lanes, self.has_matrices = Lanes(dtype, jit.widest(dtype)), False
         self.user = {**plan.inputs, **plan.outputs}
         self.number = {name: n for n, name in enumerate(self.user)}
         self.places: dict[str, int] = {}  # bytes into the numbers of a block
         at = 0
         for name, shape in plan.temporaries.items():
             self.places[name] = at
-            at += math.prod(shape) * itemsize * together
+            at += math.prod(shape) * self.itemsize * together
         self.calls = 0  # of kernels and copies, each with a record of strides
         self.strides: list[str] = []
-        self.workspaces = Workspaces({"memory": max(at, itemsize)})
+        self.workspaces = Workspaces({"memory": max(at, self.itemsize)})
 
     def function(self) -> list[str]:
         body = [line for step in self.plan.steps for line in self._step(step)]
@@ -179,6 +205,10 @@ class _Lines:
             head = f"each %{step.counter} 0 {step.times}"
             return [head, *(total if step.total else []), *body, f"again %{step.counter}"]
         self.calls += 1
+        if isinstance(step, Matrices):
+            return self._matrices(step)
+        if isinstance(step, Block):
+            return self._block(step)
         if isinstance(step, Clear):
             name = step.use.array
             size = math.prod(self.plan.shapes[name]) * self.itemsize * self.together
@@ -219,3 +249,60 @@ class _Lines:
         sizes = f"i64 %count, i64 {shape[0]}, i64 {shape[1]}"
         arguments = f"ptr %{ends[0]}, ptr %{ends[1]}, ptr {record}, {sizes}"
         return [*lines, f"call void @copy({arguments})"]
+
+    def _matrices(self, step: Matrices) -> list[str]:
+        """A loop over the states of a block."""
+        self.has_matrices, own, t = True, f"m{self.calls}", self.lanes.scalar
+        lines = self._address(Use("dt"), f"{own}.dt")
+        lines += [
+            f"each %{own} 0 %count",
+            f"%{own}.to = at %{own}.dt $(mul i64 %step.{self.number['dt']}, %{own})",
+            f"%{own}.1 = load {t}, ptr %{own}.to, align {self.itemsize}",
+        ]
+        for k, work in enumerate(step.work):
+            lines += self._work(work, f"{own}.{k}", own)
+        return [*lines, f"again %{own}"]
+
+    def _part(self, part: Part, name: str, state: str) -> tuple[list[str], str]:
+        """Lines that set %name to a part of the matrix of a state; and the arguments for it."""
+        size = math.prod(self.plan.shapes[part.array]) * self.itemsize
+        first = self.places[part.array] + part.start * self.itemsize
+        lines = [f"%{name}.s = mul i64 %{state}, {size}"]
+        lines.append(f"%{name} = at %memory $(add i64 %{name}.s, {first})")
+        return lines, f"ptr %{name}, i64 {part.pitch}"
+
+    def _work(self, work: Multiply | Scale | Diagonal, name: str, state: str) -> list[str]:
+        t = self.lanes.scalar
+        lines, target = self._part(work.target, f"{name}.c", state)
+        if isinstance(work, Multiply):
+            more, left = self._part(work.left, f"{name}.a", state)
+            most, right = self._part(work.right, f"{name}.b", state)
+            sizes = f"i64 {work.rows}, i64 {work.inner}, i64 {work.columns}"
+            call = f"call void @multiply({target}, {left}, {right}, {sizes})"
+            return [*lines, *more, *most, call]
+        if isinstance(work, Scale) and work.source is None:
+            return [*lines, f"call void @clear({target}, i64 {work.rows}, i64 {work.columns})"]
+        number = Lanes(self.lanes.dtype, 1).number(work.factor)
+        power = f"%{state}.{work.power}"
+        factor = f"{t} $(fmul {t} {number}, {power})" if work.power else f"{t} {number}"
+        if isinstance(work, Diagonal):
+            return [*lines, f"call void @diagonal({target}, i64 {work.size}, {factor})"]
+        assert work.source is not None
+        more, source = self._part(work.source, f"{name}.a", state)
+        sizes = f"i64 {work.rows}, i64 {work.columns}"
+        call = f"call void @scale({target}, {source}, {sizes}, {factor}, i1 {int(work.more)})"
+        return [*lines, *more, call]
+
+    def _block(self, block: Block) -> list[str]:
+        """A copy of rows, with the strides of a matrix of its own."""
+        own, size = f"x{self.calls}", self.itemsize
+        rows, columns = self.plan.shapes[block.target]
+        step, cores = self._strides(Use(block.target))
+        inside = math.prod(self.plan.shapes[block.source.array]) * size
+        source = [str(inside), str(block.source.pitch * size), str(size)]
+        pairs = zip(source, [step, *cores], strict=True)
+        record = self._record([x for pair in pairs for x in pair])
+        at = self.places[block.source.array] + block.source.start * size
+        lines = [f"%{own}.from = at %memory {at}", *self._address(Use(block.target), f"{own}.to")]
+        sizes = f"i64 %count, i64 {rows}, i64 {columns}"
+        return [*lines, f"call void @copy(ptr %{own}.from, ptr %{own}.to, ptr {record}, {sizes})"]

@@ -47,6 +47,61 @@ class Clear(NamedTuple):
     use: Use
 
 
+class Part(NamedTuple):
+    """A block of a matrix in a temporary: the entry where it begins, and those from row to row."""
+
+    array: str
+    start: int
+    pitch: int
+
+
+class Multiply(NamedTuple):
+    """Adds left times right, rows x inner and inner x columns, to the target."""
+
+    target: Part
+    left: Part
+    right: Part
+    rows: int
+    inner: int
+    columns: int
+
+
+class Scale(NamedTuple):
+    """The target becomes factor dt^power times the source, or gets that added. Without a source:
+    zeros.
+    """
+
+    target: Part
+    source: Part | None
+    rows: int
+    columns: int
+    factor: float = 1.0
+    power: int = 0
+    more: bool = False
+
+
+class Diagonal(NamedTuple):
+    """Adds factor dt^power to the first entries of a diagonal."""
+
+    target: Part
+    size: int
+    factor: float = 1.0
+    power: int = 0
+
+
+class Matrices(NamedTuple):
+    """Work on matrices, for one state after another; the time step is the input "dt"."""
+
+    work: tuple[Multiply | Scale | Diagonal, ...]
+
+
+class Block(NamedTuple):
+    """Copies rows of a matrix in a temporary into a whole matrix of the user's."""
+
+    source: Part
+    target: str
+
+
 class Loop(NamedTuple):
     """The body, `times` times over. counter: its name, for the rows that the body uses. Rows of
     "outer * n + inner" are those of the counter `total`, if it has a name.
@@ -59,7 +114,7 @@ class Loop(NamedTuple):
     outer: str = ""
 
 
-Step = Run | Copy | Clear | Loop
+Step = Run | Copy | Clear | Matrices | Block | Loop
 
 
 @dataclass(frozen=True)
