@@ -185,6 +185,9 @@ class Compiled(model.Robot):
         if integrator is not None and integrator not in INTEGRATORS:
             known = ", ".join(map(repr, INTEGRATORS))
             raise ValueError(f"integrator is {integrator!r}: wanted one of {known}")
+        if name == "linearize_step_reduced" and integrator in ("midpoint", "rk4"):
+            wanted = "wanted a method of one stage; linearize_step takes all"
+            raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
         if actuation is not None and not isinstance(actuation, Actuation):
             kind = type(actuation).__name__
             raise TypeError(f"actuation is {kind}: wanted one from model.actuation(...)")

@@ -18,6 +18,7 @@ from featherlane.functions.results import (
     Gradients,
     LinearStep,
     PolicyTrajectory,
+    ReducedStep,
     RolloutGradient,
     Step,
     Trajectory,
@@ -122,6 +123,32 @@ class TimeSteps(Compiled):
         given = q, v, tau, _time_steps(dt, q, v, tau)
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("linearize_step", given, integrator, actuation, *others)
+
+    def linearize_step_reduced(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        dt: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> ReducedStep:
+        """The state after a step of an Euler method, and what its A and B consist of: a quarter of
+        their numbers, for the cost of `forward_dynamics_derivatives`.
+
+        Below, [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. Above, where all joints are plain, they
+        are [I 0 0] + dt times that lower half, or for "euler" times [0 I 0]; else dq_next_dq and
+        dq_next_dv of `integrate_derivatives` take the place of I and of dt.
+        """
+        given = q, v, tau, _time_steps(dt, q, v, tau)
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("linearize_step_reduced", given, integrator, actuation, *others)
 
     def step_jvp(
         self,

@@ -71,6 +71,18 @@ class LinearStep(NamedTuple):
     B: np.ndarray
 
 
+class ReducedStep(NamedTuple):
+    """The state after a step, and the derivatives of the acceleration in it, each (..., nv, nv) or
+    (..., nv, nu), which A and B consist of.
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_du: np.ndarray
+
+
 class Direction(NamedTuple):
     """The derivatives of the state after a step along a direction, each (..., nv)."""
 

@@ -10,22 +10,25 @@ from collections.abc import Callable, Iterator
 from featherlane.backends.cpu.sequence.plan import (
     Block,
     Diagonal,
-    Matrices,
     Multiply,
     Part,
     Run,
     Scale,
     Shape,
-    Step,
     Use,
+    Work,
 )
 from featherlane.functions.steps import Call
 from featherlane.functions.table import TABLE, Variant
 from featherlane.robot.model import Robot
 
-Work = Multiply | Scale | Diagonal
+LANES = 16  # a multiple of the lanes of all vectors
 SIXTH = 1 / 6
 KUTTA = (SIXTH, 2 * SIXTH, 2 * SIXTH, SIXTH)
+
+
+Steps = tuple[list[Run], list[Work]]
+Moved = tuple[str, float, int]  # a matrix, a factor and a power of dt
 
 
 class MatrixSteps:
@@ -36,15 +39,18 @@ class MatrixSteps:
     def __init__(
         self, model: Robot, controls: int, temporaries: dict[str, Shape], kernel: Callable[..., int]
     ) -> None:
+        self.scratch: dict[str, Shape] = {}
         self.n, self.controls = model.nv, controls
-        self.columns = 2 * self.n + controls
+        used = 2 * self.n + controls
+        self.columns = -(-used // LANES) * LANES  # whole vectors; what is beyond `used` is zero
+        self.beyond = self.columns - used
         self.temporaries, self.kernel = temporaries, kernel
         own = [(model.types[i], model.first_v[i]) for i in model.independent]
         self.curved = [(kind.nv, k) for kind, k in own if kind.commutator is not None]
         self.made = 0
 
-    def steps(self, call: Call) -> list[Step] | None:
-        """The steps of a call; None if a kernel does better."""
+    def steps(self, call: Call) -> Steps | None:
+        """The kernels and the work of a call; None if a kernel does all of it."""
         forms = {
             "first_half_sensitivities": self._first,
             "half_sensitivities": lambda x: self._next(x, 0.5),
@@ -72,26 +78,30 @@ class MatrixSteps:
     def _matrix(self, name: str, rows: int = 0) -> str:
         """A new temporary matrix with all columns."""
         self.made += 1
-        self.temporaries[f"{name}.{self.made}"] = (rows or self.n, self.columns)
+        self.scratch[f"{name}.{self.made}"] = (rows or self.n, self.columns)
         return f"{name}.{self.made}"
 
     # Work
 
-    def _whole(self, array: str, terms: list[tuple[str, float, int]], column: int) -> list[Work]:
+    def _whole(
+        self, array: str, terms: list[tuple[str, float, int]], column: int, row: int = 0
+    ) -> list[Work]:
         """A matrix as a sum of others with factors, and 1 on the diagonal from a column on."""
         work: list[Work] = []
         for k, (source, factor, power) in enumerate(terms):
             sizes = self.n, self.columns, factor, power
-            work.append(Scale(self._all(array), self._all(source), *sizes, more=k > 0))
-        return [*work, Diagonal(self._all(array, 0, column), self.n)]
+            work.append(Scale(self._all(array, row), self._all(source), *sizes, more=k > 0))
+        return [*work, Diagonal(self._all(array, row, column), self.n)]
 
-    def _beside(self, array: str, slopes: tuple[str, str, str]) -> list[Work]:
-        """A matrix from its blocks by q, v and controls."""
-        n = self.n
+    def _beside(self, array: str, x: dict[str, str], row: int = 0, power: int = 0) -> list[Work]:
+        """A matrix from its blocks by q, v and controls, times a power of dt."""
+        n, scale = self.n, (1.0, power)
+        at = [self._all(array, row, column) for column in (0, n, 2 * n)]
         return [
-            Scale(self._all(array), self._square(slopes[0]), n, n),
-            Scale(self._all(array, 0, n), self._square(slopes[1]), n, n),
-            Scale(self._all(array, 0, 2 * n), self._controls(slopes[2]), n, self.controls),
+            Scale(at[0], self._square(x["da_dq"]), n, n, *scale),
+            Scale(at[1], self._square(x["da_dv"]), n, n, *scale),
+            Scale(at[2], self._controls(x["da_du"]), n, self.controls, *scale),
+            Scale(self._all(array, row, self.columns - self.beyond), None, n, self.beyond),
         ]
 
     def _accelerated(self, array: str, x: dict[str, str], Dq: str, Dv: str) -> list[Work]:
@@ -105,7 +115,7 @@ class MatrixSteps:
             Scale(u, self._controls(x["da_du"]), n, self.controls, more=True),
         ]
 
-    def _maps(self, u: str, v: str) -> tuple[list[Step], dict[str, str]]:
+    def _maps(self, u: str, v: str) -> tuple[list[Run], dict[str, str]]:
         """A kernel for the maps of curved joints along a motion u: their arrays by name."""
         if not self.curved:
             return [], {}
@@ -123,15 +133,13 @@ class MatrixSteps:
             yield Part(array, at, size), size, k
             at += size * size
 
-    def _moved(
-        self, Dq: str, Du: tuple[str, float, int], maps: dict[str, str], row: int = 0
-    ) -> list[Work]:
-        """Dq: how a configuration changes that a motion u leads to, if Du (a matrix, a factor and a
-        power of dt) is how u changes.
+    def _moved(self, Dq: str, Du: Moved, maps: dict[str, str], first: int = 0) -> list[Work]:
+        """Dq: how a configuration changes that a motion u leads to, if Du (a matrix, from row
+        `first` on, a factor and a power of dt) is how u changes.
         """
         source, factor, power = Du
-        n, m, target = self.n, self.columns, self._all(Dq, row)
-        work: list[Work] = [Scale(target, self._all(source), n, m, factor, power)]
+        n, m, target = self.n, self.columns, self._all(Dq)
+        work: list[Work] = [Scale(target, self._all(source, first), n, m, factor, power)]
         work.append(Diagonal(target, n))
         if not self.curved:
             return work
@@ -140,16 +148,14 @@ class MatrixSteps:
             own = self._all(scratch, k)
             work += [
                 Scale(own, None, size, m),
-                Multiply(own, block, self._all(source, k), size, size, m),
-                Scale(self._all(Dq, row + k), own, size, m, factor, power),
+                Multiply(own, block, self._all(source, first + k), size, size, m),
+                Scale(self._all(Dq, k), own, size, m, factor, power),
             ]
         for block, size, k in self._blocks(maps["moved_by_q"]):
-            work.append(Scale(self._all(Dq, row + k, k), block, size, size, more=True))
+            work.append(Scale(self._all(Dq, k, k), block, size, size, more=True))
         return work
 
-    def _rates(
-        self, Dr: str, Dv: str, Du: tuple[str, float, int], maps: dict[str, str]
-    ) -> list[Work]:
+    def _rates(self, Dr: str, Dv: str, Du: Moved, maps: dict[str, str]) -> list[Work]:
         """Dr: how the rate at a stage changes."""
         n, m, (source, factor, power) = self.n, self.columns, Du
         work: list[Work] = [Scale(self._all(Dr), self._all(Dv), n, m)]
@@ -175,74 +181,73 @@ class MatrixSteps:
         zeros = Scale(self._all(base), None, self.n, self.columns)
         return base, [zeros, Diagonal(self._all(base, 0, self.n), self.n)]
 
-    def _slopes(self, x: dict[str, str]) -> tuple[str, str, str]:
-        return x["da_dq"], x["da_dv"], x["da_du"]
-
-    def _first(self, x: dict[str, str]) -> list[Step]:
+    def _first(self, x: dict[str, str]) -> Steps:
         (base, work), Da = self._base(), self._matrix("Da")
         run, maps = self._maps(x["u"], x["v_stage"])
         h = base, 0.5, 1
-        work += [*self._beside(Da, self._slopes(x)), *self._whole(x["Dv"], [(Da, 0.5, 1)], self.n)]
+        work += [*self._beside(Da, x), *self._whole(x["Dv"], [(Da, 0.5, 1)], self.n)]
         work += [*self._moved(x["Dq"], h, maps), *self._rates(x["Dr"], x["Dv"], h, maps)]
-        return [*run, Matrices(tuple(work))]
+        return run, work
 
-    def _next(self, x: dict[str, str], fraction: float) -> list[Step]:
+    def _next(self, x: dict[str, str], fraction: float) -> Steps:
         run, maps = self._maps(x["u"], x["v_stage"])
         h = x["Dr"], fraction, 1
         work = self._accelerated(x["Da"], x, x["Dq"], x["Dv"])
         work += self._whole(x["Dv_next"], [(x["Da"], fraction, 1)], self.n)
         work += self._moved(x["Dq_next"], h, maps)
         work += self._rates(x["Dr_next"], x["Dv_next"], h, maps)
-        return [*run, Matrices(tuple(work))]
+        return run, work
 
     def _end(
-        self, x: dict[str, str], work: list[Work], Du: tuple[str, float, int], Dv: str, u: str
-    ) -> list[Step]:
-        """The end of a step: A and B from how its motion and its velocity change."""
+        self, x: dict[str, str], D: str, work: list[Work], moved: Moved, end: tuple[list[Run], str]
+    ) -> Steps:
+        """The end of a step: A and B from D, whose lower half, how v changes, `work` makes. moved:
+        how the motion changes, as `_moved` takes it.
+        """
+        runs, u = end
         run, maps = self._maps(u, u)
-        D, n = self._matrix("D", 2 * self.n), self.n
-        work = [
-            *work,
-            *self._moved(D, Du, maps),
-            Scale(self._all(D, n), self._all(Dv), n, self.columns),
-        ]
-        A, B = Block(self._all(D), x["A"]), Block(self._all(D, 0, 2 * n), x["B"])
-        return [*run, Matrices(tuple(work)), A, B]
+        first = self.n if moved[0] == D else 0
+        work = [*work, *self._moved(D, moved, maps, first)]
+        A, B = Block(self._all(D), x["A"]), Block(self._all(D, 0, 2 * self.n), x["B"])
+        return [*runs, *run], [*work, A, B]
 
-    def _state(self, name: str, *inputs: str) -> tuple[list[Step], str]:
+    def _state(self, name: str, *inputs: str) -> tuple[list[Run], str]:
         """The kernel that ends a step, and its motion."""
         u = f"motion.{self.made}"
         self.temporaries[u] = (self.n,)
         uses = tuple(map(Use, (*inputs, "q_next", "v_next", u)))
         return [Run(self.kernel(Variant(name)), uses)], u
 
-    def _euler(self, x: dict[str, str], semi_implicit: bool) -> list[Step]:
+    def _euler(self, x: dict[str, str], semi_implicit: bool) -> Steps:
         name = "advance_semi_implicitly" if semi_implicit else "advance"
         rate = () if semi_implicit else (x["v"],)
-        end, u = self._state(name, x["q"], *rate, x["v"], x["a"], x["dt"])
-        (base, work), Da, Dv = self._base(), self._matrix("Da"), self._matrix("Dv")
-        work += [*self._beside(Da, self._slopes(x)), *self._whole(Dv, [(Da, 1.0, 1)], self.n)]
-        return [*end, *self._end(x, work, (Dv if semi_implicit else base, 1.0, 1), Dv, u)]
+        end = self._state(name, x["q"], *rate, x["v"], x["a"], x["dt"])
+        D, n = self._matrix("D", 2 * self.n), self.n
+        work = [*self._beside(D, x, n, 1), Diagonal(self._all(D, n, n), n)]
+        source = D
+        if not semi_implicit:
+            source, base = self._base()
+            work += base
+        return self._end(x, D, work, (source, 1.0, 1), end)
 
-    def _midpoint(self, x: dict[str, str]) -> list[Step]:
-        end, u = self._state("advance", x["q"], x["v_middle"], x["v"], x["a"], x["dt"])
-        Da, Dv = self._matrix("Da"), self._matrix("Dv")
+    def _midpoint(self, x: dict[str, str]) -> Steps:
+        end = self._state("advance", x["q"], x["v_middle"], x["v"], x["a"], x["dt"])
+        D, Da = self._matrix("D", 2 * self.n), self._matrix("Da")
         work = self._accelerated(Da, x, x["Dq"], x["Dv"])
-        work += self._whole(Dv, [(Da, 1.0, 1)], self.n)
-        return [*end, *self._end(x, work, (x["Dv"], 1.0, 1), Dv, u)]
+        work += self._whole(D, [(Da, 1.0, 1)], self.n, self.n)
+        return self._end(x, D, work, (x["Dv"], 1.0, 1), end)
 
-    def _runge_kutta(self, x: dict[str, str]) -> list[Step]:
-        names = [*TABLE["runge_kutta"].inputs]
-        end, u = self._state("runge_kutta", *[x[name] for name in names])
+    def _runge_kutta(self, x: dict[str, str]) -> Steps:
+        end = self._state("runge_kutta", *[x[name] for name in TABLE["runge_kutta"].inputs])
         base, work = self._base()
-        Da1, Da4, Dv, Du = (self._matrix(name) for name in ("Da1", "Da4", "Dv", "Du"))
+        D, (Da1, Da4, Du) = self._matrix("D", 2 * self.n), map(self._matrix, ("Da1", "Da4", "Du"))
         last = {name: x[f"last_{name}"] for name in ("da_dq", "da_dv", "da_du")}
-        work += self._beside(Da1, self._slopes(x))
+        work += self._beside(Da1, x)
         work += self._accelerated(Da4, last, x["Dq4"], x["Dv4"])
         stages = zip((Da1, x["Da2"], x["Da3"], Da4), KUTTA, strict=True)
-        work += self._whole(Dv, [(Da, factor, 1) for Da, factor in stages], self.n)
+        work += self._whole(D, [(Da, factor, 1) for Da, factor in stages], self.n, self.n)
         rates = zip((base, x["Dr2"], x["Dr3"], x["Dr4"]), KUTTA, strict=True)
         for k, (Dr, factor) in enumerate(rates):
             sizes = self.n, self.columns, factor, 1
             work.append(Scale(self._all(Du), self._all(Dr), *sizes, more=k > 0))
-        return [*end, *self._end(x, work, (Du, 1.0, 0), Dv, u)]
+        return self._end(x, D, work, (Du, 1.0, 0), end)

@@ -12,17 +12,19 @@ from featherlane.backends.cpu.sequence.plan import (
     Clear,
     Copy,
     Loop,
+    Matrices,
     Plan,
     Row,
     Run,
     Shape,
     Step,
     Use,
+    Work,
 )
 from featherlane.functions.compile import input_names, input_shapes, output_shapes
 from featherlane.functions.sensitivities import MatrixSteps
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import BY_ALL, TABLE, Variant
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -31,6 +33,7 @@ FLAT = 12_000  # operations of a step as one piece of code: a second of compilat
 # Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
 # path: what is known without tracing
 FOR_A_BODY, FOR_A_PAIR = 150, 180
+IN_LANES = 12  # freedoms up to which sensitivities are code for a tile of states
 STAGES = {"rk4": 4, "midpoint": 2}
 
 
@@ -42,7 +45,7 @@ def is_planned(model: Robot, variant: Variant) -> bool:
         return False
     tree = tree_of(model)
     each = FOR_A_BODY * tree.nbodies
-    if variant.name == "linearize_step":
+    if variant.name.startswith("linearize"):
         each = FOR_A_PAIR * sum(map(len, tree.above))
     return STAGES.get(str(variant.integrator), 1) * each > FLAT
 
@@ -64,18 +67,27 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     """The plan of a step: a kernel for each function that it calls, or work on matrices."""
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     variants: dict[Variant, int] = {}
-    steps, temporaries = list[Step](), dict[str, Shape]()
+    steps, work, temporaries = list[Step](), list[Work](), dict[str, Shape]()
     kernel = lambda piece: variants.setdefault(piece, len(variants))
     controls = outputs["B"][1] if "B" in outputs else 0
     matrices = MatrixSteps(model, controls, temporaries, kernel)
-    for call in calls_of(variant):
+    large = model.nv > IN_LANES
+    for call in calls_of(variant, finest=large):
         shapes = output_shapes(model, call.variant)
-        made = {array: shapes[name] for name, array in call.outputs.items()}
-        temporaries |= {array: size for array, size in made.items() if array not in outputs}
+        if large:  # matrices that no kernel writes
+            wide = [name for name, s in TABLE[call.variant.name].outputs.items() if s == BY_ALL]
+            shapes |= dict.fromkeys(wide, (model.nv, matrices.columns))
+        for name, array in call.outputs.items():
+            if array not in outputs:
+                where = matrices.scratch if large and name in wide else temporaries
+                where[array] = shapes[name]
         own = [*call.inputs.values(), *call.outputs.values()]
-        others = matrices.steps(call)
-        steps += others or [Run(kernel(call.variant), tuple(map(Use, own)))]
-    return Plan(inputs, outputs, steps, temporaries), list(variants)
+        others = matrices.steps(call) if large else None
+        runs, more = others or ([Run(kernel(call.variant), tuple(map(Use, own)))], [])
+        steps, work = [*steps, *runs], [*work, *more]
+    if work:  # no kernel reads what it makes
+        steps.append(Matrices(tuple(work)))
+    return Plan(inputs, outputs, steps, temporaries, matrices.scratch), list(variants)
 
 
 def _uses(variant: Variant, arrays: dict[str, Use], row: Row | None = None) -> tuple[Use, ...]:

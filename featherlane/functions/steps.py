@@ -15,7 +15,7 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.table import DEFAULT_INTEGRATOR, TABLE, Variant
+from featherlane.functions.table import BY_CONTROLS, TABLE, Variant
 from featherlane.program.derivatives.graphs import directional, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
@@ -57,10 +57,9 @@ class _Calls:
 
     def slopes(self, number: str = "") -> tuple[str, str, str]:
         """The arrays of the derivatives of an acceleration by q, v and controls."""
-        if not self.variant.actuation:
-            return f"by_q{number}", f"by_v{number}", f"by_tau{number}"
-        self("actuated_slopes", f"by_tau{number}", "tau", to=f"by_u{number}")
-        return f"by_q{number}", f"by_v{number}", f"by_u{number}"
+        if self.variant.actuation:
+            self("actuated_slopes", f"da_dtau{number}", "tau", to=f"da_du{number}")
+        return f"da_dq{number}", f"da_dv{number}", f"da_du{number}"
 
     def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
         """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
@@ -68,7 +67,8 @@ class _Calls:
         inputs = [q, v, self.forces]
         if self.variant.integrator == "implicit_damping":
             name, inputs = f"damped_{name}", [*inputs, "dt"]
-        more = f" by_q{number} by_v{number} by_tau{number}" if derivatives else ""
+        last = "da_dtau" if self.variant.actuation else "da_du"
+        more = f" da_dq{number} da_dv{number} {last}{number}" if derivatives else ""
         return self(name, *inputs, to=f"a{number}{more}")[0]
 
 
@@ -123,25 +123,47 @@ def _linear_semi_implicit(c: _Calls) -> None:
     c("linear_semi_implicit", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
 
 
+def _reduced(c: _Calls) -> None:
+    """A step of an Euler method, and the derivatives of its acceleration as they are."""
+    a = c.dynamics("q", "v", derivatives=True)
+    c.slopes()
+    rate = ("v",) if c.variant.integrator == "euler" else ()
+    name = "advance" if rate else "advance_semi_implicitly"
+    c(name, "q", *rate, "v", a, "dt", to=MOVED)
+
+
 def _linear_midpoint(c: _Calls) -> None:
     a = c.dynamics("q", "v", "1", derivatives=True)
     q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
-    c("first_half_sensitivities", "u2", v2, "dt", *c.slopes("1"), to="Dq2 Dv2 Dr2")
     a = c.dynamics(q2, v2, "2", derivatives=True)
-    c("linear_midpoint", "q", "v", v2, a, "dt", *c.slopes("2"), "Dq2", "Dv2", to=LINEAR)
+    slopes = *c.slopes("1"), *c.slopes("2")
+    c("midpoint_sensitivities", "q", "v", v2, a, "dt", "u2", *slopes, to=LINEAR)
+
+
+def _midpoint_sensitivities(c: _Calls) -> None:
+    first, second = (tuple(f"{name}{k}" for name in BY_CONTROLS) for k in ("1", "2"))
+    c("first_half_sensitivities", "u2", "v_middle", "dt", *first, to="Dq2 Dv2 Dr2")
+    end = "q", "v", "v_middle", "a", "dt", *second, "Dq2", "Dv2"
+    c("linear_midpoint", *end, to=LINEAR)
 
 
 def _linear_rk4(c: _Calls) -> None:
     _runge_kutta(c, derivatives=True)
-    first = c.slopes("1")
+    slopes = [array for k in ("1", "2", "3", "4") for array in c.slopes(k)]
+    stages = [f"{x}{k}" for x in ("u", "v") for k in ("2", "3", "4")]
+    c("rk4_sensitivities", "q", "v", "dt", *RATES, *ACCELERATIONS, *stages, *slopes, to=LINEAR)
+
+
+def _rk4_sensitivities(c: _Calls) -> None:
+    first, *later = [tuple(f"{name}{k}" for name in BY_CONTROLS) for k in ("1", "2", "3", "4")]
     c("first_half_sensitivities", "u2", "v2", "dt", *first, to="Dq2 Dv2 Dr2")
     for k, following, name in (("2", "3", "half"), ("3", "4", "full")):
         changes = [f"{x}{k}" for x in ("Dq", "Dv", "Dr")]
         to = f"Da{k} Dq{following} Dv{following} Dr{following}"
-        inputs = f"u{following}", f"v{following}", "dt", *c.slopes(k), *changes
+        inputs = f"u{following}", f"v{following}", "dt", *later[int(k) - 2], *changes
         c(f"{name}_sensitivities", *inputs, to=to)
     stages = *RATES, *ACCELERATIONS, *first, "Da2", "Da3", "Dr2", "Dr3", "Dr4"
-    end = *c.slopes("4"), "Dq4", "Dv4"
+    end = *later[2], "Dq4", "Dv4"
     c("linear_runge_kutta", "q", "v", "dt", *stages, *end, to=LINEAR)
 
 
@@ -157,14 +179,30 @@ COMPOSED: dict[tuple[str, str], Integrator] = {
     ("linearize_step", "rk4"): _linear_rk4,
     ("linearize_step", "implicit_damping"): _linear_semi_implicit,
     ("linearize_step", "midpoint"): _linear_midpoint,
+    ("linearize_step_reduced", "semi_implicit"): _reduced,
+    ("linearize_step_reduced", "euler"): _reduced,
+    ("linearize_step_reduced", "implicit_damping"): _reduced,
+    ("midpoint_sensitivities", ""): _midpoint_sensitivities,
+    ("rk4_sensitivities", ""): _rk4_sensitivities,
 }
 
 
-def calls_of(variant: Variant) -> list[Call]:
-    """The calls that a step consists of, in order."""
+def calls_of(variant: Variant, finest: bool = False) -> list[Call]:
+    """The calls that a step consists of, in order. finest: with those of its parts in their places,
+    whose arrays then have the names that they have here.
+    """
     calls = _Calls(variant)
-    COMPOSED[variant.name, variant.integrator or DEFAULT_INTEGRATOR](calls)
-    return calls.made
+    COMPOSED[variant.name, variant.integrator or ""](calls)
+    return [part for call in calls.made for part in (_parts(call) if finest else [call])]
+
+
+def _parts(call: Call) -> list[Call]:
+    if (call.variant.name, "") not in COMPOSED:
+        return [call]
+    here = {**call.inputs, **call.outputs}
+    named = lambda arrays: {name: here.get(array, array) for name, array in arrays.items()}
+    parts = calls_of(call.variant)
+    return [Call(part.variant, named(part.inputs), named(part.outputs)) for part in parts]
 
 
 def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
@@ -291,8 +329,11 @@ def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graph
 
 
 DERIVE_STEPS = {
+    "midpoint_sensitivities": composed,
+    "rk4_sensitivities": composed,
     "step": composed,
     "linearize_step": composed,
+    "linearize_step_reduced": composed,
     "step_jvp": along,
     "step_vjp": backwards,
     "policy_step": policy_step,

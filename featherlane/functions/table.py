@@ -27,6 +27,7 @@ from featherlane.functions.results import (
     InverseDynamicsDerivatives,
     LinearStep,
     PolicyTrajectory,
+    ReducedStep,
     RolloutGradient,
     Step,
     Trajectory,
@@ -300,6 +301,26 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
 }
 DEFAULT_INTEGRATOR = "semi_implicit"
 INTEGRATORS = (DEFAULT_INTEGRATOR, "euler", "rk4", "implicit_damping", "midpoint")
+_BY_STAGE = lambda *stages: {
+    f"{name}{k}": size for k in stages for name, size in BY_CONTROLS.items()
+}
+PIECES |= {  # of other pieces
+    "midpoint_sensitivities": DynamicsFunction(
+        {**STATE, "v_middle": V, "a": V, **DT, "u2": V, **_BY_STAGE(1, 2)}, LINEAR, ()
+    ),
+    "rk4_sensitivities": DynamicsFunction(
+        {
+            **STATE,
+            **DT,
+            **_RATES,
+            **_ACCELERATIONS,
+            **dict.fromkeys(("u2", "u3", "u4", "v2", "v3", "v4"), V),
+            **_BY_STAGE(1, 2, 3, 4),
+        },
+        LINEAR,
+        (),
+    ),
+}
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
 IN_TIME = ("f_ext", "integrator", "actuation")
 _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
@@ -309,6 +330,9 @@ _GRADIENTS: Sizes = {"gq": V, "gv": V, "gtau": ("u",)}
 STEPS: dict[str, DynamicsFunction] = {
     "step": DynamicsFunction(CONTROLLED, NEXT, (), IN_TIME, collect=Step),
     "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), IN_TIME, collect=LinearStep),
+    "linearize_step_reduced": DynamicsFunction(
+        CONTROLLED, {**NEXT, **BY_CONTROLS}, (), IN_TIME, collect=ReducedStep
+    ),
     "step_jvp": DynamicsFunction(
         {**CONTROLLED, **_DIRECTIONS}, {"dq_next": V, "dv_next": V}, (), IN_TIME, collect=Direction
     ),

@@ -31,6 +31,7 @@ from featherlane.backends.cpu.sequence.plan import (
     Scale,
     Step,
     Use,
+    Work,
 )
 from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.lower import Lanes
@@ -126,13 +127,17 @@ class _Lines:
         for name, shape in plan.temporaries.items():
             self.places[name] = at
             at += math.prod(shape) * self.itemsize * together
+        for name, shape in plan.scratch.items():
+            self.places[name] = at
+            at += math.prod(shape) * self.itemsize
         self.calls = 0  # of kernels and copies, each with a record of strides
         self.strides: list[str] = []
+        self.records = 0
         self.workspaces = Workspaces({"memory": max(at, self.itemsize)})
 
     def function(self) -> list[str]:
         body = [line for step in self.plan.steps for line in self._step(step)]
-        most = max(len(run.uses) for run, _ in self.plan.times())
+        most = max((len(run.uses) for run, _ in self.plan.times()), default=1)
         return [
             "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
             "%states = item i64 %dims 0",
@@ -207,8 +212,6 @@ class _Lines:
         self.calls += 1
         if isinstance(step, Matrices):
             return self._matrices(step)
-        if isinstance(step, Block):
-            return self._block(step)
         if isinstance(step, Clear):
             name = step.use.array
             size = math.prod(self.plan.shapes[name]) * self.itemsize * self.together
@@ -221,7 +224,8 @@ class _Lines:
 
     def _record(self, strides: Sequence[str]) -> str:
         """A list of strides, filled once in a call."""
-        name = f"%strides.{self.calls}"
+        self.records += 1
+        name = f"%strides.{self.records}"
         self.strides.append(f"{name} = alloca i64, i64 {len(strides)}")
         self.strides += [f"put i64 {x} {name} {k}" for k, x in enumerate(strides)]
         return name
@@ -267,11 +271,14 @@ class _Lines:
         """Lines that set %name to a part of the matrix of a state; and the arguments for it."""
         size = math.prod(self.plan.shapes[part.array]) * self.itemsize
         first = self.places[part.array] + part.start * self.itemsize
-        lines = [f"%{name}.s = mul i64 %{state}, {size}"]
+        each = 0 if part.array in self.plan.scratch else size
+        lines = [f"%{name}.s = mul i64 %{state}, {each}"]
         lines.append(f"%{name} = at %memory $(add i64 %{name}.s, {first})")
         return lines, f"ptr %{name}, i64 {part.pitch}"
 
-    def _work(self, work: Multiply | Scale | Diagonal, name: str, state: str) -> list[str]:
+    def _work(self, work: Work, name: str, state: str) -> list[str]:
+        if isinstance(work, Block):
+            return self._block(work, name, state)
         t = self.lanes.scalar
         lines, target = self._part(work.target, f"{name}.c", state)
         if isinstance(work, Multiply):
@@ -281,7 +288,10 @@ class _Lines:
             call = f"call void @multiply({target}, {left}, {right}, {sizes})"
             return [*lines, *more, *most, call]
         if isinstance(work, Scale) and work.source is None:
-            return [*lines, f"call void @clear({target}, i64 {work.rows}, i64 {work.columns})"]
+            rows, columns = work.rows, work.columns
+            if work.target.pitch == columns:
+                rows, columns = 1, rows * columns
+            return [*lines, f"call void @clear({target}, i64 {rows}, i64 {columns})"]
         number = Lanes(self.lanes.dtype, 1).number(work.factor)
         power = f"%{state}.{work.power}"
         factor = f"{t} $(fmul {t} {number}, {power})" if work.power else f"{t} {number}"
@@ -289,20 +299,24 @@ class _Lines:
             return [*lines, f"call void @diagonal({target}, i64 {work.size}, {factor})"]
         assert work.source is not None
         more, source = self._part(work.source, f"{name}.a", state)
-        sizes = f"i64 {work.rows}, i64 {work.columns}"
-        call = f"call void @scale({target}, {source}, {sizes}, {factor}, i1 {int(work.more)})"
+        rows, columns = work.rows, work.columns
+        if work.target.pitch == work.source.pitch == columns:  # one row
+            rows, columns = 1, rows * columns
+        sizes, name = f"i64 {rows}, i64 {columns}", "add" if work.more else "scale"
+        call = f"call void @{name}({target}, {source}, {sizes}, {factor})"
         return [*lines, *more, call]
 
-    def _block(self, block: Block) -> list[str]:
-        """A copy of rows, with the strides of a matrix of its own."""
-        own, size = f"x{self.calls}", self.itemsize
+    def _block(self, block: Block, name: str, state: str) -> list[str]:
+        """A copy of rows to the matrix of a state."""
         rows, columns = self.plan.shapes[block.target]
         step, cores = self._strides(Use(block.target))
-        inside = math.prod(self.plan.shapes[block.source.array]) * size
-        source = [str(inside), str(block.source.pitch * size), str(size)]
-        pairs = zip(source, [step, *cores], strict=True)
+        pitch = str(block.source.pitch * self.itemsize)
+        pairs = zip(("0", pitch, str(self.itemsize)), (step, *cores), strict=True)
         record = self._record([x for pair in pairs for x in pair])
-        at = self.places[block.source.array] + block.source.start * size
-        lines = [f"%{own}.from = at %memory {at}", *self._address(Use(block.target), f"{own}.to")]
-        sizes = f"i64 %count, i64 {rows}, i64 {columns}"
-        return [*lines, f"call void @copy(ptr %{own}.from, ptr %{own}.to, ptr {record}, {sizes})"]
+        lines, _ = self._part(block.source, f"{name}.a", state)
+        lines += [
+            *self._address(Use(block.target), f"{name}.first"),
+            f"%{name}.to = at %{name}.first $(mul i64 {step}, %{state})",
+        ]
+        sizes = f"i64 1, i64 {rows}, i64 {columns}"
+        return [*lines, f"call void @copy(ptr %{name}.a, ptr %{name}.to, ptr {record}, {sizes})"]

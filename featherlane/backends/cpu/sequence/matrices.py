@@ -4,6 +4,8 @@ between kernels where a tile of states would need more memory than the caches ha
 
 from __future__ import annotations
 
+from itertools import product
+
 from featherlane.backends.llvm.lower import (
     Lanes,
     broadcast,
@@ -14,113 +16,170 @@ from featherlane.backends.llvm.lower import (
 )
 from featherlane.backends.llvm.macros import expanded
 
-BLOCK = 4  # vectors of a row whose sums are made together
+# Rows and vectors whose sums are made together: 8 sums, so that each waits for the one before it no
+# longer than a multiply-add takes, and their factors fill 16 registers
+ROWS, VECTORS = 2, 4
+NEXT = "\n  "
 
 
-def functions(dtype_lanes: Lanes) -> str:
-    """The LLVM IR of @multiply, @scale and @diagonal."""
-    t, one = dtype_lanes, Lanes(dtype_lanes.dtype, 1)
-    texts = [_multiply(t, one), _scale(t, one), _diagonal(one)]
+def functions(t: Lanes) -> str:
+    """The LLVM IR of @multiply, @scale, @add, @clear and @diagonal."""
+    one = Lanes(t.dtype, 1)
+    texts = [_multiply(t), _scale(t, "scale"), _scale(t, "add"), _clear(t), _diagonal(one)]
     kinds = dict.fromkeys((t, one))
     return "\n".join([*[x for kind in kinds for x in declarations(kind)], *map(expanded, texts)])
 
 
-def _by_parts(t: Lanes, one: Lanes, begin: str, part: str) -> str:
-    """Calls @part.wide, .vector and .scalar on the columns of a row: blocks of vectors, vectors,
-    scalars. begin: their arguments before the number of the first column.
+def _multiply(t: Lanes) -> str:
+    """@multiply: adds the product of two matrices to a third, with whole vectors of columns; pitches
+    are from row to row.
     """
-    return f"""
-  %wide = udiv i64 %columns, {BLOCK * t.width}
-  each %p 0 %wide
-  call void @{part}.{BLOCK}({begin}, i64 $(mul i64 %p, {BLOCK * t.width}))
-  again %p
-  %done = mul i64 %wide, {BLOCK * t.width}
-  %vectors = udiv i64 $(sub i64 %columns, %done), {t.width}
-  each %u 0 %vectors
-  call void @{part}.1({begin}, i64 $(add i64 %done, $(mul i64 %u, {t.width})))
-  again %u
-  %rest = add i64 %done, $(mul i64 %vectors, {t.width})
-  each %x %rest %columns
-  call void @{part}.0({begin}, i64 %x)
-  again %x"""
+    size, wide = t.dtype.itemsize, VECTORS * t.width
+    tiles = [_sums(t, rows, v + 1) for rows, v in product((1, ROWS), range(VECTORS))]
+    cases = [f"i64 {v}, label %last.{{r}}.{v}" for v in range(1, VECTORS)]
 
+    def row(rows: int) -> str:
+        """The tiles of some rows, the last one with the vectors that are left over."""
+        arguments = "ptr %c.row, i64 %c.pitch, ptr %a.row, i64 %a.pitch, ptr %b, i64 %b.pitch"
+        arguments = arguments.replace(".row", f".row{rows}")
+        lasts = "".join(
+            f"""
+last.{rows}.{v}:
+  call void @sums.{rows}.{v}({arguments}, i64 %inner, i64 %done)
+  br label %after.{rows}"""
+            for v in range(1, VECTORS)
+        )
+        return f"""
+  each %p{rows} 0 %blocks
+  call void @sums.{rows}.{VECTORS}({arguments}, i64 %inner, i64 $(mul i64 %p{rows}, {wide}))
+  again %p{rows}
+  switch i64 %rest, label %after.{rows} [ {" ".join(cases).format(r=rows)} ]{lasts}
+after.{rows}:"""
 
-def _multiply(t: Lanes, one: Lanes) -> str:
-    """@multiply: adds the product of two matrices to a third; pitches are from row to row."""
-    size = t.dtype.itemsize
-    begin = "ptr %c.row, ptr %a.row, ptr %b, i64 %b.pitch, i64 %inner"
-    parts = [_sums(lanes, vectors) for lanes, vectors in ((t, BLOCK), (t, 1), (one, 0))]
+    def start(rows: int, counter: str) -> str:
+        return f"""
+  %c.row{rows} = at %c $(mul i64 $(mul i64 %{counter}, %c.pitch), {size})
+  %a.row{rows} = at %a $(mul i64 $(mul i64 %{counter}, %a.pitch), {size})"""
+
     return f"""
-{"".join(parts)}
+{"".join(tiles)}
 define internal void @multiply(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, ptr %b, i64 %b.pitch,
                                i64 %rows, i64 %inner, i64 %columns) noinline {{
-  each %r 0 %rows
-  %c.row = at %c $(mul i64 $(mul i64 %r, %c.pitch), {size})
-  %a.row = at %a $(mul i64 $(mul i64 %r, %a.pitch), {size})
-  {_by_parts(t, one, begin, "sums")}
+  %blocks = udiv i64 %columns, {wide}
+  %done = mul i64 %blocks, {wide}
+  %rest = udiv i64 $(sub i64 %columns, %done), {t.width}
+  %pairs = udiv i64 %rows, {ROWS}
+  each %pair 0 %pairs
+  %first = mul i64 %pair, {ROWS}{start(ROWS, "first")}{row(ROWS)}
+  again %pair
+  %even = mul i64 %pairs, {ROWS}
+  each %r %even %rows{start(1, "r")}{row(1)}
   again %r
   ret void
 }}
 """
 
 
-def _sums(t: Lanes, vectors: int) -> str:
-    """@sums.n: adds a row times some columns, n vectors of them or, if n is 0, one."""
-    count, text = range(max(vectors, 1)), list[str]()
-    for v in count:
-        text += load_entries(t, f"%x{v}", "%c.first", v * t.width)
-    phis = [f"%s{v} = phi {t.vector} [ %x{v}, %entry ], [ %y{v}, %term ]" for v in count]
-    term: list[str] = broadcast(t, "%a", "%a.k") if t.width > 1 else [
-        f"%a = load {t.vector}, ptr %a.k, align {t.dtype.itemsize}"
-    ]  # fmt: skip
-    stores: list[str] = []
-    for v in count:
+def _sums(t: Lanes, rows: int, vectors: int) -> str:
+    """@sums.r.v: adds the products of r rows with v vectors of columns, from column %j on."""
+    each = [*product(range(rows), range(vectors))]
+    begin, term, end = list[str](), list[str](), list[str]()
+    for r in range(rows):
+        begin += [
+            f"%c.j{r} = add i64 %j, $(mul i64 %c.pitch, {r})",
+            f"%c{r} = getelementptr inbounds {t.scalar}, ptr %c, i64 %c.j{r}",
+            f"%a{r} = getelementptr inbounds {t.scalar}, ptr %a, i64 $(mul i64 %a.pitch, {r})",
+        ]
+        term.append(f"%a.k{r} = getelementptr inbounds {t.scalar}, ptr %a{r}, i64 %k")
+        term += broadcast(t, f"%a.x{r}", f"%a.k{r}")
+    for v in range(vectors):
         term += load_entries(t, f"%b{v}", "%b.k", v * t.width)
-        term += fma(t, f"%y{v}", "%a", f"%b{v}", f"%s{v}")
-        stores += store_entries(t, f"%to{v}", f"%y{v}", "%c.first", v * t.width)
-    nl = "\n  "
+    for r, v in each:
+        begin += load_entries(t, f"%x{r}.{v}", f"%c{r}", v * t.width)
+        term += fma(t, f"%y{r}.{v}", f"%a.x{r}", f"%b{v}", f"%s{r}.{v}")
+        end += store_entries(t, f"%to{r}.{v}", f"%y{r}.{v}", f"%c{r}", v * t.width)
+    at = [f"{r}.{v}" for r, v in each]
+    phis = [f"%s{x} = phi {t.vector} [ %x{x}, %begin ], [ %y{x}, %term ]" for x in at]
     return f"""
-define internal void @sums.{vectors}(ptr %c, ptr %a.row, ptr %b, i64 %b.pitch, i64 %inner, i64 %j) {{
-entry:
-  %c.first = getelementptr inbounds {t.scalar}, ptr %c, i64 %j
+define internal void @sums.{rows}.{vectors}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, ptr %b,
+                                            i64 %b.pitch, i64 %inner, i64 %j) alwaysinline {{
+  br label %begin
+begin:
   %b.first = getelementptr inbounds {t.scalar}, ptr %b, i64 %j
-  {nl.join(text)}
+  {NEXT.join(begin)}
   br label %term
 term:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %term ]
-  %a.k = phi ptr [ %a.row, %entry ], [ %a.next, %term ]
-  %b.k = phi ptr [ %b.first, %entry ], [ %b.next, %term ]
-  {nl.join(phis)}
-  {nl.join(term)}
-  %a.next = getelementptr inbounds {t.scalar}, ptr %a.k, i64 1
+  %k = phi i64 [ 0, %begin ], [ %k.next, %term ]
+  %b.k = phi ptr [ %b.first, %begin ], [ %b.next, %term ]
+  {NEXT.join(phis)}
+  {NEXT.join(term)}
   %b.next = getelementptr inbounds {t.scalar}, ptr %b.k, i64 %b.pitch
   %k.next = add i64 %k, 1
   when slt i64 %k.next, %inner: term, done
 done:
-  {nl.join(stores)}
+  {NEXT.join(end)}
   ret void
 }}
 """
 
 
-def _scale(t: Lanes, one: Lanes) -> str:
-    """@scale: a matrix becomes s times another, or zeros if there is none; or gets s times another
-    added, if `more`.
-    """
-    size = t.dtype.itemsize
-    parts = [_scaled(lanes, vectors) for lanes, vectors in ((t, BLOCK), (t, 1), (one, 0))]
-    begin = f"ptr %c.row, ptr %a.row, {t.scalar} %s, i1 %more"
-    return f"""
-{"".join(parts)}
-define internal void @scale(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %rows, i64 %columns,
-                            {t.scalar} %s, i1 %more) noinline {{
+def _scale(t: Lanes, name: str) -> str:
+    """@scale: a matrix becomes s times another; @add: it gets that added."""
+    size, one = t.dtype.itemsize, Lanes(t.dtype, 1)
+    begin = f"ptr %c.row, ptr %a.row, {t.scalar} %s"
+    return f"""{_scaled(t, name, VECTORS)}{_scaled(t, name, 1)}{_scaled(one, name, 0)}
+define internal void @{name}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %rows, i64 %columns,
+                            {t.scalar} %s) noinline {{
+  %wide = udiv i64 %columns, {VECTORS * t.width}
+  %done = mul i64 %wide, {VECTORS * t.width}
+  %vectors = udiv i64 $(sub i64 %columns, %done), {t.width}
+  %rest = add i64 %done, $(mul i64 %vectors, {t.width})
   each %r 0 %rows
   %c.row = at %c $(mul i64 $(mul i64 %r, %c.pitch), {size})
   %a.row = at %a $(mul i64 $(mul i64 %r, %a.pitch), {size})
-  {_by_parts(t, one, begin, "scaled")}
+  each %p 0 %wide
+  call void @{name}.{VECTORS}({begin}, i64 $(mul i64 %p, {VECTORS * t.width}))
+  again %p
+  each %u 0 %vectors
+  call void @{name}.1({begin}, i64 $(add i64 %done, $(mul i64 %u, {t.width})))
+  again %u
+  each %x %rest %columns
+  call void @{name}.0({begin}, i64 %x)
+  again %x
   again %r
   ret void
 }}
+"""
+
+
+def _scaled(t: Lanes, name: str, vectors: int) -> str:
+    """@scale.v, @add.v: v vectors of a row from column %j on, or if v is 0 one number."""
+    lines = [
+        f"%one = insertelement {t.vector} poison, {t.scalar} %x, i32 0",
+        f"%s = shufflevector {t.vector} %one, {t.vector} poison, <{t.width} x i32> zeroinitializer",
+    ]
+    for v in range(max(vectors, 1)):
+        lines += load_entries(t, f"%a{v}", "%a.first", v * t.width)
+        if name == "add":
+            lines += load_entries(t, f"%old{v}", "%c.first", v * t.width)
+            lines += fma(t, f"%y{v}", "%s", f"%a{v}", f"%old{v}")
+        else:
+            lines.append(f"%y{v} = fmul {t.vector} %s, %a{v}")
+        lines += store_entries(t, f"%to{v}", f"%y{v}", "%c.first", v * t.width)
+    return f"""
+define internal void @{name}.{vectors}(ptr %c, ptr %a, {t.scalar} %x, i64 %j) alwaysinline {{
+  %c.first = getelementptr inbounds {t.scalar}, ptr %c, i64 %j
+  %a.first = getelementptr inbounds {t.scalar}, ptr %a, i64 %j
+  {NEXT.join(lines)}
+  ret void
+}}
+"""
+
+
+def _clear(t: Lanes) -> str:
+    """@clear: zeros."""
+    size = t.dtype.itemsize
+    return f"""
 define internal void @clear(ptr %c, i64 %c.pitch, i64 %rows, i64 %columns) noinline {{
   %bytes = mul i64 %columns, {size}
   each %r 0 %rows
@@ -132,41 +191,16 @@ define internal void @clear(ptr %c, i64 %c.pitch, i64 %rows, i64 %columns) noinl
 """
 
 
-def _scaled(t: Lanes, vectors: int) -> str:
-    lines: list[str] = []
-    for v in range(max(vectors, 1)):
-        lines += load_entries(t, f"%a{v}", "%a.first", v * t.width)
-        lines += load_entries(t, f"%old{v}", "%c.first", v * t.width)
-        zero = f"%from{v} = select i1 %more, {t.vector} %old{v}, {t.vector} {t.splat(0.0)}"
-        lines += [zero, *fma(t, f"%y{v}", "%s", f"%a{v}", f"%from{v}")]
-        lines += store_entries(t, f"%to{v}", f"%y{v}", "%c.first", v * t.width)
-    spread = (
-        f"%one = insertelement {t.vector} poison, {t.scalar} %x, i32 0\n  "
-        f"%s = shufflevector {t.vector} %one, {t.vector} poison, <{t.width} x i32> zeroinitializer"
-        if t.width > 1
-        else f"%s = bitcast {t.scalar} %x to {t.vector}"
-    )
-    nl = "\n  "
-    return f"""
-define internal void @scaled.{vectors}(ptr %c, ptr %a, {t.scalar} %x, i1 %more, i64 %j) {{
-  %c.first = getelementptr inbounds {t.scalar}, ptr %c, i64 %j
-  %a.first = getelementptr inbounds {t.scalar}, ptr %a, i64 %j
-  {spread}
-  {nl.join(lines)}
-  ret void
-}}
-"""
-
-
-def _diagonal(one: Lanes) -> str:
+def _diagonal(t: Lanes) -> str:
     """@diagonal: adds s to the entries of a diagonal."""
+    size = t.dtype.itemsize
     return f"""
-define internal void @diagonal(ptr %c, i64 %pitch, i64 %count, {one.scalar} %s) noinline {{
-  %next = mul i64 $(add i64 %pitch, 1), {one.dtype.itemsize}
+define internal void @diagonal(ptr %c, i64 %pitch, i64 %count, {t.scalar} %s) noinline {{
+  %next = mul i64 $(add i64 %pitch, 1), {size}
   each %k 0 %count
   %to = at %c $(mul i64 %k, %next)
-  %old = load {one.scalar}, ptr %to, align {one.dtype.itemsize}
-  store {one.scalar} $(fadd {one.scalar} %old, %s), ptr %to, align {one.dtype.itemsize}
+  %old = load {t.scalar}, ptr %to, align {size}
+  store {t.scalar} $(fadd {t.scalar} %old, %s), ptr %to, align {size}
   again %k
   ret void
 }}

@@ -89,17 +89,20 @@ class Diagonal(NamedTuple):
     power: int = 0
 
 
-class Matrices(NamedTuple):
-    """Work on matrices, for one state after another; the time step is the input "dt"."""
-
-    work: tuple[Multiply | Scale | Diagonal, ...]
-
-
 class Block(NamedTuple):
     """Copies rows of a matrix in a temporary into a whole matrix of the user's."""
 
     source: Part
     target: str
+
+
+Work = Multiply | Scale | Diagonal | Block
+
+
+class Matrices(NamedTuple):
+    """Work on matrices, for one state after another; the time step is the input "dt"."""
+
+    work: tuple[Work, ...]
 
 
 class Loop(NamedTuple):
@@ -114,23 +117,24 @@ class Loop(NamedTuple):
     outer: str = ""
 
 
-Step = Run | Copy | Clear | Matrices | Block | Loop
+Step = Run | Copy | Clear | Matrices | Loop
 
 
 @dataclass(frozen=True)
 class Plan:
-    """inputs, outputs: the user's arrays, with their shapes for one state; temporaries: arrays in
-    the workspace; steps: what happens, in order.
+    """inputs, outputs: the user's arrays, with their shapes for one state; steps: what happens, in
+    order; temporaries: arrays in the workspace; scratch: matrices there that each state uses anew.
     """
 
     inputs: Mapping[str, Shape]
     outputs: Mapping[str, Shape]
     steps: Sequence[Step]
     temporaries: Mapping[str, Shape] = field(default_factory=dict)
+    scratch: Mapping[str, Shape] = field(default_factory=dict)
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        return {**self.inputs, **self.outputs, **self.temporaries}
+        return {**self.inputs, **self.outputs, **self.temporaries, **self.scratch}
 
     def shape(self, use: Use) -> Shape:
         """The shape of what is used."""
