@@ -6,11 +6,10 @@ import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
 from repetition import full, repeated
-from test_worst_case import outside  # noqa: F401 (a fixture)
+from test_worst_case import Outside
 
 import featherlane as fl
 from featherlane.api import compiled
-from featherlane.api.random_robots import random_tree
 from featherlane.functions import sequences
 from featherlane.functions.table import INTEGRATORS
 from featherlane.robot.joints import JOINT_TYPES
@@ -216,7 +215,9 @@ def test_plans_give_what_flat_code_gives(model, integrator, dtype, planned):
         for x, wanted in zip(found, flat, strict=True):
             close(x, wanted[3] if one else wanted, 100 * np.finfo(dtype).eps)
     batch = other.linearize_step(*given, **options)
-    for x, wanted in zip(other.linearize_step(*[x[3] for x in given], **options), batch):
+    for x, wanted in zip(
+        other.linearize_step(*[x[3] for x in given], **options), batch, strict=True
+    ):
         assert_array_equal(x, wanted[3])
 
 
@@ -275,7 +276,9 @@ def test_a_rollouts_gradient_is_that_of_its_steps(model):
     dq, dv = rng.normal(size=(2, BATCH, model.nv))
     found = model.rollout(q, v, tau, dt)
     back = model.rollout_gradient(found, tau, dt, gq, gv)
-    one = sum(np.sum(g * x, tuple(range(1, x.ndim))) for g, x in zip(back, (dq, dv, d)))
+    one = sum(
+        np.sum(g * x, tuple(range(1, x.ndim))) for g, x in zip(back, (dq, dv, d), strict=True)
+    )
     other = np.zeros(BATCH)
     for k in range(steps + 1):
         other += np.sum(gq[:, k] * dq + gv[:, k] * dv, -1)
@@ -338,28 +341,32 @@ def test_a_feedback_law_in_a_rollout():
     assert hash(again) == hash(policy)
 
 
-def test_nothing_is_called_between_steps(outside):
+def test_nothing_is_called_between_steps(monkeypatch):
     """However many steps: what machine code asks of CPython and the system is as much."""
-    model = planned_robot()
-    q, v, *_ = sample(model, 8)
+    outside, model = Outside(monkeypatch), planned_robot()
     for name, options in (("rollout", {}), ("rollout_gradient", {}), ("linearize_step", {})):
         found = []
         for steps in (3, 30):
             options = {"steps": steps} if "rollout" in name else {"integrator": "rk4"}
-            function = model.function(name, **options)
-            rng = np.random.default_rng(0)
-            given = [
-                model.random_configuration((8, *shape[:-1]), seed=0) if key == "q"
-                else np.array(0.01) if key == "dt" else rng.normal(size=(8, *shape))
-                for key, shape in function.inputs.items()
-            ]  # fmt: skip
-            out = tuple(np.empty((8, *shape)) for shape in function.outputs.values())
+            call = prepared(model, model.function(name, **options))
             for _ in range(3):
-                function(*given, out=out, threads=1)
-            counts = outside.of(lambda: function(*given, out=out, threads=1))
+                call()
+            counts = outside.of(call)
             found.append({k: n for k, n in counts.items() if not k.startswith("gil")})
         assert found[0] == found[1], name
         assert set(found[0]) == {"incref", "object_new"}, name  # the tuple of the results
+
+
+def prepared(model, function, batch=8):
+    """A call of a function with arrays of its own."""
+    rng, given = np.random.default_rng(0), []
+    for key, shape in function.inputs.items():
+        if key == "q":
+            given.append(model.random_configuration((batch, *shape[:-1]), seed=0))
+        else:
+            given.append(np.array(0.01) if key == "dt" else rng.normal(size=(batch, *shape)))
+    out = tuple(np.empty((batch, *shape)) for shape in function.outputs.values())
+    return lambda: function(*given, out=out, threads=1)
 
 
 def planned_robot():
@@ -437,7 +444,7 @@ def test_what_rollouts_and_actuators_do_not_take():
         model.actuation(["joint1"], 0.0)
     with pytest.raises(ValueError, match=r"gives an array of shape \(2,\): wanted \(8,\)"):
         model.policy(lambda q, v, t: [q[0], v[0]])
-    with pytest.raises(TypeError, match="model.policy"):
+    with pytest.raises(TypeError, match=r"model\.policy"):
         model.rollout_with(print, q, v, 0.1, 3)
 
 

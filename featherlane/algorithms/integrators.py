@@ -48,7 +48,7 @@ def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def advance(tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Moved:
-    """Returns q after dt at the velocity `rate`, v after dt at the acceleration a, and the motion."""
+    """Returns q after dt at the velocity `rate`, v after dt at a, and the motion."""
     u = _times(dt, rate)
     return integrate(tree, q, u), _plus(v, a, dt), u
 
@@ -109,7 +109,9 @@ def _weighted(first: Scalars, second: Scalars, third: Scalars, fourth: Scalars) 
 
 
 def runge_kutta(tree: Tree, q: Scalars, v: Scalars, dt: Scalar, *stages: Scalars) -> Moved:
-    """Returns the end of a step, and its motion. stages: the rates of the last three, the accelerations of all."""
+    """Returns the end of a step, and its motion. stages: the rates of the last three, the
+    accelerations of all.
+    """
     rate, a = _weighted(v, *stages[:3]), _weighted(*stages[3:])
     return advance(tree, q, rate, v, a, dt)
 

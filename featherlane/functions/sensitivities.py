@@ -1,6 +1,6 @@
 """How stages of a step change with its beginning and controls, as work on matrices: what the
-functions of the same names in `algorithms/integrators.py` compute column by column, for robots whose
-columns would not fit into the caches a tile of states at a time.
+functions of the same names in `algorithms/integrators.py` compute column by column, for robots
+whose columns would not fit into the caches a tile of states at a time.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def functions(t: Lanes) -> str:
 
 
 def _multiply(t: Lanes) -> str:
-    """@multiply: adds the product of two matrices to a third, with whole vectors of columns; pitches
-    are from row to row.
+    """@multiply: adds the product of two matrices to a third, with whole vectors of columns;
+    pitches are from row to row.
     """
     size, wide = t.dtype.itemsize, VECTORS * t.width
     tiles = [_sums(t, rows, v + 1) for rows, v in product((1, ROWS), range(VECTORS))]
