@@ -77,6 +77,7 @@ def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
 sin = _by_method("sin", lambda x: sine_cosine(x)[0], np.sin)
 cos = _by_method("cos", lambda x: sine_cosine(x)[1], np.cos)
 sqrt = _by_method("sqrt", np.sqrt, np.sqrt)
+rint = _by_method("rint", np.rint, np.rint)
 exp = _by_method("exp", np.exp, np.exp)
 log = _by_method("log", np.log, np.log)
 tanh = _by_method("tanh", np.tanh, np.tanh)

@@ -8,7 +8,8 @@ import repetition
 from left_out import Summary
 
 import featherlane as fl
-from featherlane.functions.table import FUNCTIONS, shape
+from featherlane.functions.compile import input_shapes
+from featherlane.functions.table import FUNCTIONS, Variant
 
 try:
     from hypothesis import HealthCheck, settings
@@ -76,7 +77,7 @@ def states():
             if size == ("q",):
                 result[key] = model.random_configuration(batch, seed=rng)
             else:
-                result[key] = rng.normal(size=(*batch, *shape(model, size)))
+                result[key] = rng.normal(size=(*batch, *input_shapes(model, Variant(name))[key]))
         if f_ext:
             result["f_ext"] = rng.normal(size=(*batch, model.nbodies, 6))
         return {key: x.astype(dtype) for key, x in result.items()}

@@ -11,9 +11,17 @@ from featherlane.algorithms.centroidal import (
     centroidal_momentum,
     centroidal_momentum_matrix,
 )
+from featherlane.algorithms.configurations import (
+    difference,
+    difference_derivatives,
+    integrate,
+    integrate_derivatives,
+    interpolate,
+)
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.forward_derivatives import (
+    forward_dynamics_and_derivatives,
     forward_dynamics_derivatives,
     forward_dynamics_derivatives_at,
     forward_dynamics_derivatives_from,
@@ -43,8 +51,11 @@ __all__ = [
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "coriolis_matrix",
+    "difference",
+    "difference_derivatives",
     "factored_forward_dynamics",
     "factored_inverse",
+    "forward_dynamics_and_derivatives",
     "forward_dynamics_derivatives",
     "forward_dynamics_derivatives_at",
     "forward_dynamics_derivatives_from",
@@ -52,6 +63,9 @@ __all__ = [
     "frame_placement",
     "frame_velocity",
     "gravity_torque",
+    "integrate",
+    "integrate_derivatives",
+    "interpolate",
     "inverse_dynamics_derivatives",
     "jacobian",
     "jacobian_time_derivative",

@@ -129,12 +129,24 @@ def forward_dynamics_derivatives(
     """Returns (da/dq, da/dv, da/dtau) = (-M^-1 dtau/dq, -M^-1 dtau/dv, M^-1), with
     a = FD(q, qd, tau).
     """
+    return forward_dynamics_and_derivatives(model, q, qd, tau, f_ext, fixed)[1:]
+
+
+def forward_dynamics_and_derivatives(
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    tau: Scalars,
+    f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
+) -> tuple[list[Scalar], Rows, Rows, Rows]:
+    """Returns a = FD(q, qd, tau) and its three derivatives."""
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
     factored = _factored_mass_matrix(model, m)
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.acceleration(tau, bias)
-    return _solved(model, m, factored, qdd, f_ext, fixed)
+    return qdd, *_solved(model, m, factored, qdd, f_ext, fixed)
 
 
 def forward_dynamics_derivatives_at(

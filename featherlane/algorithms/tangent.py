@@ -51,3 +51,33 @@ def tangent_gradient(model: Robot, q: Scalars, g: Scalars) -> list[Scalar]:
     for row, column, entry in _rates(model, q):
         total[column] = total[column] + entry * g[row]
     return total
+
+
+def _inverse_rates(model: Robot, q: Scalars) -> Iterator[tuple[int, int, Scalar]]:
+    """Yields the entries of P(q), v = P(q) dq/dt, by the row and column of N(q) = P(q)^+, for
+    quaternions of length 1: dq/dt = q w / 2, so that N^T N is 1/4 there, and else 1.
+    """
+    fours = set()
+    for i in model.independent:
+        for k in model.types[i].quaternions:
+            fours |= set(range(model.first_q[i] + k, model.first_q[i] + k + 4))
+    for row, column, entry in _rates(model, q):
+        yield row, column, 4.0 * entry if row in fours else entry
+
+
+def tangent_of_rate(model: Robot, q: Scalars, qdot: Scalars) -> list[Scalar]:
+    """Returns the v with which q changes at the rate qdot; quaternions of q have length 1."""
+    v: list[Scalar] = [0.0] * model.nv
+    for row, column, entry in _inverse_rates(model, q):
+        v[column] = v[column] + entry * qdot[row]
+    return v
+
+
+def coordinate_gradient(model: Robot, q: Scalars, g: Scalars) -> list[Scalar]:
+    """Returns the gradient by q of a function with gradient g in the tangent space, that does not
+    change with the length of quaternions, which is 1 in q.
+    """
+    total: list[Scalar] = [0.0] * model.nq
+    for row, column, entry in _inverse_rates(model, q):
+        total[row] = total[row] + entry * g[column]
+    return total

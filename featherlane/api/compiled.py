@@ -12,16 +12,30 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.errors import CompileError, instead
+from featherlane.functions.actuation import Actuation
 from featherlane.functions.compile import (
     compile_single,
     dynamics_graph,
     dynamics_program,
+    input_names,
     input_shapes,
     output_shapes,
 )
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
-from featherlane.functions.table import METHODS, REFERENCE_HINT, REFERENCES, TABLE, Variant
+from featherlane.functions.sequences import compile_planned, is_planned
+from featherlane.functions.table import (
+    CONFIGURATIONS,
+    DEFAULT_INTEGRATOR,
+    INTEGRATORS,
+    METHODS,
+    PIECES,
+    REFERENCE_HINT,
+    REFERENCES,
+    STEPS,
+    TABLE,
+    Variant,
+)
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
 from featherlane.program.graph import Graph
 from featherlane.robot import model
@@ -72,6 +86,14 @@ def in_order(params: Params) -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name in params)
 
 
+def settled(variant: Variant) -> Variant:
+    """Returns the variant with the integrator that it has if none is asked for."""
+    function = TABLE.get(variant.name)
+    if variant.integrator is None and function and "integrator" in function.takes:
+        return variant._replace(integrator=DEFAULT_INTEGRATOR)
+    return variant
+
+
 class Compiled(model.Robot):
     """The functions of `functions.table.TABLE`, by name."""
 
@@ -93,6 +115,10 @@ class Compiled(model.Robot):
         reference: str | None = None,
         wrt: str | None = None,
         method: str | None = None,
+        integrator: str | None = None,
+        actuation: Actuation | None = None,
+        steps: int = 0,
+        every: int = 1,
         width: int | None = None,
     ) -> Function:
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
@@ -106,10 +132,12 @@ class Compiled(model.Robot):
         ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
+        places = tuple(params), frame, reference, wrt, (), chosen
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every=every)
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
+        variant = settled(variant)
         cache = self.__dict__.setdefault("_functions", {})
         key = variant, width
         function = cache.get(key)
@@ -121,7 +149,7 @@ class Compiled(model.Robot):
         return function
 
     def _checked(self, variant: Variant) -> None:
-        name, wrenches, parameters, frame, reference, wrt, at, method = variant
+        name, wrenches, parameters, frame, reference, wrt, at, method, *_ = variant
         if name not in TABLE:
             raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
         if wrenches not in (None, *WRENCH_FRAMES):
@@ -133,7 +161,9 @@ class Compiled(model.Robot):
                 f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
             )
         takes = TABLE[name].takes
+        options: dict[str, Any]
         options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
+        options |= {"integrator": variant.integrator, "actuation": variant.actuation}
         for what, value in options.items():
             if value is not None and what not in takes:
                 raise ValueError(f"{name} takes no {what}")
@@ -143,10 +173,32 @@ class Compiled(model.Robot):
             self.frame(place)  # type: ignore[arg-type]
         if "reference" in takes and reference not in REFERENCES:
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
+        self._check_time(variant)
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
         if method is not None:
             self._check_method(variant, method)
+
+    def _check_time(self, variant: Variant) -> None:
+        """Raises ValueError or TypeError for what functions in discrete time do not take."""
+        name, integrator, actuation = variant.name, variant.integrator, variant.actuation
+        if integrator is not None and integrator not in INTEGRATORS:
+            known = ", ".join(map(repr, INTEGRATORS))
+            raise ValueError(f"integrator is {integrator!r}: wanted one of {known}")
+        if name == "linearize_step_reduced" and integrator in ("midpoint", "rk4"):
+            wanted = "wanted a method of one stage; linearize_step takes all"
+            raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
+        if actuation is not None and not isinstance(actuation, Actuation):
+            kind = type(actuation).__name__
+            raise TypeError(f"actuation is {kind}: wanted one from model.actuation(...)")
+        if actuation and any(k >= self.nv for k, *_ in actuation.actuators):
+            raise ValueError(f"actuation is of another robot: {self.name!r} has nv = {self.nv}")
+        if ("rollout" in name) != (variant.steps > 0) or variant.steps % variant.every:
+            told = f"steps={variant.steps}, every={variant.every}"
+            wanted = "steps from 1 on for rollouts, a multiple of every; none for others"
+            raise ValueError(f"{name} got {told}: wanted {wanted}")
+        if (variant.policy is not None) != (name in ("rollout_with", "policy_step")):
+            raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
 
     def _check_method(self, variant: Variant, method: str) -> None:
         name, known = variant.name, METHODS.get(variant.name, {})
@@ -166,6 +218,8 @@ class Compiled(model.Robot):
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
         tree = tree_of(self)
+        if variant.name in (CONFIGURATIONS | PIECES | STEPS):  # joint by joint, or of others
+            return False
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
         if any(name in variant.name for name in MATRICES):
@@ -211,7 +265,10 @@ class Compiled(model.Robot):
         kernel = _kernels.get(key)
         if kernel is None:  # two threads may both come here, and make the same
             text = repr(key[:3])
-            if isinstance(form, str):
+            if is_planned(self, variant):
+                piece = lambda piece: self._kernel(piece, form, dtype)
+                kernel = compile_planned(self, variant, text, dtype, piece, form == "single")
+            elif isinstance(form, str):
                 kernel = compile_single(self, variant, text, dtype)
             else:
                 program = partial(dynamics_program, self, variant)
@@ -229,12 +286,18 @@ class Compiled(model.Robot):
         reference: str | None = None,
         wrt: str | None = None,
         method: str | None = None,
+        integrator: str | None = None,
+        actuation: Actuation | None = None,
+        steps: int = 0,
+        every: int = 1,
     ) -> Graph:
         """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
         counts its operations. For the arguments see `function`.
         """
         chosen = None if method == "auto" else method
-        variant = Variant(name, f_ext, tuple(params), frame, reference, wrt, method=chosen)
+        places = tuple(params), frame, reference, wrt, (), chosen
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every=every)
+        variant = settled(variant)
         self._checked(variant)
         return dynamics_graph(self, variant)
 
@@ -273,11 +336,11 @@ class Compiled(model.Robot):
         f_ext: Any = None,
         f_ext_frame: str = "body",
         method: str = "auto",
-        **options: str,
+        **options: Any,
     ) -> tuple[Function, Arrays]:
         """Returns the function that a method's arguments ask for, and all arrays for its call.
 
-        options: `frame`, `reference` and `wrt`, as in Variant.
+        options: `frame`, `integrator` and others, as in Variant.
         """
         asked = name, f_ext is None, f_ext_frame, method, *options.values()
         usual = params is None and (f_ext is None or type(f_ext) is np.ndarray)
@@ -294,7 +357,8 @@ class Compiled(model.Robot):
         values = tuple(params[name] for name in names) if params else ()
         at: tuple[str, ...] = ()
         if isinstance(f_ext, Mapping):
-            told = (*list(TABLE[name].inputs)[: len(arrays)], *names)
+            own = input_names(Variant(name, method=None, **options))[: len(arrays)]
+            told = (*own, *names)
             others = dict(zip(told, (*arrays, *values), strict=True))
             at, f_ext = stacked(f_ext, others) if f_ext else ((), None)
         if f_ext is not None:
@@ -315,7 +379,7 @@ class Compiled(model.Robot):
         out: Any = None,
         threads: Threads = None,
         *wrenches: Any,
-        **options: str,
+        **options: Any,
     ) -> Any:
         """Calls that function. wrenches: f_ext and f_ext_frame, where the function takes them."""
         function, given = self._bound(name, arrays, params, *wrenches, **options)

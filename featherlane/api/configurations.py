@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled
-from featherlane.functions.arguments import F32, F64, alike, lead_of
+from featherlane.api.compiled import Compiled, Out, Threads
+from featherlane.functions.arguments import F32, F64
+from featherlane.functions.results import DifferenceDerivatives, IntegrateDerivatives
 from featherlane.robot.joints import JointType
 from featherlane.robot.model import Joint
+
+Pair = tuple[np.ndarray, np.ndarray] | None
 
 if TYPE_CHECKING:  # np.random is slow to import
     Seed = int | np.random.Generator | None
@@ -46,40 +49,51 @@ def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
 class Configurations(Compiled):
     """The space of configurations of a `featherlane.Model`."""
 
-    def _parts(self, **given: Any) -> tuple[np.ndarray, ...]:
-        """Returns configurations and velocities: checked, broadcast, in their common dtype."""
-        _, arrays = alike(given)
-        cores = {name: (self.nv if name == "v" else self.nq,) for name in arrays}
-        lead = lead_of(arrays.values(), cores, self._explain)
-        return tuple(np.broadcast_to(x, lead + cores[k]) for k, x in arrays.items())
-
     def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
         """Returns type, first entry of q and of v of each joint that follows no other."""
         return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
 
-    def integrate(self, q: Any, v: Any) -> np.ndarray:
+    def integrate(self, q: Any, v: Any, *, out: Out = None, threads: Threads = None) -> np.ndarray:
         """Returns the configuration (..., nq) after one second with the constant velocity v: for a
-        step of dt, pass v * dt. Quaternions may have any length but zero; results have length 1.
+        step of dt, pass v * dt. Quaternions may have any length whose square is a number of the
+        dtype and not zero; results have length 1.
         """
-        q, v = self._parts(q=q, v=v)
-        result = np.empty(q.shape, q.dtype)
-        for kind, i, k in self._own_coordinates():
-            moved = kind.integrate(q[..., i : i + kind.nq], v[..., k : k + kind.nv])
-            result[..., i : i + kind.nq] = moved
-        return result
+        return self._call("integrate", (q, v), None, out, threads)
 
-    def difference(self, q0: Any, q1: Any) -> np.ndarray:
+    def difference(
+        self, q0: Any, q1: Any, *, out: Out = None, threads: Threads = None
+    ) -> np.ndarray:
         """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
 
         Quaternions and the heading of a planar joint turn the shortest way, by pi at most. Other
         angles change by q1 - q0: a revolute joint turns three times from 0 to 6 pi.
         """
-        q0, q1 = self._parts(q0=q0, q1=q1)
-        result = np.empty((*q0.shape[:-1], self.nv), q0.dtype)
-        for kind, i, k in self._own_coordinates():
-            at = slice(i, i + kind.nq)
-            result[..., k : k + kind.nv] = kind.difference(q0[..., at], q1[..., at])
-        return result
+        return self._call("difference", (q0, q1), None, out, threads)
+
+    def interpolate(
+        self, q0: Any, q1: Any, fraction: Any, *, out: Out = None, threads: Threads = None
+    ) -> np.ndarray:
+        """Returns the configuration (..., nq) at a fraction (...) of the way from q0 (at 0) to q1
+        (at 1), along the motion that `difference` gives; other fractions extrapolate.
+        """
+        return self._call("interpolate", (q0, q1, fraction), None, out, threads)
+
+    def integrate_derivatives(
+        self, q: Any, v: Any, *, out: Pair = None, threads: Threads = None
+    ) -> IntegrateDerivatives:
+        """The derivatives of `integrate` by q and by v, each (..., nv, nv), from tangent space to
+        tangent space: integrate(integrate(q, d), v) is integrate(integrate(q, v), dq_next_dq d) to
+        first order. Pinocchio's dIntegrate.
+        """
+        return self._call("integrate_derivatives", (q, v), None, out, threads)
+
+    def difference_derivatives(
+        self, q0: Any, q1: Any, *, out: Pair = None, threads: Threads = None
+    ) -> DifferenceDerivatives:
+        """The derivatives of `difference` by q0 and by q1, each (..., nv, nv), by motions in their
+        tangent spaces. Pinocchio's dDifference.
+        """
+        return self._call("difference_derivatives", (q0, q1), None, out, threads)
 
     def neutral(self, dtype: Any = float) -> np.ndarray:
         """Returns the neutral configuration (nq,): zeros, and quaternions (0, 0, 0, 1).
@@ -148,3 +162,19 @@ class Configurations(Compiled):
                 turn = rng.normal(size=(*lead, 4))
                 q[..., i + k : i + k + 4] = turn / np.linalg.norm(turn, axis=-1, keepdims=True)
         return q
+
+    def random_velocity(
+        self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
+    ) -> np.ndarray:
+        """Returns velocities (*batch, nv), uniform between the limits of the joints' speeds, or
+        between -1 and 1 (rad/s or m/s) where there is none.
+
+        dtype: float64, or float32 for the same numbers. Raises as `random_configuration` does.
+        """
+        rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
+        most = np.ones(self.nv)
+        for n in self.independent:
+            own = slice(self.first_v[n], self.first_v[n] + self.types[n].nv)
+            if np.isfinite(limit := self.joints[n].velocity):
+                most[own] = limit
+        return rng.uniform(-most, most, (*lead, self.nv)).astype(dtype)

@@ -12,12 +12,13 @@ from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
+from featherlane.api.time_steps import TimeSteps
 from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
 
 
-class Model(Kinematics, Sensitivities, Configurations, Editing):
+class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau

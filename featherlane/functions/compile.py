@@ -15,6 +15,7 @@ from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
+from featherlane.functions.steps import DERIVE_STEPS
 from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
@@ -33,18 +34,28 @@ LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as 
 
 def _input_sizes(variant: Variant) -> Sizes:
     sizes = dict(TABLE[variant.name].inputs)
+    if variant.actuation is None:  # controls are joint forces
+        sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
+    if variant.policy is not None:
+        sizes |= dict(variant.policy.parameters)
     if variant.wrenches:
-        sizes["f_ext"] = (len(variant.at) or "bodies", 6)
+        each = ("steps",) if variant.steps else ()
+        sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
     return sizes | {name: PARAMETERS[name] for name in variant.parameters}
+
+
+def input_names(variant: Variant) -> list[str]:
+    """The inputs of a variant in order."""
+    return [*_input_sizes(variant)]
 
 
 def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
     """The inputs of a variant in order: the function's own, f_ext, parameters."""
-    return shapes(model, _input_sizes(variant))
+    return shapes(model, _input_sizes(variant), variant)
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, TABLE[variant.name].outputs, variant.wrt)
+    return shapes(model, TABLE[variant.name].outputs, variant)
 
 
 def _traceable(
@@ -65,6 +76,8 @@ def _traceable(
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
             options["reference"] = variant.reference
+        if variant.actuation is not None and "actuation" in TABLE[variant.name].takes:
+            options["actuation"] = variant.actuation
         return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
 
     return run
@@ -75,7 +88,8 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
     names, graphs = tuple(input_shapes(model, variant)), partial(dynamics_graph, model)
 
     def run(*inputs: Any) -> dict[str, Any]:
-        return DERIVE[variant.name](model, variant, dict(zip(names, inputs, strict=True)), graphs)
+        derive = (DERIVE | DERIVE_STEPS)[variant.name]
+        return derive(model, variant, dict(zip(names, inputs, strict=True)), graphs)
 
     return run
 

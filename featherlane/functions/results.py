@@ -54,3 +54,91 @@ def named_results(names: tuple[str, ...]) -> type[tuple]:
 def results_of(names: tuple[str, ...], values: Iterable[Any]) -> Any:
     """Results in their named tuple, made anew: of a pickle."""
     return named_results(names)(*values)
+
+
+class IntegrateDerivatives(NamedTuple):
+    """Derivatives of the configuration integrate(q, v), in its tangent space, by q in the tangent
+    space of q and by v: each (..., nv, nv).
+    """
+
+    dq_next_dq: np.ndarray
+    dq_next_dv: np.ndarray
+
+
+class DifferenceDerivatives(NamedTuple):
+    """Derivatives of difference(q0, q1) by q0 and q1, in their tangent spaces, each
+    (..., nv, nv).
+    """
+
+    dv_dq0: np.ndarray
+    dv_dq1: np.ndarray
+
+
+class Step(NamedTuple):
+    """The state after a step in time: q (..., nq) and v (..., nv)."""
+
+    q: np.ndarray
+    v: np.ndarray
+
+
+class LinearStep(NamedTuple):
+    """The state after a step, and its derivatives by x = [dq; dv] in the tangent space, A (..., 2
+    nv, 2 nv), and by the controls, B (..., 2 nv, nu).
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+
+
+class ReducedStep(NamedTuple):
+    """The state after a step, and the derivatives of the acceleration in it, each (..., nv, nv) or
+    (..., nv, nu), which A and B consist of.
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_du: np.ndarray
+
+
+class Direction(NamedTuple):
+    """The derivatives of the state after a step along a direction, each (..., nv)."""
+
+    dq: np.ndarray
+    dv: np.ndarray
+
+
+class Gradients(NamedTuple):
+    """The gradients by the state before a step, in its tangent space, and by the controls."""
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray
+
+
+class Trajectory(NamedTuple):
+    """The states of a rollout, the first one included: q (..., T + 1, nq), v (..., T + 1, nv)."""
+
+    q: np.ndarray
+    v: np.ndarray
+
+
+class PolicyTrajectory(NamedTuple):
+    """The states of a rollout, as in `Trajectory`, and the controls of its policy (..., T, nu)."""
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray
+
+
+class RolloutGradient(NamedTuple):
+    """The gradients by the first state of a rollout, each (..., nv), and by all controls (..., T,
+    nu).
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray

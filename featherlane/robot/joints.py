@@ -12,28 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import add
 from typing import Any
 
 import numpy as np
 
+from featherlane.robot import exponential
 from featherlane.robot.spatial import (
     NO_INERTIA,
     NO_TURN,
     ZERO3,
     ZERO_SYMMETRIC,
     Inertia,
+    Matrix,
     Rotation,
     RotationZ,
     Transform,
     Vector,
+    cross,
+    transpose,
     unit,
 )
-from featherlane.scalar import Scalar, cos, select, sin
+from featherlane.scalar import Scalar, cos, rint, select, sin
 
 Array = np.ndarray
+Scalars = Sequence[Scalar]
 Rates = list[list[Scalar]]
 XJ = Callable[[Sequence[Scalar]], Transform]
+
+
+def identity(v: Scalars) -> Matrix:
+    """Returns the identity, as large as v."""
+    return tuple(unit(k, len(v)) for k in range(len(v)))
 
 
 @dataclass(frozen=True)
@@ -44,12 +53,19 @@ class JointType:
     """XJ(q): it takes coordinates of the joint's frame on the parent to the child's."""
     description: str
     neutral: tuple[float, ...]
-    integrate: Callable[[Array, Array], Array]
-    """integrate(q, v) is the configuration after one second at v, both (..., n)."""
-    difference: Callable[[Array, Array], Array]
+    integrate: Callable[[Scalars, Scalars], list[Scalar]]
+    """integrate(q, v) is the configuration after one second at v."""
+    difference: Callable[[Scalars, Scalars], list[Scalar]]
     """difference(q0, q1) is the v with which `integrate` leads from q0 to q1."""
     rates: Callable[[Sequence[Scalar]], Rates]
     """N(q), nq x nv: dq/dt = N(q) v."""
+    adjoint: Callable[[Scalars], Matrix] = identity
+    """adjoint(v), nv x nv: what d/dq before the motion v is after it, both in the tangent space."""
+    jacobian: Callable[[Scalars], Matrix] = identity
+    """jacobian(v), nv x nv: a motion by v + dv is one by v, and then by jacobian(v) dv."""
+    jacobian_inverse: Callable[[Scalars], Matrix] = identity
+    commutator: Callable[[Scalars, Scalars], Scalars] | None = None
+    """commutator(u, v): the motions u, v, -u and -v in turn, to second order; None if it is 0."""
     axis: bool = True  # whether the joint has an axis, which loaders rotate to z
     angles: tuple[int, ...] = ()  # the indices of the coordinates that are angles in radians
     quaternions: tuple[int, ...] = ()  # the indices of the coordinates where a quaternion begins
@@ -115,35 +131,7 @@ def _axial_moment(inertia: Inertia) -> Inertia:
     return Inertia(0.0, ZERO3, ZERO_SYMMETRIC._replace(zz=inertia.S.zz))
 
 
-# Exponential and logarithm of rigid motions of the plane and of space. Where x is small, power
-# series replace the closed forms, which lose digits there.
-
-
-def _series(x2: Array, closed: Callable[[Array], Array], coefficients: Sequence[float]) -> Array:
-    """Evaluates closed(x), or below x^2 = 1e-3 the power series in x^2."""
-    x = np.sqrt(np.where(x2 > 1e-3, x2, 1.0))
-    return np.where(x2 > 1e-3, closed(x), np.polynomial.polynomial.polyval(x2, coefficients))
-
-
-def _sinc(x2: Array) -> Array:
-    """Evaluates sin x / x at x^2."""
-    return _series(x2, lambda x: np.sin(x) / x, (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880))
-
-
-def _versine(x2: Array) -> Array:
-    """Evaluates (1 - cos x) / x^2 at x^2."""
-    return _series(
-        x2,
-        lambda x: 2 * np.sin(x / 2) ** 2 / x**2,
-        (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800),
-    )
-
-
-def _cubic(x2: Array) -> Array:
-    """Evaluates (x - sin x) / x^3 at x^2."""
-    return _series(
-        x2, lambda x: (x - np.sin(x)) / x**3, (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800)
-    )
+# Quaternions [x y z w] of arrays
 
 
 def quaternion_product(a: Array, b: Array) -> Array:
@@ -203,47 +191,21 @@ def unit_quaternion(q: Array) -> Array:
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
-def _spherical_integrate(q: Array, w: Array) -> Array:
-    x2 = np.sum(w * w, -1, keepdims=True)
-    turn = np.concatenate([_sinc(x2 / 4) / 2 * w, np.cos(np.sqrt(x2) / 2)], -1)
-    return unit_quaternion(quaternion_product(unit_quaternion(q), turn))
-
-
-def _spherical_difference(q0: Array, q1: Array) -> Array:
-    """Returns the shortest rotation, by an angle of at most pi."""
-    inverse = conjugate(unit_quaternion(q0))
-    relative = quaternion_product(inverse, unit_quaternion(q1))
-    relative = np.where(relative[..., 3:] < 0, -relative, relative)
-    sine = np.linalg.norm(relative[..., :3], axis=-1, keepdims=True)
-    angle = 2 * np.arctan2(sine, relative[..., 3:])
-    return relative[..., :3] * (2 / _sinc(angle * angle / 4))
-
-
 def _spherical_rates(q: Sequence[Scalar]) -> Rates:
     """Returns N(q) of dq/dt = q (w, 0) / 2, a quaternion product."""
     x, y, z, w = (0.5 * entry for entry in q)
     return [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
 
 
-def _free_integrate(q: Array, v: Array) -> Array:
-    vo, w = v[..., :3], v[..., 3:]
-    x2 = np.sum(w * w, -1, keepdims=True)
-    step = vo + _versine(x2) * np.cross(w, vo) + _cubic(x2) * np.cross(w, np.cross(w, vo))
-    moved = q[..., :3] + quaternion_turn(unit_quaternion(q[..., 3:]), step)
-    return np.concatenate([moved, _spherical_integrate(q[..., 3:], w)], -1)
+def _free_integrate(q: Scalars, v: Scalars) -> list[Scalar]:
+    moved = quaternion_rotation(*q[3:]).to_parent(exponential.displacement(v[:3], v[3:]))
+    return [*(Vector(q[:3]) + moved), *exponential.turned(q[3:], v[3:])]
 
 
-def _free_difference(q0: Array, q1: Array) -> Array:
-    inverse = conjugate(unit_quaternion(q0[..., 3:]))
-    step = quaternion_turn(inverse, q1[..., :3] - q0[..., :3])
-    w = _spherical_difference(q0[..., 3:], q1[..., 3:])
-    x2 = np.sum(w * w, -1, keepdims=True)
-    sinc, versine = _sinc(x2), _versine(x2)
-    # (1 - (x/2) cot(x/2)) / x^2, the third coefficient of the logarithm's linear part
-    k = (1 - sinc / (2 * versine)) / np.where(x2 > 1e-3, x2, 1.0)
-    k = np.where(x2 > 1e-3, k, 1 / 12 + x2 / 720 + x2 * x2 / 30240)
-    vo = step - 0.5 * np.cross(w, step) + k * np.cross(w, np.cross(w, step))
-    return np.concatenate([vo, w], -1)
+def _free_difference(q0: Scalars, q1: Scalars) -> list[Scalar]:
+    moved = quaternion_rotation(*q0[3:]).to_child(Vector(q1[:3]) - q0[:3])
+    w = exponential.shortest_turn(q0[3:], q1[3:])
+    return [*exponential.velocity_of(moved, w), *w]
 
 
 def _free_rates(q: Sequence[Scalar]) -> Rates:
@@ -252,32 +214,34 @@ def _free_rates(q: Sequence[Scalar]) -> Rates:
     return linear + [[0.0] * 3 + row for row in _spherical_rates(q[3:])]
 
 
-def _plane_turn(angle: Array, xy: Array) -> Array:
-    c, s = np.cos(angle), np.sin(angle)
-    return np.concatenate(
-        [c * xy[..., :1] - s * xy[..., 1:], s * xy[..., :1] + c * xy[..., 1:]], -1
-    )
+# A planar motion is one of space, of which it has three of the six velocities
+
+PLANE = (0, 1, 5)
 
 
-def _planar_integrate(q: Array, v: Array) -> Array:
-    w = v[..., 2:]
-    sinc, versine = _sinc(w * w), _versine(w * w) * w
-    vx, vy = v[..., :1], v[..., 1:2]
-    step = np.concatenate([sinc * vx - versine * vy, versine * vx + sinc * vy], -1)
-    return np.concatenate([q[..., :2] + _plane_turn(q[..., 2:], step), q[..., 2:] + w], -1)
+def _in_space(v: Scalars) -> tuple[Vector, Vector]:
+    return Vector((v[0], v[1], 0.0)), Vector((0.0, 0.0, v[2]))
 
 
-def _planar_difference(q0: Array, q1: Array) -> Array:
+def _in_plane(matrix: Callable[[Scalars, Scalars], Matrix]) -> Callable[[Scalars], Matrix]:
+    def reduced(v: Scalars) -> Matrix:
+        full = matrix(*_in_space(v))
+        return tuple(Vector(full[i][j] for j in PLANE) for i in PLANE)
+
+    return reduced
+
+
+def _planar_integrate(q: Scalars, v: Scalars) -> list[Scalar]:
+    moved = _turn(q[2]).to_parent(exponential.displacement(*_in_space(v)))
+    return [q[0] + moved[0], q[1] + moved[1], q[2] + v[2]]
+
+
+def _planar_difference(q0: Scalars, q1: Scalars) -> list[Scalar]:
     """Returns the motion with the shortest turn, between -pi and pi."""
-    w = q1[..., 2:] - q0[..., 2:]
-    w = w - 2 * np.pi * np.round(w / (2 * np.pi))
-    step = _plane_turn(-q0[..., 2:], q1[..., :2] - q0[..., :2])
-    sinc, versine = _sinc(w * w), _versine(w * w) * w
-    square = sinc * sinc + versine * versine
-    x, y = step[..., :1], step[..., 1:]
-    return np.concatenate(
-        [(sinc * x + versine * y) / square, (sinc * y - versine * x) / square, w], -1
-    )
+    w = q1[2] - q0[2]
+    w = w - 2 * np.pi * rint(w * (0.5 / np.pi))
+    moved = _turn(q0[2]).to_child(Vector((q1[0] - q0[0], q1[1] - q0[1], 0.0)))
+    return [*exponential.velocity_of(moved, (0.0, 0.0, w))[:2], w]
 
 
 def _planar_rates(q: Sequence[Scalar]) -> Rates:
@@ -292,7 +256,9 @@ def _plain(
     name: str, S: tuple[Vector, ...], transform: XJ, description: str, **options: Any
 ) -> JointType:
     """Makes a type whose coordinates are plain numbers with dq/dt = v."""
-    n, subtract = len(S), lambda q0, q1: q1 - q0
+    n = len(S)
+    add = lambda q, v: [x + y for x, y in zip(q, v, strict=True)]
+    subtract = lambda q0, q1: [y - x for x, y in zip(q0, q1, strict=True)]
     rates = lambda q: np.eye(n).tolist()
     return JointType(name, S, transform, description, (0.0,) * n, add, subtract, rates, **options)
 
@@ -359,9 +325,13 @@ SPHERICAL = JointType(
     lambda q: Transform(quaternion_rotation(*q), ZERO3),
     "q = [qx qy qz qw], v = the angular velocity in the body's axes",
     neutral=NO_ROTATION,
-    integrate=_spherical_integrate,
-    difference=_spherical_difference,
+    integrate=exponential.turned,
+    difference=exponential.shortest_turn,
     rates=_spherical_rates,
+    adjoint=lambda v: transpose(exponential.turn_matrix(v)),
+    jacobian=exponential.turn_jacobian,
+    jacobian_inverse=exponential.turn_jacobian_inverse,
+    commutator=cross,
     regrouped=_at_centre,
     axis=False,
     quaternions=(0,),
@@ -375,6 +345,10 @@ PLANAR = JointType(
     integrate=_planar_integrate,
     difference=_planar_difference,
     rates=_planar_rates,
+    adjoint=_in_plane(exponential.motion_adjoint),
+    jacobian=_in_plane(exponential.motion_jacobian),
+    jacobian_inverse=_in_plane(exponential.motion_jacobian_inverse),
+    commutator=lambda u, v: Vector((v[1] * -u[2] + u[1] * v[2], v[0] * u[2] - u[0] * v[2], 0.0)),
     regrouped=_axial_moment,
     angles=(2,),
 )
@@ -387,6 +361,12 @@ FREE = JointType(
     integrate=_free_integrate,
     difference=_free_difference,
     rates=_free_rates,
+    adjoint=lambda v: exponential.motion_adjoint(v[:3], v[3:]),
+    jacobian=lambda v: exponential.motion_jacobian(v[:3], v[3:]),
+    jacobian_inverse=lambda v: exponential.motion_jacobian_inverse(v[:3], v[3:]),
+    commutator=lambda u, v: Vector(
+        (*(cross(u[3:], v[:3]) + cross(u[:3], v[3:])), *cross(u[3:], v[3:]))
+    ),
     axis=False,
     quaternions=(3,),
 )

@@ -54,7 +54,8 @@ def twins(model: Robot, sizes: Mapping[str, tuple[str | int, ...]], count: int) 
     """
     result: Twins = []
     for joints in alike(model, count):
-        for name, (kind, *rest) in sizes.items():
+        for name, size in sizes.items():
+            kind, *rest = size or (1,)  # the same number for all limbs
             width = math.prod(n for n in rest if isinstance(n, int))
             if kind not in ("q", "v", "bodies") or any(isinstance(n, str) for n in rest):
                 continue

@@ -117,6 +117,8 @@ class Tree:
     damping: Sequence[Scalar]
     frictions: Sequence[Sequence[tuple[Scalar, float]]]
     """Pairs (f, v0) of friction f v / sqrt(v^2 + v0^2), one for each joint on an entry of v."""
+    coordinates: tuple[tuple[JointType, int, int], ...] = ()
+    """Type, first entry of q and of v of each joint of the Robot that follows no other."""
     base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in its own axes
     base_acceleration: Vector = ZERO6  # the linear half is the origin's classical acceleration
 

@@ -98,6 +98,9 @@ def build_tree(
         armature=values.get("armature", model.armature.tolist()),
         damping=values.get("damping", model.damping.tolist()),
         frictions=_frictions(model, values.get("friction")),
+        coordinates=tuple(
+            (model.types[i], model.first_q[i], model.first_v[i]) for i in model.independent
+        ),
         **{name: Vector((*x[3:], *x[:3])) for name, x in values.items() if name in BASE},
     )
 

@@ -23,11 +23,14 @@ SLOTS = "slots"  # a name in machine code
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Machine code of one program in one dtype, and the arithmetic instructions of one state."""
+    """Machine code of one program in one dtype, and the arithmetic instructions of one state.
+    parts: the kernels that it calls.
+    """
 
     code: jit.MachineCode
     dtype: np.dtype
     width: int
+    parts: tuple[Kernel, ...] = ()
 
     @cached_property
     def slots(self) -> int:

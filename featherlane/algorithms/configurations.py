@@ -1,0 +1,62 @@
+"""The space of configurations: motions by a velocity, and velocities between configurations, joint
+by joint, with their derivatives in the tangent spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from featherlane.algorithms.common import Scalars
+from featherlane.robot.joints import JointType
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, call
+
+Rows = list[list[Scalar]]
+
+
+def integrate(tree: Tree, q: Scalars, v: Scalars) -> list[Scalar]:
+    """Returns the configuration after one second at the constant velocity v."""
+    result: list[Scalar] = [0.0] * len(q)
+    for kind, i, k in tree.coordinates:
+        own = q[i : i + kind.nq], v[k : k + kind.nv]
+        result[i : i + kind.nq] = call(kind.integrate, *own)
+    return result
+
+
+def difference(tree: Tree, q0: Scalars, q1: Scalars) -> list[Scalar]:
+    """Returns the velocity with which `integrate` leads from q0 to q1."""
+    result: list[Scalar] = [0.0] * tree.nv
+    for kind, i, k in tree.coordinates:
+        own = q0[i : i + kind.nq], q1[i : i + kind.nq]
+        result[k : k + kind.nv] = call(kind.difference, *own)
+    return result
+
+
+def interpolate(tree: Tree, q0: Scalars, q1: Scalars, fraction: Scalar) -> list[Scalar]:
+    """Returns the configuration at a fraction of the way from q0 to q1."""
+    return integrate(tree, q0, [fraction * x for x in difference(tree, q0, q1)])
+
+
+def _block_diagonal(tree: Tree, v: Scalars, block: Callable[[JointType], Any]) -> Rows:
+    """Returns the matrix with block(kind)(v of the joint) for each joint."""
+    rows: Rows = [[0.0] * tree.nv for _ in range(tree.nv)]
+    for kind, _, k in tree.coordinates:
+        own = call(block(kind), v[k : k + kind.nv])
+        for row, entries in zip(rows[k : k + kind.nv], own, strict=True):
+            row[k : k + kind.nv] = entries
+    return rows
+
+
+def integrate_derivatives(tree: Tree, q: Scalars, v: Scalars) -> tuple[Rows, Rows]:
+    """Returns the derivatives of `integrate` by q and by v, from tangent space to tangent space."""
+    by_q = _block_diagonal(tree, v, lambda kind: kind.adjoint)
+    return by_q, _block_diagonal(tree, v, lambda kind: kind.jacobian)
+
+
+def difference_derivatives(tree: Tree, q0: Scalars, q1: Scalars) -> tuple[Rows, Rows]:
+    """Returns the derivatives of `difference` by q0 and by q1."""
+    v = difference(tree, q0, q1)
+    back = _block_diagonal(tree, [-x for x in v], lambda kind: kind.jacobian_inverse)
+    by_q1 = _block_diagonal(tree, v, lambda kind: kind.jacobian_inverse)
+    return [[-x for x in row] for row in back], by_q1

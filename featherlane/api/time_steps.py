@@ -1,0 +1,344 @@
+"""The user's methods in discrete time: steps, rollouts, and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.compiled import Compiled, Params, Threads
+from featherlane.errors import instead
+from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.arguments import F32
+from featherlane.functions.policy import Policy
+from featherlane.functions.results import (
+    Direction,
+    Gradients,
+    LinearStep,
+    PolicyTrajectory,
+    ReducedStep,
+    RolloutGradient,
+    Step,
+    Trajectory,
+)
+from featherlane.functions.table import DEFAULT_INTEGRATOR
+
+Shape = int | Sequence[int]
+TAKEN = ("q", "v", "t", "dt", "count", "tau", "f_ext")
+
+
+def _time_steps(dt: Any, *others: Any) -> np.ndarray:
+    """Returns dt in the dtype of the others, checked."""
+    try:
+        array = np.asarray(dt)
+        good = array.dtype.kind in "fiu" and bool(np.all((array > 0) & np.isfinite(array)))
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(
+            f"dt is {dt!r}: wanted positive, finite seconds, one or one for each state"
+        )
+    if array.dtype.kind == "f" and hasattr(dt, "dtype"):
+        return array
+    single = any(getattr(x, "dtype", None) == F32 for x in others)
+    return array.astype(np.float32 if single else np.float64)
+
+
+def _rows(name: str, array: Any, back: int) -> int:
+    """Returns the length of the axis of time, `back` axes before the end of an array."""
+    shape = np.shape(array)
+    if len(shape) < back or not shape[-back]:
+        wanted = ", ".join(["...", "T", *["n"] * (back - 1)])
+        raise ValueError(f"{name} has shape {shape}: wanted ({wanted}) for T steps, one or more")
+    return shape[-back]
+
+
+class TimeSteps(Compiled):
+    """Steps of a `featherlane.Model` in discrete time.
+
+    integrator: "semi_implicit" (v' = v + dt a, then q' = q + dt v'), "euler" (q' = q + dt v),
+    "midpoint" (order 2), "rk4" (order 4) or "implicit_damping", which is semi-implicit with M + dt
+    D in place of M, where D is the joints' damping. docs/time_steps.md has their order, stability
+    and cost. On joints with quaternions or headings, q' is `integrate` of the motion, and
+    derivatives are by motions in the tangent space. tau holds over the step; f_ext too, in its own
+    axes.
+
+    dt: seconds, one or one for each state. actuation: controls take the place of joint forces, see
+    `actuation`. A step that is unstable gives what the floats give, in the end NaN.
+    """
+
+    def _in_time(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        integrator: str,
+        actuation: Actuation | None,
+        *others: Any,
+        **options: Any,
+    ) -> Any:
+        """Calls a function in time. others: params, out, threads, f_ext and f_ext_frame."""
+        options = {"integrator": integrator, "actuation": actuation, **options}
+        return self._call(name, arrays, *others, **options)
+
+    def step(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        dt: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        threads: Threads = None,
+    ) -> Step:
+        """The state (q, v) after dt. Raises ValueError for a dt that is not positive."""
+        given = q, v, tau, _time_steps(dt, q, v, tau)
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("step", given, integrator, actuation, *others)
+
+    def linearize_step(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        dt: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> LinearStep:
+        """The state after dt with A (..., 2 nv, 2 nv) and B (..., 2 nv, nu), exact: [dq; dv] after
+        the step is A [dq; dv] + B dtau, in the tangent spaces.
+        """
+        given = q, v, tau, _time_steps(dt, q, v, tau)
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("linearize_step", given, integrator, actuation, *others)
+
+    def linearize_step_reduced(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        dt: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> ReducedStep:
+        """The state after a step of an Euler method, and what its A and B consist of: a quarter of
+        their numbers, for the cost of `forward_dynamics_derivatives`.
+
+        Below, [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. Above, where all joints are plain, they
+        are [I 0 0] + dt times that lower half, or for "euler" times [0 I 0]; else dq_next_dq and
+        dq_next_dv of `integrate_derivatives` take the place of I and of dt.
+        """
+        given = q, v, tau, _time_steps(dt, q, v, tau)
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("linearize_step_reduced", given, integrator, actuation, *others)
+
+    def step_jvp(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        dt: Any,
+        dq: Any,
+        dv: Any,
+        dtau: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        threads: Threads = None,
+    ) -> Direction:
+        """A [dq; dv] + B dtau, each half (..., nv), without forming A and B."""
+        given = q, v, tau, _time_steps(dt, q, v, tau), dq, dv, dtau
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("step_jvp", given, integrator, actuation, *others)
+
+    def step_vjp(
+        self,
+        q: Any,
+        v: Any,
+        tau: Any,
+        dt: Any,
+        gq: Any,
+        gv: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> Gradients:
+        """A^T [gq; gv] and B^T [gq; gv], without forming A and B: the gradients by q, v and tau of
+        a function of the step's end whose gradients there, in the tangent space, are gq and gv.
+        """
+        given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("step_vjp", given, integrator, actuation, *others)
+
+    def rollout(
+        self,
+        q0: Any,
+        v0: Any,
+        tau: Any,
+        dt: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        every: int = 1,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        threads: Threads = None,
+    ) -> Trajectory:
+        """The states q (..., T + 1, nq) and v (..., T + 1, nv) of T steps from (q0, v0), that one
+        included, with controls tau (..., T, nv), one row for each step.
+
+        f_ext: one row for each step as well: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
+        only each so manieth state is kept, T / every + 1 in all. The whole rollout is one call of
+        machine code.
+        """
+        steps = _rows("tau", tau, 2)
+        self._check_every(every, steps)
+        given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
+        others = params, out, threads, f_ext, f_ext_frame
+        options = {"steps": steps, "every": int(every)}
+        return self._in_time("rollout", given, integrator, actuation, *others, **options)
+
+    def rollout_with(
+        self,
+        policy: Policy,
+        q0: Any,
+        v0: Any,
+        dt: Any,
+        steps: int,
+        f_ext: Any = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        integrator: str = DEFAULT_INTEGRATOR,
+        every: int = 1,
+        f_ext_frame: str = "body",
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> PolicyTrajectory:
+        """The states of a rollout, as in `rollout`, whose controls a feedback law gives, and these
+        controls, tau (..., steps, nu).
+
+        policy: from `policy`; parameters: its arrays by name, with leading dimensions that
+        broadcast: one set for all rollouts, or one each.
+        """
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
+        if not isinstance(steps, int | np.integer) or steps < 1:
+            raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
+        self._check_every(every, int(steps))
+        values = policy.in_order(parameters or {})
+        given = q0, v0, _time_steps(dt, q0, v0), *values
+        others = None, out, threads, f_ext, f_ext_frame
+        options = {"policy": policy, "steps": int(steps), "every": int(every)}
+        return self._in_time("rollout_with", given, integrator, actuation, *others, **options)
+
+    def _check_every(self, every: Any, steps: int) -> None:
+        if not isinstance(every, int | np.integer) or every < 1 or steps % every:
+            raise ValueError(
+                f"every is {every!r}: wanted a whole number that divides {steps} steps"
+            )
+
+    def rollout_gradient(
+        self,
+        trajectory: Trajectory,
+        tau: Any,
+        dt: Any,
+        gq: Any,
+        gv: Any,
+        f_ext: Any = None,
+        *,
+        integrator: str = DEFAULT_INTEGRATOR,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        actuation: Actuation | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> RolloutGradient:
+        """The gradients by q0, v0 and tau of a function of all states of a rollout, whose gradients
+        by them are gq and gv (..., T + 1, nv), in the tangent spaces for q.
+
+        trajectory: what `rollout` gave for the same controls, with every state kept.
+        """
+        q, v = trajectory[:2]
+        steps = _rows("tau", tau, 2)
+        given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
+        others = params, out, threads, f_ext, f_ext_frame
+        return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)
+
+    def actuation(self, joints: Sequence[str], gear: Any = 1.0, *, clip: bool = True) -> Actuation:
+        """Returns the map from controls u (nu,), in the order of `joints`, to joint forces: u times
+        gear, kept within the joint's limit of effort if `clip`; other joints get 0.
+
+        gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints of
+        several degrees of freedom, and gears that are zero or not finite.
+        """
+        names = [joints] if isinstance(joints, str) else [*joints]
+        gears = np.broadcast_to(np.asarray(gear, float), (len(names),)).tolist()
+        places = {self.joints[i].name: i for i in self.independent}
+        actuators = []
+        for name, ratio in zip(names, gears, strict=True):
+            if name not in places:
+                raise ValueError(f"there is no joint {name!r}{instead(name, places)}")
+            i = places[name]
+            if self.types[i].nv != 1:
+                raise ValueError(f"joint {name!r} is {self.types[i].name}: wanted joints of one v")
+            if not (np.isfinite(ratio) and ratio):
+                raise ValueError(f"the gear of {name!r} is {ratio}: wanted a number that is not 0")
+            limit = self.joints[i].effort / abs(ratio) if clip else inf
+            actuators.append(Actuator(self.first_v[i], ratio, limit))
+        if not actuators:
+            raise ValueError("joints is empty: wanted the name of a joint for each control")
+        return Actuation(tuple(actuators))
+
+    def policy(
+        self,
+        function: Callable[..., Any],
+        parameters: Mapping[str, Shape] | None = None,
+        *,
+        actuation: Actuation | None = None,
+    ) -> Policy:
+        """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
+        time since the rollout began. parameters: the shapes of further arrays by name. Raises
+        ValueError if it gives other than nu scalars.
+        """
+        shapes = dict(parameters or {})
+        for name in shapes:
+            if not name.isidentifier() or name in TAKEN:
+                raise ValueError(f"parameters has {name!r}: wanted a name other than {TAKEN}")
+        state = {"q": self.nq, "v": self.nv, "t": ()}
+        policy = Policy.traced(function, state, shapes)
+        controls = actuation.controls if actuation else self.nv
+        if policy.shape != (controls,):
+            raise ValueError(
+                f"the policy gives an array of shape {policy.shape}: wanted ({controls},) controls"
+            )
+        return policy

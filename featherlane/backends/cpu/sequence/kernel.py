@@ -1,0 +1,322 @@
+"""A plan as machine code: the inner loop of a generalised ufunc that calls those of its kernels.
+
+Blocks of states go through all kernels and all steps of time while their numbers are in the caches.
+Nothing is allocated, and Python is not asked, between the first kernel and the last.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from featherlane.backends.cpu.compile import SLOTS, Kernel
+from featherlane.backends.cpu.graphs.gather import first_strides
+from featherlane.backends.cpu.linked import loaded
+from featherlane.backends.cpu.scratch import Workspaces
+from featherlane.backends.cpu.sequence import matrices
+from featherlane.backends.cpu.sequence.plan import (
+    Block,
+    Clear,
+    Copy,
+    Diagonal,
+    Loop,
+    Matrices,
+    Multiply,
+    Part,
+    Plan,
+    Run,
+    Scale,
+    Step,
+    Use,
+    Work,
+)
+from featherlane.backends.llvm import jit
+from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.macros import expanded
+
+IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
+MOST = 64  # states of a block: enough for kernels to begin and end rarely
+
+
+def compile_plan(
+    plan: Plan, parts: Sequence[Kernel], key: str, dtype: np.dtype, single: bool
+) -> Kernel:
+    """The kernel of a plan; single: for one state. parts: its kernels in their order."""
+    width = parts[0].width
+    text = lambda: _source(plan, parts, dtype, 1 if single else _together(plan, width, dtype))
+    code = loaded(f"{key} {dtype} {width}", text, ("loop", SLOTS, "kernels"))
+    addresses = (ctypes.c_int64 * len(parts)).from_address(code.place("kernels"))
+    addresses[:] = [part.code.address for part in parts]
+    return Kernel(code, dtype, width, tuple(parts))
+
+
+def _together(plan: Plan, width: int, dtype: np.dtype) -> int:
+    """The states of a block."""
+    fit = IN_CACHE // max(plan.temporary_numbers * dtype.itemsize, 1)
+    return max(min(fit, MOST) // width * width, width)
+
+
+def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int) -> str:
+    """The LLVM IR of @loop. Its text depends on the counts of the kernels, which `key` tells."""
+    slots = sum(parts[run.kernel].slots * times for run, times in plan.times())
+    lines = _Lines(plan, dtype, together)
+    body = "\n".join(lines.function())
+    work = matrices.functions(lines.lanes) if lines.has_matrices else ""
+    return f"""
+@kernels = global [{len(parts)} x ptr] zeroinitializer, align 8
+@{SLOTS} = constant i64 {slots}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+{expanded(COPY.replace("SIZE", str(dtype.itemsize)).replace("INT", f"i{8 * dtype.itemsize}"))}
+{work}
+{expanded(body)}
+{lines.workspaces.functions()}"""
+
+
+COPY = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+; Copies rows x columns numbers of each state between arrays of any strides: those of both arrays,
+; in turn, from state to state, row to row and column to column.
+define internal void @copy(ptr %from, ptr %to, ptr %strides,
+                           i64 %states, i64 %rows, i64 %columns) noinline {
+  %from.c = item i64 %strides 4
+  %to.c = item i64 %strides 5
+  %dense = and i1 $(icmp eq i64 %from.c, SIZE), $(icmp eq i64 %to.c, SIZE)
+  %bytes = mul i64 %columns, SIZE
+  each %s 0 %states
+  %from.s = at %from $(mul i64 %s, $(item i64 %strides 0))
+  %to.s = at %to $(mul i64 %s, $(item i64 %strides 1))
+  each %r 0 %rows
+  %from.r = at %from.s $(mul i64 %r, $(item i64 %strides 2))
+  %to.r = at %to.s $(mul i64 %r, $(item i64 %strides 3))
+  when %dense: whole, entries
+whole:
+  call void @llvm.memcpy.p0.p0.i64(ptr %to.r, ptr %from.r, i64 %bytes, i1 false)
+  br label %copied
+entries:
+  each %c 0 %columns
+  %from.at = at %from.r $(mul i64 %c, %from.c)
+  %to.at = at %to.r $(mul i64 %c, %to.c)
+  %x = load INT, ptr %from.at, align SIZE
+  store INT %x, ptr %to.at, align SIZE
+  again %c
+  br label %copied
+copied:
+  again %r
+  again %s
+  ret void
+}
+"""
+
+
+class _Lines:
+    """The lines of @loop, with macros. Names: %base.n and %step.n of the user's array n, the bytes
+    from state to state; %core.n.i its other strides; %memory the workspace of a block.
+    """
+
+    def __init__(self, plan: Plan, dtype: np.dtype, together: int) -> None:
+        self.plan, self.itemsize, self.together = plan, dtype.itemsize, together
+        self.lanes, self.has_matrices = Lanes(dtype, jit.widest(dtype)), False
+        self.user = {**plan.inputs, **plan.outputs}
+        self.number = {name: n for n, name in enumerate(self.user)}
+        self.places: dict[str, int] = {}  # bytes into the numbers of a block
+        at = 0
+        for name, shape in plan.temporaries.items():
+            self.places[name] = at
+            at += math.prod(shape) * self.itemsize * together
+        for name, shape in plan.scratch.items():
+            self.places[name] = at
+            at += math.prod(shape) * self.itemsize
+        self.calls = 0  # of kernels and copies, each with a record of strides
+        self.strides: list[str] = []
+        self.records = 0
+        self.workspaces = Workspaces({"memory": max(at, self.itemsize)})
+
+    def function(self) -> list[str]:
+        body = [line for step in self.plan.steps for line in self._step(step)]
+        most = max((len(run.uses) for run, _ in self.plan.times()), default=1)
+        return [
+            "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
+            "%states = item i64 %dims 0",
+            *self.workspaces.entry(),
+            f"%own.args = alloca ptr, i64 {max(most, 1)}",
+            "%own.dims = alloca i64, i64 1",
+            *self._user_arrays(),
+            *self.strides,
+            "when sgt i64 %states, 0: begin, leave",
+            "begin:",
+            *self.workspaces.taken(otherwise="leave"),
+            f"%up = add i64 %states, {self.together - 1}",
+            f"%blocks = udiv i64 %up, {self.together}",
+            "each %block 0 %blocks",
+            f"%first = mul i64 %block, {self.together}",
+            "%left = sub i64 %states, %first",
+            f"%few = icmp slt i64 %left, {self.together}",
+            f"%count = select i1 %few, i64 %left, i64 {self.together}",
+            "put i64 %count %own.dims 0",
+            *body,
+            "again %block",
+            *self.workspaces.given(),
+            "br label %leave",
+            "leave:",
+            "ret void",
+            "}",
+        ]
+
+    def _user_arrays(self) -> list[str]:
+        lines, firsts = [], first_strides([*self.user.values()])
+        for n, (shape, first) in enumerate(zip(self.user.values(), firsts, strict=True)):
+            lines.append(f"%base.{n} = item ptr %args {n}")
+            lines.append(f"%step.{n} = item i64 %steps {n}")
+            cores = enumerate(range(first, first + len(shape)))
+            lines += [f"%core.{n}.{axis} = item i64 %steps {at}" for axis, at in cores]
+        return lines
+
+    def _strides(self, use: Use) -> tuple[str, list[str]]:
+        """The bytes from state to state, and from entry to entry along each axis."""
+        shape = self.plan.shape(use)
+        if use.array in self.user:
+            skip = len(self.user[use.array]) - len(shape)
+            n = self.number[use.array]
+            return f"%step.{n}", [f"%core.{n}.{axis + skip}" for axis in range(len(shape))]
+        inner = [self.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return str(self.itemsize * math.prod(shape)), list(map(str, inner))
+
+    def _address(self, use: Use, name: str) -> list[str]:
+        """Lines that set %name to where the first state of the block has what is used."""
+        if use.array not in self.user:
+            return [f"%{name} = at %memory {self.places[use.array]}"]
+        n = self.number[use.array]
+        lines = [f"%{name}.s = mul i64 %step.{n}, %first"]
+        if use.row is None:
+            return [*lines, f"%{name} = at %base.{n} %{name}.s"]
+        counter, slope, offset = use.row
+        return [
+            *lines,
+            f"%{name}.k = add i64 $(mul i64 %{counter}, {slope}), {offset}",
+            f"%{name}.r = mul i64 %{name}.k, %core.{n}.0",
+            f"%{name} = at %base.{n} $(add i64 %{name}.s, %{name}.r)",
+        ]
+
+    def _step(self, step: Step) -> list[str]:
+        if isinstance(step, Loop):
+            body = [line for inner in step.body for line in self._step(inner)]
+            total = [
+                f"%{step.total} = add i64 %{step.counter}, $(mul i64 %{step.outer}, {step.times})"
+            ]
+            head = f"each %{step.counter} 0 {step.times}"
+            return [head, *(total if step.total else []), *body, f"again %{step.counter}"]
+        self.calls += 1
+        if isinstance(step, Matrices):
+            return self._matrices(step)
+        if isinstance(step, Clear):
+            name = step.use.array
+            size = math.prod(self.plan.shapes[name]) * self.itemsize * self.together
+            to = self._address(step.use, f"x{self.calls}")
+            memset = (
+                f"call void @llvm.memset.p0.i64(ptr %x{self.calls}, i8 0, i64 {size}, i1 false)"
+            )
+            return [*to, memset]
+        return self._run(step) if isinstance(step, Run) else self._copy(step)
+
+    def _record(self, strides: Sequence[str]) -> str:
+        """A list of strides, filled once in a call."""
+        self.records += 1
+        name = f"%strides.{self.records}"
+        self.strides.append(f"{name} = alloca i64, i64 {len(strides)}")
+        self.strides += [f"put i64 {x} {name} {k}" for k, x in enumerate(strides)]
+        return name
+
+    def _run(self, run: Run) -> list[str]:
+        pairs = [self._strides(use) for use in run.uses]
+        strides = self._record([step for step, _ in pairs] + [x for _, core in pairs for x in core])
+        lines, own = [], f"x{self.calls}"
+        for k, use in enumerate(run.uses):
+            lines += self._address(use, f"{own}.{k}")
+            lines.append(f"put ptr %{own}.{k} %own.args {k}")
+        lines.append(f"%{own}.loop = item ptr @kernels {run.kernel}")
+        arguments = f"ptr %own.args, ptr %own.dims, ptr {strides}, ptr null"
+        return [*lines, f"call void %{own}.loop({arguments})"]
+
+    def _copy(self, copy: Copy) -> list[str]:
+        own, shape = f"x{self.calls}", (1, 1, *self.plan.shape(copy.target))[-2:]
+        strides = []
+        for use in copy:
+            step, cores = self._strides(use)
+            strides.append([step, *["0", "0", *cores][-2:]])
+        record = self._record([x for pair in zip(*strides, strict=True) for x in pair])
+        ends = [f"{own}.from", f"{own}.to"]
+        lines = [x for use, end in zip(copy, ends, strict=True) for x in self._address(use, end)]
+        sizes = f"i64 %count, i64 {shape[0]}, i64 {shape[1]}"
+        arguments = f"ptr %{ends[0]}, ptr %{ends[1]}, ptr {record}, {sizes}"
+        return [*lines, f"call void @copy({arguments})"]
+
+    def _matrices(self, step: Matrices) -> list[str]:
+        """A loop over the states of a block."""
+        self.has_matrices, own, t = True, f"m{self.calls}", self.lanes.scalar
+        lines = self._address(Use("dt"), f"{own}.dt")
+        lines += [
+            f"each %{own} 0 %count",
+            f"%{own}.to = at %{own}.dt $(mul i64 %step.{self.number['dt']}, %{own})",
+            f"%{own}.1 = load {t}, ptr %{own}.to, align {self.itemsize}",
+        ]
+        for k, work in enumerate(step.work):
+            lines += self._work(work, f"{own}.{k}", own)
+        return [*lines, f"again %{own}"]
+
+    def _part(self, part: Part, name: str, state: str) -> tuple[list[str], str]:
+        """Lines that set %name to a part of the matrix of a state; and the arguments for it."""
+        size = math.prod(self.plan.shapes[part.array]) * self.itemsize
+        first = self.places[part.array] + part.start * self.itemsize
+        each = 0 if part.array in self.plan.scratch else size
+        lines = [f"%{name}.s = mul i64 %{state}, {each}"]
+        lines.append(f"%{name} = at %memory $(add i64 %{name}.s, {first})")
+        return lines, f"ptr %{name}, i64 {part.pitch}"
+
+    def _work(self, work: Work, name: str, state: str) -> list[str]:
+        if isinstance(work, Block):
+            return self._block(work, name, state)
+        t = self.lanes.scalar
+        lines, target = self._part(work.target, f"{name}.c", state)
+        if isinstance(work, Multiply):
+            more, left = self._part(work.left, f"{name}.a", state)
+            most, right = self._part(work.right, f"{name}.b", state)
+            sizes = f"i64 {work.rows}, i64 {work.inner}, i64 {work.columns}"
+            call = f"call void @multiply({target}, {left}, {right}, {sizes})"
+            return [*lines, *more, *most, call]
+        if isinstance(work, Scale) and work.source is None:
+            rows, columns = work.rows, work.columns
+            if work.target.pitch == columns:
+                rows, columns = 1, rows * columns
+            return [*lines, f"call void @clear({target}, i64 {rows}, i64 {columns})"]
+        number = Lanes(self.lanes.dtype, 1).number(work.factor)
+        power = f"%{state}.{work.power}"
+        factor = f"{t} $(fmul {t} {number}, {power})" if work.power else f"{t} {number}"
+        if isinstance(work, Diagonal):
+            return [*lines, f"call void @diagonal({target}, i64 {work.size}, {factor})"]
+        assert work.source is not None
+        more, source = self._part(work.source, f"{name}.a", state)
+        rows, columns = work.rows, work.columns
+        if work.target.pitch == work.source.pitch == columns:  # one row
+            rows, columns = 1, rows * columns
+        sizes, name = f"i64 {rows}, i64 {columns}", "add" if work.more else "scale"
+        call = f"call void @{name}({target}, {source}, {sizes}, {factor})"
+        return [*lines, *more, call]
+
+    def _block(self, block: Block, name: str, state: str) -> list[str]:
+        """A copy of rows to the matrix of a state."""
+        rows, columns = self.plan.shapes[block.target]
+        step, cores = self._strides(Use(block.target))
+        pitch = str(block.source.pitch * self.itemsize)
+        pairs = zip(("0", pitch, str(self.itemsize)), (step, *cores), strict=True)
+        record = self._record([x for pair in pairs for x in pair])
+        lines, _ = self._part(block.source, f"{name}.a", state)
+        lines += [
+            *self._address(Use(block.target), f"{name}.first"),
+            f"%{name}.to = at %{name}.first $(mul i64 {step}, %{state})",
+        ]
+        sizes = f"i64 1, i64 {rows}, i64 {columns}"
+        return [*lines, f"call void @copy(ptr %{name}.a, ptr %{name}.to, ptr {record}, {sizes})"]

@@ -1,0 +1,162 @@
+"""Steps of large robots, and rollouts, as plans: kernels one after another in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from featherlane.backends.cpu.compile import Kernel
+from featherlane.backends.cpu.sequence.kernel import compile_plan
+from featherlane.backends.cpu.sequence.plan import (
+    Clear,
+    Copy,
+    Loop,
+    Matrices,
+    Plan,
+    Row,
+    Run,
+    Shape,
+    Step,
+    Use,
+    Work,
+)
+from featherlane.functions.compile import input_names, input_shapes, output_shapes
+from featherlane.functions.sensitivities import MatrixSteps
+from featherlane.functions.steps import COMPOSED, calls_of, one_step
+from featherlane.functions.table import BY_ALL, TABLE, Variant
+from featherlane.robot.model import Robot
+from featherlane.robot.tree_of import tree_of
+
+KernelOf = Callable[[Variant], Kernel]
+FLAT = 12_000  # operations of a step as one piece of code: a second of compilation
+# Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
+# path: what is known without tracing
+FOR_A_BODY, FOR_A_PAIR = 150, 180
+IN_LANES = 12  # freedoms up to which sensitivities are code for a tile of states
+STAGES = {"rk4": 4, "midpoint": 2}
+
+
+def is_planned(model: Robot, variant: Variant) -> bool:
+    """Whether a function is a plan of kernels: rollouts, and steps that are too long for one."""
+    if variant.steps:
+        return True
+    if (variant.name, variant.integrator) not in COMPOSED:
+        return False
+    tree = tree_of(model)
+    each = FOR_A_BODY * tree.nbodies
+    if variant.name.startswith("linearize"):
+        each = FOR_A_PAIR * sum(map(len, tree.above))
+    return STAGES.get(str(variant.integrator), 1) * each > FLAT
+
+
+def compile_planned(
+    model: Robot, variant: Variant, key: str, dtype: np.dtype, kernel_of: KernelOf, single: bool
+) -> Kernel:
+    """The kernel of a planned function. kernel_of: gives the kernels of its pieces."""
+    plans = {"rollout": _rollout, "rollout_with": _rollout, "rollout_gradient": _rollout_gradient}
+    plan, variants = plans.get(variant.name, _composed)(model, variant)
+    parts = [kernel_of(piece) for piece in variants]
+    return compile_plan(plan, parts, f"{key} plan", dtype, single)
+
+
+Planned = tuple[Plan, list[Variant]]
+
+
+def _composed(model: Robot, variant: Variant) -> Planned:
+    """The plan of a step: a kernel for each function that it calls, or work on matrices."""
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    variants: dict[Variant, int] = {}
+    steps, work, temporaries = list[Step](), list[Work](), dict[str, Shape]()
+    kernel = lambda piece: variants.setdefault(piece, len(variants))
+    controls = outputs["B"][1] if "B" in outputs else 0
+    matrices = MatrixSteps(model, controls, temporaries, kernel)
+    large = model.nv > IN_LANES
+    for call in calls_of(variant, finest=large):
+        shapes = output_shapes(model, call.variant)
+        if large:  # matrices that no kernel writes
+            wide = [name for name, s in TABLE[call.variant.name].outputs.items() if s == BY_ALL]
+            shapes |= dict.fromkeys(wide, (model.nv, matrices.columns))
+        for name, array in call.outputs.items():
+            if array not in outputs:
+                where = matrices.scratch if large and name in wide else temporaries
+                where[array] = shapes[name]
+        own = [*call.inputs.values(), *call.outputs.values()]
+        others = matrices.steps(call) if large else None
+        runs, more = others or ([Run(kernel(call.variant), tuple(map(Use, own)))], [])
+        steps, work = [*steps, *runs], [*work, *more]
+    if work:  # no kernel reads what it makes
+        steps.append(Matrices(tuple(work)))
+    return Plan(inputs, outputs, steps, temporaries, matrices.scratch), list(variants)
+
+
+def _uses(variant: Variant, arrays: dict[str, Use], row: Row | None = None) -> tuple[Use, ...]:
+    """The arrays of a call, by the names of its inputs and outputs but for those of `arrays`. row:
+    of wrenches.
+    """
+    if variant.wrenches:
+        arrays = {"f_ext": Use("f_ext", row), **arrays}
+    names = [*input_names(variant), *TABLE[variant.name].outputs]
+    return tuple(arrays.get(name, Use(name)) for name in names)
+
+
+STATE = ("q", "v")
+
+
+def _rollout(model: Robot, variant: Variant) -> Planned:
+    """Each step reads the row of the state before it and writes its own; or, where only some are
+    kept, all steps between two that are kept work on a state of their own.
+    """
+    step = one_step(variant, "step" if variant.policy is None else "policy_step")
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    shapes, temporaries = output_shapes(model, step), dict[str, Shape]()
+    first: list[Step] = [Copy(Use(x), Use(f"{x}_kept", Row("zero"))) for x in STATE]
+    begin: list[Step] = [Loop("zero", 1, tuple(first))]
+    every, count = variant.every, "k" if variant.every == 1 else "n"
+    arrays = {"tau": Use("tau", Row(count)), "controls": Use("controls", Row(count))}
+    after: list[Step] = []
+    if variant.policy is not None:
+        begin.append(Clear(Use("count")))
+        after.append(Copy(Use("count_next"), Use("count")))
+        temporaries |= {"count": (), "count_next": ()}
+    if every == 1:
+        for x in STATE:
+            arrays |= {x: Use(f"{x}_kept", Row("k")), f"{x}_next": Use(f"{x}_kept", Row("k", 1, 1))}
+        body = Run(0, _uses(step, arrays, Row("k"))), *after
+        return Plan(inputs, outputs, [*begin, Loop("k", variant.steps, body)], temporaries), [step]
+    for x in STATE:
+        arrays |= {x: Use(f"{x}_now"), f"{x}_next": Use(f"{x}_then")}
+        begin.append(Copy(Use(x), Use(f"{x}_now")))
+        after.append(Copy(Use(f"{x}_then"), Use(f"{x}_now")))
+        temporaries |= {f"{x}_{when}": shapes[f"{x}_next"] for when in ("now", "then")}
+    run = Run(0, _uses(step, arrays, Row("n")))
+    keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", Row("k", 1, 1))) for x in STATE]
+    inner = Loop("i", every, (run, *after), total="n", outer="k")
+    outer = Loop("k", variant.steps // every, (inner, *keep))
+    return Plan(inputs, outputs, [*begin, outer], temporaries), [step]
+
+
+def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
+    """From the last step to the first one: gradients by the state after a step become those by the
+    state before it, to which the trajectory's own are added.
+    """
+    step, last = one_step(variant, "step_vjp"), variant.steps
+    backwards = Row("k", -1, last - 1)
+    gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
+    arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
+    found = {name: Use(f"{name}_found") for name in ("gq", "gv")}
+    run = Run(0, _uses(step, {**arrays, **found}, backwards))
+    add = Run(
+        1,
+        (
+            *found.values(),
+            *[Use(name, backwards) for name in ("gq", "gv")],
+            *gradients.values(),
+        ),
+    )
+    begin = Loop("zero", 1, tuple(Copy(Use(x, Row("zero", 1, last)), gradients[x]) for x in found))
+    end = [Copy(gradients[name], Use(f"{name}0")) for name in found]
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    temporaries = {use.array: (model.nv,) for use in (*found.values(), *gradients.values())}
+    steps: list[Step] = [begin, Loop("k", last, (run, add)), *end]
+    return Plan(inputs, outputs, steps, temporaries), [step, Variant("add_gradients")]

@@ -1,0 +1,343 @@
+"""Steps in discrete time, as lists of calls: the pieces that an integrator consists of.
+
+One list serves three times: run on traced scalars it is the graph of the step, and the flat kernel
+of a small robot; each call with a kernel of its own, it is the plan for a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from featherlane.algorithms.tangent import (
+    configuration_rate,
+    coordinate_gradient,
+    tangent_gradient,
+    tangent_of_rate,
+)
+from featherlane.functions.table import BY_CONTROLS, TABLE, Variant
+from featherlane.program.derivatives.graphs import directional, pullback
+from featherlane.program.graph import Graph
+from featherlane.program.trace import call, trace
+from featherlane.robot.model import Robot
+
+Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
+Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
+
+
+class Call(NamedTuple):
+    """A function of the table, and the names of the arrays that are its inputs and outputs."""
+
+    variant: Variant
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+class _Calls:
+    """Makes the calls of a step. Arrays are told by their names."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant, self.made = variant, list[Call]()
+        self.forces = "tau"
+        if variant.actuation is not None:
+            self.forces = self("actuate", "tau", to="forces")[0]
+
+    def __call__(self, name: str, *inputs: str, to: str) -> list[str]:
+        """Calls a function; its outputs get the names in `to`."""
+        function, outer = TABLE[name], self.variant
+        variant = Variant(name, actuation=outer.actuation)
+        named = dict(zip(function.inputs, inputs, strict=True))
+        if "f_ext" in function.takes:
+            variant = variant._replace(wrenches=outer.wrenches, at=outer.at)
+            variant = variant._replace(parameters=outer.parameters)
+            named |= {x: x for x in [*(["f_ext"] if outer.wrenches else []), *outer.parameters]}
+        results = to.split()
+        self.made.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
+        return results
+
+    def slopes(self, number: str = "") -> tuple[str, str, str]:
+        """The arrays of the derivatives of an acceleration by q, v and controls."""
+        if self.variant.actuation:
+            self("actuated_slopes", f"da_dtau{number}", "tau", to=f"da_du{number}")
+        return f"da_dq{number}", f"da_dv{number}", f"da_du{number}"
+
+    def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
+        """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
+        name = "forward_dynamics_and_derivatives" if derivatives else "forward_dynamics"
+        inputs = [q, v, self.forces]
+        if self.variant.integrator == "implicit_damping":
+            name, inputs = f"damped_{name}", [*inputs, "dt"]
+        last = "da_dtau" if self.variant.actuation else "da_du"
+        more = f" da_dq{number} da_dv{number} {last}{number}" if derivatives else ""
+        return self(name, *inputs, to=f"a{number}{more}")[0]
+
+
+END = "q_next v_next"
+MOVED = f"{END} motion"
+
+
+def _euler(c: _Calls) -> None:
+    a = c.dynamics("q", "v")
+    c("advance", "q", "v", "v", a, "dt", to=MOVED)
+
+
+def _semi_implicit(c: _Calls) -> None:
+    a = c.dynamics("q", "v")
+    c("advance_semi_implicitly", "q", "v", a, "dt", to=MOVED)
+
+
+def _midpoint(c: _Calls) -> None:
+    a = c.dynamics("q", "v", "1")
+    q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
+    a = c.dynamics(q2, v2, "2")
+    c("advance", "q", v2, "v", a, "dt", to=MOVED)
+
+
+def _runge_kutta(c: _Calls, derivatives: bool = False) -> None:
+    """The stages of the classical method."""
+    rate, a = "v", c.dynamics("q", "v", "1", derivatives)
+    for k, to_stage in (("2", "to_half_stage"), ("3", "to_half_stage"), ("4", "to_full_stage")):
+        q, v, rate, _ = c(to_stage, "q", "v", rate, a, "dt", to=f"q{k} v{k} rate{k} u{k}")
+        a = c.dynamics(q, v, k, derivatives)
+
+
+RATES = ("rate2", "rate3", "rate4")
+ACCELERATIONS = ("a1", "a2", "a3", "a4")
+
+
+def _rk4(c: _Calls) -> None:
+    _runge_kutta(c)
+    c("runge_kutta", "q", "v", "dt", *RATES, *ACCELERATIONS, to=MOVED)
+
+
+LINEAR = f"{END} A B"
+
+
+def _linear_euler(c: _Calls) -> None:
+    a = c.dynamics("q", "v", derivatives=True)
+    c("linear_euler", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
+
+
+def _linear_semi_implicit(c: _Calls) -> None:
+    a = c.dynamics("q", "v", derivatives=True)
+    c("linear_semi_implicit", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
+
+
+def _reduced(c: _Calls) -> None:
+    """A step of an Euler method, and the derivatives of its acceleration as they are."""
+    a = c.dynamics("q", "v", derivatives=True)
+    c.slopes()
+    rate = ("v",) if c.variant.integrator == "euler" else ()
+    name = "advance" if rate else "advance_semi_implicitly"
+    c(name, "q", *rate, "v", a, "dt", to=MOVED)
+
+
+def _linear_midpoint(c: _Calls) -> None:
+    a = c.dynamics("q", "v", "1", derivatives=True)
+    q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
+    a = c.dynamics(q2, v2, "2", derivatives=True)
+    slopes = *c.slopes("1"), *c.slopes("2")
+    c("midpoint_sensitivities", "q", "v", v2, a, "dt", "u2", *slopes, to=LINEAR)
+
+
+def _midpoint_sensitivities(c: _Calls) -> None:
+    first, second = (tuple(f"{name}{k}" for name in BY_CONTROLS) for k in ("1", "2"))
+    c("first_half_sensitivities", "u2", "v_middle", "dt", *first, to="Dq2 Dv2 Dr2")
+    end = "q", "v", "v_middle", "a", "dt", *second, "Dq2", "Dv2"
+    c("linear_midpoint", *end, to=LINEAR)
+
+
+def _linear_rk4(c: _Calls) -> None:
+    _runge_kutta(c, derivatives=True)
+    slopes = [array for k in ("1", "2", "3", "4") for array in c.slopes(k)]
+    stages = [f"{x}{k}" for x in ("u", "v") for k in ("2", "3", "4")]
+    c("rk4_sensitivities", "q", "v", "dt", *RATES, *ACCELERATIONS, *stages, *slopes, to=LINEAR)
+
+
+def _rk4_sensitivities(c: _Calls) -> None:
+    first, *later = [tuple(f"{name}{k}" for name in BY_CONTROLS) for k in ("1", "2", "3", "4")]
+    c("first_half_sensitivities", "u2", "v2", "dt", *first, to="Dq2 Dv2 Dr2")
+    for k, following, name in (("2", "3", "half"), ("3", "4", "full")):
+        changes = [f"{x}{k}" for x in ("Dq", "Dv", "Dr")]
+        to = f"Da{k} Dq{following} Dv{following} Dr{following}"
+        inputs = f"u{following}", f"v{following}", "dt", *later[int(k) - 2], *changes
+        c(f"{name}_sensitivities", *inputs, to=to)
+    stages = *RATES, *ACCELERATIONS, *first, "Da2", "Da3", "Dr2", "Dr3", "Dr4"
+    end = *later[2], "Dq4", "Dv4"
+    c("linear_runge_kutta", "q", "v", "dt", *stages, *end, to=LINEAR)
+
+
+Integrator = Callable[[_Calls], None]
+COMPOSED: dict[tuple[str, str], Integrator] = {
+    ("step", "semi_implicit"): _semi_implicit,
+    ("step", "euler"): _euler,
+    ("step", "rk4"): _rk4,
+    ("step", "implicit_damping"): _semi_implicit,
+    ("step", "midpoint"): _midpoint,
+    ("linearize_step", "semi_implicit"): _linear_semi_implicit,
+    ("linearize_step", "euler"): _linear_euler,
+    ("linearize_step", "rk4"): _linear_rk4,
+    ("linearize_step", "implicit_damping"): _linear_semi_implicit,
+    ("linearize_step", "midpoint"): _linear_midpoint,
+    ("linearize_step_reduced", "semi_implicit"): _reduced,
+    ("linearize_step_reduced", "euler"): _reduced,
+    ("linearize_step_reduced", "implicit_damping"): _reduced,
+    ("midpoint_sensitivities", ""): _midpoint_sensitivities,
+    ("rk4_sensitivities", ""): _rk4_sensitivities,
+}
+
+
+def calls_of(variant: Variant, finest: bool = False) -> list[Call]:
+    """The calls that a step consists of, in order. finest: with those of its parts in their places,
+    whose arrays then have the names that they have here.
+    """
+    calls = _Calls(variant)
+    COMPOSED[variant.name, variant.integrator or ""](calls)
+    return [part for call in calls.made for part in (_parts(call) if finest else [call])]
+
+
+def _parts(call: Call) -> list[Call]:
+    if (call.variant.name, "") not in COMPOSED:
+        return [call]
+    here = {**call.inputs, **call.outputs}
+    named = lambda arrays: {name: here.get(array, array) for name, array in arrays.items()}
+    parts = calls_of(call.variant)
+    return [Call(part.variant, named(part.inputs), named(part.outputs)) for part in parts]
+
+
+def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the outputs of a step on traced scalars."""
+    arrays = dict(given)
+    for made in calls_of(variant):
+        inputs = {name: arrays[array] for name, array in made.inputs.items()}
+        results = call(graphs(made.variant), **inputs)
+        arrays |= {array: results[name] for name, array in made.outputs.items()}
+    return {name: arrays[name] for name in TABLE[variant.name].outputs}
+
+
+# Derivatives along directions and backwards, by differentiating the graph of a step
+
+
+def _in_one(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> tuple[Graph, Given]:
+    """Returns the graph of a step with one input x, [q, v, controls], and one output y, [q, v];
+    and its inputs.
+    """
+    base = graphs(variant._replace(name="step"))
+    moving = ("q", "v", "tau")
+    counts = [base.inputs[name][0] for name in moving]
+    others = {name: shape for name, shape in base.inputs.items() if name not in moving}
+
+    def run(x: Any, *fixed: Any) -> dict[str, Any]:
+        named = dict(zip(others, fixed, strict=True))
+        at = 0
+        for name, count in zip(moving, counts, strict=True):
+            named[name], at = x[at : at + count], at + count
+        results = call(base, **named)
+        return {"y": [*results["q_next"], *results["v_next"]]}
+
+    x = [entry for name in moving for entry in given[name]]
+    graph = trace(run, {"x": (len(x),), **others})
+    return graph, {"x": x, **{name: given[name] for name in others}}
+
+
+def along(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns how the end of a step changes along directions of q, v and controls."""
+    dq, dv, du = (given[f"d{name}"] for name in ("q", "v", "tau"))
+    graph, inputs = _in_one(model, variant, given, graphs)
+    rate = [*configuration_rate(model, given["q"], dq), *dv, *du]
+    found = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
+    end = call(graph, **inputs)["y"]
+    dq_next = tangent_of_rate(model, end[: model.nq], found[: model.nq])
+    return {"dq_next": dq_next, "dv_next": found[model.nq :]}
+
+
+def backwards(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns gradients by a step's beginning and controls from those by its end."""
+    graph, inputs = _in_one(model, variant, given, graphs)
+    end = call(graph, **inputs)["y"][: model.nq]
+    weights = [*coordinate_gradient(model, end, given["gq_next"]), *given["gv_next"]]
+    found = call(pullback(graph, "y", "x"), **inputs, y_weight=weights)["x_weight"]
+    gq = tangent_gradient(model, given["q"], found[: model.nq])
+    n = model.nq + model.nv
+    return {"gq": gq, "gv": found[model.nq : n], "gtau": found[n:]}
+
+
+# Many steps
+
+
+def one_step(variant: Variant, name: str) -> Variant:
+    """The function of this name that a rollout repeats."""
+    return variant._replace(name=name, steps=0, every=1)
+
+
+def _at(given: Given, k: int, *names: str) -> Given:
+    """Returns the inputs of step k: rows of some, and of wrenches."""
+    rows = [*names, *(["f_ext"] if "f_ext" in given else [])]
+    return {**given, **{name: given[name][k] for name in rows}}
+
+
+def rollout(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the states that are kept of a rollout, on traced scalars."""
+    step, q, v = graphs(one_step(variant, "step")), given["q"], given["v"]
+    kept: Given = {"q_kept": [q], "v_kept": [v]}
+    for k in range(variant.steps):
+        results = call(step, **{**_at(given, k, "tau"), "q": q, "v": v})
+        q, v = results["q_next"], results["v_next"]
+        if (k + 1) % variant.every == 0:
+            kept["q_kept"].append(q)
+            kept["v_kept"].append(v)
+    return kept
+
+
+def policy_step(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the end of a step with the controls of a feedback law, and these."""
+    policy = variant.policy
+    assert policy is not None
+    own = {name: given[name] for name, _ in policy.parameters}
+    count, state = given["count"], {name: given[name] for name in ("q", "v")}
+    tau = call(policy.graph, **state, t=count * given["dt"], **own)["tau"]
+    step = graphs(variant._replace(name="step", policy=None))
+    more = {name: given[name] for name in step.inputs if name != "tau"}
+    return {**call(step, **more, tau=tau), "count_next": count + 1.0, "controls": tau}
+
+
+def rollout_with(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns the states that are kept of a rollout with a feedback law, on traced scalars."""
+    step, arrays = graphs(one_step(variant, "policy_step")), {**given, "count": 0.0}
+    kept: Given = {"q_kept": [given["q"]], "v_kept": [given["v"]], "controls": []}
+    for k in range(variant.steps):
+        results = call(step, **_at(arrays, k))
+        arrays |= {name: results[f"{name}_next"] for name in ("q", "v", "count")}
+        kept["controls"].append(results["controls"])
+        if (k + 1) % variant.every == 0:
+            kept["q_kept"].append(arrays["q"])
+            kept["v_kept"].append(arrays["v"])
+    return kept
+
+
+def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns gradients by the beginning and the controls of a rollout, on traced scalars."""
+    step, rows = graphs(one_step(variant, "step_vjp")), list[Any]()
+    ends = {name: given[name][variant.steps] for name in ("gq", "gv")}
+    for k in reversed(range(variant.steps)):
+        following = {f"{name}_next": g for name, g in ends.items()}
+        found = call(step, **{**_at(given, k, "q", "v", "tau"), **following})
+        for name in ends:
+            ends[name] = [x + y for x, y in zip(found[name], given[name][k], strict=True)]
+        rows.insert(0, found["gtau"])
+    return {"gq0": ends["gq"], "gv0": ends["gv"], "gtau": rows}
+
+
+DERIVE_STEPS = {
+    "midpoint_sensitivities": composed,
+    "rk4_sensitivities": composed,
+    "step": composed,
+    "linearize_step": composed,
+    "linearize_step_reduced": composed,
+    "step_jvp": along,
+    "step_vjp": backwards,
+    "policy_step": policy_step,
+    "rollout": rollout,
+    "rollout_with": rollout_with,
+    "rollout_gradient": rollout_gradient,
+}
