@@ -9,7 +9,8 @@ from repetition import repeated
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.functions.table import DERIVED, TABLE, shapes
+from featherlane.functions.compile import input_shapes
+from featherlane.functions.table import DERIVED, TABLE, Variant
 from featherlane.program.array import TracedArray
 from featherlane.program.graph import graph_key
 from featherlane.program.node import Node
@@ -408,7 +409,7 @@ def robot():
 
 
 def inputs_of(robot, name):
-    rng, sizes = np.random.default_rng(5), shapes(robot, TABLE[name].inputs)
+    rng, sizes = np.random.default_rng(5), input_shapes(robot, Variant(name))
     given = {x: rng.normal(size=size) for x, size in sizes.items()}
     return given | {x: robot.random_configuration(seed=1) for x in given if x[0] == "q"}
 

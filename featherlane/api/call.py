@@ -31,7 +31,7 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
     raise TypeError(f"call got {type(function).__name__}: wanted a graph or a model first")
 
 
-OPTIONS = ("frame", "reference", "wrt")  # of functions that take them
+OPTIONS = ("frame", "reference", "wrt", "integrator", "actuation")  # of functions that take them
 
 
 def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) -> Any:

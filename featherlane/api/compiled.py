@@ -23,17 +23,18 @@ from featherlane.functions.compile import (
 )
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
+from featherlane.functions.policy import Policy
 from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
+    CALLED,
     CONFIGURATIONS,
     DEFAULT_INTEGRATOR,
     INTEGRATORS,
     METHODS,
-    PIECES,
     REFERENCE_HINT,
     REFERENCES,
+    ROLLOUTS,
     STEPS,
-    TABLE,
     Variant,
 )
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
@@ -88,14 +89,14 @@ def in_order(params: Params) -> tuple[str, ...]:
 
 def settled(variant: Variant) -> Variant:
     """Returns the variant with the integrator that it has if none is asked for."""
-    function = TABLE.get(variant.name)
+    function = CALLED.get(variant.name)
     if variant.integrator is None and function and "integrator" in function.takes:
         return variant._replace(integrator=DEFAULT_INTEGRATOR)
     return variant
 
 
 class Compiled(model.Robot):
-    """The functions of `functions.table.TABLE`, by name."""
+    """The functions of `functions.table.CALLED`, by name."""
 
     def __str__(self) -> str:
         return card(self)
@@ -118,6 +119,7 @@ class Compiled(model.Robot):
         integrator: str | None = None,
         actuation: Actuation | None = None,
         steps: int = 0,
+        policy: Policy | None = None,
         every: int = 1,
         width: int | None = None,
     ) -> Function:
@@ -127,13 +129,15 @@ class Compiled(model.Robot):
         f_ext: None, or the axes ("body" or "world") of an additional input f_ext (nbodies, 6).
         params: parameters that follow as inputs, see `parameters`. frame, reference: for functions
         of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
-        `functions.table.METHODS[name]`), by default the one with the fewest operations. width:
+        `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
+        actuation, steps, policy, every: of functions in discrete time, see `step`, `actuation`,
+        `rollout` and `policy`. width:
         lanes of a vector, by default the processor's most; results do not depend on it. Raises
         ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every=every)
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, policy, every)
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
@@ -150,8 +154,8 @@ class Compiled(model.Robot):
 
     def _checked(self, variant: Variant) -> None:
         name, wrenches, parameters, frame, reference, wrt, at, method, *_ = variant
-        if name not in TABLE:
-            raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
+        if name not in CALLED:
+            raise ValueError(f"there is no function {name!r}{instead(name, CALLED)}")
         if wrenches not in (None, *WRENCH_FRAMES):
             raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
         check_parameters(parameters, wrt)
@@ -160,7 +164,7 @@ class Compiled(model.Robot):
                 f"{name} takes no {min(map(str, base))}: a moving ground is possible in "
                 f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
             )
-        takes = TABLE[name].takes
+        takes = CALLED[name].takes
         options: dict[str, Any]
         options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
         options |= {"integrator": variant.integrator, "actuation": variant.actuation}
@@ -218,7 +222,7 @@ class Compiled(model.Robot):
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
         tree = tree_of(self)
-        if variant.name in (CONFIGURATIONS | PIECES | STEPS):  # joint by joint, or of others
+        if variant.name in (CONFIGURATIONS | STEPS | ROLLOUTS):  # joint by joint, or of others
             return False
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
@@ -247,7 +251,7 @@ class Compiled(model.Robot):
                 )
             kernel, single = steps, None
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
-        collect, explain = TABLE[variant.name].collect, self._explain
+        collect, explain = CALLED[variant.name].collect, self._explain
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
         return Function(
@@ -289,6 +293,7 @@ class Compiled(model.Robot):
         integrator: str | None = None,
         actuation: Actuation | None = None,
         steps: int = 0,
+        policy: Policy | None = None,
         every: int = 1,
     ) -> Graph:
         """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
@@ -296,7 +301,7 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, steps, every=every)
+        variant = Variant(name, f_ext, *places, integrator, actuation, steps, policy, every)
         variant = settled(variant)
         self._checked(variant)
         return dynamics_graph(self, variant)

@@ -12,6 +12,7 @@ from featherlane.api.compiled import Compiled, Params, Threads
 from featherlane.errors import instead
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.arguments import F32
+from featherlane.functions.foreign import is_foreign
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     Direction,
@@ -24,13 +25,18 @@ from featherlane.functions.results import (
     Trajectory,
 )
 from featherlane.functions.table import DEFAULT_INTEGRATOR
+from featherlane.program.array import is_traced
 
 Shape = int | Sequence[int]
 TAKEN = ("q", "v", "t", "dt", "count", "tau", "f_ext")
 
 
-def _time_steps(dt: Any, *others: Any) -> np.ndarray:
-    """Returns dt in the dtype of the others, checked."""
+def _time_steps(dt: Any, *others: Any) -> Any:
+    """Returns dt in the dtype of the others, checked; what is traced or another package's as it
+    is.
+    """
+    if is_traced(dt) or is_foreign(dt):
+        return dt
     try:
         array = np.asarray(dt)
         good = array.dtype.kind in "fiu" and bool(np.all((array > 0) & np.isfinite(array)))

@@ -15,8 +15,9 @@ from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
+from featherlane.functions.pieces import EVERY
 from featherlane.functions.steps import DERIVE_STEPS
-from featherlane.functions.table import METHODS, TABLE, Algorithm, Sizes, Variant, shapes
+from featherlane.functions.table import METHODS, Algorithm, Sizes, Variant, shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.lower import checked_dtype, lower, traced
@@ -33,7 +34,7 @@ LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as 
 
 
 def _input_sizes(variant: Variant) -> Sizes:
-    sizes = dict(TABLE[variant.name].inputs)
+    sizes = dict(EVERY[variant.name].inputs)
     if variant.actuation is None:  # controls are joint forces
         sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
     if variant.policy is not None:
@@ -55,14 +56,14 @@ def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, TABLE[variant.name].outputs, variant)
+    return shapes(model, EVERY[variant.name].outputs, variant)
 
 
 def _traceable(
     model: Robot, variant: Variant, algorithm: Algorithm, regroup: bool
 ) -> Callable[..., dict[str, Any]]:
     """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
-    names, outputs = tuple(input_shapes(model, variant)), TABLE[variant.name].outputs
+    names, outputs = tuple(input_shapes(model, variant)), EVERY[variant.name].outputs
 
     def run(*inputs: Any) -> dict[str, Any]:
         given = dict(zip(names, inputs, strict=True))
@@ -76,7 +77,7 @@ def _traceable(
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
             options["reference"] = variant.reference
-        if variant.actuation is not None and "actuation" in TABLE[variant.name].takes:
+        if variant.actuation is not None and "actuation" in EVERY[variant.name].takes:
             options["actuation"] = variant.actuation
         return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
 
@@ -96,7 +97,7 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
 
 def _choices(model: Robot, variant: Variant) -> list[tuple[Algorithm, bool]]:
     """Returns the algorithms that compute a variant, each with whether inertia is regrouped."""
-    function = TABLE[variant.name]
+    function = EVERY[variant.name]
     algorithms = (tree_of(model).coupled and function.shared) or function.algorithms
     regroup = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
     if variant.method is not None:

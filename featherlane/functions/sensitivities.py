@@ -18,8 +18,9 @@ from featherlane.backends.cpu.sequence.plan import (
     Use,
     Work,
 )
+from featherlane.functions.pieces import EVERY
 from featherlane.functions.steps import Call
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import Variant
 from featherlane.robot.model import Robot
 
 LANES = 16  # a multiple of the lanes of all vectors
@@ -122,7 +123,7 @@ class MatrixSteps:
         self.made += 1
         variant = Variant("motion_maps")
         size = sum(c * c for c, _ in self.curved)
-        arrays = {name: f"{name}.{self.made}" for name in TABLE["motion_maps"].outputs}
+        arrays = {name: f"{name}.{self.made}" for name in EVERY["motion_maps"].outputs}
         self.temporaries |= dict.fromkeys(arrays.values(), (size,))
         return [Run(self.kernel(variant), tuple(map(Use, (u, v, *arrays.values()))))], arrays
 
@@ -238,7 +239,7 @@ class MatrixSteps:
         return self._end(x, D, work, (x["Dv"], 1.0, 1), end)
 
     def _runge_kutta(self, x: dict[str, str]) -> Steps:
-        end = self._state("runge_kutta", *[x[name] for name in TABLE["runge_kutta"].inputs])
+        end = self._state("runge_kutta", *[x[name] for name in EVERY["runge_kutta"].inputs])
         base, work = self._base()
         D, (Da1, Da4, Du) = self._matrix("D", 2 * self.n), map(self._matrix, ("Da1", "Da4", "Du"))
         last = {name: x[f"last_{name}"] for name in ("da_dq", "da_dv", "da_du")}

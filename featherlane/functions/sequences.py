@@ -22,9 +22,10 @@ from featherlane.backends.cpu.sequence.plan import (
     Work,
 )
 from featherlane.functions.compile import input_names, input_shapes, output_shapes
+from featherlane.functions.pieces import EVERY
 from featherlane.functions.sensitivities import MatrixSteps
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
-from featherlane.functions.table import BY_ALL, TABLE, Variant
+from featherlane.functions.table import BY_ALL, Variant
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -75,7 +76,7 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     for call in calls_of(variant, finest=large):
         shapes = output_shapes(model, call.variant)
         if large:  # matrices that no kernel writes
-            wide = [name for name, s in TABLE[call.variant.name].outputs.items() if s == BY_ALL]
+            wide = [name for name, s in EVERY[call.variant.name].outputs.items() if s == BY_ALL]
             shapes |= dict.fromkeys(wide, (model.nv, matrices.columns))
         for name, array in call.outputs.items():
             if array not in outputs:
@@ -96,7 +97,7 @@ def _uses(variant: Variant, arrays: dict[str, Use], row: Row | None = None) -> t
     """
     if variant.wrenches:
         arrays = {"f_ext": Use("f_ext", row), **arrays}
-    names = [*input_names(variant), *TABLE[variant.name].outputs]
+    names = [*input_names(variant), *EVERY[variant.name].outputs]
     return tuple(arrays.get(name, Use(name)) for name in names)
 
 

@@ -7,6 +7,7 @@ of a small robot; each call with a kernel of its own, it is the plan for a large
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.tangent import (
@@ -15,7 +16,8 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.table import BY_CONTROLS, TABLE, Variant
+from featherlane.functions.pieces import EVERY
+from featherlane.functions.table import BY_CONTROLS, DEFAULT_INTEGRATOR, Variant
 from featherlane.program.derivatives.graphs import directional, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
@@ -38,13 +40,10 @@ class _Calls:
 
     def __init__(self, variant: Variant) -> None:
         self.variant, self.made = variant, list[Call]()
-        self.forces = "tau"
-        if variant.actuation is not None:
-            self.forces = self("actuate", "tau", to="forces")[0]
 
     def __call__(self, name: str, *inputs: str, to: str) -> list[str]:
         """Calls a function; its outputs get the names in `to`."""
-        function, outer = TABLE[name], self.variant
+        function, outer = EVERY[name], self.variant
         variant = Variant(name, actuation=outer.actuation)
         named = dict(zip(function.inputs, inputs, strict=True))
         if "f_ext" in function.takes:
@@ -54,6 +53,11 @@ class _Calls:
         results = to.split()
         self.made.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
         return results
+
+    @cached_property
+    def forces(self) -> str:
+        """The array of joint forces."""
+        return self("actuate", "tau", to="forces")[0] if self.variant.actuation else "tau"
 
     def slopes(self, number: str = "") -> tuple[str, str, str]:
         """The arrays of the derivatives of an acceleration by q, v and controls."""
@@ -192,7 +196,9 @@ def calls_of(variant: Variant, finest: bool = False) -> list[Call]:
     whose arrays then have the names that they have here.
     """
     calls = _Calls(variant)
-    COMPOSED[variant.name, variant.integrator or ""](calls)
+    name, integrator = variant.name, variant.integrator or DEFAULT_INTEGRATOR
+    compose = COMPOSED.get((name, "")) or COMPOSED[name, integrator]
+    compose(calls)
     return [part for call in calls.made for part in (_parts(call) if finest else [call])]
 
 
@@ -212,7 +218,7 @@ def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Gi
         inputs = {name: arrays[array] for name, array in made.inputs.items()}
         results = call(graphs(made.variant), **inputs)
         arrays |= {array: results[name] for name, array in made.outputs.items()}
-    return {name: arrays[name] for name in TABLE[variant.name].outputs}
+    return {name: arrays[name] for name in EVERY[variant.name].outputs}
 
 
 # Derivatives along directions and backwards, by differentiating the graph of a step

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from featherlane import algorithms
-from featherlane.algorithms import integrators, parallel
+from featherlane.algorithms import parallel
 from featherlane.algorithms.parallel import Method
 from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
@@ -200,127 +200,8 @@ NEXT: Sizes = {"q_next": ("q",), "v_next": V}
 MOVED: Sizes = {**NEXT, "motion": V}  # how it moved, in the tangent space of the beginning
 LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "u")}
 BY_ALL: Size = ("v", "2v+u")  # derivatives by [q, v, controls]
-_forward = FUNCTIONS["forward_dynamics"]
-_and_derivatives = DynamicsFunction(
-    QVT, {"a": V, **SLOPES}, (algorithms.forward_dynamics_and_derivatives,), ("f_ext",)
-)
-
-
-def _damped(function: DynamicsFunction) -> DynamicsFunction:
-    algorithms, shared = (
-        entries and tuple(_implicit(algorithm) for algorithm in entries)
-        for entries in (function.algorithms, function.shared)
-    )
-    inputs = {**function.inputs, **DT}
-    return function._replace(inputs=inputs, algorithms=algorithms or (), shared=shared)
-
-
-def _implicit(algorithm: Algorithm) -> Algorithm:
-    return integrators.with_implicit_damping(algorithm)
-
-
-def _piece(inputs: Sizes, outputs: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
-    return DynamicsFunction(inputs, outputs, (algorithm,))
-
-
-def _actuate(tree: Tree, u: Any, actuation: Actuation) -> tuple[Any, ...]:
-    return (actuation.forces(tree.nv, u),)
-
-
-def _actuated_slopes(tree: Tree, da_dtau: Any, u: Any, actuation: Actuation) -> tuple[Any, ...]:
-    return (actuation.slopes(da_dtau, u),)
-
-
-_STAGE: Sizes = {**STATE, "rate": V, "a": V, **DT}
-_AT_STAGE: Sizes = {"q_stage": ("q",), "v_stage": V, "rate_stage": V, "u": V}
-_RATES: Sizes = {"rate2": V, "rate3": V, "rate4": V}
-_ACCELERATIONS: Sizes = {"a1": V, "a2": V, "a3": V, "a4": V}
-_CHANGES: Sizes = {"Dq": BY_ALL, "Dv": BY_ALL, "Dr": BY_ALL}
-_AT: Sizes = {"u": V, "v_stage": V, **DT, **BY_CONTROLS}
-_MAPS: Sizes = dict.fromkeys(("moved_by_q", "moved_by_u", "rate_by_u", "rate_by_v"), ("curved",))
-PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see functions/steps.py
-    "forward_dynamics_and_derivatives": _and_derivatives,
-    "damped_forward_dynamics": _damped(_forward),
-    "damped_forward_dynamics_and_derivatives": _damped(_and_derivatives),
-    "actuate": DynamicsFunction({"tau": ("u",)}, {"forces": V}, (_actuate,), ("actuation",)),
-    "actuated_slopes": DynamicsFunction(
-        {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
-    ),
-    "advance": _piece({"q": ("q",), "rate": V, "v": V, "a": V, **DT}, MOVED, integrators.advance),
-    "advance_semi_implicitly": _piece(
-        {**STATE, "a": V, **DT}, MOVED, integrators.advance_semi_implicitly
-    ),
-    "to_half_stage": _piece(_STAGE, _AT_STAGE, integrators.stage(0.5)),
-    "to_full_stage": _piece(_STAGE, _AT_STAGE, integrators.stage(1.0)),
-    "runge_kutta": _piece(
-        {**STATE, **DT, **_RATES, **_ACCELERATIONS}, MOVED, integrators.runge_kutta
-    ),
-    "motion_maps": _piece({"u": V, "v": V}, _MAPS, integrators.motion_maps),
-    "add_gradients": _piece(
-        {"gq": V, "gv": V, "more_q": V, "more_v": V},
-        {"sum_q": V, "sum_v": V},
-        integrators.add_gradients,
-    ),
-    "linear_euler": _piece(
-        {**QVA, **DT, **BY_CONTROLS}, LINEAR, integrators.linear_step(semi_implicit=False)
-    ),
-    "linear_semi_implicit": _piece(
-        {**QVA, **DT, **BY_CONTROLS}, LINEAR, integrators.linear_step(semi_implicit=True)
-    ),
-    "first_half_sensitivities": _piece(_AT, _CHANGES, integrators.first_sensitivities(0.5)),
-    "half_sensitivities": _piece(
-        {**_AT, **_CHANGES},
-        {"Da": BY_ALL, "Dq_next": BY_ALL, "Dv_next": BY_ALL, "Dr_next": BY_ALL},
-        integrators.next_sensitivities(0.5),
-    ),
-    "full_sensitivities": _piece(
-        {**_AT, **_CHANGES},
-        {"Da": BY_ALL, "Dq_next": BY_ALL, "Dv_next": BY_ALL, "Dr_next": BY_ALL},
-        integrators.next_sensitivities(1.0),
-    ),
-    "linear_midpoint": _piece(
-        {**STATE, "v_middle": V, "a": V, **DT, **BY_CONTROLS, "Dq": BY_ALL, "Dv": BY_ALL},
-        LINEAR,
-        integrators.linear_midpoint,
-    ),
-    "linear_runge_kutta": _piece(
-        {
-            **STATE,
-            **DT,
-            **_RATES,
-            **_ACCELERATIONS,
-            **BY_CONTROLS,
-            **dict.fromkeys(("Da2", "Da3", "Dr2", "Dr3", "Dr4"), BY_ALL),
-            **{f"last_{name}": size for name, size in BY_CONTROLS.items()},
-            "Dq4": BY_ALL,
-            "Dv4": BY_ALL,
-        },
-        LINEAR,
-        integrators.linear_runge_kutta,
-    ),
-}
 DEFAULT_INTEGRATOR = "semi_implicit"
 INTEGRATORS = (DEFAULT_INTEGRATOR, "euler", "rk4", "implicit_damping", "midpoint")
-_BY_STAGE = lambda *stages: {
-    f"{name}{k}": size for k in stages for name, size in BY_CONTROLS.items()
-}
-PIECES |= {  # of other pieces
-    "midpoint_sensitivities": DynamicsFunction(
-        {**STATE, "v_middle": V, "a": V, **DT, "u2": V, **_BY_STAGE(1, 2)}, LINEAR, ()
-    ),
-    "rk4_sensitivities": DynamicsFunction(
-        {
-            **STATE,
-            **DT,
-            **_RATES,
-            **_ACCELERATIONS,
-            **dict.fromkeys(("u2", "u3", "u4", "v2", "v3", "v4"), V),
-            **_BY_STAGE(1, 2, 3, 4),
-        },
-        LINEAR,
-        (),
-    ),
-}
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
 IN_TIME = ("f_ext", "integrator", "actuation")
 _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
@@ -339,12 +220,11 @@ STEPS: dict[str, DynamicsFunction] = {
     "step_vjp": DynamicsFunction(
         {**CONTROLLED, "gq_next": V, "gv_next": V}, _GRADIENTS, (), IN_TIME, collect=Gradients
     ),
+}
+ROLLOUTS: dict[str, DynamicsFunction] = {  # of so many steps, which their variants tell
     "rollout": DynamicsFunction(
         _MANY_CONTROLS, {f"{k}_kept": size for k, size in _TRAJECTORY.items()}, (), IN_TIME,
         collect=Trajectory,
-    ),
-    "policy_step": DynamicsFunction(
-        {**STATE, **DT, "count": ()}, {**NEXT, "count_next": (), "controls": ("u",)}, (), IN_TIME
     ),
     "rollout_with": DynamicsFunction(
         {**STATE, **DT},
@@ -422,11 +302,11 @@ TABLE = {
     **OF_ACCELERATIONS,
     **KINEMATICS,
     **CONFIGURATIONS,
-    **PIECES,
     **STEPS,
     **DERIVED,
 }
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
+CALLED = {**TABLE, **ROLLOUTS}
 
 
 def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int, ...]]:

@@ -22,7 +22,8 @@ import numpy as np
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program
-from featherlane.functions.table import METHODS, REFERENCES, TABLE, Variant
+from featherlane.functions.sequences import is_planned
+from featherlane.functions.table import INTEGRATORS, METHODS, REFERENCES, STEPS, TABLE, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS
@@ -101,8 +102,9 @@ def variant(rng, model, name):
             of("reference", REFERENCES),
             of("wrt", PARAMETERS),
             method=rng.choice((None, *METHODS.get(name, ()))) if most else None,
+            integrator=of("integrator", INTEGRATORS),
         )
-        if made.wrenches and rng.random() < 0.3:
+        if made.wrenches and name not in STEPS and rng.random() < 0.3:
             made = made._replace(at=tuple(sorted(frames)))
         if depends_on_states(model, made):
             made = made._replace(method="serial")
@@ -127,7 +129,8 @@ def checked(seed, number):
     chosen, dtype = variants(seed)[number]
     model = robot(seed)
     function = model._function(chosen)
-    if function.kernel(dtype) is None:  # recorded steps round in another order
+    # recorded steps and plans round in another order
+    if function.kernel(dtype) is None or is_planned(model, chosen):
         return function, chosen, dtype
     rng = np.random.default_rng(seed)
     values = {name: rng.normal(size=(3, *core)) for name, core in function.inputs.items()}
@@ -232,7 +235,8 @@ def call_of(rng, model, made, call):
     method = getattr(model, made.name, None)
     takes = [] if method is None else [*signature(method).parameters]
     own = [*TABLE[made.name].inputs]
-    if set(own) <= set(takes) and (made.at or rng.random() < 0.5):
+    of_time = made.name in STEPS  # methods refuse a dt that is not positive
+    if set(own) <= set(takes) and not of_time and (made.at or rng.random() < 0.5):
         return method, *of_method(rng, made, call, own, takes)
     function = call.function
     if not made.at:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from featherlane.backends import cache
 from featherlane.backends.cpu.compile import SLOTS, Kernel
 from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.linked import loaded
@@ -46,6 +47,7 @@ def compile_plan(
 ) -> Kernel:
     """The kernel of a plan; single: for one state. parts: its kernels in their order."""
     width = parts[0].width
+    key = f"{key} {cache.digest(repr(plan).encode())}"
     text = lambda: _source(plan, parts, dtype, 1 if single else _together(plan, width, dtype))
     code = loaded(f"{key} {dtype} {width}", text, ("loop", SLOTS, "kernels"))
     addresses = (ctypes.c_int64 * len(parts)).from_address(code.place("kernels"))
