@@ -49,7 +49,7 @@ def compile_plan(
     width = parts[0].width
     key = f"{key} {cache.digest(repr(plan).encode())}"
     text = lambda: _source(plan, parts, dtype, 1 if single else _together(plan, width, dtype))
-    code = loaded(f"{key} {dtype} {width}", text, ("loop", SLOTS, "kernels"))
+    code = loaded(f"{key} {dtype} {width} {single}", text, ("loop", SLOTS, "kernels"))
     addresses = (ctypes.c_int64 * len(parts)).from_address(code.place("kernels"))
     addresses[:] = [part.code.address for part in parts]
     return Kernel(code, dtype, width, tuple(parts))
