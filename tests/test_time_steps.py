@@ -210,7 +210,7 @@ def planned(monkeypatch):
 @pytest.mark.parametrize("matrices", [False, True], ids=["tiles", "matrices"])
 def test_plans_give_what_flat_code_gives(model, integrator, dtype, matrices, planned, monkeypatch):
     """matrices: with sensitivities state by state, as of robots of many freedoms."""
-    monkeypatch.setattr(sequences, "IN_LANES", 0 if matrices else 100)
+    monkeypatch.setattr(sequences, "in_tiles", lambda model: not matrices)
     given = [x.astype(dtype) for x in sample(model, 70)]
     options = {"integrator": integrator}
     flat = [*model.step(*given, **options), *model.linearize_step(*given, **options)]
@@ -320,6 +320,40 @@ def test_fewer_controls_through_actuators():
     unlimited = model.actuation(names, gear, clip=False)
     free = model.step(q, v, u, dt, actuation=unlimited)
     assert np.abs(free.v - found.v).max() > 1
+
+
+@pytest.mark.parametrize("axes", ["body", "world"])
+@pytest.mark.parametrize("integrator", ["implicit_damping", "midpoint"])
+def test_columns_of_wrenches(axes, integrator):
+    """B with columns of f_ext, beside the vjp of J^T f that joint forces would be."""
+    model = fl.load("iiwa14")
+    q, v, tau, dt = sample(model)
+    frames = sorted((model.frame_names[3], model.frame_names[-1]))
+    rng = np.random.default_rng(0)
+    f_ext = {name: rng.normal(size=(BATCH, 6)) for name in frames}
+    options = {"integrator": integrator, "f_ext_frame": axes}
+    actuation = model.actuation(model.joint_names[:3], 2.0, clip=False)
+    u = tau[:, :3]
+    found = model.linearize_step(
+        q, v, u, dt, f_ext, actuation=actuation, by_wrenches=True, **options
+    )
+    plain = model.linearize_step(q, v, u, dt, f_ext, actuation=actuation, **options)
+    assert found.B.shape == (BATCH, 2 * model.nv, 3 + 12)
+    close(found.A, plain.A, 1e-14)
+    close(found.B[..., :3], plain.B, 1e-14)
+    h, move = 1e-4, rng.normal(size=(BATCH, 12))
+    ends = []
+    for side in (1, -1):
+        there = {
+            name: f_ext[name] + side * h * move[:, 6 * k : 6 * k + 6]
+            for k, name in enumerate(frames)
+        }
+        ends.append(model.step(q, v, u, dt, there, actuation=actuation, **options))
+    wanted = [(high - low) / (2 * h) for high, low in zip(*ends, strict=True)]
+    found = textbook.times(found.B[..., 3:], move)
+    close(found, np.concatenate(wanted, -1), 1e-9)
+    with pytest.raises(ValueError, match="by_wrenches is True without f_ext"):
+        model.linearize_step(q, v, tau, dt, by_wrenches=True)
 
 
 def test_a_feedback_law_in_a_rollout():

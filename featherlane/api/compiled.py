@@ -137,7 +137,7 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, steps, policy, every)
+        variant = Variant(name, f_ext, *places, integrator, actuation, False, steps, policy, every)
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
@@ -197,6 +197,8 @@ class Compiled(model.Robot):
             raise TypeError(f"actuation is {kind}: wanted one from model.actuation(...)")
         if actuation and any(k >= self.nv for k, *_ in actuation.actuators):
             raise ValueError(f"actuation is of another robot: {self.name!r} has nv = {self.nv}")
+        if variant.by_wrenches and (name != "linearize_step" or not variant.wrenches):
+            raise ValueError(f"{name} has no columns of f_ext: only linearize_step with f_ext does")
         if ("rollout" in name) != (variant.steps > 0) or variant.steps % variant.every:
             told = f"steps={variant.steps}, every={variant.every}"
             wanted = "steps from 1 on for rollouts, a multiple of every; none for others"
@@ -301,7 +303,7 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, steps, policy, every)
+        variant = Variant(name, f_ext, *places, integrator, actuation, False, steps, policy, every)
         variant = settled(variant)
         self._checked(variant)
         return dynamics_graph(self, variant)

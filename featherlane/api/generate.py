@@ -172,7 +172,9 @@ def _variant(model: Model, text: str) -> Variant:
     name, _, rest = text.partition(":")
     if name not in TABLE:
         raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
-    takes = [what for what in TABLE[name].takes if what in ("frame", "reference", "wrt")]
+    takes = [
+        what for what in TABLE[name].takes if what in ("frame", "reference", "wrt", "integrator")
+    ]
     frames = [f for f in model.frame_names if f"{rest}:".startswith(f"{f}:")]
     frame = max(frames, key=len, default="")
     options = [frame, *rest[len(frame) + 1 :].split(":")] if frame else rest.split(":")

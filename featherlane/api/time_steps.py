@@ -120,15 +120,26 @@ class TimeSteps(Compiled):
         f_ext_frame: str = "body",
         params: Params = None,
         actuation: Actuation | None = None,
+        by_wrenches: bool = False,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> LinearStep:
         """The state after dt with A (..., 2 nv, 2 nv) and B (..., 2 nv, nu), exact: [dq; dv] after
         the step is A [dq; dv] + B dtau, in the tangent spaces.
+
+        by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
+        order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
         """
+        if by_wrenches and (f_ext is None or not len(f_ext)):
+            raise ValueError(
+                "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
+            )
         given = q, v, tau, _time_steps(dt, q, v, tau)
-        others = params, out, threads, f_ext, f_ext_frame
-        return self._in_time("linearize_step", given, integrator, actuation, *others)
+        others, options = (
+            (params, out, threads, f_ext, f_ext_frame),
+            {"by_wrenches": bool(by_wrenches)},
+        )
+        return self._in_time("linearize_step", given, integrator, actuation, *others, **options)
 
     def linearize_step_reduced(
         self,

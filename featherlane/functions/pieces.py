@@ -78,6 +78,12 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
     "actuated_slopes": DynamicsFunction(
         {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
     ),
+    "slopes_by_wrenches": DynamicsFunction(  # beside those by controls
+        {"q": ("q",), "da_dtau": VV, "da_du": ("v", "u")},
+        {"beside": ("v", "columns")},
+        (),
+        ("f_ext",),
+    ),
     "advance": _piece({"q": ("q",), "rate": V, "v": V, "a": V, **DT}, MOVED, integrators.advance),
     "advance_semi_implicitly": _piece(
         {**STATE, "a": V, **DT}, MOVED, integrators.advance_semi_implicitly

@@ -34,7 +34,7 @@ FLAT = 12_000  # operations of a step as one piece of code: a second of compilat
 # Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
 # path: what is known without tracing
 FOR_A_BODY, FOR_A_PAIR = 150, 180
-IN_LANES = 12  # freedoms up to which sensitivities are code for a tile of states
+IN_TILES = 12  # freedoms up to which sensitivities are code for a tile of states
 STAGES = {"rk4": 4, "midpoint": 2}
 
 
@@ -49,6 +49,14 @@ def is_planned(model: Robot, variant: Variant) -> bool:
     if variant.name.startswith("linearize"):
         each = FOR_A_PAIR * sum(map(len, tree.above))
     return STAGES.get(str(variant.integrator), 1) * each > FLAT
+
+
+def in_tiles(model: Robot) -> bool:
+    """Whether sensitivities are code for a tile of states, not work on matrices: of small robots
+    without joints whose motions do not commute, which make that code long.
+    """
+    curved = any(model.types[i].commutator for i in model.independent)
+    return model.nv <= IN_TILES and not curved
 
 
 def compile_planned(
@@ -72,7 +80,7 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     kernel = lambda piece: variants.setdefault(piece, len(variants))
     controls = outputs["B"][1] if "B" in outputs else 0
     matrices = MatrixSteps(model, controls, temporaries, kernel)
-    large = model.nv > IN_LANES
+    large = not in_tiles(model)
     for call in calls_of(variant, finest=large):
         shapes = output_shapes(model, call.variant)
         if large:  # matrices that no kernel writes

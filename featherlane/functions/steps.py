@@ -18,10 +18,11 @@ from featherlane.algorithms.tangent import (
 )
 from featherlane.functions.pieces import EVERY
 from featherlane.functions.table import BY_CONTROLS, DEFAULT_INTEGRATOR, Variant
-from featherlane.program.derivatives.graphs import directional, pullback
+from featherlane.program.derivatives.graphs import directional, jacobian, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
+from featherlane.robot.spatial import dot
 
 Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
@@ -44,7 +45,8 @@ class _Calls:
     def __call__(self, name: str, *inputs: str, to: str) -> list[str]:
         """Calls a function; its outputs get the names in `to`."""
         function, outer = EVERY[name], self.variant
-        variant = Variant(name, actuation=outer.actuation)
+        variant = Variant(name, actuation=outer.actuation, by_wrenches=outer.by_wrenches)
+        variant = variant._replace(at=outer.at if outer.by_wrenches else ())
         named = dict(zip(function.inputs, inputs, strict=True))
         if "f_ext" in function.takes:
             variant = variant._replace(wrenches=outer.wrenches, at=outer.at)
@@ -60,10 +62,21 @@ class _Calls:
         return self("actuate", "tau", to="forces")[0] if self.variant.actuation else "tau"
 
     def slopes(self, number: str = "") -> tuple[str, str, str]:
-        """The arrays of the derivatives of an acceleration by q, v and controls."""
+        """The arrays of the derivatives of an acceleration by q, v and controls, and wrenches."""
+        controls = self.by_forces(number)
         if self.variant.actuation:
-            self("actuated_slopes", f"da_dtau{number}", "tau", to=f"da_du{number}")
+            to = f"da_dc{number}" if self.variant.by_wrenches else f"da_du{number}"
+            (controls,) = self("actuated_slopes", controls, "tau", to=to)
+        if self.variant.by_wrenches:
+            q = f"q{number}" if number not in ("", "1") else "q"
+            inputs = q, self.by_forces(number), controls
+            self("slopes_by_wrenches", *inputs, to=f"da_du{number}")
         return f"da_dq{number}", f"da_dv{number}", f"da_du{number}"
+
+    def by_forces(self, number: str) -> str:
+        """The array of the derivatives of an acceleration by joint forces."""
+        more = self.variant.actuation or self.variant.by_wrenches
+        return f"da_dtau{number}" if more else f"da_du{number}"
 
     def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
         """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
@@ -71,8 +84,8 @@ class _Calls:
         inputs = [q, v, self.forces]
         if self.variant.integrator == "implicit_damping":
             name, inputs = f"damped_{name}", [*inputs, "dt"]
-        last = "da_dtau" if self.variant.actuation else "da_du"
-        more = f" da_dq{number} da_dv{number} {last}{number}" if derivatives else ""
+        by = f" da_dq{number} da_dv{number} {self.by_forces(number)}"
+        more = by if derivatives else ""
         return self(name, *inputs, to=f"a{number}{more}")[0]
 
 
@@ -221,6 +234,22 @@ def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Gi
     return {name: arrays[name] for name in EVERY[variant.name].outputs}
 
 
+def slopes_by_wrenches(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+    """Returns da/du and, behind it, da/df_ext = -M^-1 dtau/df_ext, where inverse dynamics is linear
+    in the wrenches.
+    """
+    base = graphs(variant._replace(name="inverse_dynamics", by_wrenches=False, actuation=None))
+    still = dict.fromkeys(("v", "a"), [0.0] * model.nv)
+    own = {name: given[name] for name in base.inputs if name in given}
+    rows = call(jacobian(base, "tau", "f_ext"), **still, **own)["dtau_df_ext"]
+    columns = list(zip(*[[x for wrench in row for x in wrench] for row in rows], strict=True))
+    beside = [
+        [*controls, *[-dot(minv, column) for column in columns]]
+        for controls, minv in zip(given["da_du"], given["da_dtau"], strict=True)
+    ]
+    return {"beside": beside}
+
+
 # Derivatives along directions and backwards, by differentiating the graph of a step
 
 
@@ -336,6 +365,7 @@ def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graph
 
 DERIVE_STEPS = {
     "midpoint_sensitivities": composed,
+    "slopes_by_wrenches": slopes_by_wrenches,
     "rk4_sensitivities": composed,
     "step": composed,
     "linearize_step": composed,

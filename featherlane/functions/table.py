@@ -76,6 +76,7 @@ class Variant(NamedTuple):
     method: str | None = None  # an algorithm by name, see METHODS; None: the cheapest
     integrator: str | None = None  # of steps in time, see INTEGRATORS
     actuation: Actuation | None = None  # None: controls are joint forces
+    by_wrenches: bool = False  # whether derivatives by controls have columns of f_ext behind
     steps: int = 0  # of a rollout
     policy: Policy | None = None  # the feedback law of a rollout
     every: int = 1  # the steps of a rollout from one state that is kept to the next
@@ -195,11 +196,11 @@ CONFIGURATIONS: dict[str, DynamicsFunction] = {
 
 DT: Sizes = {"dt": ()}
 SLOPES: Sizes = {"da_dq": VV, "da_dv": VV, "da_dtau": VV}
-BY_CONTROLS: Sizes = {"da_dq": VV, "da_dv": VV, "da_du": ("v", "u")}
+BY_CONTROLS: Sizes = {"da_dq": VV, "da_dv": VV, "da_du": ("v", "columns")}
 NEXT: Sizes = {"q_next": ("q",), "v_next": V}
 MOVED: Sizes = {**NEXT, "motion": V}  # how it moved, in the tangent space of the beginning
-LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "u")}
-BY_ALL: Size = ("v", "2v+u")  # derivatives by [q, v, controls]
+LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "columns")}
+BY_ALL: Size = ("v", "2v+columns")  # derivatives by [q, v, controls]
 DEFAULT_INTEGRATOR = "semi_implicit"
 INTEGRATORS = (DEFAULT_INTEGRATOR, "euler", "rk4", "implicit_damping", "midpoint")
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
@@ -313,7 +314,9 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
     """Returns the shapes of sizes for a variant of a model."""
     n, controls = model.nv, variant.actuation.controls if variant.actuation else model.nv
     of = {"q": model.nq, "v": n, "2v": 2 * n, "3v": 3 * n, "bodies": model.nbodies, "u": controls}
-    of |= {"2v+u": 2 * n + controls, "steps": variant.steps, "steps+1": variant.steps + 1}
+    wrenches = 6 * (len(variant.at) or model.nbodies) if variant.by_wrenches else 0
+    of |= {"columns": controls + wrenches, "2v+columns": 2 * n + controls + wrenches}
+    of |= {"steps": variant.steps, "steps+1": variant.steps + 1}
     curved = (model.types[i] for i in model.independent)
     of |= {"curved": sum(kind.nv**2 for kind in curved if kind.commutator is not None)}
     of |= {"kept": variant.steps // variant.every + 1}
