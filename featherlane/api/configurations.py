@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled
+from featherlane.api.limits import Limits
 from featherlane.functions.arguments import F32, F64, alike, lead_of
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.joints import JointType
-from featherlane.robot.model import Joint
 
 if TYPE_CHECKING:  # np.random is slow to import
     Seed = int | np.random.Generator | None
@@ -37,13 +36,7 @@ def _real(dtype: Any) -> np.dtype:
     return np.dtype(dtype)
 
 
-def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the limits of a joint, infinite where it has none."""
-    none = (np.inf,) * joint.kind.nq
-    return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
-
-
-class Configurations(Compiled):
+class Configurations(Limits):
     """The space of configurations of a `featherlane.Model`."""
 
     def _parts(self, **given: Any) -> tuple[np.ndarray, ...]:
@@ -57,7 +50,7 @@ class Configurations(Compiled):
         """Returns type, first entry of q and of v of each joint that follows no other."""
         return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
 
-    def integrate(self, q: Any, v: Any) -> np.ndarray:
+    def integrate(self, q: ArrayLike, v: ArrayLike) -> np.ndarray:
         """Returns the configuration (..., nq) after one second with the constant velocity v: for a
         step of dt, pass v * dt. Quaternions may have any length but zero; results have length 1.
         """
@@ -68,7 +61,7 @@ class Configurations(Compiled):
             result[..., i : i + kind.nq] = moved
         return result
 
-    def difference(self, q0: Any, q1: Any) -> np.ndarray:
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
         """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
 
         Quaternions and the heading of a planar joint turn the shortest way, by pi at most. Other
@@ -88,26 +81,6 @@ class Configurations(Compiled):
         """
         own = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
         return np.array(own, _real(dtype))
-
-    @cached_property
-    def _followers(self) -> dict[str, list[Joint]]:
-        """The mimic joints with limits, by the name of the joint that they follow."""
-        found: dict[str, list[Joint]] = {}
-        for joint in self.joints:
-            if joint.mimic and joint.mimic.multiplier and (joint.lower or joint.upper):
-                found.setdefault(joint.mimic.joint, []).append(joint)
-        return found
-
-    def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-        """Returns a joint's limits, narrowed to those of its followers where that leaves room."""
-        lower, upper = _range(joint)
-        for follower in self._followers.get(joint.name, ()):
-            _, ratio, offset = follower.mimic  # type: ignore[misc]
-            ends = (np.array(_range(follower)) - offset) / ratio
-            low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
-            if np.all(low < high):
-                lower, upper = low, high
-        return lower, upper
 
     def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the bounds between which the coordinates of joint n are drawn: its limits, or,

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Arrays, Out, Params, Threads
+from featherlane.api.compiled import Arrays
 from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
 
@@ -34,10 +35,10 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
 
     def inverse_dynamics(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -55,10 +56,10 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
 
     def forward_dynamics(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -75,23 +76,23 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
 
     def mass_matrix(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
         return self._call("mass_matrix", (q,), params, out, threads)
 
     def mass_matrix_inverse(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q)^-1 (..., nv, nv), in full. Dadu-RBD, Algorithm 2; Featherstone 2008, section 6.5."""
         return self._call("mass_matrix_inverse", (q,), params, out, threads)
 
     def inverse_dynamics_derivatives(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -107,13 +108,13 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
 
     def forward_dynamics_derivatives(
         self,
-        q: Any,
-        v: Any,
-        tau: Any = None,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike | None = None,
+        f_ext: Wrenches = None,
         *,
-        a: Any = None,
-        minv: Any = None,
+        a: ArrayLike | None = None,
+        minv: ArrayLike | None = None,
         f_ext_frame: str = "body",
         params: Params = None,
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
@@ -152,7 +153,14 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         return self._call("forward_dynamics_derivatives_at", (q, v, a), None, out, threads)
 
     def _forward_dynamics_derivatives_from(
-        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: Threads = None
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        minv: Any,
+        *,
+        out: Any = None,
+        threads: Threads = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """da/dq and da/dv from known a and M^-1, for plain calls."""
         return self._call(FROM_INVERSE, (q, v, a, minv), None, out, threads)
