@@ -11,6 +11,7 @@ from featherlane.api.compile import compile_function as compile
 from featherlane.api.generate import generate
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
+from featherlane.backends.cpu.results import empty_cache
 from featherlane.errors import CompileError, ModelError
 from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
@@ -43,6 +44,7 @@ __all__ = [
     "convert",
     "cos",
     "editing",
+    "empty_cache",
     "generate",
     "identification",
     "load",

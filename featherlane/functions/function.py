@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cpu import results as memory
 from featherlane.backends.cpu import scratch, strides
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
@@ -198,7 +199,7 @@ class Function:
         results = None if out is None else self.results(out, lead, dtype)
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))
-        made = results or tuple(strides.fresh(lead + core, dtype) for core in self.outputs.values())
+        made = results or tuple(memory.fresh(lead + core, dtype) for core in self.outputs.values())
         with scratch.checked(self.name):
             if count == 1:
                 # NumPy copies inputs that overlap results, but not one that is exactly a result,
