@@ -25,6 +25,7 @@ from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import RLock
+from typing import Any
 
 import numpy as np
 
@@ -42,30 +43,33 @@ SLACK = 4  # a block serves results that leave at most this part of it unused
 BLOCKS = 128  # that are kept
 UNKNOWN = (1 << 63) - 1  # the limit before it was asked for
 
-# What machine code reads: the limit, how often a block was taken, and a slot for each block
-Head = namedtuple("Head", "limit clock")
+# What machine code reads: the limit, how often a block was taken, how many of the slots behind
+# these words were ever used
+Head = namedtuple("Head", "limit clock slots")
 # Its bytes, 0 if there is none; its address; the value of the clock when it was taken last
 Slot = namedtuple("Slot", "size block taken")
 _words = (ctypes.c_int64 * (words(Head) + BLOCKS * words(Slot)))(UNKNOWN)
-_blocks: list[np.ndarray | None] = [None] * BLOCKS
+_blocks: list[Any] = [None] * BLOCKS
+_starts = [0] * BLOCKS  # where the first cache line of each begins, which Python takes long to ask
 _lock = RLock()  # of changes by Python: reentrant, as signal handlers may call functions
 
 FUNCTIONS = f"""
 ; A kept block of at least so many bytes that is not in use, or null.
 define internal ptr @kept_block(i64 %bytes) {{
   %head = at {address("result_words")} 0
-  %slots = word %head {words(Head)}
+  {read(Head, "%head", "clock slots")}
+  %first = word %head {words(Head)}
   %slack = udiv i64 %bytes, {SLACK}
-  each %k 0 {BLOCKS}
-  %slot = record %slots %k {words(Slot)}
+  each %k 0 %slots
+  %slot = record %first %k {words(Slot)}
   {read(Slot, "%slot", "size block:ptr")}
   when ugt i64 $(sub i64 %size, %bytes), %slack: next
   %count = field i32 %block 0
   when ne i32 %count, 1: next
   call void {address("incref")}(ptr %block)
-  %clock = add i64 $(item i64 %head {field(Head, "clock")}), 1
-  put i64 %clock %head {field(Head, "clock")}
-  put i64 %clock %slot {field(Slot, "taken")}
+  %now = add i64 %clock, 1
+  put i64 %now %head {field(Head, "clock")}
+  put i64 %now %slot {field(Slot, "taken")}
   ret ptr %block
 next:
   again %k
@@ -168,8 +172,9 @@ def _counts_are_known() -> bool:
 
 
 def _slots(name: str) -> list[int]:
-    """A field of all slots."""
-    return _words[words(Head) + field(Slot, name) :: words(Slot)]
+    """A field of all slots that were ever used."""
+    first = words(Head) + field(Slot, name)
+    return _words[first : words(Head) + words(Slot) * _words[2] : words(Slot)]
 
 
 def _set(k: int, name: str, value: int) -> None:
@@ -182,18 +187,16 @@ def _tick(k: int) -> None:
     _set(k, "taken", _words[1])
 
 
-def _taken(size: int) -> np.ndarray | None:
-    """A kept block of at least so many bytes that is not in use."""
-    places = _slots("block")
+def _taken(size: int) -> int | None:
+    """The slot of a kept block of at least so many bytes that is not in use, hidden from machine
+    code in other threads until its size is set again.
+    """
     for k, found in enumerate(_slots("size")):
         if 0 <= found - size <= size // SLACK:
-            _set(k, "size", 0)  # machine code, in another thread, does not see it meanwhile
-            try:
-                if _count(places[k]) == 1:
-                    _tick(k)
-                    return _blocks[k]
-            finally:
-                _set(k, "size", found)
+            _set(k, "size", 0)
+            if _count(id(_blocks[k])) == 1:
+                return k
+            _set(k, "size", found)
     return None
 
 
@@ -208,17 +211,26 @@ def new_block(size: int) -> np.ndarray:
         except MemoryError:
             empty_cache()
             block = np.empty(size, np.uint8)
-        _blocks[k] = block
+        _blocks[k], _starts[k] = block, _start(block)
         _set(k, "block", id(block))
         _tick(k)
         _set(k, "size", size)
+        _words[2] = max(_words[2], k + 1)
         return block
+
+
+def _start(block: np.ndarray) -> int:
+    """The bytes before the first cache line of a block."""
+    return -block.__array_interface__["data"][0] % LINE
 
 
 def _room(size: int) -> int:
     """An empty slot, after the blocks that have waited longest have left room for so many bytes."""
     sizes = [0 if block is None else block.nbytes for block in _blocks]
-    order = sorted((k for k in range(BLOCKS) if sizes[k]), key=_slots("taken").__getitem__)
+    taken = _slots("taken")
+    order = sorted(
+        (k for k, n in enumerate(sizes) if n), key=lambda k: taken[k] if k < len(taken) else 0
+    )
     while order and (len(order) == BLOCKS or sum(sizes) + size > limit()):
         k = order.pop(0)
         sizes[k] = 0
@@ -228,11 +240,11 @@ def _room(size: int) -> int:
 
 def _drop(k: int) -> int:
     """Keeps a block no longer. Returns the bytes that this frees."""
-    block_size, place = _slots("size")[k], _slots("block")[k]
+    if (block := _blocks[k]) is None:
+        return 0
     _set(k, "size", 0)
-    freed = block_size if block_size and _count(place) == 1 else 0
     _blocks[k] = None
-    return freed
+    return block.nbytes if _count(id(block)) == 1 else 0
 
 
 def empty_cache() -> int:
@@ -265,10 +277,15 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if size < SMALL:
         return np.empty(shape, dtype)
     with _lock:
-        block = _taken(size + LINE)
-        block = new_block(size + LINE) if block is None else block
-        start = -block.ctypes.data % LINE
-        return block[start : start + size].view(dtype).reshape(shape)
+        if (k := _taken(size + LINE)) is not None:
+            block = _blocks[k]
+            try:
+                _tick(k)
+                return np.ndarray(shape, dtype, block, _starts[k])
+            finally:
+                _set(k, "size", block.nbytes)
+        block = new_block(size + LINE)
+        return np.ndarray(shape, dtype, block, _start(block))
 
 
 def addresses() -> dict[str, int]:
