@@ -6,8 +6,7 @@ A large result is a view of a block, an array of bytes of which this module keep
 it is the only one, no result and no view of one is alive, and the block serves the next result. The
 count of references is the whole bookkeeping: nothing runs when a result is dropped, by whatever
 thread. Blocks that are kept, in use or not, have at most `limit()` bytes together. A new one beyond
-that takes the place of those that were used the longest time ago, which from then on belong to
-their results alone.
+that takes the place of the oldest ones, which from then on belong to their results alone.
 
 Machine code looks for a block itself, with the interpreter's lock held, in `_words`; `new_block`
 serves it where it finds none. Without that lock (on a free-threaded build) counts may be wrong for
@@ -37,27 +36,29 @@ from featherlane.backends.llvm.records import field, read, words
 VARIABLE = "FEATHERLANE_RESULTS"  # the limit: a size such as 2G, or "off"
 SHARE = 8  # the limit is this part of the memory
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-# Bytes of the smallest block that is kept: the C library has smaller ones at hand, without faults
-LEAST = 1 << 15
+# For smaller blocks, Python's part in keeping one costs more than the page faults do. Where none
+# waits, machine code makes an array that is not kept, but for one in so many: that is enough for a
+# loop, and results that the program collects take no longer than before.
+SHORT, SKIPPED = 1 << 20, 32
 SLACK = 4  # a block serves results that leave at most this part of it unused
-BLOCKS = 128  # that are kept
+BLOCKS = 64  # that are kept
 UNKNOWN = (1 << 63) - 1  # the limit before it was asked for
+NPY_UINT8 = np.dtype(np.uint8).num
 
-# What machine code reads: the limit, how often a block was taken, how many of the slots behind
-# these words were ever used
-Head = namedtuple("Head", "limit clock slots")
-# Its bytes, 0 if there is none; its address; the value of the clock when it was taken last
-Slot = namedtuple("Slot", "size block taken")
+# What machine code reads: the limit; how many of the slots behind these words were ever used; how
+# often machine code found no block
+Head = namedtuple("Head", "limit slots missed")
+Slot = namedtuple("Slot", "size block")  # its bytes, 0 if there is none to be found; its address
 _words = (ctypes.c_int64 * (words(Head) + BLOCKS * words(Slot)))(UNKNOWN)
 _blocks: list[Any] = [None] * BLOCKS
-_starts = [0] * BLOCKS  # where the first cache line of each begins, which Python takes long to ask
+_oldest = 0  # the slot that the next new block takes
 _lock = RLock()  # of changes by Python: reentrant, as signal handlers may call functions
 
 FUNCTIONS = f"""
 ; A kept block of at least so many bytes that is not in use, or null.
 define internal ptr @kept_block(i64 %bytes) {{
   %head = at {address("result_words")} 0
-  {read(Head, "%head", "clock slots")}
+  {read(Head, "%head", "slots")}
   %first = word %head {words(Head)}
   %slack = udiv i64 %bytes, {SLACK}
   each %k 0 %slots
@@ -67,9 +68,6 @@ define internal ptr @kept_block(i64 %bytes) {{
   %count = field i32 %block 0
   when ne i32 %count, 1: next
   call void {address("incref")}(ptr %block)
-  %now = add i64 %clock, 1
-  put i64 %now %head {field(Head, "clock")}
-  put i64 %now %slot {field(Slot, "taken")}
   ret ptr %block
 next:
   again %k
@@ -81,6 +79,19 @@ define internal ptr @block(i64 %bytes) {{
   %arguments = alloca ptr
   %kept = call ptr @kept_block(i64 %bytes)
   return ptr %kept when ne ptr %kept, null
+  %head = at {address("result_words")} 0
+  %missed = item i64 %head {field(Head, "missed")}
+  put i64 $(add i64 %missed, 1) %head {field(Head, "missed")}
+  %odd = icmp ne i64 $(urem i64 %missed, {SKIPPED}), 0
+  when $(and i1 %odd, $(icmp ult i64 %bytes, {SHORT})): short, long
+short:
+  %length = alloca i64
+  put i64 %bytes %length 0
+  %type = at {address("array_type")} 0
+  %plain = call ptr {address("array_new")}(ptr %type, i32 1, ptr %length, i32 {NPY_UINT8}, ptr null,
+                                           ptr null, i32 0, i32 0, ptr null)
+  ret ptr %plain
+long:
   %number = call ptr {address("int_new")}(i64 %bytes)
   need ne ptr %number, null
   put ptr %number %arguments 0
@@ -174,35 +185,32 @@ def _counts_are_known() -> bool:
 def _slots(name: str) -> list[int]:
     """A field of all slots that were ever used."""
     first = words(Head) + field(Slot, name)
-    return _words[first : words(Head) + words(Slot) * _words[2] : words(Slot)]
+    return _words[first : words(Head) + words(Slot) * _words[1] : words(Slot)]
 
 
-def _set(k: int, name: str, value: int) -> None:
-    _words[words(Head) + k * words(Slot) + field(Slot, name)] = value
-
-
-def _tick(k: int) -> None:
-    """Says that the block of a slot is taken now."""
-    _words[1] += 1
-    _set(k, "taken", _words[1])
+def _set(k: int, size: int) -> None:
+    """Says how many bytes the block of a slot has; 0: machine code, which may run in other threads,
+    does not see it any more.
+    """
+    _words[words(Head) + words(Slot) * k] = size
 
 
 def _taken(size: int) -> int | None:
     """The slot of a kept block of at least so many bytes that is not in use, hidden from machine
-    code in other threads until its size is set again.
+    code.
     """
     for k, found in enumerate(_slots("size")):
         if 0 <= found - size <= size // SLACK:
-            _set(k, "size", 0)
+            _set(k, 0)
             if _count(id(_blocks[k])) == 1:
                 return k
-            _set(k, "size", found)
+            _set(k, found)
     return None
 
 
 def new_block(size: int) -> np.ndarray:
     """An array of so many bytes for a result, kept for the next one if the limit allows it."""
-    if not LEAST <= size <= limit():
+    if size > limit():
         return np.empty(size, np.uint8)
     with _lock:
         k = _room(size)
@@ -211,38 +219,30 @@ def new_block(size: int) -> np.ndarray:
         except MemoryError:
             empty_cache()
             block = np.empty(size, np.uint8)
-        _blocks[k], _starts[k] = block, _start(block)
-        _set(k, "block", id(block))
-        _tick(k)
-        _set(k, "size", size)
-        _words[2] = max(_words[2], k + 1)
+        _blocks[k] = block
+        _words[words(Head) + words(Slot) * k + 1] = id(block)
+        _words[1] = max(_words[1], k + 1)
+        _set(k, size)
         return block
 
 
-def _start(block: np.ndarray) -> int:
-    """The bytes before the first cache line of a block."""
-    return -block.__array_interface__["data"][0] % LINE
-
-
 def _room(size: int) -> int:
-    """An empty slot, after the blocks that have waited longest have left room for so many bytes."""
-    sizes = [0 if block is None else block.nbytes for block in _blocks]
-    taken = _slots("taken")
-    order = sorted(
-        (k for k, n in enumerate(sizes) if n), key=lambda k: taken[k] if k < len(taken) else 0
-    )
-    while order and (len(order) == BLOCKS or sum(sizes) + size > limit()):
-        k = order.pop(0)
-        sizes[k] = 0
-        _drop(k)
-    return sizes.index(0)
+    """An empty slot, after the oldest blocks have left room for so many bytes."""
+    global _oldest
+    k, _oldest = _oldest, (_oldest + 1) % BLOCKS
+    _drop(k)
+    others = k
+    while sum(_slots("size")) + size > limit():
+        others = (others + 1) % BLOCKS
+        _drop(others)
+    return k
 
 
 def _drop(k: int) -> int:
     """Keeps a block no longer. Returns the bytes that this frees."""
     if (block := _blocks[k]) is None:
         return 0
-    _set(k, "size", 0)
+    _set(k, 0)
     _blocks[k] = None
     return block.nbytes if _count(id(block)) == 1 else 0
 
@@ -277,15 +277,18 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if size < SMALL:
         return np.empty(shape, dtype)
     with _lock:
-        if (k := _taken(size + LINE)) is not None:
-            block = _blocks[k]
-            try:
-                _tick(k)
-                return np.ndarray(shape, dtype, block, _starts[k])
-            finally:
-                _set(k, "size", block.nbytes)
-        block = new_block(size + LINE)
-        return np.ndarray(shape, dtype, block, _start(block))
+        if (k := _taken(size + LINE)) is None:
+            return _view(new_block(size + LINE), shape, dtype)
+        block = _blocks[k]
+        try:
+            return _view(block, shape, dtype)
+        finally:
+            _set(k, len(block))
+
+
+def _view(block: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The array that begins with the first cache line of a block."""
+    return np.ndarray(shape, dtype, block, -block.__array_interface__["data"][0] % LINE)
 
 
 def addresses() -> dict[str, int]:

@@ -13,7 +13,6 @@ from featherlane.backends.cpu.call.cpython import (
     PyArrayObject,
     PyTupleObject,
 )
-from featherlane.backends.cpu.results import LEAST
 from featherlane.backends.cpu.strides import LINE, SMALL
 from featherlane.backends.llvm.records import field, read
 
@@ -198,23 +197,11 @@ large:
   ret ptr $(call ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes))
 }}
 
-; An array that begins on a cache line: a view of a longer one, or of a block that is kept.
+; An array that begins on a cache line: a view of a longer one, a block.
 define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) {{
-  %length = alloca i64
-  %longer = add i64 %bytes, {LINE}
-  put i64 %longer %length 0
   %type_of_arrays = at {address("array_type")} 0
   %new = at {address("array_new")} 0
-  when ult i64 %longer, {LEAST}: short, long
-short:
-  %plain = call ptr %new(ptr %type_of_arrays, i32 1, ptr %length, i32 {cpython.NPY_UINT8}, ptr null,
-                         ptr null, i32 0, i32 0, ptr null)
-  br label %made
-long:
-  %block = call ptr @block(i64 %longer)
-  br label %made
-made:
-  %base = phi ptr [ %plain, %short ], [ %block, %long ]
+  %base = call ptr @block(i64 $(add i64 %bytes, {LINE}))
   need ne ptr %base, null
   %address = ptrtoint ptr $(field ptr %base {PyArrayObject.data.offset}) to i64
   %start = inttoptr i64 $(and i64 $(add i64 %address, {LINE - 1}), -{LINE}) to ptr
