@@ -304,7 +304,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-# Machine code may be called while the interpreter ends, after the contents of modules are gone
-_keep = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
-for _lasting in (_words, new_block):
-    _keep(_lasting)
