@@ -74,24 +74,26 @@ next:
   ret ptr null
 }}
 
-; A block of at least so many bytes, as a new reference; null with the error set if there is none.
+; A block of at least so many bytes, as a new reference; null with the error set if there is none. It
+; is kept if the limit allows it, and if it is not short.
 define internal ptr @block(i64 %bytes) {{
   %arguments = alloca ptr
   %kept = call ptr @kept_block(i64 %bytes)
   return ptr %kept when ne ptr %kept, null
   %head = at {address("result_words")} 0
-  %missed = item i64 %head {field(Head, "missed")}
+  {read(Head, "%head", "limit missed")}
+  when ugt i64 %bytes, %limit: plain
   put i64 $(add i64 %missed, 1) %head {field(Head, "missed")}
   %odd = icmp ne i64 $(urem i64 %missed, {SKIPPED}), 0
-  when $(and i1 %odd, $(icmp ult i64 %bytes, {SHORT})): short, long
-short:
+  when $(and i1 %odd, $(icmp ult i64 %bytes, {SHORT})): plain, keep
+plain:
   %length = alloca i64
   put i64 %bytes %length 0
   %type = at {address("array_type")} 0
-  %plain = call ptr {address("array_new")}(ptr %type, i32 1, ptr %length, i32 {NPY_UINT8}, ptr null,
+  %array = call ptr {address("array_new")}(ptr %type, i32 1, ptr %length, i32 {NPY_UINT8}, ptr null,
                                            ptr null, i32 0, i32 0, ptr null)
-  ret ptr %plain
-long:
+  ret ptr %array
+keep:
   %number = call ptr {address("int_new")}(i64 %bytes)
   need ne ptr %number, null
   put ptr %number %arguments 0
