@@ -12,6 +12,7 @@ from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
+from featherlane.backends.cpu.results import fresh
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
@@ -138,7 +139,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         if minv is not None:
             if plain and out is None:
                 first = self._forward_dynamics_derivatives_from(q, v, a, minv, threads=threads)
-                return _with_inverse(*first, minv, np.empty_like(first[0]))
+                return _with_inverse(*first, minv, fresh(first[0].shape, first[0].dtype))
             return self._from_known((q, v, a, minv), (params, f_ext, f_ext_frame), out, threads)
         if plain and a is not None:
             return self._forward_dynamics_derivatives_at(q, v, a, out=out, threads=threads)
@@ -173,7 +174,7 @@ class Model(Kinematics, Sensitivities, Configurations, Editing):
         minv = known[3]
         if out is None:
             da_dq, da_dv = function(*given, threads=threads)
-            return _with_inverse(da_dq, da_dv, minv, np.empty_like(da_dq))
+            return _with_inverse(da_dq, da_dv, minv, fresh(da_dq.shape, da_dq.dtype))
         shapes = self.function("forward_dynamics_derivatives")
         da_dq, da_dv, da_dtau = shapes.results(out, *function.batch_of(*given))
         if any(np.may_share_memory(minv, x) for x in (da_dq, da_dv)):
