@@ -199,6 +199,27 @@ def test_threads_never_get_the_same_memory(call):
     assert not wrong
 
 
+@pytest.mark.parametrize("other", ["machine code", "Python"])
+def test_a_thread_that_comes_in_between(other, call, monkeypatch):
+    """Another one makes a result just after Python has seen that a block is not in use."""
+    fresh = lambda: results.fresh((LARGE, 2, 2), np.dtype(np.float32))
+    run, count, made, threads = call if other == "machine code" else fresh, results._count, [], []
+    fresh()
+
+    def interrupted(address):
+        found = count(address)
+        if not threads:
+            threads.append(threading.Thread(target=lambda: made.append(run())))
+            threads[0].start()
+            threads[0].join(0.3 if other == "Python" else None)  # Python waits for a lock
+        return found
+
+    monkeypatch.setattr(results, "_count", interrupted)
+    mine = fresh()
+    threads[0].join()
+    assert made[0].ctypes.data != mine.ctypes.data
+
+
 def test_memory_that_is_refused(make, monkeypatch):
     """What is kept is freed before an allocation fails."""
     empty, refused = np.empty, []
