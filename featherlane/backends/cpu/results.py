@@ -56,7 +56,7 @@ _lock = RLock()  # of changes by Python: reentrant, as signal handlers may call 
 
 FUNCTIONS = f"""
 ; A kept block of at least so many bytes that is not in use, or null.
-define internal ptr @kept_block(i64 %bytes) {{
+define internal ptr @kept_block(i64 %bytes) noinline {{
   %head = at {address("result_words")} 0
   {read(Head, "%head", "slots")}
   %first = word %head {words(Head)}
@@ -74,9 +74,9 @@ next:
   ret ptr null
 }}
 
-; A block of at least so many bytes, as a new reference; null with the error set if there is none. It
-; is kept if the limit allows it, and if it is not short.
-define internal ptr @block(i64 %bytes) {{
+; A block of at least so many bytes, as a new reference; null with the error set if there is none.
+; It is kept if the limit allows it, and if it is not short.
+define internal ptr @block(i64 %bytes) noinline {{
   %arguments = alloca ptr
   %kept = call ptr @kept_block(i64 %bytes)
   return ptr %kept when ne ptr %kept, null

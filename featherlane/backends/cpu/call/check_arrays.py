@@ -198,7 +198,7 @@ large:
 }}
 
 ; An array that begins on a cache line: a view of a longer one, a block.
-define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) {{
+define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) noinline {{
   %type_of_arrays = at {address("array_type")} 0
   %new = at {address("array_new")} 0
   %base = call ptr @block(i64 $(add i64 %bytes, {LINE}))
