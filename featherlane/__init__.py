@@ -13,6 +13,7 @@ from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.generate import generate
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
+from featherlane.backends.cpu.results import empty_cache
 from featherlane.errors import CompileError, ModelError
 from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
@@ -62,6 +63,7 @@ __all__ = [
     "convert",
     "cos",
     "editing",
+    "empty_cache",
     "exp",
     "floor",
     "generate",

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from featherlane.backends.cpu import control_groups
 from featherlane.backends.cpu.threads import cores
 
 
@@ -13,7 +14,7 @@ def system(tmp_path, monkeypatch):
     """system(threads, files): a Linux where this process may use so many hardware threads, two on
     each core, and where these files are.
     """
-    monkeypatch.setattr(cores, "ROOT", tmp_path)
+    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
 
     def made(threads, files):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(threads)), raising=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.model import Model, held
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.constants import departure, direction
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders import JointOrder, Root, checked_options
@@ -46,7 +47,12 @@ class ModelBuilder:
         self._frames: list[FrameSpec] = []
 
     def link(
-        self, name: str, *, mass: float = 0.0, com: Vector3 = ZERO3, inertia: Any = (ZERO3,) * 3
+        self,
+        name: str,
+        *,
+        mass: float = 0.0,
+        com: Vector3 = ZERO3,
+        inertia: ArrayLike = (ZERO3,) * 3,
     ) -> None:
         """Adds a rigid body.
 
@@ -72,18 +78,18 @@ class ModelBuilder:
         *,
         xyz: Vector3 = ZERO3,
         rpy: Vector3 | None = None,
-        R: Any = None,
+        R: ArrayLike | None = None,
         axis: Vector3 = (0.0, 0.0, 1.0),
         axis2: Vector3 = (1.0, 0.0, 0.0),
         pitch: float = 0.0,
         mimic: str | Mimic | tuple[str, float] | tuple[str, float, float] | None = None,
-        lower: Any = None,
-        upper: Any = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         velocity: float = np.inf,
         effort: float = np.inf,
-        armature: Any = None,
-        damping: Any = None,
-        friction: Any = None,
+        armature: ArrayLike | None = None,
+        damping: ArrayLike | None = None,
+        friction: ArrayLike | None = None,
     ) -> None:
         """Adds a joint by which link `parent` carries link `child`.
 
@@ -126,7 +132,13 @@ class ModelBuilder:
         )
 
     def frame(
-        self, name: str, on: str, *, xyz: Vector3 = ZERO3, rpy: Vector3 | None = None, R: Any = None
+        self,
+        name: str,
+        on: str,
+        *,
+        xyz: Vector3 = ZERO3,
+        rpy: Vector3 | None = None,
+        R: ArrayLike | None = None,
     ) -> None:
         """Adds a frame to link `on`, at xyz (m) with orientation rpy or R (3, 3) in its axes."""
         where = f"frame {_name(name, 'name', 'a frame')!r}"

@@ -13,6 +13,7 @@ from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.errors import CompileError, instead
 from featherlane.functions.actuation import Actuation
+from featherlane.functions.array_like import Params, Threads
 from featherlane.functions.compile import (
     compile_single,
     dynamics_graph,
@@ -44,9 +45,6 @@ from featherlane.robot.parameters import BASE, PARAMETERS
 from featherlane.robot.tree import Tree, is_chain
 from featherlane.robot.tree_of import build_tree, tree_of
 
-Params = Mapping[str, Any] | None
-Out = np.ndarray | None
-Threads = int | None
 Arrays = tuple[Any, ...]
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled, Out, Threads
+from featherlane.api.limits import Limits
 from featherlane.functions.arguments import F32, F64
+from featherlane.functions.array_like import ArrayLike, Out, Threads
 from featherlane.functions.results import DifferenceDerivatives, IntegrateDerivatives
 from featherlane.robot.joints import JointType
-from featherlane.robot.model import Joint
 
 Pair = tuple[np.ndarray, np.ndarray] | None
 
@@ -40,20 +39,16 @@ def _real(dtype: Any) -> np.dtype:
     return np.dtype(dtype)
 
 
-def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the limits of a joint, infinite where it has none."""
-    none = (np.inf,) * joint.kind.nq
-    return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
-
-
-class Configurations(Compiled):
+class Configurations(Limits):
     """The space of configurations of a `featherlane.Model`."""
 
     def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
         """Returns type, first entry of q and of v of each joint that follows no other."""
         return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
 
-    def integrate(self, q: Any, v: Any, *, out: Out = None, threads: Threads = None) -> np.ndarray:
+    def integrate(
+        self, q: ArrayLike, v: ArrayLike, *, out: Out = None, threads: Threads = None
+    ) -> np.ndarray:
         """Returns the configuration (..., nq) after one second with the constant velocity v: for a
         step of dt, pass v * dt. Quaternions may have any length whose square is a number of the
         dtype and not zero; results have length 1.
@@ -61,7 +56,7 @@ class Configurations(Compiled):
         return self._call("integrate", (q, v), None, out, threads)
 
     def difference(
-        self, q0: Any, q1: Any, *, out: Out = None, threads: Threads = None
+        self, q0: ArrayLike, q1: ArrayLike, *, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """Returns the velocity (..., nv) with which `integrate` goes from q0 to q1 in one second.
 
@@ -71,7 +66,13 @@ class Configurations(Compiled):
         return self._call("difference", (q0, q1), None, out, threads)
 
     def interpolate(
-        self, q0: Any, q1: Any, fraction: Any, *, out: Out = None, threads: Threads = None
+        self,
+        q0: ArrayLike,
+        q1: ArrayLike,
+        fraction: ArrayLike,
+        *,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """Returns the configuration (..., nq) at a fraction (...) of the way from q0 (at 0) to q1
         (at 1), along the motion that `difference` gives; other fractions extrapolate.
@@ -79,7 +80,7 @@ class Configurations(Compiled):
         return self._call("interpolate", (q0, q1, fraction), None, out, threads)
 
     def integrate_derivatives(
-        self, q: Any, v: Any, *, out: Pair = None, threads: Threads = None
+        self, q: ArrayLike, v: ArrayLike, *, out: Pair = None, threads: Threads = None
     ) -> IntegrateDerivatives:
         """The derivatives of `integrate` by q and by v, each (..., nv, nv), from tangent space to
         tangent space: integrate(integrate(q, d), v) is integrate(integrate(q, v), dq_next_dq d) to
@@ -88,7 +89,7 @@ class Configurations(Compiled):
         return self._call("integrate_derivatives", (q, v), None, out, threads)
 
     def difference_derivatives(
-        self, q0: Any, q1: Any, *, out: Pair = None, threads: Threads = None
+        self, q0: ArrayLike, q1: ArrayLike, *, out: Pair = None, threads: Threads = None
     ) -> DifferenceDerivatives:
         """The derivatives of `difference` by q0 and by q1, each (..., nv, nv), by motions in their
         tangent spaces. Pinocchio's dDifference.
@@ -102,26 +103,6 @@ class Configurations(Compiled):
         """
         own = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
         return np.array(own, _real(dtype))
-
-    @cached_property
-    def _followers(self) -> dict[str, list[Joint]]:
-        """The mimic joints with limits, by the name of the joint that they follow."""
-        found: dict[str, list[Joint]] = {}
-        for joint in self.joints:
-            if joint.mimic and joint.mimic.multiplier and (joint.lower or joint.upper):
-                found.setdefault(joint.mimic.joint, []).append(joint)
-        return found
-
-    def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-        """Returns a joint's limits, narrowed to those of its followers where that leaves room."""
-        lower, upper = _range(joint)
-        for follower in self._followers.get(joint.name, ()):
-            _, ratio, offset = follower.mimic  # type: ignore[misc]
-            ends = (np.array(_range(follower)) - offset) / ratio
-            low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
-            if np.all(low < high):
-                lower, upper = low, high
-        return lower, upper
 
     def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the bounds between which the coordinates of joint n are drawn: its limits, or,
@@ -172,9 +153,5 @@ class Configurations(Compiled):
         dtype: float64, or float32 for the same numbers. Raises as `random_configuration` does.
         """
         rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
-        most = np.ones(self.nv)
-        for n in self.independent:
-            own = slice(self.first_v[n], self.first_v[n] + self.types[n].nv)
-            if np.isfinite(limit := self.joints[n].velocity):
-                most[own] = limit
+        most = np.where(np.isfinite(self.velocity_limits), self.velocity_limits, 1.0)
         return rng.uniform(-most, most, (*lead, self.nv)).astype(dtype)

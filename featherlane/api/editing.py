@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from featherlane.api.rerooting import Rerooting, rerooting
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot import model
 from featherlane.robot.editing import names, physics, reduce
 from featherlane.robot.editing.names import Renaming
@@ -60,9 +61,9 @@ class Editing(model.Robot):
 
     def with_physics(
         self: M,
-        armature: Any = None,
-        damping: Any = None,
-        friction: Any = None,
+        armature: ArrayLike | None = None,
+        damping: ArrayLike | None = None,
+        friction: ArrayLike | None = None,
         friction_velocity: float | None = None,
     ) -> M:
         """Returns the robot with new joint physics; None keeps the present values.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.model import Robot
 
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -51,7 +52,7 @@ class BaseParameters(NamedTuple):
         return np.flatnonzero(~self.combinations.any(axis=0))
 
 
-def base_parameters(Y: Any) -> BaseParameters:
+def base_parameters(Y: ArrayLike) -> BaseParameters:
     """Returns the base parameters of a regressor Y (..., rows, p), stacked over states.
 
     A column that depends on those before it is regrouped with them: parameters that a link shares
@@ -86,7 +87,7 @@ def _independent(unit: np.ndarray) -> np.ndarray:
     return np.array(columns, int)
 
 
-def pseudo_inertia(inertial: Any) -> np.ndarray:
+def pseudo_inertia(inertial: ArrayLike) -> np.ndarray:
     """Returns P (..., 4, 4) = [[S, h], [h^T, m]] of the parameters `parameters("inertial")`.
 
     S = int x x^T dm, h = m c, in the body's frame; inertial: (..., 10). P is positive semidefinite
@@ -104,7 +105,7 @@ def pseudo_inertia(inertial: Any) -> np.ndarray:
     return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
-def inertial_of(P: Any) -> np.ndarray:
+def inertial_of(P: ArrayLike) -> np.ndarray:
     """Returns the inertial parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
     P = _numbers(P, "P")
     if P.shape[-2:] != (4, 4):
@@ -116,7 +117,9 @@ def inertial_of(P: Any) -> np.ndarray:
 BASIS = pseudo_inertia(np.eye(10))  # P is linear in the parameters
 
 
-def consistent_parameters(Y: Any, tau: Any, prior: Any, *, weight: float = 1.0) -> np.ndarray:
+def consistent_parameters(
+    Y: ArrayLike, tau: ArrayLike, prior: ArrayLike, *, weight: float = 1.0
+) -> np.ndarray:
     """Returns physically consistent parameters (p,) that fit tau = Y x.
 
     They minimise |Y x - tau|^2 / 2 + weight sum_i D(P_i, prior_i), where D = log det(prior P^-1) +

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from featherlane.api.compiled import Compiled, Out, Params, Threads
+from featherlane.api.compiled import Compiled
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 
 
 class Kinematics(Compiled):
@@ -24,7 +23,13 @@ class Kinematics(Compiled):
     """
 
     def frame_placement(
-        self, q: Any, frame: str, *, params: Params = None, out: Out = None, threads: Threads = None
+        self,
+        q: ArrayLike,
+        frame: str,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """T (..., 4, 4): maps homogeneous coordinates [x; 1] in the frame to world coordinates.
         T[..., :3, :3] has the frame's axes as columns, T[..., :3, 3] is its origin.
@@ -33,8 +38,8 @@ class Kinematics(Compiled):
 
     def frame_velocity(
         self,
-        q: Any,
-        v: Any,
+        q: ArrayLike,
+        v: ArrayLike,
         frame: str,
         reference: str = "body",
         *,
@@ -52,9 +57,9 @@ class Kinematics(Compiled):
 
     def frame_acceleration(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
         frame: str,
         reference: str = "body",
         *,
@@ -75,7 +80,7 @@ class Kinematics(Compiled):
 
     def jacobian(
         self,
-        q: Any,
+        q: ArrayLike,
         frame: str,
         reference: str = "body",
         *,
@@ -90,8 +95,8 @@ class Kinematics(Compiled):
 
     def jacobian_time_derivative(
         self,
-        q: Any,
-        v: Any,
+        q: ArrayLike,
+        v: ArrayLike,
         frame: str,
         reference: str = "body",
         *,
@@ -106,7 +111,7 @@ class Kinematics(Compiled):
     # The robot as a whole
 
     def center_of_mass(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """c (..., 3) of the moving mass, in the world, in m. Mass fixed to the ground
         (`model.ground_mass`) is not counted. Raises ValueError for a robot without mass.
@@ -114,13 +119,19 @@ class Kinematics(Compiled):
         return self._call("center_of_mass", (q,), params, out, threads)
 
     def center_of_mass_jacobian(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(..., 3, nv) in world axes: the velocity of the centre of mass is this times v."""
         return self._call("center_of_mass_jacobian", (q,), params, out, threads)
 
     def centroidal_momentum(
-        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
         mass, in kg m/s and kg m^2/s. Armature does not count. Orin, Goswami and Lee 2013.
@@ -128,7 +139,7 @@ class Kinematics(Compiled):
         return self._call("centroidal_momentum", (q, v), params, out, threads)
 
     def centroidal_momentum_matrix(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """A (..., 6, nv), rows [linear; angular]: the centroidal momentum is A v."""
         return self._call("centroidal_momentum_matrix", (q,), params, out, threads)
@@ -136,13 +147,19 @@ class Kinematics(Compiled):
     # Energies and the terms of the equation of motion
 
     def kinetic_energy(
-        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """(...), in J: 1/2 v^T M(q) v, including the armatures."""
         return self._call("kinetic_energy", (q, v), params, out, threads)
 
     def potential_energy(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """(...), in J: -m g . c of the moving mass; zero if the centre of mass is at the world's
         origin. Its gradient in the tangent space is `gravity_torque`.
@@ -150,7 +167,13 @@ class Kinematics(Compiled):
         return self._call("potential_energy", (q,), params, out, threads)
 
     def coriolis_matrix(
-        self, q: Any, v: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
     ) -> np.ndarray:
         """C(q, v) (..., nv, nv): C v is the Coriolis and centrifugal force, and dM/dt - 2 C is
         skew-symmetric. Damping and friction are not included. Echeandia and Wensing 2021.
@@ -158,16 +181,16 @@ class Kinematics(Compiled):
         return self._call("coriolis_matrix", (q, v), params, out, threads)
 
     def gravity_torque(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """g(q) (..., nv), in N and N m: the joint forces that hold the robot still."""
         return self._call("gravity_torque", (q,), params, out, threads)
 
     def bias_force(
         self,
-        q: Any,
-        v: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Arrays, Out, Params, Threads
+from featherlane.api.compiled import Arrays
 from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
+from featherlane.backends.cpu.results import fresh
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
@@ -37,10 +39,10 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
 
     def inverse_dynamics(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -58,10 +60,10 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
 
     def forward_dynamics(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -78,23 +80,23 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
         return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
 
     def mass_matrix(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
         return self._call("mass_matrix", (q,), params, out, threads)
 
     def mass_matrix_inverse(
-        self, q: Any, *, params: Params = None, out: Out = None, threads: Threads = None
+        self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """M(q)^-1 (..., nv, nv), in full. Dadu-RBD, Algorithm 2; Featherstone 2008, section 6.5."""
         return self._call("mass_matrix_inverse", (q,), params, out, threads)
 
     def inverse_dynamics_derivatives(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -110,13 +112,13 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
 
     def forward_dynamics_derivatives(
         self,
-        q: Any,
-        v: Any,
-        tau: Any = None,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike | None = None,
+        f_ext: Wrenches = None,
         *,
-        a: Any = None,
-        minv: Any = None,
+        a: ArrayLike | None = None,
+        minv: ArrayLike | None = None,
         f_ext_frame: str = "body",
         params: Params = None,
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
@@ -146,7 +148,7 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
                 return call(run, {"q": q, "v": v, "a": a, "minv": minv}, out, threads=threads)
             if plain and out is None:
                 first = self._forward_dynamics_derivatives_from(q, v, a, minv, threads=threads)
-                return _with_inverse(*first, minv, np.empty_like(first[0]))
+                return _with_inverse(*first, minv, fresh(first[0].shape, first[0].dtype))
             return self._from_known((q, v, a, minv), (params, f_ext, f_ext_frame), out, threads)
         if plain and a is not None:
             return self._forward_dynamics_derivatives_at(q, v, a, out=out, threads=threads)
@@ -161,7 +163,14 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
         return self._call("forward_dynamics_derivatives_at", (q, v, a), None, out, threads)
 
     def _forward_dynamics_derivatives_from(
-        self, q: Any, v: Any, a: Any, minv: Any, *, out: Any = None, threads: Threads = None
+        self,
+        q: Any,
+        v: Any,
+        a: Any,
+        minv: Any,
+        *,
+        out: Any = None,
+        threads: Threads = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """da/dq and da/dv from known a and M^-1, for plain calls."""
         return self._call(FROM_INVERSE, (q, v, a, minv), None, out, threads)
@@ -174,7 +183,7 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, Editing):
         minv = known[3]
         if out is None:
             da_dq, da_dv = function(*given, threads=threads)
-            return _with_inverse(da_dq, da_dv, minv, np.empty_like(da_dq))
+            return _with_inverse(da_dq, da_dv, minv, fresh(da_dq.shape, da_dq.dtype))
         shapes = self.function("forward_dynamics_derivatives")
         da_dq, da_dv, da_dtau = shapes.results(out, *function.batch_of(*given))
         if any(np.may_share_memory(minv, x) for x in (da_dq, da_dv)):

@@ -18,6 +18,7 @@ import numpy as np
 
 from featherlane.api.convert.change import State, state_of, times
 from featherlane.api.kinematics import Kinematics
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.editing.reroot import REVERSALS, body_number, on_free_joint
 from featherlane.robot.joints import (
     JointType,
@@ -75,7 +76,14 @@ class Rerooting:
     reversed: frozenset[str]  # the joints on the path, without mimic joints
     sides: tuple[RootView, RootView]
 
-    def to(self, q: Any, v: Any = None, a: Any = None, tau: Any = None, M: Any = None) -> State:
+    def to(
+        self,
+        q: ArrayLike,
+        v: ArrayLike | None = None,
+        a: ArrayLike | None = None,
+        tau: ArrayLike | None = None,
+        M: ArrayLike | None = None,
+    ) -> State:
         """Converts a state of `before` to a State of `model`; arrays that were not passed are None.
 
         q (..., nq); v, a, tau (..., nv); M (..., nv, nv); a requires v. Raises ValueError or
@@ -83,7 +91,14 @@ class Rerooting:
         """
         return self._converted(*self.sides, {"q": q, "v": v, "a": a, "tau": tau, "M": M})
 
-    def back(self, q: Any, v: Any = None, a: Any = None, tau: Any = None, M: Any = None) -> State:
+    def back(
+        self,
+        q: ArrayLike,
+        v: ArrayLike | None = None,
+        a: ArrayLike | None = None,
+        tau: ArrayLike | None = None,
+        M: ArrayLike | None = None,
+    ) -> State:
         """Converts a state of `model` to a State of `before`; arguments as in `to`."""
         return self._converted(*self.sides[::-1], {"q": q, "v": v, "a": a, "tau": tau, "M": M})
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Arrays, Compiled, Out, Params, Threads, check_parameters
+from featherlane.api.compiled import Arrays, Compiled, check_parameters
 from featherlane.functions.arguments import LEADING, alike, lead_of
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
 from featherlane.robot.parameters import PARAMETERS, parameter_value
 
@@ -34,11 +35,11 @@ class Sensitivities(Compiled):
 
     def inverse_dynamics_parameter_derivatives(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
         wrt: str = "inertial",
-        f_ext: Any = None,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -51,9 +52,9 @@ class Sensitivities(Compiled):
 
     def inverse_dynamics_regressor(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
         *,
         params: Params = None,
         out: Out = None,
@@ -71,11 +72,11 @@ class Sensitivities(Compiled):
 
     def forward_dynamics_parameter_derivatives(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
         wrt: str = "inertial",
-        f_ext: Any = None,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -92,10 +93,10 @@ class Sensitivities(Compiled):
 
     def inverse_dynamics_second_derivatives(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -113,11 +114,11 @@ class Sensitivities(Compiled):
 
     def inverse_dynamics_hessian(
         self,
-        q: Any,
-        v: Any,
-        a: Any,
-        weights: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        weights: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -132,11 +133,11 @@ class Sensitivities(Compiled):
 
     def forward_dynamics_hessian(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        weights: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        weights: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,
@@ -150,12 +151,12 @@ class Sensitivities(Compiled):
 
     def forward_dynamics_hessian_product(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        weights: Any,
-        direction: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        weights: ArrayLike,
+        direction: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         f_ext_frame: str = "body",
         params: Params = None,

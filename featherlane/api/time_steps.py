@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled, Params, Threads
+from featherlane.api.compiled import Compiled
 from featherlane.errors import instead
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.arguments import F32
+from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
 from featherlane.functions.foreign import is_foreign
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
@@ -90,11 +91,11 @@ class TimeSteps(Compiled):
 
     def step(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        dt: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
@@ -110,11 +111,11 @@ class TimeSteps(Compiled):
 
     def linearize_step(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        dt: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
@@ -130,7 +131,7 @@ class TimeSteps(Compiled):
         by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
         order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
         """
-        if by_wrenches and (f_ext is None or not len(f_ext)):
+        if by_wrenches and (f_ext is None or f_ext == {}):
             raise ValueError(
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
@@ -143,11 +144,11 @@ class TimeSteps(Compiled):
 
     def linearize_step_reduced(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        dt: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
@@ -169,14 +170,14 @@ class TimeSteps(Compiled):
 
     def step_jvp(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        dt: Any,
-        dq: Any,
-        dv: Any,
-        dtau: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        dq: ArrayLike,
+        dv: ArrayLike,
+        dtau: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
@@ -192,13 +193,13 @@ class TimeSteps(Compiled):
 
     def step_vjp(
         self,
-        q: Any,
-        v: Any,
-        tau: Any,
-        dt: Any,
-        gq: Any,
-        gv: Any,
-        f_ext: Any = None,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        gq: ArrayLike,
+        gv: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
@@ -216,11 +217,11 @@ class TimeSteps(Compiled):
 
     def rollout(
         self,
-        q0: Any,
-        v0: Any,
-        tau: Any,
-        dt: Any,
-        f_ext: Any = None,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         every: int = 1,
@@ -247,13 +248,13 @@ class TimeSteps(Compiled):
     def rollout_with(
         self,
         policy: Policy,
-        q0: Any,
-        v0: Any,
-        dt: Any,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        dt: ArrayLike,
         steps: int,
-        f_ext: Any = None,
+        f_ext: Wrenches = None,
         *,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, ArrayLike] | None = None,
         integrator: str = DEFAULT_INTEGRATOR,
         every: int = 1,
         f_ext_frame: str = "body",
@@ -287,11 +288,11 @@ class TimeSteps(Compiled):
     def rollout_gradient(
         self,
         trajectory: Trajectory,
-        tau: Any,
-        dt: Any,
-        gq: Any,
-        gv: Any,
-        f_ext: Any = None,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        gq: ArrayLike,
+        gv: ArrayLike,
+        f_ext: Wrenches = None,
         *,
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
@@ -311,7 +312,9 @@ class TimeSteps(Compiled):
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)
 
-    def actuation(self, joints: Sequence[str], gear: Any = 1.0, *, clip: bool = True) -> Actuation:
+    def actuation(
+        self, joints: Sequence[str], gear: ArrayLike = 1.0, *, clip: bool = True
+    ) -> Actuation:
         """Returns the map from controls u (nu,), in the order of `joints`, to joint forces: u times
         gear, kept within the joint's limit of effort if `clip`; other joints get 0.
 

@@ -166,6 +166,14 @@ def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
         )
 
 
+def _unknown(what: str, name: object, names: Sequence[str]) -> ValueError:
+    """The error for a name that no joint or frame has, with the nearest names."""
+    from difflib import get_close_matches  # slow to import
+
+    known = ", ".join(get_close_matches(str(name), names, 5, 0.5) or names[:12]) or "none"
+    return ValueError(f"there is no {what} {name!r}: the model has, among others, {known}")
+
+
 @dataclass(frozen=True, eq=False)
 class Robot:
     """A tree-structured robot; immutable, hashable, picklable, safe to share between threads.
@@ -310,12 +318,16 @@ class Robot:
         """Returns the frame of this name. Raises ValueError, which lists the nearest names."""
         frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
-            from difflib import get_close_matches  # slow to import
-
-            near = get_close_matches(str(name), self.frame_names, 5, 0.5) or self.frame_names[:12]
-            known = ", ".join(near) or "none"
-            raise ValueError(f"there is no frame {name!r}: the model has, among others, {known}")
+            raise _unknown("frame", name, self.frame_names)
         return frame
+
+    def joint(self, name: str) -> Joint:
+        """Returns the joint of this name, at the place of `joint_names` that says where its entries
+        of q and v begin (`first_q`, `dofs`). Raises ValueError, which lists the nearest names.
+        """
+        if name not in self.joint_names:
+            raise _unknown("joint", name, self.joint_names)
+        return self.joints[self.joint_names.index(name)]
 
     @cached_property
     def _frames(self) -> dict[str, Frame]:

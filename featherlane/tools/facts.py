@@ -28,6 +28,8 @@ def of_model(model: Model) -> dict[str, Any]:
             "axis": joint.axis,
             "lower": joint.lower,
             "upper": joint.upper,
+            "velocity": joint.velocity,
+            "effort": joint.effort,
             "mass": body.mass,
         }
         for joint, body, kind, first_q, first_v in zip(
@@ -36,7 +38,12 @@ def of_model(model: Model) -> dict[str, Any]:
     ]
     frames = [{"name": frame.name, "body": frame.body} for frame in model.frames]
     facts = {name: getattr(model, name) for name in FACTS}
-    return {**facts, "joints": joints, "frames": frames, "notes": model.notes}
+    limits = {
+        "position_limits": {k: x.tolist() for k, x in model.position_limits._asdict().items()},
+        "velocity_limits": model.velocity_limits.tolist(),
+        "effort_limits": model.effort_limits.tolist(),
+    }
+    return {**facts, **limits, "joints": joints, "frames": frames, "notes": model.notes}
 
 
 def costs(model: Model) -> dict[str, dict[str, int]]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featherlane.backends.cpu.results import size_of
 from featherlane.errors import did_you_mean, instead
 from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
 
 IN_FULL = {short: name for name, short in SHORT.items()}
-
-UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class Option(NamedTuple):
@@ -67,10 +65,10 @@ def size(name: str, help: str) -> Option:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,15})([kMGT]?)B?", text.strip())
-    if not found:
-        raise ArgumentTypeError(f"is {text!r}; wanted bytes, or a size such as 500M or 2G")
-    return int(found[1]) * UNITS[found[2]]
+    try:
+        return size_of(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _count(text: str) -> int:

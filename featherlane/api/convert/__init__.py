@@ -10,11 +10,12 @@ has no coordinates, here or there. docs/conventions.md shows all conventions on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from featherlane.api.convert import forms
 from featherlane.api.convert.change import Change, State
 from featherlane.api.convert.layout import JointNames, lay_out
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.loaders.words import all_named
 from featherlane.robot.model import Robot
 
@@ -131,10 +132,26 @@ RETURNS = """Derivatives wrt q are taken along the other library's v, with its v
 """
 
 
-def _pair(make: Callable[..., Change]) -> tuple[Callable[..., State], Callable[..., State]]:
+class Conversion(Protocol):
+    """A function that converts a state to or from a library's convention."""
+
+    def __call__(
+        self,
+        model: Robot,
+        q: ArrayLike,
+        v: ArrayLike | None = None,
+        a: ArrayLike | None = None,
+        tau: ArrayLike | None = None,
+        *,
+        peer: Any = None,
+        **matrices: ArrayLike | None,
+    ) -> State: ...
+
+
+def _pair(make: Callable[..., Change]) -> tuple[Conversion, Conversion]:
     """Returns the functions that convert to and from a library's convention."""
 
-    def in_direction(direction: str) -> Callable[..., State]:
+    def in_direction(direction: str) -> Conversion:
         def convert(
             model: Robot,
             q: Any,

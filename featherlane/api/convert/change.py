@@ -26,6 +26,7 @@ import numpy as np
 
 from featherlane.api.convert.forms import Convention
 from featherlane.functions.arguments import alike, as_array, lead_of
+from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
 from featherlane.robot.model import Robot
 from featherlane.robot.spatial import skew
@@ -90,14 +91,14 @@ class Change:
     library: str
     places: tuple[JointEntries, ...]  # one for each joint that mimics no other
 
-    def to(self, q: Any, **arrays: Any) -> State:
+    def to(self, q: ArrayLike, **arrays: ArrayLike | None) -> State:
         """Returns the other library's arrays for ours, by the names of `State`."""
         x = self._checked(self.model.nq, {"q": q, **arrays})
         T, inverse = self._maps(x.q)
         x = _plus(x, self._terms(x), [name for names in IN_ORDER for name in names])
         return _mapped(x, T, inverse)._replace(q=self.to_q(x.q))
 
-    def back(self, q: Any, **arrays: Any) -> State:
+    def back(self, q: ArrayLike, **arrays: ArrayLike | None) -> State:
         """Returns our arrays for the other library's."""
         x = self._checked(self.nq, {"q": q, **arrays})
         q = self.from_q(x.q)
@@ -107,7 +108,7 @@ class Change:
             x = _plus(x, self._terms(x), names, -1)
         return x
 
-    def to_q(self, q: Any) -> Array:
+    def to_q(self, q: ArrayLike) -> Array:
         """Returns the other library's q for ours (..., nq), with unit quaternions."""
         q = as_array("q", q)
         result = np.empty((*q.shape[:-1], self.nq), q.dtype if q.dtype.kind == "f" else float)
@@ -118,7 +119,7 @@ class Change:
             result[..., list(place.q)] = place.convention.to_q(x)
         return result
 
-    def from_q(self, q: Any) -> Array:
+    def from_q(self, q: ArrayLike) -> Array:
         """Returns our q for the other library's, with angles between -pi and pi for (cos, sin)."""
         q = as_array("q", q)
         shape = (*q.shape[:-1], self.model.nq)
@@ -131,7 +132,7 @@ class Change:
         first = self.model.first_q[joint]
         return slice(first, first + self.model.types[joint].nq)
 
-    def velocity_map(self, q: Any) -> Array:
+    def velocity_map(self, q: ArrayLike) -> Array:
         """Returns T (..., nv, nv) at our q, with v' = T v."""
         q = as_array("q", q)
         return self._maps(q.astype(np.float32 if q.dtype == np.float32 else float))[0]

@@ -22,6 +22,7 @@ NAMES = (
     "incref",
     "decref",
     "int_value",
+    "int_new",
     "error_clear",
     "error_no_memory",
     "gil_release",
@@ -30,6 +31,8 @@ NAMES = (
     "scratch_free",
     "scratch_waiting",
     "scratch_failures",
+    "result_words",
+    "result_block",
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends import cache
-from featherlane.backends.cpu import addresses, scratch
+from featherlane.backends.cpu import addresses, results, scratch
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 
@@ -54,6 +54,7 @@ def symbols() -> dict[str, int]:
         "incref": python.Py_IncRef,
         "decref": python.Py_DecRef,
         "int_value": python.PyLong_AsSsize_t,
+        "int_new": python.PyLong_FromSsize_t,
         "error_clear": python.PyErr_Clear,
         "error_no_memory": python.PyErr_NoMemory,
         "gil_release": python.PyEval_SaveThread,
@@ -71,6 +72,7 @@ def symbols() -> dict[str, int]:
         "array_set_base": numpy[SET_BASE],
         **{name: function_address(function) for name, function in functions.items()},
         **scratch.addresses(),
+        **results.addresses(),
     }
 
 

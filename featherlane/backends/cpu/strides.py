@@ -25,12 +25,6 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array for a result: aligned to a cache line if it is large."""
-    small = math.prod(shape) * dtype.itemsize < SMALL
-    return np.empty(shape, dtype) if small else aligned(shape, dtype)
-
-
 def state_stride(array: np.ndarray, core: int, lead: Sequence[int]) -> int | None:
     """The bytes from each state of an array to the next, None if they differ.
 

@@ -4,6 +4,7 @@ says, whether results overlap other arrays, and new arrays for results.
 
 from __future__ import annotations
 
+from featherlane.backends.cpu import results
 from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.call import cpython
 from featherlane.backends.cpu.call.cpython import (
@@ -196,14 +197,11 @@ large:
   ret ptr $(call ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes))
 }}
 
-; An array that begins on a cache line: a view of a longer one.
-define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) {{
-  %length = alloca i64
-  put i64 $(add i64 %bytes, {LINE}) %length 0
+; An array that begins on a cache line: a view of a longer one, a block.
+define internal ptr @new_aligned(i32 %nd, ptr %dims, i32 %type, i64 %bytes) noinline {{
   %type_of_arrays = at {address("array_type")} 0
   %new = at {address("array_new")} 0
-  %base = call ptr %new(ptr %type_of_arrays, i32 1, ptr %length, i32 {cpython.NPY_UINT8}, ptr null,
-                        ptr null, i32 0, i32 0, ptr null)
+  %base = call ptr @block(i64 $(add i64 %bytes, {LINE}))
   need ne ptr %base, null
   %address = ptrtoint ptr $(field ptr %base {PyArrayObject.data.offset}) to i64
   %start = inttoptr i64 $(and i64 $(add i64 %address, {LINE - 1}), -{LINE}) to ptr
@@ -224,4 +222,4 @@ no:
 }}
 """
 
-FUNCTIONS = BATCH_SIZE + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS
+FUNCTIONS = BATCH_SIZE + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS + results.FUNCTIONS

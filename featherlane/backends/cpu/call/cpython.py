@@ -50,7 +50,6 @@ class PyArrayObject(ctypes.Structure):
 # Bits of an array's flags, by NumPy's definition
 NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE, NPY_ARRAY_WARN_ON_WRITE = 0x0100, 0x0400, 1 << 31
 NPY_ARRAY_CARRAY = 0x0001 | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE
-NPY_UINT8 = 2
 
 
 class PyTupleObject:

@@ -148,9 +148,12 @@ no:
   ret i64 -1
 }}
 
-; The states of the largest call that is not handed on: any number if there are workers to share it.
+; The states of the largest call that is not handed on: any number if there are workers to share it,
+; or if one thread is asked for and there is a loop for several states.
 define internal i64 @largest_batch(ptr %table, i64 %asked) {{
   %most = item i64 %table {field(CallTable, "most")}
+  %alone = and i1 $(icmp eq i64 %asked, 1), $(icmp ugt i64 %most, 1)
+  return i64 -1 when %alone
   %bound = select i1 $(icmp ult i64 %asked, 2), i64 %most, i64 0
   %task = item ptr %table {field(CallTable, "task")}
   need ne ptr %task, null

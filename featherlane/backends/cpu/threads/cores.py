@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path("/")  # of the system's files: another one in tests
+from featherlane.backends.cpu import control_groups
+from featherlane.backends.cpu.control_groups import text
 
 
 @cache
@@ -28,55 +29,30 @@ def _of_linux() -> int:
     except AttributeError:  # another POSIX system
         return os.cpu_count() or 1
     siblings = set()
+    system = control_groups.ROOT / "sys/devices/system/cpu"
     for thread in allowed:
-        path = ROOT / f"sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list"
+        path = system / f"cpu{thread}/topology/thread_siblings_list"
         siblings.add(path.read_text().strip() if path.exists() else str(thread))
     return min([len(siblings), *_quotas()])
 
 
 def _quotas() -> Iterator[int]:
-    """The whole cores whose time each control group of this process and each one above it grants,
-    of both versions of control groups.
-    """
-    for mount, group in _groups():
-        folders = [mount / part for part in (group, *group.parents)]
-        for folder in (*folders, mount):
-            for quota, period in (_quota_v2(folder), _quota_v1(folder)):
-                if quota > 0 and period > 0:
-                    yield quota // period
-
-
-def _groups() -> Iterator[tuple[Path, Path]]:
-    """Where control groups are mounted that may limit processor time, and this process's there. In
-    a container the path may be that of the host, which is not there: then the mount itself counts.
-    """
-    for line in _text(ROOT / "proc/self/cgroup").splitlines():
-        number, controllers, path = line.split(":", 2)
-        group = Path(path.lstrip("/"))
-        if number == "0":
-            yield ROOT / "sys/fs/cgroup", group
-        elif "cpu" in controllers.split(","):
-            for name in (controllers, "cpu"):
-                yield ROOT / "sys/fs/cgroup" / name, group
+    """The whole cores whose time each control group grants."""
+    for folder in control_groups.folders("cpu"):
+        for quota, period in (_quota_v2(folder), _quota_v1(folder)):
+            if quota > 0 and period > 0:
+                yield quota // period
 
 
 def _quota_v2(folder: Path) -> tuple[int, int]:
     """Microseconds of time, in how many; 0 if there is no limit."""
-    words = _text(folder / "cpu.max").split()
+    words = text(folder / "cpu.max").split()
     return (int(words[0]), int(words[1])) if len(words) == 2 and words[0].isdecimal() else (0, 0)
 
 
 def _quota_v1(folder: Path) -> tuple[int, int]:
-    words = [_text(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
+    words = [text(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
     return (int(words[0]), int(words[1])) if all(word.isdecimal() for word in words) else (0, 0)
-
-
-def _text(path: Path) -> str:
-    """The contents of a file of the system, nothing if it cannot be read."""
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def _of_macos() -> int:

@@ -1,0 +1,115 @@
+"""The limits of positions, velocities and forces as arrays: the user's attributes and `clip`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.api.compiled import Compiled
+from featherlane.functions.arguments import alike, lead_of
+from featherlane.functions.array_like import ArrayLike
+from featherlane.robot.model import Joint
+
+
+class PositionLimits(NamedTuple):
+    """The least and the largest values of the entries of q, each (nq,)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the limits of a joint, infinite where it has none."""
+    none = (np.inf,) * joint.kind.nq
+    return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def rounded_into(limits: PositionLimits, dtype: np.dtype) -> PositionLimits:
+    """Returns the limits in a dtype, rounded inwards, where that leaves a number between them."""
+    with np.errstate(over="ignore"):  # the largest numbers of float64 are infinite in float32
+        lower, upper = (x.astype(dtype) for x in limits)
+    inner_lower = np.where(lower < limits.lower, np.nextafter(lower, np.inf), lower)
+    inner_upper = np.where(upper > limits.upper, np.nextafter(upper, -np.inf), upper)
+    room = inner_lower <= inner_upper
+    return PositionLimits(np.where(room, inner_lower, lower), np.where(room, inner_upper, upper))
+
+
+class Limits(Compiled):
+    """The limits of a `featherlane.Model`, infinite where the robot's file has none."""
+
+    @cached_property
+    def _followers(self) -> dict[str, list[Joint]]:
+        """The mimic joints that move, by the name of the joint that they follow."""
+        found: dict[str, list[Joint]] = {}
+        for joint in self.joints:
+            if joint.mimic and joint.mimic.multiplier:
+                found.setdefault(joint.mimic.joint, []).append(joint)
+        return found
+
+    def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
+        """Returns a joint's limits, narrowed to those of its followers where that leaves room."""
+        lower, upper = _range(joint)
+        for follower in self._followers.get(joint.name, ()):
+            _, ratio, offset = follower.mimic  # type: ignore[misc]
+            ends = (np.array(_range(follower)) - offset) / ratio
+            low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
+            if np.all(low < high):
+                lower, upper = low, high
+        return lower, upper
+
+    @cached_property
+    def position_limits(self) -> PositionLimits:
+        """(lower, upper), each (nq,), in m and rad, in the order of q; narrowed where a mimic joint
+        would reach its own limits first. Infinite for quaternions, for coordinates without limits,
+        and where the lower limit is not below the upper one.
+        """
+        lower, upper = np.full(self.nq, -np.inf), np.full(self.nq, np.inf)
+        for n in self.independent:
+            kind, i = self.types[n], self.first_q[n]
+            low, high = self._limits(self.joints[n])
+            turns = {first + k for first in kind.quaternions for k in range(4)}
+            for k in range(kind.nq):
+                if low[k] < high[k] and k not in turns:
+                    lower[i + k], upper[i + k] = low[k], high[k]
+        return PositionLimits(_read_only(lower), _read_only(upper))
+
+    @cached_property
+    def velocity_limits(self) -> np.ndarray:
+        """(nv,), the largest |v| in m/s and rad/s, in the order of v; narrowed where a mimic joint
+        would reach its own limit first. All entries of one joint have its limit.
+        """
+        limits = np.full(self.nv, np.inf)
+        for n in self.independent:
+            joint = self.joints[n]
+            shared = [
+                follower.velocity / abs(follower.mimic.multiplier)  # type: ignore[union-attr]
+                for follower in self._followers.get(joint.name, ())
+            ]
+            limits[self.dofs[n]] = min(joint.velocity, *shared, np.inf)
+        return _read_only(limits)
+
+    @cached_property
+    def effort_limits(self) -> np.ndarray:
+        """(nv,), the largest |tau| in N and N m, in the order of v. All entries of one joint have
+        its limit; a mimic joint has none of its own, since its leader's motor moves both.
+        """
+        limits = np.full(self.nv, np.inf)
+        for n in self.independent:
+            limits[self.dofs[n]] = self.joints[n].effort
+        return _read_only(limits)
+
+    def clip(self, q: ArrayLike) -> np.ndarray:
+        """Returns the configurations (..., nq) with every coordinate inside `position_limits`.
+        Quaternions stay as they are, and so does NaN. For velocities and forces, use `np.clip(v,
+        -model.velocity_limits, model.velocity_limits)` and `effort_limits` in the same way.
+        """
+        dtype, given = alike({"q": q})
+        lead_of(given.values(), {"q": (self.nq,)}, self._explain)
+        return np.clip(given["q"], *rounded_into(self.position_limits, dtype))

@@ -1,0 +1,40 @@
+"""The types of the arguments of public methods, for type checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class _HasArray(Protocol):
+    """NumPy's arrays and numbers, and what converts itself to them."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray: ...
+
+
+class _HasUfunc(Protocol):
+    """Arrays that compute NumPy's functions on their own."""
+
+    def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any: ...
+
+
+class _HasDLPack(Protocol):
+    """Tensors of other packages, by the DLPack protocol."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+_Entry = float | _HasArray | _HasUfunc | _HasDLPack
+# Sequences up to three deep, and not without end: text is a sequence of text
+ArrayLike = _Entry | Sequence[_Entry | Sequence[_Entry | Sequence[_Entry]]]
+"""An array of real numbers: NumPy's, a tensor, numbers, or lists of them. `numpy.typing.ArrayLike`
+also has text and complex numbers.
+"""
+Wrenches = ArrayLike | Mapping[str, ArrayLike] | None
+"""External forces: an array, or arrays by the name of their frame."""
+Params = Mapping[str, ArrayLike] | None
+Out = np.ndarray | None
+Outs = np.ndarray | Sequence[np.ndarray] | None
+Threads = int | None
