@@ -93,10 +93,14 @@ def test_configurations_take_any_length(robot, dtype):
     for power in (*ORDINARY[dtype], *LOST[dtype][1:]):
         for first in (3, 7):
             q = stretched(q0, first, power)
+            assert np.array_equal(mujoco.to_q(q), mujoco.to_q(q0))
+            if power in LOST[dtype]:
+                assert np.isnan(robot.integrate(q, v)).any(-1).all()
+                assert np.isnan(robot.difference(q, q1)).any(-1).all()
+                continue
             assert np.array_equal(robot.integrate(q, v), q1)
             assert np.array_equal(robot.difference(q, q1), robot.difference(q0, q1))
             assert np.array_equal(robot.difference(q1, q), robot.difference(q1, q0))
-            assert np.array_equal(mujoco.to_q(q), mujoco.to_q(q0))
     q0[:, 3:7] = 0
     for lost in (robot.integrate(q0, v)[:, 3:7], robot.difference(q0, q1)[:, 3:6]):
         assert np.isnan(lost).all()

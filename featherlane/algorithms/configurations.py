@@ -35,14 +35,18 @@ def difference(tree: Tree, q0: Scalars, q1: Scalars) -> list[Scalar]:
 
 def interpolate(tree: Tree, q0: Scalars, q1: Scalars, fraction: Scalar) -> list[Scalar]:
     """Returns the configuration at a fraction of the way from q0 to q1."""
-    return integrate(tree, q0, [fraction * x for x in difference(tree, q0, q1)])
+    return integrate(tree, q0, call(_times, fraction, difference(tree, q0, q1)))
 
 
-def _block_diagonal(tree: Tree, v: Scalars, block: Callable[[JointType], Any]) -> Rows:
-    """Returns the matrix with block(kind)(v of the joint) for each joint."""
+def _times(s: Scalar, x: Scalars) -> list[Scalar]:
+    return [s * entry for entry in x]
+
+
+def _block_diagonal(tree: Tree, v: Scalars, block: Callable[[JointType, Scalars], Any]) -> Rows:
+    """Returns the matrix with block(kind, v of the joint) for each joint."""
     rows: Rows = [[0.0] * tree.nv for _ in range(tree.nv)]
     for kind, _, k in tree.coordinates:
-        own = call(block(kind), v[k : k + kind.nv])
+        own = call(block, kind, v[k : k + kind.nv])
         for row, entries in zip(rows[k : k + kind.nv], own, strict=True):
             row[k : k + kind.nv] = entries
     return rows
@@ -50,13 +54,27 @@ def _block_diagonal(tree: Tree, v: Scalars, block: Callable[[JointType], Any]) -
 
 def integrate_derivatives(tree: Tree, q: Scalars, v: Scalars) -> tuple[Rows, Rows]:
     """Returns the derivatives of `integrate` by q and by v, from tangent space to tangent space."""
-    by_q = _block_diagonal(tree, v, lambda kind: kind.adjoint)
-    return by_q, _block_diagonal(tree, v, lambda kind: kind.jacobian)
+    return _block_diagonal(tree, v, _adjoint), _block_diagonal(tree, v, _jacobian)
 
 
 def difference_derivatives(tree: Tree, q0: Scalars, q1: Scalars) -> tuple[Rows, Rows]:
     """Returns the derivatives of `difference` by q0 and by q1."""
     v = difference(tree, q0, q1)
-    back = _block_diagonal(tree, [-x for x in v], lambda kind: kind.jacobian_inverse)
-    by_q1 = _block_diagonal(tree, v, lambda kind: kind.jacobian_inverse)
-    return [[-x for x in row] for row in back], by_q1
+    return _block_diagonal(tree, v, _backwards), _block_diagonal(tree, v, _jacobian_inverse)
+
+
+def _adjoint(kind: JointType, v: Scalars) -> Any:
+    return kind.adjoint(v)
+
+
+def _jacobian(kind: JointType, v: Scalars) -> Any:
+    return kind.jacobian(v)
+
+
+def _jacobian_inverse(kind: JointType, v: Scalars) -> Any:
+    return kind.jacobian_inverse(v)
+
+
+def _backwards(kind: JointType, v: Scalars) -> Any:
+    """Returns how v changes with the configuration that it begins at."""
+    return [[-x for x in row] for row in kind.jacobian_inverse([-x for x in v])]

@@ -116,6 +116,7 @@ class Compiled(model.Robot):
         method: str | None = None,
         integrator: str | None = None,
         actuation: Actuation | None = None,
+        by_wrenches: bool = False,
         steps: int = 0,
         policy: Policy | None = None,
         every: int = 1,
@@ -128,14 +129,16 @@ class Compiled(model.Robot):
         params: parameters that follow as inputs, see `parameters`. frame, reference: for functions
         of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
         `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
-        actuation, steps, policy, every: of functions in discrete time, see `step`, `actuation`,
-        `rollout` and `policy`. width:
+        actuation, by_wrenches, steps, policy, every: of functions in discrete time, see `step`,
+        `actuation`, `linearize_step`, `rollout` and `policy`. width:
         lanes of a vector, by default the processor's most; results do not depend on it. Raises
         ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, False, steps, policy, every)
+        variant = Variant(
+            name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
+        )
         return self._function(variant, width)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
@@ -292,6 +295,7 @@ class Compiled(model.Robot):
         method: str | None = None,
         integrator: str | None = None,
         actuation: Actuation | None = None,
+        by_wrenches: bool = False,
         steps: int = 0,
         policy: Policy | None = None,
         every: int = 1,
@@ -301,7 +305,9 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
-        variant = Variant(name, f_ext, *places, integrator, actuation, False, steps, policy, every)
+        variant = Variant(
+            name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
+        )
         variant = settled(variant)
         self._checked(variant)
         return dynamics_graph(self, variant)

@@ -11,7 +11,7 @@ micro Lie theory for state estimation in robotics (2018).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import factorial
+from math import factorial, inf, nan
 
 from featherlane.robot.spatial import (
     NO_TURN,
@@ -119,9 +119,9 @@ def product(a: Sequence[Scalar], b: Sequence[Scalar]) -> list[Scalar]:
 
 def unit(q: Sequence[Scalar]) -> list[Scalar]:
     """Returns q / |q|, NaN where |q|^2 is zero, underflows or overflows."""
-    inverse = 1.0 / sqrt(dot(q, q))
-    # An overflow of the square would leave zeros, which are no rotation
-    inverse = select(inverse > 0.0, inverse, float("nan"))
+    inverse = 1.0 / dot(q, q)
+    # An overflow of the square would leave zeros, which are no rotation; an underflow infinities
+    inverse = sqrt(select(inverse > 0.0, select(inverse < inf, inverse, nan), nan))
     return [x * inverse for x in q]
 
 
