@@ -20,13 +20,15 @@ TREES = [
     textbook.tree(("free", "revolute"), seed=1, physics=True),
     textbook.tree(("spherical", "helical"), seed=4, physics=True),
     textbook.tree(("planar", "prismatic"), seed=5, physics=True),
-    textbook.tree(("free", "revolute", "planar", "prismatic"), (-1, 0, 0, 1), seed=1, physics=True),
-    textbook.tree(("spherical", "universal", "helical"), (-1, 0, 0), seed=4, physics=True),
-    textbook.tree(("planar", "cylindrical", "translation"), (-1, 0, 1), seed=5, physics=True),
-    *[textbook.tree((a, b), seed=3, physics=True) for a in JOINT_TYPES for b in JOINT_TYPES],
+    textbook.tree(("universal", "cylindrical", "translation"), (-1, 0, 1), seed=5, physics=True),
     textbook.tree(("free", "prismatic", "revolute", "revolute"), (-1, 0, 1, 1), 2, mimic={3: 2}),
 ]
-THREE = repeated(TREES, 3, spread=False)
+KINDS = [*JOINT_TYPES]
+ROUND = [  # each type at the root, and behind another one
+    textbook.tree((a, b), seed=3, physics=True)
+    for a, b in zip(KINDS, [*KINDS[1:], KINDS[0]], strict=True)
+]
+THREE = repeated([*TREES, *ROUND], 3, spread=False)
 every_integrator = pytest.mark.parametrize("integrator", INTEGRATORS)
 
 
@@ -84,7 +86,7 @@ def test_derivatives_of_a_step_are_those_of_dual_numbers(model, integrator):
     assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.abs(forward).max())
 
 
-@pytest.mark.parametrize("model", repeated(TREES, 2, spread=False), ids=types)
+@pytest.mark.parametrize("model", repeated(TREES, 1, spread=False), ids=types)
 @every_integrator
 def test_the_slope_of_the_error_is_the_order(model, integrator):
     q, v, tau, _ = sample(model, 3, seed=2)
