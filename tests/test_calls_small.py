@@ -18,7 +18,7 @@ from featherlane.backends.cpu import linked as host
 from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, machine_code, numpy_c
-from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.macros import expanded
 from featherlane.functions import fast_path

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from featherlane.backends.cpu.threads import cores
+from featherlane.backends import cores
 
 
 @pytest.fixture

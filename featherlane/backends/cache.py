@@ -92,12 +92,12 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
         code = opened.read_code(name, header)
     if code is None:
         code = make()
-        if not _is_replaced():
+        if not is_replaced():
             _write(directory, name, header, code)
     return code
 
 
-def _is_replaced() -> bool:
+def is_replaced() -> bool:
     """Whether the package on disk may be another one than the package that was imported."""
     from featherlane.backends.package_text import last_change  # after the package's own import
 
@@ -108,7 +108,7 @@ def _is_replaced() -> bool:
 def _was_replaced() -> bool:
     """Whether it may be when `facts` takes its hash: another package's code is not ours."""
     facts()
-    return _is_replaced()
+    return is_replaced()
 
 
 def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
