@@ -120,6 +120,12 @@ class Function:
         """The kernel for batches in one dtype, compiled if necessary; None for recorded steps."""
         return self._batch_form(np.dtype(dtype)).kernel
 
+    def prepare(self, dtype: Any, single: bool = False) -> None:
+        """Compiles for one dtype; single: also for calls with one state."""
+        self._batch_form(np.dtype(dtype))
+        if single:
+            self._form(np.dtype(dtype), 1)
+
     def _batch_form(self, dtype: np.dtype) -> Form:
         if dtype not in self._compiled:  # two threads may both come here: the first wins
             kernel = self._make_batch(dtype)
