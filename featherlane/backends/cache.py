@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,12 +73,8 @@ def facts() -> dict[str, str]:
 
 
 def _version(package: str) -> str:
-    """The version of an installed package, by its metadata or, in frozen programs, by itself."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
-
-    with contextlib.suppress(PackageNotFoundError):
-        return version(package)
-    return str(getattr(sys.modules.get(package), "__version__", "unknown"))
+    """The version that a package has of itself: its metadata take 20 ms to read."""
+    return str(getattr(import_module(package), "__version__", "unknown"))
 
 
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:

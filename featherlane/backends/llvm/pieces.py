@@ -14,7 +14,7 @@ from collections.abc import Iterator
 # Characters of a piece at least: about 0.1 s of compilation, where a piece costs about 1 ms more to
 # make and 0.1 ms to load
 PIECE = 1 << 18
-MOST = 32  # pieces, about
+MOST = 16  # pieces, about
 MOVED = 1 << 12  # characters of a function that is worth moving
 
 _NAME = re.compile(r"@([-\w.$]+)")

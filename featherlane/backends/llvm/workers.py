@@ -27,7 +27,7 @@ from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm import targets, worker
 from featherlane.backends.progress import log
 
-MOST = 15  # workers: each takes some 100 MB, and there are about 32 pieces
+MOST = 15  # workers: each takes some 100 MB, and there are about 16 pieces
 IDLE = 10.0  # seconds that a worker waits for more
 PATIENCE = 30.0  # seconds without an answer after which this process compiles a piece itself
 OFF = ("off", "none", "no", "false")
