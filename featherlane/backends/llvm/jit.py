@@ -32,8 +32,8 @@ def machine_code(ir: str) -> bytes:
     """
     from featherlane.backends.llvm import workers  # loads llvmlite
 
-    told = lambda done: progress.step(f"code, {done} of {len(texts)} pieces")
     texts = pieces.cut(ir)
+    told = lambda done: progress.step(f"code, {done} of {len(texts)} pieces")
     return pieces.joined(workers.object_files(texts, told))
 
 

@@ -214,10 +214,10 @@ def object_files(irs: Sequence[str], told: Callable[[int], None]) -> list[bytes]
         for job in jobs:
             job.failed = True  # there are no workers
     try:
-        while (job := _workers.left(jobs, told)) is not None:
-            image = targets.machine_code(job.ir, targets.host())
+        while (own := _workers.left(jobs, told)) is not None:
+            image = targets.machine_code(own.ir, targets.host())
             with _workers.changed:
-                job.image = job.image or image
+                own.image = own.image or image
     finally:
         _workers.withdraw(jobs)
     return [job.image for job in jobs]
