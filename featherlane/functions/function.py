@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import scratch, strides
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu.threads.share import (
     CallArrays,
     Evaluator,

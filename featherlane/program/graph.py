@@ -359,7 +359,7 @@ def rewrite(graph: Graph, rules: Mapping[Any, Rule]) -> Graph:
         elif op not in enter:
             place[k] = entered(graph, new, k, operands)
             same[k] = True
-        elif all([same[a] for a in args]):
+        elif all(same[a] for a in args):
             place[k] = new.node(op, *operands)
             same[k] = True
         else:

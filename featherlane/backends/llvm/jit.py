@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.llvm import binding as llvm
 from featherlane.backends import progress
+from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm import pieces, targets
 
 
@@ -94,10 +94,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class MachineCode:
-    """Object files of `machine_code` loaded into memory, where they stay as long as this object lives.
+    """Object files loaded into memory, where they stay as long as this object lives.
 
-    names: the symbols whose addresses are wanted. Functions of the C library that LLVM calls on
-    its own, such as memcpy, are looked up in the process.
+    image: as `machine_code` gives it. names: the symbols whose addresses are wanted. Functions of
+    the C library that LLVM calls on its own, such as memcpy, are looked up in the process.
     """
 
     def __init__(self, image: bytes, names: Sequence[str]) -> None:
