@@ -218,9 +218,14 @@ class Compiled(model.Robot):
         """Whether one piece of code would be too long. Chains are long from half as many links,
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
-        tree = tree_of(self)
         if variant.name in (CONFIGURATIONS | PIECES | STEPS):  # joint by joint, or of others
             return False
+        # Few links are never long. A first call from the cache needs no tree, which takes 25 ms;
+        # a universal joint is two of its links.
+        links = self.nbodies + sum(kind.name == "universal" for kind in self.types)
+        if links < LONG // 2 and variant.method not in LONG_FOR:
+            return False
+        tree = tree_of(self)
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
         if any(name in variant.name for name in MATRICES):
