@@ -28,10 +28,10 @@ from options import parser
 from robots import DEFAULT, DTYPES, FUNCTIONS, SHORT, chosen, machine_lines, outputs, say, table
 
 from featherlane.api.model import Model
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.cost_model import LATE
 from featherlane.backends.cpu.graphs.layout import MOST, MemoryLayout
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.functions.compile import candidates, compile_single, dynamics_program
 from featherlane.functions.function import Function
 from featherlane.functions.table import Variant

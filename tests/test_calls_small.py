@@ -14,12 +14,12 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
 
 import featherlane as fl
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import linked as host
 from featherlane.backends.cpu import results
 from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.cpu.linked import ARRAY_NEW, c_table, linked, machine_code, numpy_c
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.macros import expanded
 from featherlane.functions import fast_path

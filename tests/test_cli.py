@@ -222,6 +222,7 @@ EVERYTHING = {
     "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
+    "compile": ("double_pendulum", "--function", "ID"),
     "list": (),
     "cache": ("--clear",),
     "completion": ("bash",),

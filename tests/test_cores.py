@@ -5,8 +5,7 @@ import struct
 
 import pytest
 
-from featherlane.backends.cpu import control_groups
-from featherlane.backends.cpu.threads import cores
+from featherlane.backends import control_groups, cores
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from options import parser
 
 from featherlane.api.model import Model
 from featherlane.backends import cache
-from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cores import physical_cores
 from suite.cells import (
     BATCHES,
     DTYPES,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.api.model import Model
-from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cores import physical_cores
 from featherlane.tools.timing import inputs
 from featherlane.tools.work import operations, work
 

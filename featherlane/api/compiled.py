@@ -11,6 +11,7 @@ import numpy as np
 
 from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.backends.progress import compiling
 from featherlane.errors import CompileError, instead
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.array_like import Params, Threads
@@ -224,9 +225,14 @@ class Compiled(model.Robot):
         """Whether one piece of code would be too long. Chains are long from half as many links,
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
-        tree = tree_of(self)
         if variant.name in (CONFIGURATIONS | STEPS | ROLLOUTS):  # joint by joint, or of others
             return False
+        # Few links are never long. A first call from the cache needs no tree, which takes 25 ms;
+        # a universal joint is two of its links.
+        links = self.nbodies + sum(kind.name == "universal" for kind in self.types)
+        if links < LONG // 2 and variant.method not in LONG_FOR:
+            return False
+        tree = tree_of(self)
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
         if any(name in variant.name for name in MATRICES):
@@ -271,17 +277,21 @@ class Compiled(model.Robot):
         key = self.fingerprint, plain, tuple(places), dtype, form
         kernel = _kernels.get(key)
         if kernel is None:  # two threads may both come here, and make the same
-            text = repr(key[:3])
-            if is_planned(self, variant):
-                piece = lambda piece: self._kernel(piece, form, dtype)
-                kernel = compile_planned(self, variant, text, dtype, piece, form == "single")
-            elif isinstance(form, str):
-                kernel = compile_single(self, variant, text, dtype)
-            else:
-                program = partial(dynamics_program, self, variant)
-                kernel = compile_program(program, text, dtype, form)
-            _kernels[key] = kernel
+            one = ", one state" * (form == "single")
+            with compiling(f"{variant.name} of {self.name} ({dtype}{one})"):
+                kernel = _kernels[key] = self._compiled(variant, form, dtype, repr(key[:3]))
         return kernel
+
+    def _compiled(
+        self, variant: Variant, form: int | str | None, dtype: np.dtype, key: str
+    ) -> Kernel:
+        """The kernel of a variant, from the cache or compiled. key: of a variant of a robot."""
+        if is_planned(self, variant):
+            piece = lambda piece: self._kernel(piece, form, dtype)
+            return compile_planned(self, variant, key, dtype, piece, form == "single")
+        if isinstance(form, str):
+            return compile_single(self, variant, key, dtype)
+        return compile_program(partial(dynamics_program, self, variant), key, dtype, form)
 
     def graph(
         self,

@@ -12,11 +12,11 @@ import numpy as np
 
 from featherlane.api.card import card
 from featherlane.api.model import Model
-from featherlane.errors import instead
+from featherlane.api.names import variant_named
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
-from featherlane.functions.table import FUNCTIONS, TABLE, Variant
+from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.program.graph import Graph
 from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
@@ -140,7 +140,7 @@ def _discrete(
 
 
 def _graph(model: Any, what: str) -> Graph:
-    variant = _variant(model, what)
+    variant = variant_named(model, what)
     model._checked(variant)
     return dynamics_graph(model, variant)
 
@@ -159,35 +159,10 @@ def _described(
         return program, f"The graph {shown!r}.", _meanings(model, what)
     if model is None:
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
-    variant = _variant(model, what)
+    variant = variant_named(model, what)
     model._checked(variant)
     program = source_program(model, variant, dtype, limit, model._is_long(variant))
     return program, about(variant), MEANINGS
-
-
-def _variant(model: Model, text: str) -> Variant:
-    """The variant that a text such as "jacobian:tool0" or "jacobian:tool0:world" names. Names of
-    frames may contain colons.
-    """
-    name, _, rest = text.partition(":")
-    if name not in TABLE:
-        raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
-    takes = [
-        what for what in TABLE[name].takes if what in ("frame", "reference", "wrt", "integrator")
-    ]
-    frames = [f for f in model.frame_names if f"{rest}:".startswith(f"{f}:")]
-    frame = max(frames, key=len, default="")
-    options = [frame, *rest[len(frame) + 1 :].split(":")] if frame else rest.split(":")
-    options = [option for option in options if option]
-    given: dict[str, Any] = dict(zip(takes, options, strict=False))
-    if "frame" in takes and not options:
-        raise ValueError(f"{name} takes a frame: write {name}:FRAME")
-    if len(options) > len(takes):
-        wanted = ":".join([name, *map(str.upper, takes)])
-        raise ValueError(f"function is {text!r}: wanted {wanted}")
-    if "reference" in takes:
-        given.setdefault("reference", "body")
-    return Variant(name, **given)
 
 
 def _meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:

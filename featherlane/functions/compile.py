@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cpu.compile import Kernel, kernel_of
+from featherlane.backends.cpu.compile import Kernel, kernel_of, lowered
 from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
@@ -20,7 +20,7 @@ from featherlane.functions.steps import DERIVE_STEPS
 from featherlane.functions.table import METHODS, Algorithm, Sizes, Variant, shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
-from featherlane.program.lower import checked_dtype, lower, traced
+from featherlane.program.lower import checked_dtype, traced
 from featherlane.program.passes.pack import Packed, pack
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage, trace
@@ -170,7 +170,7 @@ def compile_single(model: Robot, variant: Variant, key: str, dtype: Any) -> Kern
     dtype = checked_dtype(dtype)
 
     def source() -> tuple[str, Program]:
-        made = lower(dynamics_program(model, variant), "cpu", dtype)
+        made = lowered(partial(dynamics_program, model, variant), dtype)
         if made.functions:
             return kernel.source(made, dtype, 1, jit.widest(dtype)), made
         packed = in_lanes(model, variant, made.main, dtype)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import native
 from featherlane.backends.cpu.call import cpython, selftest, vectorcall
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.linked import loaded_text
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.llvm import jit
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import results as memory
 from featherlane.backends.cpu import scratch, strides
 from featherlane.backends.cpu.call.ufunc import gufunc
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.cpu.threads.share import (
     CallArrays,
@@ -151,6 +151,12 @@ class Function:
         pool.grow(physical_cores())
         task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
         return xla.Handler(kernel, *shapes, pool.code.place("share"), task)
+
+    def prepare(self, dtype: Any, single: bool = False) -> None:
+        """Compiles for one dtype; single: also for calls with one state."""
+        self._batch_form(np.dtype(dtype))
+        if single:
+            self._form(np.dtype(dtype), 1)
 
     def _batch_form(self, dtype: np.dtype) -> Form:
         if dtype not in self._compiled:  # two threads may both come here: the first wins

@@ -342,6 +342,7 @@ class Graph:
 
 
 Rule = Callable[..., int]
+FOLDED = {"constant", "neg", "mul", "div"}  # operands by which operations fold
 Places = Mapping[int, int] | Sequence[int]  # by node of one graph, the node of another
 
 
@@ -387,9 +388,10 @@ def placed(outputs: Mapping[str, Output], place: Places) -> dict[str, Output]:
 def rewrite(graph: Graph, rules: Mapping[Any, Rule]) -> Graph:
     """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or as it was.
 
-    A rule is for an operation, by its name, or for one node, by its number.
+    A rule is for an operation, by its name, or for one node, by its number. Nodes were
+    folded when they were entered: only those are again whose operands a rule has made foldable.
     """
-    new, needed = Graph(), graph.live()
+    new, needed, same = Graph(), graph.live(), [False] * len(graph)
     new.inputs = dict(graph.inputs)
     place: dict[int, int] = {}
     enter = {op: getattr(new, op) for op in ARITHMETIC}
@@ -400,10 +402,16 @@ def rewrite(graph: Graph, rules: Mapping[Any, Rule]) -> Graph:
         operands = [place[a] for a in args]
         if rule := rules.get(k) or rules.get(op):
             place[k] = rule(new, *operands)
-        elif op in enter:
-            place[k] = enter[op](*operands)
-        else:
+            same[k] = new.op[place[k]] not in FOLDED
+        elif op not in enter:
             place[k] = entered(graph, new, k, operands)
+            same[k] = True
+        elif all(same[a] for a in args):
+            place[k] = new.node(op, *operands)
+            same[k] = True
+        else:
+            place[k] = enter[op](*operands)
+            same[k] = new.op[place[k]] == op
     new.outputs = placed(graph.outputs, place)
     return new
 

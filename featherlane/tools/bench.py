@@ -13,7 +13,7 @@ import numpy as np
 
 import featherlane
 from featherlane.api.model import Model
-from featherlane.backends.cpu.threads.cores import physical_cores
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm.jit import widest
 from featherlane.tools.explain import Explanation
 from featherlane.tools.explain import explain as explained

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.graphs.layout import MOST, SHARED, WARM, MemoryLayout, memory_layout
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.functions.compile import candidates, cheapest, dynamics_program, in_lanes
 from featherlane.functions.table import TABLE, Variant

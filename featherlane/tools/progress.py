@@ -26,6 +26,11 @@ class ProgressLine:
             self._step, self._since = step, time.monotonic()
             self._clear()
 
+    def goes_on(self, step: str) -> None:
+        """Says more of the current step: its time goes on."""
+        with self._lock:
+            self._step = step
+
     def __enter__(self) -> ProgressLine:
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
             self._thread.start()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from featherlane.backends import cache
+from featherlane.api.model import Model
+from featherlane.backends import cache, progress
 from featherlane.backends.cpu import native
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.functions.fast_path import why_not_native
 from featherlane.tools.bench import machine
+from featherlane.tools.progress import ProgressLine
 
 
 def of_system() -> tuple[dict[str, Any], str]:
@@ -45,4 +50,26 @@ def of_cache(clear: bool = False, limit: int | None = None) -> tuple[dict[str, A
     if clear:
         lines.append(f"deleted  {deleted}")
     data = {**found._asdict(), "folder": str(found.folder), "deleted": deleted}
+    return data, "\n".join(lines)
+
+
+def of_compilation(
+    model: Model, functions: Sequence[str], dtypes: Iterable[str], **options: bool
+) -> tuple[dict[str, Any], str]:
+    """Compiles functions of a robot into the cache and returns the times, as data and as text.
+    options: those of `Model.compile`. Raises ValueError if the cache is off.
+    """
+    folder = cache.folder()
+    if folder is None:
+        raise ValueError("FEATHERLANE_CACHE is off: compiled code would be lost with this process")
+    start, rows = time.perf_counter(), list[dict[str, Any]]()
+    with ProgressLine(sys.stderr) as line, progress.listening(line.goes_on):
+        for dtype in dtypes:
+            made = model.compile(functions, dtype=dtype, **options)
+            rows += [{"function": f, "dtype": dtype, "seconds": s} for f, s in made.items()]
+    seconds = time.perf_counter() - start
+    row = "{:42}{:>9}{:>12.3g}".format
+    lines = [f"{'function':42}{'dtype':>9}{'seconds':>12}", *[row(*r.values()) for r in rows]]
+    lines.append(f"compiled into {folder} in {seconds:.3g} s, some of them at once")
+    data = {"robot": model.name, "functions": rows, "seconds": seconds, "folder": str(folder)}
     return data, "\n".join(lines)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends import progress
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.llvm import jit
@@ -17,6 +18,7 @@ from featherlane.errors import CompileError
 from featherlane.program.analysis.counts import of_program, slots
 from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
+from featherlane.program.trace import no_garbage
 
 SLOTS = "slots"  # a name in machine code
 
@@ -38,13 +40,29 @@ class Kernel:
         return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
 
 
+LARGE = 3_000  # operations of a program whose code is worth several cores
+
+
+def lowered(program: Callable[[], Program], dtype: np.dtype) -> Program:
+    """A program lowered for this processor. Workers start meanwhile if they will be needed."""
+    progress.step("tracing")
+    traced = program()
+    if traced.operations >= LARGE:
+        from featherlane.backends.llvm import workers  # loads llvmlite
+
+        workers.prepare()
+    progress.step("lowering")
+    return lower(traced, "cpu", dtype)
+
+
 def kernel_of(
     key: str, dtype: np.dtype, width: int, source: Callable[[], tuple[str, Program]]
 ) -> Kernel:
     """The code of a source, with what it counts, from the cache if it is there."""
 
     def counted() -> str:
-        text, made = source()
+        with no_garbage():
+            text, made = source()
         return text + f"\n@{SLOTS} = constant i64 {slots(of_program(made))}\n"
 
     return Kernel(loaded(f"{key} {dtype}", counted, ("loop", SLOTS)), dtype, width)
@@ -61,7 +79,7 @@ def compile_program(
     columns = jit.widest(dtype) if width == 1 else 1
 
     def source() -> tuple[str, Program]:
-        made = lower(program(), "cpu", dtype)
+        made = lowered(program, dtype)
         return kernel.source(made, dtype, width, columns), made
 
     return kernel_of(f"{key} {width}", dtype, width, source)

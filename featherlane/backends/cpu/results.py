@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cpu import control_groups, native
+from featherlane.backends import control_groups
+from featherlane.backends.cpu import native
 from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.strides import LINE, SMALL
 from featherlane.backends.llvm.records import field, read, words

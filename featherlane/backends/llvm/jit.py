@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends import progress
 from featherlane.backends.llvm import binding as llvm
-from featherlane.backends.llvm import targets
+from featherlane.backends.llvm import pieces, targets
 
 
 def widest(dtype: np.dtype) -> int:
@@ -26,8 +27,14 @@ def target() -> str:
 
 
 def machine_code(ir: str) -> bytes:
-    """Compiles LLVM IR to an object file for the host."""
-    return targets.machine_code(ir, targets.host())
+    """Compiles LLVM IR for the host, a large one in pieces and on several cores: to an object file,
+    or several that are joined.
+    """
+    from featherlane.backends.llvm import workers  # loads llvmlite
+
+    texts = pieces.cut(ir)
+    told = lambda done: progress.step(f"code, {done} of {len(texts)} pieces")
+    return pieces.joined(workers.object_files(texts, told))
 
 
 LIBRARIES = 16  # of one session
@@ -87,15 +94,17 @@ if hasattr(os, "register_at_fork"):
 
 
 class MachineCode:
-    """An object file loaded into memory, where it stays as long as this object lives.
+    """Object files loaded into memory, where they stay as long as this object lives.
 
-    names: the symbols whose addresses are wanted. Functions of the C library that LLVM calls on
-    its own, such as memcpy, are looked up in the process.
+    image: as `machine_code` gives it. names: the symbols whose addresses are wanted. Functions of
+    the C library that LLVM calls on its own, such as memcpy, are looked up in the process.
     """
 
     def __init__(self, image: bytes, names: Sequence[str]) -> None:
         session = _Session.newest()
-        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for part in pieces.parted(image):
+            builder = builder.add_object_img(part)
         for name in names:
             builder = builder.export_symbol(name)
         self._library = session.link(builder)

@@ -12,6 +12,7 @@ import itertools
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,11 @@ class Lanes:
     def bits(self) -> int:
         return self.dtype.itemsize * 8
 
-    @property
+    @cached_property
     def scalar(self) -> str:
         return "double" if self.bits == 64 else "float"
 
-    @property
+    @cached_property
     def vector(self) -> str:
         return self.of(self.width)
 
@@ -57,11 +58,11 @@ class Lanes:
         """The bits of the fraction, and the bias of the exponent."""
         return (52, 1023) if self.bits == 64 else (23, 127)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.width * self.dtype.itemsize
 
-    @property
+    @cached_property
     def suffix(self) -> str:
         """The ending of the names of LLVM's intrinsics on this type."""
         return f"v{self.width}f{self.bits}"

@@ -11,12 +11,12 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from featherlane.backends.llvm import binding as llvm
-from featherlane.backends.llvm import software_fma
+
+if TYPE_CHECKING:  # workers do without NumPy
+    import numpy as np
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 # An attribute of functions with workspaces on the stack: each page is touched in turn, so that a
@@ -42,6 +42,8 @@ class Processor(NamedTuple):
 
     def widest(self, dtype: np.dtype) -> int:
         """The lanes of its widest vectors."""
+        import numpy as np
+
         return self.bits // (8 * np.dtype(dtype).itemsize)
 
 
@@ -144,6 +146,8 @@ _VECTOR_FMA = re.compile(r"llvm\.fma\.v(\d+)f(\d+)")
 
 def _emulate_fma(module: llvm.ModuleRef) -> None:
     """Replaces LLVM's fused multiply-add of vectors by calls of `software_fma`."""
+    from featherlane.backends.llvm import software_fma  # few processors need it
+
     for match in [_VECTOR_FMA.fullmatch(function.name) for function in module.functions]:
         if match:
             width, bits, name = int(match[1]), int(match[2]), f"fused_{match[1]}_{match[2]}"

@@ -55,7 +55,7 @@ def _spread(one: Lanes, t: Lanes, name: str, slot: int) -> list[str]:
     ]
 
 
-def _block(layout: MemoryLayout, step: Step, name: str, block: Block) -> list[str]:
+def _block(step: Step, name: str, block: Block) -> list[str]:
     """A part of a graph, for each tile."""
     t = step.lanes
 
@@ -66,7 +66,7 @@ def _block(layout: MemoryLayout, step: Step, name: str, block: Block) -> list[st
 
     nodes = range(block.first, block.last)
     body = _body(step.graph, t, load, step.stores, "%o", t.bytes, nodes)
-    return _for_tiles(layout, name, body)
+    return _for_one_tile(name, body)
 
 
 def _routine(layout: MemoryLayout, step: Step, name: str) -> list[str]:
@@ -104,24 +104,28 @@ def _columns(
         f"call void @{routine}(ptr %o, ptr %each, ptr %result)",
         expanded(f"again %c {columns.groups}"),
     ]
-    return _for_tiles(layout, name, body)
+    return _for_one_tile(name, body)
 
 
-def _for_tiles(layout: MemoryLayout, name: str, body: list[str]) -> list[str]:
-    """A function over tiles, whose body finds inputs at %i and other vectors at %o."""
-    vector = layout.lanes.vector
+def _for_one_tile(name: str, body: list[str]) -> list[str]:
+    """A function of one tile, whose body finds inputs at %i and other vectors at %o."""
+    head = f"define internal void @{name}(ptr noalias %i, ptr noalias %o) noinline {{"
+    return [head, NEVER.replace("%out", "%o"), *body, "br label %leave", *LEAVE]
+
+
+def _over_tiles(layout: MemoryLayout, k: int, name: str) -> list[str]:
+    """Calls such a function for each tile. The loop lies outside of it: LLVM's passes over loops
+    take a tenth of the time of compilation where the loop holds all operations of a block.
+    """
+    vector, n = layout.lanes.vector, f"%n{k}"
     return [
-        f"define internal void @{name}(ptr noalias %in, ptr noalias %out, i64 %tiles) noinline {{",
-        NEVER,
-        expanded("repeat %n"),
-        f"%ni = mul i64 %n, {layout.input_vectors}",
-        f"%no = mul i64 %n, {layout.vectors}",
-        f"%i = getelementptr inbounds {vector}, ptr %in, i64 %ni",
-        f"%o = getelementptr inbounds {vector}, ptr %out, i64 %no",
-        *body,
-        expanded("again %n %tiles"),
-        "br label %leave",
-        *LEAVE,
+        expanded(f"repeat {n}"),
+        f"{n}.in = mul i64 {n}, {layout.input_vectors}",
+        f"{n}.out = mul i64 {n}, {layout.vectors}",
+        f"{n}.i = getelementptr inbounds {vector}, ptr %in, i64 {n}.in",
+        f"{n}.o = getelementptr inbounds {vector}, ptr %out, i64 {n}.out",
+        f"call void @{name}(ptr {n}.i, ptr {n}.o)",
+        expanded(f"again {n} %tiles"),
     ]
 
 
@@ -132,7 +136,7 @@ def _compute(layout: MemoryLayout) -> list[str]:
         if step.columns is None:
             for n, block in enumerate(step.blocks):
                 names.append(f"step{k}.block{n}")
-                lines += _block(layout, step, names[-1], block)
+                lines += _block(step, names[-1], block)
         else:
             names.append(f"step{k}.columns")
             lines += _routine(layout, step, f"step{k}.routine")
@@ -140,7 +144,7 @@ def _compute(layout: MemoryLayout) -> list[str]:
     return [
         *lines,
         "define internal void @compute(ptr %in, ptr %out, i64 %tiles) noinline {",
-        *[f"call void @{name}(ptr %in, ptr %out, i64 %tiles)" for name in names],
+        *[line for k, name in enumerate(names) for line in _over_tiles(layout, k, name)],
         "ret void",
         "}",
     ]

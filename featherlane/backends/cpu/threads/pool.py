@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import native
 from featherlane.backends.cpu.linked import function_address, loaded_text, python_function
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.cpu.threads import pool_ir
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool_ir import WORKERS, SharedTask, WorkerWords, pool_word
 from featherlane.backends.cpu.threads.standard import StandardPool
 from featherlane.backends.llvm.records import packed, words

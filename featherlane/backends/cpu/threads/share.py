@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import strides
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.threads.cores import physical_cores
 from featherlane.backends.cpu.threads.pool import thread_pool
 from featherlane.backends.cpu.threads.pool_ir import SharedTask
 from featherlane.backends.llvm.records import packed

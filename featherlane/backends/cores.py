@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from featherlane.backends.cpu import control_groups
-from featherlane.backends.cpu.control_groups import text
+from featherlane.backends import control_groups
+from featherlane.backends.control_groups import text
 
 
 @cache

@@ -1,0 +1,75 @@
+"""Functions compiled before they are called."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.compiled import Compiled
+from featherlane.api.names import variant_named
+from featherlane.backends.cores import physical_cores
+from featherlane.functions.function import Function
+from featherlane.functions.table import FUNCTIONS, TABLE, Variant
+from featherlane.program.lower import checked_dtype
+
+DERIVATIVES = {"step": "linearize_step"}  # of functions; of others, their name with _derivatives
+
+
+def _derivatives_of(name: str) -> str | None:
+    """The function with the derivatives of another one."""
+    found = DERIVATIVES.get(name, f"{name}_derivatives")
+    return found if found in TABLE else None
+
+
+class FirstCalls(Compiled):
+    """What makes first calls quick."""
+
+    def compile(
+        self,
+        functions: Iterable[str] = tuple(FUNCTIONS),
+        *,
+        dtype: Any = np.float64,
+        derivatives: bool = False,
+        single: bool = False,
+    ) -> dict[str, float]:
+        """Compiles functions now, several at once on all cores, and returns the seconds until each
+        was there: their first calls take no longer than others.
+
+        functions: names, by default the seven; a frame or a parameter follows after a colon
+        ("jacobian:tool0", or with axes "jacobian:tool0:world"). derivatives: also compiles their
+        derivatives ("forward_dynamics_derivatives"; "linearize_step" of "step"). single: also the
+        kernels for calls with a single state. The code goes to the cache on disk, from which later
+        processes load it. Raises ValueError for an unknown function, TypeError for a single name
+        that is not in a list.
+        """
+        if isinstance(functions, str):
+            raise TypeError(f"functions is {functions!r}: wanted a list of names")
+        names, kind = dict.fromkeys(functions), checked_dtype(dtype)
+        if derivatives:
+            names |= dict.fromkeys(filter(None, map(_derivatives_of, [*names])))
+        variants = {name: variant_named(self, name) for name in names}
+        made = {name: self._function(variant) for name, variant in variants.items()}
+        return _compiled(variants, made, kind, single)
+
+
+def _compiled(
+    variants: dict[str, Variant], made: dict[str, Function], dtype: np.dtype, single: bool
+) -> dict[str, float]:
+    """Compiles functions in threads: while one of them is traced, code of others is generated. The
+    longest come first, so that no core is left with one at the end.
+    """
+    seconds = dict.fromkeys(made, 0.0)
+
+    def one(name: str) -> None:
+        start = time.perf_counter()
+        made[name].prepare(dtype, single)
+        seconds[name] = time.perf_counter() - start
+
+    order = sorted(made, key=lambda name: "derivatives" not in variants[name].name)
+    with ThreadPoolExecutor(physical_cores()) as threads:
+        [*threads.map(one, order)]
+    return seconds
