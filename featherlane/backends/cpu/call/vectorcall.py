@@ -153,8 +153,8 @@ no:
 define internal i64 @largest_batch(ptr %table, i64 %asked) {{
   %most = item i64 %table {field(CallTable, "most")}
   %alone = and i1 $(icmp eq i64 %asked, 1), $(icmp ugt i64 %most, 1)
-  return i64 -1 when %alone
-  %bound = select i1 $(icmp ult i64 %asked, 2), i64 %most, i64 0
+  %any = select i1 %alone, i64 -1, i64 %most
+  %bound = select i1 $(icmp ult i64 %asked, 2), i64 %any, i64 0
   %task = item ptr %table {field(CallTable, "task")}
   need ne ptr %task, null
   %workers = item i64 $(item ptr %task {field(SharedTask, "pool")}) {pool_word("size")}
