@@ -115,7 +115,7 @@ def _for_one_tile(name: str, body: list[str]) -> list[str]:
 
 def _over_tiles(layout: MemoryLayout, k: int, name: str) -> list[str]:
     """Calls such a function for each tile. The loop lies outside of it: LLVM's passes over loops
-    take a tenth of the time of compilation where the loop holds all operations of a block.
+    take 7 % of the time of compilation where the loop holds all operations of a block.
     """
     vector, n = layout.lanes.vector, f"%n{k}"
     return [
