@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.backends import control_groups, results
+from featherlane.backends import control_groups
+from featherlane.backends.cpu import results
 from featherlane.backends.cpu.strides import LINE, SMALL
 
 pytestmark = pytest.mark.skipif(not results.limit(), reason="no results are kept here")
