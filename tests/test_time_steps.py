@@ -24,7 +24,7 @@ TREES = [
     textbook.tree(("free", "prismatic", "revolute", "revolute"), (-1, 0, 1, 1), 2, mimic={3: 2}),
 ]
 ROUND = [textbook.tree((kind,), seed=3, physics=True) for kind in JOINT_TYPES]
-THREE = repeated([*TREES, *ROUND], 3, spread=False)
+MODELS = repeated([*TREES, *ROUND], 1, spread=False)
 every_integrator = pytest.mark.parametrize("integrator", INTEGRATORS)
 
 
@@ -32,7 +32,7 @@ def types(model):
     return "-".join(kind.name for kind in model.types)
 
 
-trees = pytest.mark.parametrize("model", THREE, ids=types)
+trees = pytest.mark.parametrize("model", MODELS, ids=types)
 
 
 def sample(model, batch=BATCH, seed=0):
@@ -302,7 +302,7 @@ def test_fewer_controls_through_actuators():
     limits = np.array([model.joints[k].effort for k in (1, 4, 2)])
     tau = np.zeros((BATCH, model.nv))
     tau[:, [1, 4, 2]] = np.clip(u * gear, -limits, limits)
-    for integrator in ("semi_implicit", "rk4"):
+    for integrator in ("semi_implicit", "midpoint"):
         options = {"integrator": integrator}
         found = model.linearize_step(q, v, u, dt, actuation=actuation, **options)
         wanted = model.linearize_step(q, v, tau, dt, **options)
