@@ -11,11 +11,11 @@ import numpy as np
 
 from featherlane.api.compiled import Compiled
 from featherlane.api.names import variant_named
-from featherlane.backends.cores import physical_cores
 from featherlane.functions.function import Function
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.lower import checked_dtype
 
+THREADS = 3  # one traces, the others wait for code: the functions come in their order
 DERIVATIVES = {"step": "linearize_step"}  # of functions; of others, their name with _derivatives
 
 
@@ -60,7 +60,7 @@ def _compiled(
     variants: dict[str, Variant], made: dict[str, Function], dtype: np.dtype, single: bool
 ) -> dict[str, float]:
     """Compiles functions in threads: while one of them is traced, code of others is generated. The
-    longest come first, so that no core is left with one at the end.
+    shortest come first, so that there is soon something to generate.
     """
     seconds = dict.fromkeys(made, 0.0)
 
@@ -69,7 +69,7 @@ def _compiled(
         made[name].prepare(dtype, single)
         seconds[name] = time.perf_counter() - start
 
-    order = sorted(made, key=lambda name: "derivatives" not in variants[name].name)
-    with ThreadPoolExecutor(physical_cores()) as threads:
+    order = sorted(made, key=lambda name: "derivatives" in variants[name].name)
+    with ThreadPoolExecutor(THREADS) as threads:
         [*threads.map(one, order)]
     return seconds

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,20 @@ class Kernel:
         return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
 
 
+# One text is made at a time: under the interpreter's lock two would both be done late, where the
+# code of the first can be generated while the second is made.
+_turn = RLock()
+
+
+def _after_fork() -> None:
+    """Another thread of the parent may have had its turn."""
+    global _turn
+    _turn = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 LARGE = 3_000  # operations of a program whose code is worth several cores
 
 
@@ -61,7 +77,7 @@ def kernel_of(
     """The code of a source, with what it counts, from the cache if it is there."""
 
     def counted() -> str:
-        with no_garbage():
+        with _turn, no_garbage():
             text, made = source()
         return text + f"\n@{SLOTS} = constant i64 {slots(of_program(made))}\n"
 

@@ -113,6 +113,7 @@ class _Workers:
         self.changed = threading.Condition()
         self.waiting: deque[_Job] = deque()
         self.threads, self.alive = 0, list[_Worker]()
+        self.own: _Job | None = None  # what this process compiles
 
     def start(self, count: int) -> None:
         """Starts workers until there are so many, without waiting for them."""
@@ -168,13 +169,16 @@ class _Workers:
 
     def withdraw(self, jobs: Sequence[_Job]) -> None:
         with self.changed:
+            if self.own in jobs:
+                self.own = None
             for job in jobs:
                 if job in self.waiting:
                     self.waiting.remove(job)
 
     def left(self, jobs: Sequence[_Job], told: Callable[[int], None]) -> _Job | None:
         """One of some jobs for this thread: one that waits, that a worker failed at or does not
-        answer to; None if all are done. told: is told how many are done.
+        answer to; None if all are done. One thread at a time has such a job, since llvmlite lets
+        only one into LLVM: what others had taken would wait there. told: is told how many are done.
         """
         since = time.monotonic()
         while True:
@@ -183,13 +187,22 @@ class _Workers:
                 mine = [job for job in missing if job.failed or job in self.waiting]
                 if not mine and time.monotonic() - since > PATIENCE:
                     mine = missing
-                if mine and mine[0] in self.waiting:
-                    self.waiting.remove(mine[0])
-                if not mine and missing:
+                own = mine[0] if mine and self.own is None else None
+                if own is not None:
+                    self.own = own
+                    if own in self.waiting:
+                        self.waiting.remove(own)
+                elif missing:
                     self.changed.wait(1.0)
             told(len(jobs) - len(missing))
-            if mine or not missing:
-                return mine[0] if mine else None
+            if own is not None or not missing:
+                return own
+
+    def done(self, job: _Job, image: bytes) -> None:
+        """Takes what this process has compiled: no bytes if it could not."""
+        with self.changed:
+            self.own, job.image = None, job.image or image
+            self.changed.notify_all()
 
     def end(self) -> None:
         for one in [*self.alive]:
@@ -207,7 +220,7 @@ def prepare() -> None:
 def object_files(irs: Sequence[str], told: Callable[[int], None]) -> list[bytes]:
     """Compiles LLVM IR to object files for the host. told: is told how many are done."""
     jobs = [_Job(ir) for ir in irs]
-    if len(jobs) > 1 and (count := wanted()):
+    if (len(jobs) > 1 or _workers.alive) and (count := wanted()):
         _workers.start(min(count, len(jobs) - 1))
         _workers.offer(jobs)
     else:
@@ -215,9 +228,11 @@ def object_files(irs: Sequence[str], told: Callable[[int], None]) -> list[bytes]
             job.failed = True  # there are no workers
     try:
         while (own := _workers.left(jobs, told)) is not None:
-            image = targets.machine_code(own.ir, targets.host())
-            with _workers.changed:
-                own.image = own.image or image
+            image = b""
+            try:
+                image = targets.machine_code(own.ir, targets.host())
+            finally:
+                _workers.done(own, image)
     finally:
         _workers.withdraw(jobs)
     return [job.image for job in jobs]

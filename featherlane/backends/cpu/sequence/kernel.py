@@ -40,6 +40,11 @@ from featherlane.backends.llvm.macros import expanded
 
 IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
 MOST = 64  # states of a block: enough for kernels to begin and end rarely
+# Bytes of one number of all states of a block that walks along rows of time: those of more states
+# would leave the first-level cache before the next step, which lies on the same lines
+WALKING = 128
+AHEAD = 2  # rounds before its use that a row of time is asked for: it comes from memory meanwhile
+LINE = 64  # bytes
 
 
 def compile_plan(
@@ -58,7 +63,9 @@ def compile_plan(
 def _together(plan: Plan, width: int, dtype: np.dtype) -> int:
     """The states of a block."""
     fit = IN_CACHE // max(plan.temporary_numbers * dtype.itemsize, 1)
-    return max(min(fit, MOST) // width * width, width)
+    walks = any(use.row for run, _ in plan.times() for use in run.uses)
+    most = WALKING // dtype.itemsize if walks else MOST
+    return max(min(fit, most) // width * width, width)
 
 
 def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int) -> str:
@@ -71,6 +78,7 @@ def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int)
 @kernels = global [{len(parts)} x ptr] zeroinitializer, align 8
 @{SLOTS} = constant i64 {slots}
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+{expanded(PREFETCH)}
 {expanded(COPY.replace("SIZE", str(dtype.itemsize)).replace("INT", f"i{8 * dtype.itemsize}"))}
 {work}
 {expanded(body)}
@@ -111,6 +119,26 @@ copied:
   again %s
   ret void
 }
+"""
+
+
+PREFETCH = f"""
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+
+; Asks for a row of each state of a block, which is read or written soon.
+define internal void @prefetch(ptr %rows, i64 %step, i64 %bytes, i64 %states) noinline {{
+  each %s 0 %states
+  %row = at %rows $(mul i64 %s, %step)
+  br label %line
+line:
+  %o = phi i64 [ 0, %s.body ], [ %next, %line ]
+  call void @llvm.prefetch.p0(ptr $(at %row %o), i32 0, i32 3, i32 1)
+  %next = add i64 %o, {LINE}
+  when slt i64 %next, %bytes: line, lines
+lines:
+  again %s
+  ret void
+}}
 """
 
 
@@ -241,7 +269,19 @@ class _Lines:
             lines.append(f"put ptr %{own}.{k} %own.args {k}")
         lines.append(f"%{own}.loop = item ptr @kernels {run.kernel}")
         arguments = f"ptr %own.args, ptr %own.dims, ptr {strides}, ptr null"
-        return [*lines, f"call void %{own}.loop({arguments})"]
+        ahead = [x for k, use in enumerate(run.uses) for x in self._ahead(use, f"{own}.{k}")]
+        return [*lines, *ahead, f"call void %{own}.loop({arguments})"]
+
+    def _ahead(self, use: Use, name: str) -> list[str]:
+        """Lines that ask for the row that is used some rounds later than the one at %name."""
+        if use.row is None or use.array not in self.user:
+            return []
+        n, rows = self.number[use.array], AHEAD * use.row.slope
+        size = math.prod(self.plan.shape(use)) * self.itemsize
+        return [
+            f"%{name}.a = at %{name} $(mul i64 %core.{n}.0, {rows})",
+            f"call void @prefetch(ptr %{name}.a, i64 %step.{n}, i64 {size}, i64 %count)",
+        ]
 
     def _copy(self, copy: Copy) -> list[str]:
         own, shape = f"x{self.calls}", (1, 1, *self.plan.shape(copy.target))[-2:]
