@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled
+from featherlane.api.limits import Limits
 from featherlane.errors import instead
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.arguments import F32
@@ -62,7 +62,7 @@ def _rows(name: str, array: Any, back: int) -> int:
     return shape[-back]
 
 
-class TimeSteps(Compiled):
+class TimeSteps(Limits):
     """Steps of a `featherlane.Model` in discrete time.
 
     integrator: "semi_implicit" (v' = v + dt a, then q' = q + dt v'), "euler" (q' = q + dt v),
@@ -333,7 +333,7 @@ class TimeSteps(Compiled):
                 raise ValueError(f"joint {name!r} is {self.types[i].name}: wanted joints of one v")
             if not (np.isfinite(ratio) and ratio):
                 raise ValueError(f"the gear of {name!r} is {ratio}: wanted a number that is not 0")
-            limit = self.joints[i].effort / abs(ratio) if clip else inf
+            limit = float(self.effort_limits[self.first_v[i]]) / abs(ratio) if clip else inf
             actuators.append(Actuator(self.first_v[i], ratio, limit))
         if not actuators:
             raise ValueError("joints is empty: wanted the name of a joint for each control")
