@@ -499,3 +499,70 @@ def test_an_unstable_rollout_gives_its_nan():
     assert fastest(0.01, "euler") < 40
     assert np.isnan(fastest(0.02, "euler"))
     assert fastest(0.02, "implicit_damping") < 40
+
+
+# Arguments as users have them
+
+
+@pytest.mark.parametrize(
+    ("law", "wanted"),
+    [
+        (lambda q, v, t, K: -K @ q - 0.1 * v, lambda q, v, K: -K @ q - 0.1 * v),
+        (
+            lambda q, v, t, K: np.clip(-q, -0.1, 0.1) + K[0],
+            lambda q, v, K: np.clip(-q, -0.1, 0.1) + K[0],
+        ),
+        (lambda q, v, t, K: (q + v)[::-1] * K[1, 1], lambda q, v, K: (q + v)[::-1] * K[1, 1]),
+    ],
+    ids=["gains", "clip", "slices"],
+)
+def test_feedback_laws_compute_with_arrays_as_numpy_does(law, wanted):
+    model = fl.load("double_pendulum")
+    q, v, K = np.array([0.1, 0.2]), np.array([0.3, 0.4]), np.array([[2.0, 0.5], [0.0, 3.0]])
+    policy = model.policy(law, {"K": (2, 2)})
+    found = model.rollout_with(policy, q, v, 0.01, 1, parameters={"K": K})
+    assert_allclose(found.tau[0], wanted(q, v, K), rtol=1e-15)
+    with pytest.raises(ValueError, match=r"shape \(1,\): wanted \(2,\) controls"):
+        model.policy(lambda q, v, t: 2 * q[:1])
+
+
+def test_rollouts_of_feedback_laws_take_parameters_of_the_robot():
+    model = fl.load("double_pendulum")
+    q, v, _, _ = sample(model, 1)
+    policy = model.policy(lambda q, v, t: -q)
+    for gravity in ([0, 0, 0.0], [0, 0, -1.62]):
+        params = {"gravity": np.array(gravity)}
+        found = model.rollout_with(policy, q, v, 0.01, 3, params=params)
+        again = model.rollout(q, v, found.tau, 0.01, params=params)
+        assert_array_equal(found.q, again.q)
+
+
+def test_columns_of_wrenches_that_come_as_an_array():
+    model = fl.load("double_pendulum")
+    q, v, tau, _ = sample(model)
+    wrenches = np.zeros((model.nbodies, 6))
+    found = model.linearize_step(q, v, tau, 0.01, wrenches, by_wrenches=True)
+    assert found.B.shape == (BATCH, 2 * model.nv, model.nv + 6 * model.nbodies)
+    with pytest.raises(ValueError, match="by_wrenches is True without f_ext"):
+        model.linearize_step(q, v, tau, 0.01, {}, by_wrenches=True)
+
+
+@pytest.mark.parametrize("number", [0.01, np.float64(0.01), np.array(0.01), [0.01] * BATCH])
+def test_a_time_step_of_any_kind_gives_the_same_bits(number):
+    model = fl.load("double_pendulum")
+    q, v, tau, _ = sample(model)
+    wanted = model.step(q, v, tau, np.full(BATCH, 0.01))
+    for call in (model.step, model.function("step")):
+        for x, y in zip(call(q, v, tau, number), wanted, strict=True):
+            assert_array_equal(x, y)
+    single = [x.astype(np.float32) for x in (q, v, tau)]
+    assert model.function("step")(*single, 0.01)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "number", [0.0, -0.1, np.nan, np.inf, [0.1, -0.1], [0.1, np.nan], "x", None]
+)
+def test_time_steps_are_positive_and_finite(number):
+    model = fl.load("double_pendulum")
+    with pytest.raises(ValueError, match=r"dt is .*: wanted positive, finite seconds"):
+        model.step(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2)), number)

@@ -538,3 +538,20 @@ def test_arrays_of_more_than_two_dimensions():
     assert np.array_equal(pickle.loads(pickle.dumps(cube))(C[5]), cube(C)[5])
     with pytest.raises(ValueError, match=r"'C' has shape \(2, 0\): wanted no dimension of 0"):
         fl.compile(lambda C: 1.0, {"C": (2, 0)})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip(x @ x, 0, 1),
+        lambda x: (x @ x).clip(0, 1) + x[0].sum() + x[1].max(),
+        lambda x: np.max(x[2]) + np.mean(x[1]) + np.ravel(x[0])[0] + x[0].reshape(1)[0],
+        lambda x: x[0] * len((x @ x).shape) + x[1] * x[0].size + x[2].T + x[1].astype(float),
+    ],
+    ids=["clip", "methods", "functions", "attributes"],
+)
+def test_scalars_have_what_arrays_without_dimensions_have(function):
+    x = np.array([0.3, -0.2, 0.7])
+    np.testing.assert_allclose(fl.compile(function, {"x": 3})(x), function(x), rtol=1e-15)
+    with pytest.raises(AttributeError, match="a traced scalar has no 'item'"):
+        fl.trace(lambda x: x[0].item(), {"x": 3})

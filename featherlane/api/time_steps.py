@@ -36,21 +36,32 @@ def _time_steps(dt: Any, *others: Any) -> Any:
     """Returns dt in the dtype of the others, checked; what is traced or another package's as it
     is.
     """
-    if is_traced(dt) or is_foreign(dt):
+    if type(dt) is float and 0.0 < dt < inf:  # the usual case, in a microsecond
+        return np.array(dt, F32 if any(map(_is_single, others)) else float)
+    if is_traced(dt):
         return dt
     try:
         array = np.asarray(dt)
-        good = array.dtype.kind in "fiu" and bool(np.all((array > 0) & np.isfinite(array)))
+        # A least one that is positive is no NaN
+        ends = (array.min(), array.max()) if array.size else (1.0, 1.0)
+        good = array.dtype.kind in "fiu" and bool(ends[0] > 0 and ends[1] < inf)
     except (TypeError, ValueError):
         good = False
+    except RuntimeError:  # a tensor that needs its gradient
+        return dt
     if not good:
         raise ValueError(
             f"dt is {dt!r}: wanted positive, finite seconds, one or one for each state"
         )
-    if array.dtype.kind == "f" and hasattr(dt, "dtype"):
-        return array
-    single = any(getattr(x, "dtype", None) == F32 for x in others)
-    return array.astype(np.float32 if single else np.float64)
+    if is_foreign(dt) or (array.dtype.kind == "f" and hasattr(dt, "dtype")):
+        return dt
+    return array.astype(F32) if any(map(_is_single, others)) else array.astype(float, copy=False)
+
+
+def _is_single(x: Any) -> bool:
+    """Whether an array, or a tensor, is of float32."""
+    dtype = getattr(x, "dtype", None)
+    return dtype == F32 if isinstance(dtype, np.dtype) else str(dtype).endswith("float32")
 
 
 def _rows(name: str, array: Any, back: int) -> int:
@@ -131,7 +142,7 @@ class TimeSteps(Compiled):
         by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
         order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
         """
-        if by_wrenches and (f_ext is None or f_ext == {}):
+        if by_wrenches and (f_ext is None or (isinstance(f_ext, Mapping) and not f_ext)):
             raise ValueError(
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
@@ -258,6 +269,7 @@ class TimeSteps(Compiled):
         integrator: str = DEFAULT_INTEGRATOR,
         every: int = 1,
         f_ext_frame: str = "body",
+        params: Params = None,
         actuation: Actuation | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
@@ -275,7 +287,7 @@ class TimeSteps(Compiled):
         self._check_every(every, int(steps))
         values = policy.in_order(parameters or {})
         given = q0, v0, _time_steps(dt, q0, v0), *values
-        others = None, out, threads, f_ext, f_ext_frame
+        others = params, out, threads, f_ext, f_ext_frame
         options = {"policy": policy, "steps": int(steps), "every": int(every)}
         return self._in_time("rollout_with", given, integrator, actuation, *others, **options)
 
