@@ -12,7 +12,7 @@ from typing import Any
 
 from featherlane.api.model import Model
 from featherlane.interop.texts import differentiated, operation, text_of, text_of_model
-from featherlane.interop.wrapped import WrappedModel, lead_ranks, required
+from featherlane.interop.wrapped import WrappedModel, in_front, lead_ranks, required
 
 torch = required("torch", "torch")
 Tensors = list[Any]
@@ -78,14 +78,9 @@ def _backward(ctx: Any, weights: Tensors) -> tuple[None, Tensors]:
 
 def _batched(info: Any, in_dims: Any, function: str, arrays: Tensors) -> tuple[Tensors, list[int]]:
     """Puts the mapped dimension in front of all leading ones."""
-    op, dims = operation(function), in_dims[1]
-    moved = [x if d is None else x.movedim(d, 0) for x, d in zip(arrays, dims, strict=True)]
-    ranks = lead_ranks([x.shape for x in moved], op.inputs)
-    most = max(n - (d is not None) for n, d in zip(ranks, dims, strict=True)) + 1
-    for k, (n, d) in enumerate(zip(ranks, dims, strict=True)):
-        if d is not None:
-            shape = moved[k].shape
-            moved[k] = moved[k].reshape(shape[0], *[1] * (most - n), *shape[1:])
+    shapes = in_front([x.shape for x in arrays], in_dims[1], operation(function).inputs)
+    each = zip(arrays, in_dims[1], shapes, strict=True)
+    moved = [x if d is None else x.movedim(d, 0).reshape(shape) for x, d, shape in each]
     made = list(_run(function, moved))
     return made, [0] * len(made)
 
