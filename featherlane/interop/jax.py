@@ -15,7 +15,7 @@ from featherlane.api.model import Model
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
 from featherlane.interop.wrapped import WrappedModel, in_front, required
-from featherlane.interop.xla_calls import compute, lead_of
+from featherlane.interop.xla_calls import checked_lead, compute
 
 jax = required("jax", "jax")
 jnp = jax.numpy
@@ -44,7 +44,7 @@ def wrap(model: Model) -> WrappedModel:
 
 @evaluate.def_abstract_eval
 def _shapes(*arrays: Any, op: Operation) -> list[Any]:
-    lead = lead_of(op, [x.shape for x in arrays])
+    lead = checked_lead(op, [x.shape for x in arrays])
     return [arrays[0].update(shape=(*lead, *shape)) for shape in op.outputs.values()]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -50,11 +50,6 @@ def _actuator(text: str) -> Actuator:
     return Actuator(int(freedom), float(gear), float(limit))
 
 
-def differentiated(text: str, step: Step) -> str:
-    """The text of a function's derivative."""
-    return f"{text}\n{step.mode}={','.join(step.wrt)}"
-
-
 @cache
 def operation(text: str) -> Operation:
     """The function that a text names. Raises ValueError as `Model.function` does."""
@@ -66,3 +61,24 @@ def operation(text: str) -> Operation:
     _models[model]._checked(op.variant)
     pairs = [line.split("=", 1) for line in tail.split("\n") if line]
     return op._replace(steps=tuple(Step(mode, tuple(wrt.split(","))) for mode, wrt in pairs))
+
+
+def tangents(text: str, moving: Sequence[bool]) -> str:
+    """The text of a function's derivative along directions of the inputs that are moving."""
+    op = operation(text)
+    return _differentiated(text, op.tangents(_chosen(op, moving)))
+
+
+def adjoints(text: str, wanted: Sequence[bool]) -> str:
+    """The text of a function's derivative by the inputs that are wanted, of outputs times weights."""
+    op = operation(text)
+    return _differentiated(text, op.adjoints(_chosen(op, wanted)))
+
+
+def _chosen(op: Operation, which: Sequence[bool]) -> list[str]:
+    return [x for x, chosen in zip(op.inputs, which, strict=True) if chosen]
+
+
+def _differentiated(text: str, op: Operation) -> str:
+    mode, wrt = op.steps[-1]
+    return f"{text}\n{mode}={','.join(wrt)}"

@@ -7,6 +7,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from featherlane.api.model import Model
 from featherlane.functions.operations import bound
 from featherlane.functions.table import BY_NAME, Variant
@@ -56,6 +58,16 @@ def _call(run: Run, name: str, *args: Any, **named: Any) -> Any:
 def lead_ranks(shapes: Sequence[Sequence[int]], cores: Mapping[str, tuple[int, ...]]) -> list[int]:
     """The number of leading dimensions of each array."""
     return [len(s) - len(core) for s, core in zip(shapes, cores.values(), strict=True)]
+
+
+def lead_of(
+    shapes: Sequence[Sequence[int]],
+    cores: Mapping[str, tuple[int, ...]],
+    broadcast: Callable[..., Any] = np.broadcast_shapes,
+) -> Any:
+    """The leading dimensions of results."""
+    pairs = zip(shapes, lead_ranks(shapes, cores), strict=True)
+    return broadcast(*[tuple(shape[:n]) for shape, n in pairs])
 
 
 def in_front(
