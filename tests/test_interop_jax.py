@@ -156,7 +156,9 @@ def test_rollouts(model, wrapped):
     mapped = jax.jit(jax.vmap(gradient, (0, None, 0)))(q, v[0], tau)
     for x, y in zip(mapped, gradient(q, np.repeat(v[:1], 3, 0), tau), strict=True):
         assert np.array_equal(x, y)
-    with pytest.raises(NotImplementedError, match=r"rollout has first derivatives only: .*lax.scan"):
+    with pytest.raises(
+        NotImplementedError, match=r"rollout has first derivatives only: .*lax.scan"
+    ):
         jax.hessian(cost)(q, v, tau)
     with pytest.raises(ValueError, match=r"tau has shape \(4,\): wanted \(..., T, n\)"):
         wrapped.rollout(q, v, tau[0, 0], 0.01)

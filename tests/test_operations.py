@@ -150,7 +150,7 @@ def test_derivatives_of_rollouts(robot, every):
     given = {**values(robot, op.inputs, rng), "dt": 0.01}
     directions = {x: rng.normal(size=shape) for x, shape in op.inputs.items()}
     weights = [rng.normal(size=shape) for shape in op.outputs.values()]
-    for wrt in (("q", "v", "tau", "dt", "f_ext", "mass"), ("tau",), ("dt", "v")):
+    for wrt in (tuple(op.inputs), ("tau",), ("dt", "v")):
         d = {x: directions[x] for x in wrt}
         moved = op.tangents(wrt).function()(*given.values(), *d.values())
         h = 1e-5
@@ -164,7 +164,7 @@ def test_derivatives_of_rollouts(robot, every):
         left = sum(np.vdot(w, m) for w, m in zip(weights, moved, strict=True))
         right = sum(np.vdot(p, d[x]) for p, x in zip(pulled, wrt, strict=True))
         assert left == pytest.approx(right, rel=1e-11)
-    with pytest.raises(NotImplementedError, match="first derivatives only: .* call step of the"):
+    with pytest.raises(NotImplementedError, match=r"first derivatives only: .* call step of the"):
         op.tangents(["q"]).adjoints(["v"])
 
 
@@ -189,6 +189,8 @@ def test_the_adjoints_of_a_rollout_are_its_gradient(joints):
         again = run(*[x[pick] for x in (q, v, tau)], 0.01, *[w[pick] for w in weights])
         for x, y in zip(again, (by_q, *others), strict=True):
             assert np.array_equal(x, y[pick])
-    single = run(*[x.astype(np.float32) for x in (q, v, tau)], 0.01, *[w.astype(np.float32) for w in weights])
+    single = run(
+        *[x.astype(np.float32) for x in (q, v, tau)], 0.01, *[w.astype(np.float32) for w in weights]
+    )
     assert single[2].dtype == np.float32
     assert np.allclose(single[2], others[1], atol=1e-4 * np.abs(others[1]).max())

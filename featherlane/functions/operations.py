@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
-from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
 from featherlane.functions.arguments import steps_of
+from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
 from featherlane.functions.function import Function
 from featherlane.functions.rollout_derivatives import compile_derivative
 from featherlane.functions.table import BY_NAME, Variant

@@ -68,66 +68,71 @@ def _by_kept(op: Operation, body: Sequence[Step], kept: Sequence[Step]) -> Loop:
 
 
 def _forwards(op: Operation) -> Planned:
+    """The state and its direction, step by step."""
     step, p, wrt = _step(op), op.prefix, op.steps[0].wrt
     along = step.tangents([*STATE, *[x for x in wrt if x not in STATE]])
     moving = [f"{p}{x}" for x in STATE]
     temporaries: dict[str, Shape] = {}
-    begin, after, kept = list[Step](), list[Step](), list[Step]()
+    begin, after = list[Step](), list[Step]()
     now, then = dict[str, Use](), dict[str, Use]()
     for x in (*STATE, *moving):
         now[x], then[f"{x}_next"] = Use(f"{x}_now"), Use(f"{x}_then")
         temporaries |= dict.fromkeys((f"{x}_now", f"{x}_then"), along.inputs[x])
-        still = x in moving and x.removeprefix(p) not in wrt
-        begin.append(Clear(now[x]) if still else Copy(Use(x), now[x]))
+        begin.append(Copy(Use(x), now[x]) if x in op.inputs else Clear(now[x]))
         after.append(Copy(then[f"{x}_next"], now[x]))
-    first = Loop("zero", 1, tuple(Copy(now[x], Use(f"{x}_kept", FIRST)) for x in moving))
-    kept += [Copy(now[x], Use(f"{x}_kept", Row("m", 1, 1))) for x in moving]
     n = Row("n")
-    by_step = {f"{p}{x}": Use(f"{p}{x}", n) for x in BY_STEP}
-    runs = [_run(0, step, now | then, n), _run(1, along, now | then | by_step, n)]
-    steps = [*begin, first, _by_kept(op, [*runs, *after], kept)]
+    arrays = {**now, **then, **{f"{p}{x}": Use(f"{p}{x}", n) for x in BY_STEP}}
+    runs = [_run(0, step, arrays, n), _run(1, along, arrays, n)]
+    keep = lambda row: [Copy(now[x], Use(f"{x}_kept", row)) for x in moving]
+    loop = _by_kept(op, [*runs, *after], keep(Row("m", 1, 1)))
+    steps = [*begin, Loop("zero", 1, tuple(keep(FIRST))), loop]
     return Plan(op.inputs, op.outputs, steps, temporaries), [_kernel_of(step), _kernel_of(along)]
 
 
+def _again(op: Operation, path: dict[str, str]) -> Loop:
+    """A loop that leaves all states in rows of temporaries, which have the first ones."""
+    row = Row("k")
+    states = {x: Use(path[x], row) for x in STATE}
+    states |= {f"{x}_next": Use(path[x], Row("k", 1, 1)) for x in STATE}
+    return Loop("k", op.variant.steps, (_run(0, _step(op), states, row),))
+
+
 def _backwards(op: Operation) -> Planned:
-    step, p, wrt, last = _step(op), op.prefix, op.steps[0].wrt, op.variant.steps
-    others = [x for x in wrt if x not in STATE]
-    back = step.adjoints([*STATE, *others])
+    """All states again; then, from the last step to the first one, what the weights of the states
+    behind a step say of the state before it. What they say of inputs that all steps share adds up.
+    """
+    step, p, last = _step(op), op.prefix, op.variant.steps
+    others = [x for x in op.steps[0].wrt if x not in STATE]
     summed = [x for x in others if x not in BY_STEP]
-    kept_row = Row("m", -1, last // op.variant.every - 1)
-    totals = {x: Use(f"{x}_total") for x in (*STATE, *summed)}
-    found = {x: Use(f"{x}_found") for x in totals}
-    sums = {x: Use(f"{x}_sum") for x in summed}
-    paths = {x: f"{x}_path" for x in STATE}
-    shapes = {x: step.inputs[x] for x in totals}
-    temporaries = {path: (last + 1, *shapes[x]) for x, path in paths.items()}
-    for uses in (totals, found, sums):
-        temporaries |= {use.array: shapes[x] for x, use in uses.items()}
-    # All states again
-    first: list[Step] = [Copy(Use(x), Use(path, FIRST)) for x, path in paths.items()]
-    ends = [Copy(Use(f"{p}{x}_kept", Row("zero", 1, last // op.variant.every)), totals[x])
-            for x in STATE]  # fmt: skip
-    here = {x: Use(path, Row("k")) for x, path in paths.items()}
-    next_ = {f"{x}_next": Use(path, Row("k", 1, 1)) for x, path in paths.items()}
-    again = Loop("k", last, (_run(0, step, here | next_, Row("k")),))
-    # From the last step to the first one
+    back = step.adjoints([*STATE, *others])
+    total, found, more = (
+        {x: Use(f"{x}_{which}") for x in (*STATE, *summed)} for which in ("total", "found", "more")
+    )
+    path = {x: f"{x}_path" for x in STATE}
+    shapes = {x: step.inputs[x] for x in total}
+    temporaries = {path[x]: (last + 1, *shapes[x]) for x in STATE}
+    temporaries |= {each[x].array: shapes[x] for each in (total, found, more) for x in each}
+    kept = lambda x, row: Use(f"{p}{x}_kept", row)
+
+    count = last // op.variant.every
+    first = [Copy(Use(x), Use(path[x], FIRST)) for x in STATE]
+    first += [Copy(kept(x, Row("zero", 1, count)), total[x]) for x in STATE]
     row = Row("n", -1, last - 1)
-    arrays = {x: Use(path, row) for x, path in paths.items()}
+    arrays = {x: Use(path[x], row) for x in STATE}
     arrays |= {f"{p}{x}": Use(f"{p}{x}", row) for x in BY_STEP}
     arrays |= {f"{p}{x}": use for x, use in found.items()}
-    arrays |= {f"{p}{x}_next": totals[x] for x in STATE}
-    body: list[Step] = [_run(1, back, arrays, row), *[Copy(found[x], totals[x]) for x in STATE]]
+    arrays |= {f"{p}{x}_next": total[x] for x in STATE}
+    body: list[Step] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
     pieces = [_kernel_of(step), _kernel_of(back), _sum_of([shapes[x] for x in STATE])]
     if summed:
         pieces.append(_sum_of([shapes[x] for x in summed]))
-        terms = [*[totals[x] for x in summed], *[found[x] for x in summed], *sums.values()]
-        body = [body[0], Run(3, tuple(terms)), *body[1:]]
-        body += [Copy(sums[x], totals[x]) for x in summed]
-    of_kept = [Use(f"{p}{x}_kept", kept_row) for x in STATE]
-    state = [*[found[x] for x in STATE], *of_kept, *[totals[x] for x in STATE]]
-    steps: list[Step] = [Clear(totals[x]) for x in summed]
-    steps += [Loop("zero", 1, (*first, *ends)), again, _by_kept(op, body, [Run(2, tuple(state))])]
-    steps += [Copy(totals[x], Use(f"{p}{x}")) for x in wrt if x in totals]
+        terms = (each[x] for each in (total, found, more) for x in summed)
+        body += [Run(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
+    of_kept = [kept(x, Row("m", -1, count - 1)) for x in STATE]
+    both = Run(2, (*[found[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
+    steps: list[Step] = [Clear(total[x]) for x in summed]
+    steps += [Loop("zero", 1, tuple(first)), _again(op, path), _by_kept(op, body, [both])]
+    steps += [Copy(total[x], Use(f"{p}{x}")) for x in op.steps[0].wrt if x in total]
     return Plan(op.inputs, op.outputs, steps, temporaries), pieces
 
 

@@ -70,7 +70,7 @@ def tangents(text: str, moving: Sequence[bool]) -> str:
 
 
 def adjoints(text: str, wanted: Sequence[bool]) -> str:
-    """The text of a function's derivative by the inputs that are wanted, of outputs times weights."""
+    """The text of the derivative of outputs times weights by the inputs that are wanted."""
     op = operation(text)
     return _differentiated(text, op.adjoints(_chosen(op, wanted)))
 

@@ -15,7 +15,8 @@ from featherlane.interop.texts import adjoints, operation, tangents, text_of, te
 from featherlane.interop.wrapped import WrappedModel, in_front, lead_of, required
 
 torch = required("torch", "torch")
-Tensor, Tensors = torch.Tensor, list[Any]
+Tensor = torch.Tensor
+Tensors = list[Any]
 SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
 
 

@@ -71,7 +71,9 @@ def lead_of(
 
 
 def in_front(
-    shapes: Sequence[Sequence[int]], dims: Sequence[int | None], cores: Mapping[str, tuple[int, ...]]
+    shapes: Sequence[Sequence[int]],
+    dims: Sequence[int | None],
+    cores: Mapping[str, tuple[int, ...]],
 ) -> list[tuple[int, ...]]:
     """The shapes of arrays whose mapped dimension, if they have one, comes in front of all leading
     ones.
