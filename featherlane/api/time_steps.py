@@ -11,7 +11,7 @@ import numpy as np
 from featherlane.api.compiled import Compiled
 from featherlane.errors import instead
 from featherlane.functions.actuation import Actuation, Actuator
-from featherlane.functions.arguments import F32
+from featherlane.functions.arguments import F32, check_every, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
 from featherlane.functions.foreign import is_foreign
 from featherlane.functions.policy import Policy
@@ -62,15 +62,6 @@ def _is_single(x: Any) -> bool:
     """Whether an array, or a tensor, is of float32."""
     dtype = getattr(x, "dtype", None)
     return dtype == F32 if isinstance(dtype, np.dtype) else str(dtype).endswith("float32")
-
-
-def _rows(name: str, array: Any, back: int) -> int:
-    """Returns the length of the axis of time, `back` axes before the end of an array."""
-    shape = np.shape(array)
-    if len(shape) < back or not shape[-back]:
-        wanted = ", ".join(["...", "T", *["n"] * (back - 1)])
-        raise ValueError(f"{name} has shape {shape}: wanted ({wanted}) for T steps, one or more")
-    return shape[-back]
 
 
 class TimeSteps(Compiled):
@@ -249,11 +240,10 @@ class TimeSteps(Compiled):
         only each so manieth state is kept, T / every + 1 in all. The whole rollout is one call of
         machine code.
         """
-        steps = _rows("tau", tau, 2)
-        self._check_every(every, steps)
+        steps = rows("tau", tau)
         given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
         others = params, out, threads, f_ext, f_ext_frame
-        options = {"steps": steps, "every": int(every)}
+        options = {"steps": steps, "every": check_every(every, steps)}
         return self._in_time("rollout", given, integrator, actuation, *others, **options)
 
     def rollout_with(
@@ -284,18 +274,11 @@ class TimeSteps(Compiled):
             raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
         if not isinstance(steps, int | np.integer) or steps < 1:
             raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
-        self._check_every(every, int(steps))
         values = policy.in_order(parameters or {})
         given = q0, v0, _time_steps(dt, q0, v0), *values
         others = params, out, threads, f_ext, f_ext_frame
-        options = {"policy": policy, "steps": int(steps), "every": int(every)}
+        options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
         return self._in_time("rollout_with", given, integrator, actuation, *others, **options)
-
-    def _check_every(self, every: Any, steps: int) -> None:
-        if not isinstance(every, int | np.integer) or every < 1 or steps % every:
-            raise ValueError(
-                f"every is {every!r}: wanted a whole number that divides {steps} steps"
-            )
 
     def rollout_gradient(
         self,
@@ -319,7 +302,7 @@ class TimeSteps(Compiled):
         trajectory: what `rollout` gave for the same controls, with every state kept.
         """
         q, v = trajectory[:2]
-        steps = _rows("tau", tau, 2)
+        steps = rows("tau", tau)
         given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)

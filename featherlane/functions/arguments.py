@@ -171,3 +171,26 @@ def threads_asked(asked: Any) -> int | None:
     if not isinstance(asked, int | np.integer) or asked < 1:
         raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
     return int(asked)
+
+
+def rows(name: str, array: Any) -> int:
+    """Returns the length of the axis of time of an array (..., T, n)."""
+    shape = tuple(array.shape if hasattr(array, "shape") else np.shape(array))
+    if len(shape) < 2 or not shape[-2]:
+        raise ValueError(f"{name} has shape {shape}: wanted (..., T, n) for T steps, one or more")
+    return int(shape[-2])
+
+
+def check_every(every: Any, steps: int) -> int:
+    """Returns the steps from one state that is kept to the next, checked."""
+    if not isinstance(every, int | np.integer) or every < 1 or steps % every:
+        raise ValueError(f"every is {every!r}: wanted a whole number that divides {steps} steps")
+    return int(every)
+
+
+def steps_of(name: str, given: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the options of a function that the shapes of its arrays say: of a rollout."""
+    if name != "rollout":
+        return {}
+    steps = rows("tau", given["tau"])
+    return {"steps": steps, "every": check_every(given.get("every", 1), steps)}
