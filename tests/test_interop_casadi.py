@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from repetition import repeated
 
 import featherlane as fl
 
@@ -14,10 +15,14 @@ from featherlane.interop.casadi import to_casadi  # noqa: E402
 FLOOR = 2e-13
 
 
-@pytest.fixture(scope="module")
-def model():
-    types = ("revolute", "spherical", "planar", "free", "universal")
-    return fl.random_tree(3, 1.5, types, physics=True, seed=0)
+SMALL = fl.random_tree(2, 1, ("revolute", "spherical"), physics=True, seed=2)
+MIXED = ("revolute", "spherical", "planar", "free", "universal")
+MODELS = [SMALL, fl.random_tree(3, 1.5, MIXED, physics=True, seed=0)]
+
+
+@pytest.fixture(scope="module", params=repeated(MODELS), ids=["small", "mixed"])
+def model(request):
+    return request.param
 
 
 def state(model):
