@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled
+from featherlane.api.limits import Limits
 from featherlane.errors import instead
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.arguments import F32, check_every, rows
@@ -64,7 +64,7 @@ def _is_single(x: Any) -> bool:
     return dtype == F32 if isinstance(dtype, np.dtype) else str(dtype).endswith("float32")
 
 
-class TimeSteps(Compiled):
+class TimeSteps(Limits):
     """Steps of a `featherlane.Model` in discrete time.
 
     integrator: "semi_implicit" (v' = v + dt a, then q' = q + dt v'), "euler" (q' = q + dt v),
@@ -328,7 +328,7 @@ class TimeSteps(Compiled):
                 raise ValueError(f"joint {name!r} is {self.types[i].name}: wanted joints of one v")
             if not (np.isfinite(ratio) and ratio):
                 raise ValueError(f"the gear of {name!r} is {ratio}: wanted a number that is not 0")
-            limit = self.joints[i].effort / abs(ratio) if clip else inf
+            limit = float(self.effort_limits[self.first_v[i]]) / abs(ratio) if clip else inf
             actuators.append(Actuator(self.first_v[i], ratio, limit))
         if not actuators:
             raise ValueError("joints is empty: wanted the name of a joint for each control")
