@@ -218,7 +218,7 @@ def documented(command):
 
 
 EVERYTHING = {
-    "info": ("quadruped_arm", "--root", "free", "--cost"),
+    "info": ("double_pendulum", "--root", "free", "--cost"),
     "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repetition import repeated
 
 import featherlane as fl
 
@@ -23,10 +24,14 @@ NUMBERS = (*NUMBERS, 0.49999999999999994, -1.4999999999999998, 4503599627370495.
 WHOLE = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 1000.0)
 
 
-@pytest.fixture(scope="module")
-def model():
-    types = ("revolute", "spherical", "planar", "free", "universal")
-    return fl.random_tree(3, 1.5, types, physics=True, seed=0)
+SMALL = fl.random_tree(2, 1, ("revolute", "spherical"), physics=True, seed=2)
+MIXED = ("revolute", "spherical", "planar", "free", "universal")
+MODELS = [SMALL, fl.random_tree(3, 1.5, MIXED, physics=True, seed=0)]
+
+
+@pytest.fixture(scope="module", params=repeated(MODELS), ids=["small", "mixed"])
+def model(request):
+    return request.param
 
 
 def state(model):
