@@ -535,6 +535,14 @@ def test_compiled_functions_and_graphs_in_a_trace():
     assert np.array_equal(fl.compile(function, {"x": 3})(x), 4 * x + x @ x)
 
 
+def test_a_constant_divisor_of_zero():
+    found = fl.compile(lambda x: {"rest": np.mod(x, 0.0), "whole": x // 0.0}, {"x": 3})
+    x = np.array([3.0, -3.0, 0.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found(x).rest, np.mod(x, 0.0))
+        np.testing.assert_array_equal(found(x).whole, x // 0.0)
+
+
 def test_wrong_calls_name_the_argument(robot):
     q, v, tau = np.zeros(robot.nq), np.zeros(robot.nv), np.zeros((3, robot.nv))
     wrong = [
