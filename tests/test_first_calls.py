@@ -150,6 +150,17 @@ def test_the_number_of_workers(words, count, monkeypatch):
     assert workers.wanted() == count
 
 
+@pytest.mark.parametrize("words", ["abc", "-1", "1.5"])
+def test_a_number_of_workers_that_means_nothing_is_told_once(words, monkeypatch, caplog):
+    workers._complain.cache_clear()
+    monkeypatch.setenv("FEATHERLANE_WORKERS", words)
+    for _ in range(2):
+        workers.wanted()
+    (record,) = caplog.records
+    told = f"FEATHERLANE_WORKERS is '{words}': wanted a whole number from 0 on, or off"
+    assert record.getMessage().startswith(told)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("executable", ""), ("executable", "/opt/some/program"), ("frozen", True)]
 )
