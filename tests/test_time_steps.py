@@ -609,6 +609,12 @@ def stepped(dt, dtype=float, **options):
             ValueError,
             "integrator is ['rk4']: wanted one of 'semi_implicit', 'euler'",
         ),
+        (lambda: PENDULUM.function(["step"]), ValueError, "there is no function ['step']"),
+        (
+            lambda: PENDULUM.inverse_dynamics_parameter_derivatives(Q, Q, Q, ["mass"]),
+            ValueError,
+            "wrt names ['mass']",
+        ),
         (
             lambda: stepped(0.01, actuation=["joint1"]),
             TypeError,
@@ -680,9 +686,7 @@ def test_wrong_arguments_are_told_in_one_sentence(call, error, told):
         warnings.simplefilter("error")
         with pytest.raises(error) as caught:
             call()
-    assert str(caught.value).startswith(told) or (
-        told[:6] in ("wanted", "finite") and told in str(caught.value)
-    )
+    assert told in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 250
 

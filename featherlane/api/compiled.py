@@ -64,7 +64,7 @@ _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
     """Raises ValueError for unknown parameters, and for two that hold the same figures."""
     for name in (*names, *([] if wrt is None else [wrt])):
-        if name not in PARAMETERS:
+        if not isinstance(name, str) or name not in PARAMETERS:
             what = "wrt" if name == wrt else "params"
             raise ValueError(f"{what} names {name!r}{instead(str(name), PARAMETERS)}")
     together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
@@ -88,7 +88,7 @@ def in_order(params: Params) -> tuple[str, ...]:
 
 def settled(variant: Variant) -> Variant:
     """Returns the variant with the integrator that it has if none is asked for."""
-    function = CALLED.get(variant.name)
+    function = CALLED.get(variant.name) if isinstance(variant.name, str) else None
     if variant.integrator is None and function and "integrator" in function.takes:
         return variant._replace(integrator=DEFAULT_INTEGRATOR)
     return variant
@@ -160,8 +160,8 @@ class Compiled(model.Robot):
 
     def _checked(self, variant: Variant) -> None:
         name, wrenches, parameters, frame, reference, wrt, at, method, *_ = variant
-        if name not in CALLED:
-            raise ValueError(f"there is no function {name!r}{instead(name, CALLED)}")
+        if not isinstance(name, str) or name not in CALLED:
+            raise ValueError(f"there is no function {name!r}{instead(str(name), CALLED)}")
         if wrenches not in (None, *WRENCH_FRAMES):
             raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
         check_parameters(parameters, wrt)
