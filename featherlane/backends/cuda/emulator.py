@@ -20,7 +20,8 @@ Array = Any
 FIRST = 1 << 12  # the address of the first array: small numbers are no addresses
 GUARD = 64  # bytes around arrays, at least, that belong to none
 WARP = 32
-NOBODY, SEVERAL = -1, -2  # threads that used a word of shared memory
+NOBODY, MANY, SEVERAL = -1, -2, -3  # who used a word of shared memory: no thread, threads of
+# several warps; SEVERAL - w: several threads of warp w
 
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("u32", "b32"), np.uint32),
@@ -103,7 +104,8 @@ class Shared:
 
     def _clashes(self, other: Array, when: Array, when_block: Array, threads: Array) -> bool:
         """Whether another thread's use, given with its times, is not separated by a barrier."""
-        same_warp = (other >= 0) & (other // WARP == threads // WARP)
+        warp = np.where(other >= 0, other // WARP, SEVERAL - other)  # negative: no single one
+        same_warp = warp == threads // WARP
         late = np.where(same_warp, when == self.now, when_block == self.now_block)
         return bool(((other != NOBODY) & (other != threads) & late).any())
 
@@ -113,13 +115,28 @@ class Shared:
         used = self.writer[words], self.written[words], self.written_block[words]
         if self._clashes(*used, own):
             raise EmulationError(f"{what}: reads what another thread wrote, without a barrier")
-        again = (self.read[words] == self.now) & (self.reader[words] != own)
-        # several threads may read one word here, in this very instruction too
-        count = np.zeros(len(self.reader), np.int64)
-        np.add.at(count, words, 1)
-        self.reader[words] = np.where(again | (count[words] > 1), SEVERAL, own)
-        self.read[words], self.read_block[words] = self.now, self.now_block
+        self._note_reading(words, own)
         return self.data[words].view(dtype)[:, 0]
+
+    def _note_reading(self, words: Array, own: Array) -> None:
+        """Several threads may read a word, in one instruction too."""
+        stale = self.read_block[words] != self.now_block
+        self.reader[words[stale]] = NOBODY
+        for words, own in zip(words.T, own.T, strict=True):
+            order = np.argsort(words, kind="stable")
+            words, own = words[order], own[order]
+            first = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
+            least, most = np.minimum.reduceat(own, first), np.maximum.reduceat(own, first)
+            words, before = words[first], self.reader[words[first]]
+            alone = (least == most) & ((before == NOBODY) | (before == least))
+            warp = np.where(before >= 0, before // WARP, SEVERAL - before)
+            one_warp = (least // WARP == most // WARP) & (
+                (before == NOBODY) | (warp == least // WARP)
+            )
+            self.reader[words] = np.where(
+                alone, least, np.where(one_warp, SEVERAL - least // WARP, MANY)
+            )
+            self.read[words], self.read_block[words] = self.now, self.now_block
 
     def store(self, address: Array, threads: Array, value: Array, what: str) -> None:
         words = self._words(address, threads, value.dtype.itemsize, what)
@@ -190,14 +207,19 @@ class Launched:
         memory: Memory,
         *,
         blocks: int,
+        columns: int,
         threads: int,
         shared: int,
     ) -> None:
         self.memory = memory
-        number = np.arange(blocks * threads)
+        number = np.arange(blocks * columns * threads)
         self.number, block = number, number // threads
-        self.special = {"%tid.x": number % threads, "%ctaid.x": block}
-        self.shared = Shared(shared, blocks, block)
+        self.special = {
+            "%tid.x": number % threads,
+            "%ctaid.x": block % blocks,
+            "%ctaid.y": block // blocks,
+        }
+        self.shared = Shared(shared, blocks * columns, block)
         self.alive = np.ones(len(number), bool)
         self.symbols = {"memory": 0, **_tables(text, memory)}
         self.lines, self.labels = [], dict[str, int]()
@@ -345,7 +367,7 @@ def _tables(text: str, memory: Memory) -> dict[str, int]:
 def run(
     kernels: Any, inputs: Mapping[str, Array], dtype: Any, count: int | None = None
 ) -> dict[str, Array]:
-    """The outputs that kernels (`states.Kernels`) compute of arrays of shape (B, *core)."""
+    """The outputs that kernels (`stages.Kernels`) compute of arrays of shape (B, *core)."""
     memory = Memory()
     arrays = {x: np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs}
     count = len(next(iter(arrays.values()))) if count is None else count
@@ -354,13 +376,16 @@ def run(
     places = {x: memory.place(array) for x, array in arrays.items()}
     strides = {x: array.nbytes // max(count, 1) for x, array in arrays.items()}
     arguments = [y for x in arrays for y in (places[x], strides[x])]
+    groups = -(-count // WARP)
+    scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
     for launch in kernels.launches:
         Launched(
             kernels.text,
             launch.kernel,
-            [*arguments, count],
+            [*arguments, scratch, count],
             memory,
             blocks=-(-count // launch.states),
+            columns=launch.columns,
             threads=launch.threads,
             shared=launch.shared,
         ).run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 
@@ -138,12 +138,16 @@ EMIT: dict[str, Emit] = {
 
 
 def straight_line(
-    graph: Graph, t: Text, load: Callable[[int], str], done: Callable[[int, str], None]
+    graph: Graph,
+    t: Text,
+    nodes: range,
+    wanted: Set[int],
+    load: Callable[[int], str],
+    done: Callable[[int, str], None],
 ) -> None:
-    """The instructions of a graph, in order. load: brings an input into a register; done: is told
-    the register of each node that is computed, and of each output.
+    """The instructions of some nodes of a graph, in order. load: brings an input, or a node from
+    before, into a register; done: is told the register of each node that is `wanted`.
     """
-    outputs = {k for out in graph.outputs.values() for k in out.nodes}
     computed: dict[int, str] = {}
     loaded: dict[int, str] = {}
 
@@ -156,11 +160,10 @@ def straight_line(
             loaded[k] = load(k)
         return loaded[k]
 
-    for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
-        if args:
-            computed[k] = EMIT[op](t, *map(value, args))
-            done(k, computed[k])
-        elif k in outputs:
+    for k in nodes:
+        if graph.args[k]:
+            computed[k] = EMIT[graph.op[k]](t, *map(value, graph.args[k]))
+        if k in wanted:
             done(k, value(k))
         if not k % RELOAD:
             loaded.clear()
