@@ -1,5 +1,6 @@
 """Options of a run, and fixtures of all tests: a cache for compiled code, two robots, states."""
 
+import gc
 import os
 
 import numpy as np
@@ -35,6 +36,12 @@ def pytest_configure(config):
             max_examples=repetition.examples(100),
         )
         settings.load_profile("any machine")
+
+
+def pytest_collection_finish():
+    """What was loaded stays until the end: no collection of garbage has to go through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

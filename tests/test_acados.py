@@ -106,17 +106,27 @@ def test_a_step_with_its_jacobian(tmp_path):
     subprocess.run([tmp_path / "ok"], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_functions_of_a_model_by_name(tmp_path, capsys):
+def test_a_step_of_a_model_by_name(tmp_path, capsys):
     out = str(tmp_path)
-    args = ["double_pendulum", "--output", out, "--function", "mass_matrix", "--name", "arm"]
+    args = ["double_pendulum", "--output", out, "--function", "step:rk4", "--name", "arm"]
     assert main(["generate", *args, "--signature", "acados"]) == 0
     assert "arm_acados.c" in capsys.readouterr().out
-    fun, jac = called(tmp_path, "arm", "arm_mass_matrix_disc_dyn_fun_jac", [0.3, -0.2], [], [], 4)
+    x, u, dt = [0.3, -0.2, 1.0, 0.5], [0.1, 0.2], 0.01
+    fun, jac = called(tmp_path, "arm", "arm_step_rk4_disc_dyn_fun_jac", x, u, [dt], 4)
     model = fl.load("double_pendulum")
-    assert np.array_equal(fun, model.mass_matrix([0.3, -0.2]).ravel())
-    h = 1e-6
-    change = model.mass_matrix([0.3, h - 0.2]) - model.mass_matrix([0.3, -h - 0.2])
-    assert np.allclose(jac[1], change.ravel() / (2 * h))
+    linear = model.linearize_step(x[:2], x[2:], u, dt, integrator="rk4")
+    assert np.allclose(fun, [*linear.q, *linear.v], rtol=1e-13, atol=0)
+    assert np.allclose(jac, np.vstack([linear.B.T, linear.A.T]), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("function", ["mass_matrix", "linearize_step", "forward_dynamics"])
+def test_functions_that_give_no_next_state(function, tmp_path):
+    model = fl.load("double_pendulum")
+    wanted = "acados takes discrete dynamics, 'step' or a graph whose outputs are the next state"
+    for named in ([function], {"f": model.graph(function)}):
+        with pytest.raises(ValueError, match=wanted):
+            fl.generate(model, tmp_path, named, signature="acados")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_refused(tmp_path):
@@ -124,4 +134,4 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="signature is 'ocp': wanted 'plain' or 'acados'"):
         fl.generate(model, tmp_path, ["mass_matrix"], signature="ocp")
     with pytest.raises(ValueError, match="dtype is float32: acados computes with float64"):
-        fl.generate(model, tmp_path, ["mass_matrix"], dtype=np.float32, signature="acados")
+        fl.generate(model, tmp_path, ["step"], dtype=np.float32, signature="acados")

@@ -28,8 +28,8 @@ pytest.importorskip("pinocchio")
 
 BOTH = ("body", "world")  # axes of f_ext; of larger robots one, by turns
 ROBOTS = [
-    ("iiwa14", "fixed", BOTH),
     ("double_pendulum", "planar", BOTH),
+    ("iiwa14", "fixed", BOTH),
     ("panda", "free", ("world",)),
     ("hyq", "free", ("body",)),
     ("mobile_arm", "fixed", BOTH),

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from processes import HUNG, python
-from repetition import full
+from repetition import everything, full
 
 if sys.platform != "linux":
     pytest.skip("protected pages and limits are Linux's", allow_module_level=True)
@@ -47,7 +47,7 @@ def attack(*words):
 
 
 def test_a_sample_of_calls():
-    assert dict(calls.findings(SAMPLE)) == {}
+    assert dict(calls.findings(SAMPLE if everything else SAMPLE[:100])) == {}
 
 
 @full

@@ -218,7 +218,7 @@ def documented(command):
 
 
 EVERYTHING = {
-    "info": ("quadruped_arm", "--root", "free", "--cost"),
+    "info": ("double_pendulum", "--root", "free", "--cost"),
     "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
@@ -321,6 +321,29 @@ def test_a_wrong_argument_is_one_line_before_any_work(line, told, capsys, monkey
     command = line.split()[0]
     assert err.startswith(f"featherlane {command}: " if command != "bnech" else "featherlane: ")
     assert told in err
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_documents_name_options_that_exist(page):
+    """In `featherlane COMMAND ...` in the text, and in lines of shell."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"`featherlane (\w+)([^`]*)`|^(?:\$ )?featherlane (\w+)(.*)$", text, re.M)
+    for name, rest, shell_name, shell_rest in lines:
+        command = commands.COMMANDS.get(name or shell_name)
+        options = re.findall(r"(?<=\s)--[\w-]+", rest or shell_rest)
+        if command:
+            known = {"--help", *(option.name for option in command.options)}
+            assert set(options) <= known, f"featherlane {name or shell_name}{rest or shell_rest}"
+
+
+def test_the_help_names_integrators(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["generate", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "step:rk4; integrators: semi_implicit, euler, rk4, implicit_damping, midpoint" in told
 
 
 @pytest.mark.parametrize("args", [[], ["check"], ["bench", "--json"]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repetition import repeated
 
 import featherlane as fl
 from featherlane.api.random_robots import random_tree
@@ -126,7 +127,7 @@ def test_the_main_graph_cannot_work_on_results():
         memory_layout(program, t, t)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", repeated([np.float64, np.float32]))
 @pytest.mark.parametrize("name", ["forward_dynamics_derivatives"])
 def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path, name, dtype):
     """A robot whose graph is made large by lowering the bound; every width, a batch with a rest."""

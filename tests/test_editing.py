@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose, assert_array_equal
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane import convert, editing
@@ -226,7 +226,8 @@ def check_rerooted(model, body, tolerance=1e-11):
     return new, there
 
 
-@pytest.mark.parametrize("kind", repeated([*JOINT_TYPES]))
+@full
+@pytest.mark.parametrize("kind", JOINT_TYPES)
 def test_a_joint_of_every_type_reversed(kind):
     """In the middle of the path, and at its end."""
     model = framed(textbook.tree(["free", "revolute", kind, "revolute"], seed=3))

@@ -457,3 +457,16 @@ def test_the_command_says_why_it_does_not_compile():
         process = python(code, "compile", *words, **settings)
         assert told in process.communicate()[1]
         assert process.returncode == 2
+
+
+def test_rollouts_are_named_with_their_steps():
+    model = fl.load("double_pendulum")
+    assert [*model.compile(["rollout:3", "rollout_gradient:3:rk4"])] == [
+        "rollout:3",
+        "rollout_gradient:3:rk4",
+    ]
+    for name in ("rollout", "rollout:x", "rollout:0"):
+        with pytest.raises(ValueError, match=r"wanted rollout:STEPS, as in rollout:32"):
+            model.compile([name])
+    with pytest.raises(ValueError, match=r"wanted rollout:STEPS:INTEGRATOR"):
+        model.compile(["rollout:3:rk4:more"])

@@ -397,14 +397,30 @@ def test_energy_is_conserved():
 # Configurations
 
 
+def integrate(model, q, v):
+    return run(algorithms.integrate, model, q, v)
+
+
+def difference(model, q0, q1):
+    return run(algorithms.difference, model, q0, q1)
+
+
 @every_tree
 def test_difference_and_integrate_undo_each_other(model):
     q0, q1 = model.random_configuration((2, 20), seed=4)
-    v = model.difference(q0, q1)
-    same_place(model, model.integrate(q0, v), q1)
+    v = difference(model, q0, q1)
+    same_place(model, integrate(model, q0, v), q1)
     small = 1e-6 * np.random.default_rng(1).normal(size=v.shape)
-    assert_allclose(model.difference(q0, model.integrate(q0, small)), small, atol=1e-15)
-    assert_allclose(model.difference(q0, q0), 0 * v, atol=1e-15)
+    assert_allclose(difference(model, q0, integrate(model, q0, small)), small, atol=1e-15)
+    assert_allclose(difference(model, q0, q0), 0 * v, atol=1e-15)
+
+
+@small_trees
+def test_compiled_configurations_are_the_algorithms(model):
+    q0, q1 = model.random_configuration((2, 20), seed=4)
+    v = model.difference(q0, q1)
+    assert_allclose(v, difference(model, q0, q1), atol=1e-14)
+    assert_allclose(model.integrate(q0, v), integrate(model, q0, v), atol=1e-14)
 
 
 def same_place(model, q0, q1, tolerance=1e-11):
@@ -449,7 +465,7 @@ def test_a_velocity_moves_the_bodies_as_it_says(model):
     """integrate and the motion subspaces mean the same v."""
     q, v, *_ = sample(model)
     h = 1e-3
-    at = {n: textbook.poses(model, model.integrate(q, n * h * v)) for n in (-2, -1, 1, 2)}
+    at = {n: textbook.poses(model, integrate(model, q, n * h * v)) for n in (-2, -1, 1, 2)}
     here = textbook.poses(model, q)
     for i, motion in enumerate(textbook.velocities(model, q, v)):
         R, _ = here[i]
@@ -463,7 +479,7 @@ def test_a_velocity_moves_the_bodies_as_it_says(model):
 def test_the_tangent_map_is_the_derivative_of_integrate(model):
     q, v, *_ = sample(model)
     h = 1e-3
-    at = {n: model.integrate(q, n * h * v) for n in (-2, -1, 1, 2)}
+    at = {n: integrate(model, q, n * h * v) for n in (-2, -1, 1, 2)}
     rate = (8 * (at[1] - at[-1]) - at[2] + at[-2]) / (12 * h)
     assert_allclose(rate, textbook.times(textbook.tangent(model, q), v), atol=1e-9)
 

@@ -43,7 +43,7 @@ def states(model, *lead, dtype=np.float64):
 
 
 def test_every_function_is_there(wrapped):
-    assert TABLE.keys() <= vars(wrapped).keys()
+    assert {*TABLE, "rollout"} <= vars(wrapped).keys()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -140,6 +140,28 @@ def test_a_rollout_by_scan_has_gradients(model, wrapped):
     for k in (0, 9, 15):
         change = (final(h[k], q[0], v[0]) - final(-h[k], q[0], v[0])) / 2e-5
         assert np.allclose(gradient[0].ravel()[k], change, rtol=1e-5, atol=1e-7)
+
+
+def test_rollouts(model, wrapped):
+    q, v, _ = states(model, 3)
+    tau, dt = np.random.default_rng(1).normal(size=(3, 4, model.nv)), np.array([0.01, 0.02, 0.03])
+    check_grads(wrapped.rollout, (q, v, tau, dt), 1)
+    for options in ({}, {"integrator": "rk4", "every": 2}):
+        run = jax.jit(lambda *x, options=options: wrapped.rollout(*x, **options))
+        for x, y in zip(run(q, v, tau, dt), model.rollout(q, v, tau, dt, **options), strict=True):
+            assert np.array_equal(x, y)
+    cost = lambda q, v, tau: jnp.sum(wrapped.rollout(q, v, tau, 0.01).q ** 3)
+    gradient = jax.grad(cost, (0, 1, 2))
+    assert "callback" not in jax.jit(gradient).lower(q, v, tau).as_text()
+    mapped = jax.jit(jax.vmap(gradient, (0, None, 0)))(q, v[0], tau)
+    for x, y in zip(mapped, gradient(q, np.repeat(v[:1], 3, 0), tau), strict=True):
+        assert np.array_equal(x, y)
+    with pytest.raises(
+        NotImplementedError, match=r"rollout has first derivatives only: .*lax.scan"
+    ):
+        jax.hessian(cost)(q, v, tau)
+    with pytest.raises(ValueError, match=r"tau has shape \(4,\): wanted \(..., T, n\)"):
+        wrapped.rollout(q, v, tau[0, 0], 0.01)
 
 
 def test_what_is_refused(model, wrapped):

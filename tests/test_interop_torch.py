@@ -8,6 +8,7 @@ import pytest
 import featherlane as fl
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
+from featherlane.functions.actuation import Actuation, Actuator  # noqa: E402
 from featherlane.functions.table import TABLE, Variant  # noqa: E402
 from featherlane.interop import texts  # noqa: E402
 from featherlane.interop import torch as interop  # noqa: E402
@@ -30,7 +31,7 @@ def states(model, *lead, dtype=torch.float64, grad=False):
 
 
 def test_every_function_is_there(wrapped):
-    assert TABLE.keys() <= vars(wrapped).keys()
+    assert {*TABLE, "rollout"} <= vars(wrapped).keys()
     with pytest.raises(AttributeError, match="there is no function 'dynamics': wanted one of"):
         wrapped.dynamics  # noqa: B018
 
@@ -62,6 +63,50 @@ def test_gradients(model, wrapped):
     assert torch.autograd.gradcheck(lambda q: wrapped.frame_placement(q, frame), (q,))
 
 
+def controls(model, *lead, steps=4):
+    tau = np.random.default_rng(1).normal(size=(*lead, steps, model.nv))
+    return torch.tensor(tau, requires_grad=True)
+
+
+def test_rollouts(model, wrapped):
+    q, v, _ = states(model, 3, grad=True)
+    tau, dt = controls(model, 3), torch.tensor([0.01, 0.02, 0.03], dtype=torch.float64)
+    for given in ({}, {"integrator": "rk4", "every": 2}):
+        kept = wrapped.rollout(q, v, tau, dt.requires_grad_(), **given)
+        assert type(kept).__name__ == "Trajectory"
+        arrays = [x.detach().numpy() for x in (q, v, tau, dt)]
+        for x, y in zip(kept, model.rollout(*arrays, **given), strict=True):
+            assert np.array_equal(x.detach(), y)
+    run = lambda *x: wrapped.rollout(*x, every=2)
+    assert torch.autograd.gradcheck(run, (q, v, tau, dt), check_forward_ad=True)
+    mapped = torch.func.vmap(lambda v: wrapped.rollout(q[0], v, tau[0], 0.01).v)(v)
+    assert torch.equal(mapped, wrapped.rollout(q[0], v, tau[0], 0.01).v)
+    with pytest.raises(NotImplementedError, match=r"rollout has first derivatives only: .*step of"):
+        torch.autograd.gradgradcheck(wrapped.rollout, (q, v, tau, dt))
+
+
+def test_actuators_in_rollouts(model, wrapped):
+    q, v, _ = states(model)
+    hinges = [model.joints[i].name for i in model.independent if model.types[i].nv == 1]
+    actuation = model.actuation(hinges, 3.0)
+    u = torch.ones(4, len(hinges), dtype=torch.float64)
+    made = wrapped.rollout(q, v, u, 0.01, actuation=actuation)
+    wanted = model.rollout(q.numpy(), v.numpy(), u.numpy(), 0.01, actuation=actuation)
+    assert np.array_equal(made.q, wanted.q)
+
+
+def test_texts_name_all_options(model):
+    variants = [
+        Variant("rollout", "world", ("mass",), steps=12, every=3, integrator="rk4"),
+        Variant("step", actuation=Actuation((Actuator(0, -0.1, float("inf")),))),
+        Variant("linearize_step", "body", by_wrenches=True),
+        Variant("jacobian", frame=model.frame_names[-1], reference="world"),
+    ]
+    for variant in variants:
+        text = texts.text_of(texts.text_of_model(model), variant)
+        assert texts.operation(text).variant == variant
+
+
 def test_wrenches_and_parameters_have_gradients(model, wrapped):
     q, v, a = states(model, 2)
     f = torch.ones(model.nbodies, 6, dtype=torch.float64, requires_grad=True)
@@ -76,6 +121,10 @@ def test_wrenches_and_parameters_have_gradients(model, wrapped):
 def test_the_operator_passes_torchs_own_checks(model, wrapped):
     text = texts.text_of(texts.text_of_model(model), Variant("inverse_dynamics"))
     torch.library.opcheck(interop.evaluate, (text, states(model, 2, grad=True)))
+    text = texts.text_of(texts.text_of_model(model), Variant("rollout", steps=4))
+    q, v, _ = states(model, 2, grad=True)
+    dt = torch.tensor(0.01, dtype=torch.float64)
+    torch.library.opcheck(interop.evaluate, (text, [q, v, controls(model, 2), dt]))
 
 
 @pytest.mark.parametrize("backend", ["aot_eager"])
@@ -85,7 +134,9 @@ def test_compiled_programs(model, wrapped, backend):
 
     def loss(q, v, a):
         J = wrapped.jacobian(q, frame, reference="world")
-        return (wrapped.forward_dynamics(q, torch.sin(v), a) ** 2).sum() + J.sum()
+        moved = wrapped.rollout(q, v, torch.stack([a, v], 1), 0.01)
+        a = wrapped.forward_dynamics(q, torch.sin(v), a)
+        return (a**2).sum() + J.sum() + (moved.q**3).sum()
 
     torch._dynamo.reset()
     compiled = torch.compile(loss, backend=backend, fullgraph=True)
@@ -121,6 +172,10 @@ def test_what_is_refused(model, wrapped):
         wrapped.jacobian(q, model.frame_names[-1], "there")
     with pytest.raises(TypeError, match="model is 'iiwa14': wanted a Model"):
         interop.wrap("iiwa14")
+    with pytest.raises(ValueError, match=r"tau has shape \(4,\): wanted \(..., T, n\) for T steps"):
+        wrapped.rollout(q, v, a, 0.01)
+    with pytest.raises(ValueError, match="every is 3: wanted a whole number that divides 4 steps"):
+        wrapped.rollout(q, v, controls(model), 0.01, every=3)
     with pytest.raises(TypeError, match=r"requires a gradient: use featherlane.interop.torch.wrap"):
         model.inverse_dynamics(q.requires_grad_(), v, a)
 

@@ -72,6 +72,22 @@ def test_limits_without_room_count_as_none():
     assert (model.position_limits.lower[5], model.position_limits.upper[5]) == (-INF, INF)
 
 
+def test_limits_of_zero_count_as_none():
+    model = fl.load("double_pendulum")
+    assert model.joint("joint1").effort == model.joint("joint1").velocity == 0.0
+    assert np.isinf([*model.effort_limits, *model.velocity_limits]).all()
+    assert np.abs(model.random_velocity(100, seed=0)).max() > 0.9
+    motor = model.actuation(["joint1"])
+    assert (
+        np.abs(model.linearize_step(np.zeros(2), np.zeros(2), [0.5], 0.01, actuation=motor).B).max()
+        > 0
+    )
+    for kind in ("effort", "velocity"):
+        assert f"{kind} limits of 0, which count as none: joint1, joint2" in model.notes
+    follower = gripper(mimic=fl.Mimic("finger"), velocity=0.0)
+    assert follower.velocity_limits[3] == 0.2
+
+
 def test_limits_are_read_only():
     model = fl.load("iiwa14")
     for array in (*model.position_limits, model.velocity_limits, model.effort_limits):

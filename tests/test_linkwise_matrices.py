@@ -19,6 +19,12 @@ BREADTH = [-1, 0, 0, 1, 2, 1, 2, 3]  # bodies that hang on one are not next to i
 ROBOTS = {
     "chain": fl.chain(9, 1),
     "limbs": textbook.tree(
+        ("revolute", "revolute", "spherical", *["revolute"] * 4),
+        [-1, 0, 1, 2, 1, -1, 5],
+        3,
+        physics=True,
+    ),
+    "hands": textbook.tree(
         ("revolute", "revolute", "spherical", *["revolute"] * 10),
         [-1, 0, 1, 2, 1, 4, 4, 6, 0, -1, 9, 10, 9],
         3,
@@ -31,7 +37,9 @@ ROBOTS = {
         8, 1.6, ("revolute", "helical"), mimic=0.3, roots=2, seed=5, physics=True
     ),
 }
-more_robots = pytest.mark.parametrize("robot", repeated(["limbs", "mimic", "chain", "breadth"]))
+more_robots = pytest.mark.parametrize(
+    "robot", repeated(["limbs", "hands", "mimic", "chain", "breadth"])
+)
 MATRICES = {
     "mass_matrix": 1,
     "mass_matrix_inverse": 1,
@@ -161,6 +169,7 @@ def test_the_robots_have_every_order():
 
     assert swept("chain")
     assert swept("limbs")
+    assert swept("hands")
     assert not swept("breadth")
     assert ROBOTS["mimic"].tree.coupled
 

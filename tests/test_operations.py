@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import textbook
 
 import featherlane as fl
 from featherlane.backends import reference
@@ -135,3 +136,61 @@ def test_arguments_become_a_variant_and_its_arrays():
         Variant("forward_dynamics"),
         ("q", "v", "t"),
     )
+
+
+# Rollouts, whose derivatives are plans
+
+
+ROLLOUT = Variant("rollout", "world", ("mass",), integrator="rk4", steps=6)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_derivatives_of_rollouts(robot, every):
+    op, rng = Operation(robot, ROLLOUT._replace(every=every)), np.random.default_rng(3)
+    given = {**values(robot, op.inputs, rng), "dt": 0.01}
+    directions = {x: rng.normal(size=shape) for x, shape in op.inputs.items()}
+    weights = [rng.normal(size=shape) for shape in op.outputs.values()]
+    for wrt in (tuple(op.inputs), ("tau",), ("dt", "v")):
+        d = {x: directions[x] for x in wrt}
+        moved = op.tangents(wrt).function()(*given.values(), *d.values())
+        h = 1e-5
+        high, low = (
+            op.function()(*[x + s * h * d.get(k, 0.0) for k, x in given.items()]) for s in (1, -1)
+        )
+        for exact, x, y in zip(moved, high, low, strict=True):
+            assert np.allclose(exact, (x - y) / (2 * h), rtol=1e-6, atol=1e-8)
+        pulled = op.adjoints(wrt).function()(*given.values(), *weights)
+        pulled = pulled if isinstance(pulled, tuple) else (pulled,)
+        left = sum(np.vdot(w, m) for w, m in zip(weights, moved, strict=True))
+        right = sum(np.vdot(p, d[x]) for p, x in zip(pulled, wrt, strict=True))
+        assert left == pytest.approx(right, rel=1e-11)
+    with pytest.raises(NotImplementedError, match=r"first derivatives only: .* call step of the"):
+        op.tangents(["q"]).adjoints(["v"])
+
+
+@pytest.mark.parametrize("joints", [("revolute", "prismatic"), ("free", "spherical")])
+def test_the_adjoints_of_a_rollout_are_its_gradient(joints):
+    """In the tangent space; bit by bit the same for any number of states."""
+    model, steps, batch = textbook.tree(joints, seed=1), 5, 37
+    rng = np.random.default_rng(0)
+    q, v = model.random_configuration(batch, seed=0), rng.normal(size=(batch, model.nv))
+    tau = rng.normal(size=(batch, steps, model.nv))
+    moved = model.rollout(q, v, tau, 0.01)
+    weights = [rng.normal(size=x.shape) for x in moved]
+    N = textbook.tangent(model, moved.q)
+    g = textbook.times(N.swapaxes(-1, -2), weights[0])
+    wanted = model.rollout_gradient(moved, tau, 0.01, g, weights[1])
+    run = Operation(model, Variant("rollout", steps=steps)).adjoints(("q", "v", "tau")).function()
+    by_q, *others = run(q, v, tau, 0.01, *weights)
+    first = textbook.times(N[:, 0].swapaxes(-1, -2), by_q)
+    for x, y in zip((first, *others), wanted, strict=True):
+        assert np.allclose(x, y, rtol=0, atol=1e-12 * max(1.0, np.abs(y).max()))
+    for pick in (3, slice(0, 1), slice(2, 11)):
+        again = run(*[x[pick] for x in (q, v, tau)], 0.01, *[w[pick] for w in weights])
+        for x, y in zip(again, (by_q, *others), strict=True):
+            assert np.array_equal(x, y[pick])
+    single = run(
+        *[x.astype(np.float32) for x in (q, v, tau)], 0.01, *[w.astype(np.float32) for w in weights]
+    )
+    assert single[2].dtype == np.float32
+    assert np.allclose(single[2], others[1], atol=1e-4 * np.abs(others[1]).max())

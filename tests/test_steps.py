@@ -652,7 +652,7 @@ def plain(value: Any) -> Any:
     return type(value), value
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(NESTED)
 def test_values_are_put_together_again(value):
     scalars: list[float] = []

@@ -1,5 +1,7 @@
 """Steps in discrete time and their derivatives: against dual numbers, MuJoCo and each other."""
 
+from dataclasses import replace
+
 import dual
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ import featherlane as fl
 from featherlane.api import compiled
 from featherlane.functions import sequences
 from featherlane.functions.table import INTEGRATORS
-from featherlane.robot.joints import JOINT_TYPES
 
 BATCH = 5
 ORDER = {"semi_implicit": 1, "euler": 1, "implicit_damping": 1, "midpoint": 2, "rk4": 4}
@@ -23,8 +24,7 @@ TREES = [
     textbook.tree(("universal", "cylindrical", "translation"), (-1, 0, 1), seed=5, physics=True),
     textbook.tree(("free", "prismatic", "revolute", "revolute"), (-1, 0, 1, 1), 2, mimic={3: 2}),
 ]
-ROUND = [textbook.tree((kind,), seed=3, physics=True) for kind in JOINT_TYPES]
-MODELS = repeated([*TREES, *ROUND], 1, spread=False)
+ARM = textbook.tree(("revolute", "prismatic", "revolute", "revolute"), seed=2, physics=True)
 every_integrator = pytest.mark.parametrize("integrator", INTEGRATORS)
 
 
@@ -32,7 +32,7 @@ def types(model):
     return "-".join(kind.name for kind in model.types)
 
 
-trees = pytest.mark.parametrize("model", MODELS, ids=types)
+trees = pytest.mark.parametrize("model", repeated(TREES, spread=False), ids=types)
 
 
 def sample(model, batch=BATCH, seed=0):
@@ -82,7 +82,7 @@ def test_derivatives_of_a_step_are_those_of_dual_numbers(model, integrator):
     assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.abs(forward).max())
 
 
-@pytest.mark.parametrize("model", repeated(TREES, 1, spread=False), ids=types)
+@trees
 @every_integrator
 def test_the_slope_of_the_error_is_the_order(model, integrator):
     q, v, tau, _ = sample(model, 3, seed=2)
@@ -202,11 +202,20 @@ def planned(monkeypatch):
     return load
 
 
-@every_integrator
-@pytest.mark.parametrize("dtype", repeated([np.float64, np.float32]))
-@pytest.mark.parametrize("matrices", [False, True], ids=["tiles", "matrices"])
-def test_plans_give_what_flat_code_gives(integrator, dtype, matrices, planned, monkeypatch):
+PLANS = [  # implicit damping and the fourth order have steps of their own among the matrices
+    *((integrator, "tiles", np.float64) for integrator in INTEGRATORS),
+    ("implicit_damping", "matrices", np.float64),
+    ("rk4", "matrices", np.float64),
+    *((x, "matrices", np.float64) for x in INTEGRATORS if x not in ("implicit_damping", "rk4")),
+    ("rk4", "tiles", np.float32),
+    ("implicit_damping", "matrices", np.float32),
+]
+
+
+@pytest.mark.parametrize(("integrator", "how", "dtype"), repeated(PLANS, len(INTEGRATORS) + 2))
+def test_plans_give_what_flat_code_gives(integrator, how, dtype, planned, monkeypatch):
     """matrices: with sensitivities state by state, as of robots with curved joints."""
+    matrices = how == "matrices"
     monkeypatch.setattr(sequences, "in_tiles", lambda model: not matrices)
     plain = textbook.tree(("prismatic", "revolute", "helical"), seed=1, physics=True)
     model = TREES[0] if matrices else plain
@@ -271,7 +280,7 @@ def test_the_bits_of_a_state_do_not_depend_on_its_batch(dtype):
             assert_array_equal(x, y[pick])
 
 
-@pytest.mark.parametrize("model", repeated(TREES, 2, spread=False), ids=types)
+@trees
 def test_a_rollouts_gradient_is_that_of_its_steps(model):
     steps = 4
     q, v, _, dt = sample(model)
@@ -293,15 +302,16 @@ def test_a_rollouts_gradient_is_that_of_its_steps(model):
 
 
 def test_fewer_controls_through_actuators():
-    model = fl.load("iiwa14")
-    names = [model.joints[k].name for k in (1, 4, 2)]
+    chosen = [1, 3, 2]
+    model = replace(ARM, joints=tuple(replace(joint, effort=100.0) for joint in ARM.joints))
+    names = [model.joints[k].name for k in chosen]
     gear = np.array([2.0, -3.0, 0.5])
     actuation = model.actuation(names, gear)
     q, v, _, dt = sample(model)
     u = np.random.default_rng(0).normal(size=(BATCH, 3)) * [1, 1, 1e6]
-    limits = np.array([model.joints[k].effort for k in (1, 4, 2)])
+    limits = np.full(3, 100.0)
     tau = np.zeros((BATCH, model.nv))
-    tau[:, [1, 4, 2]] = np.clip(u * gear, -limits, limits)
+    tau[:, chosen] = np.clip(u * gear, -limits, limits)
     for integrator in ("semi_implicit", "midpoint"):
         options = {"integrator": integrator}
         found = model.linearize_step(q, v, u, dt, actuation=actuation, **options)
@@ -309,7 +319,7 @@ def test_fewer_controls_through_actuators():
         close(found.q, wanted.q, 1e-14)
         close(found.A, wanted.A, 1e-13)
         free = np.abs(u * gear) < limits
-        B = wanted.B[..., [1, 4, 2]] * gear * free[:, None]
+        B = wanted.B[..., chosen] * gear * free[:, None]
         assert not free[:, 2].any()
         assert free[:, :2].all()
         close(found.B, B, 1e-13)
@@ -321,13 +331,23 @@ def test_fewer_controls_through_actuators():
     assert np.abs(free.v - found.v).max() > 1
 
 
-@pytest.mark.parametrize("axes", ["body", "world"])
-@pytest.mark.parametrize("integrator", ["implicit_damping", "midpoint"])
+@pytest.mark.parametrize(
+    ("axes", "integrator"),
+    repeated(
+        [
+            ("body", "implicit_damping"),
+            ("world", "midpoint"),
+            ("world", "implicit_damping"),
+            ("body", "midpoint"),
+        ],
+        2,
+    ),
+)
 def test_columns_of_wrenches(axes, integrator):
     """B with columns of f_ext, beside the vjp of J^T f that joint forces would be."""
-    model = fl.load("iiwa14")
+    model = ARM
     q, v, tau, dt = sample(model)
-    frames = sorted((model.frame_names[3], model.frame_names[-1]))
+    frames = sorted((model.frame_names[1], model.frame_names[-1]))
     rng = np.random.default_rng(0)
     f_ext = {name: rng.normal(size=(BATCH, 6)) for name in frames}
     options = {"integrator": integrator, "f_ext_frame": axes}
@@ -380,9 +400,10 @@ def test_a_feedback_law_in_a_rollout():
     assert hash(again) == hash(policy)
 
 
-def test_nothing_is_called_between_steps(monkeypatch):
+def test_nothing_is_called_between_steps(planned, monkeypatch):
     """However many steps: what machine code asks of CPython and the system is as much."""
-    outside, model = Outside(monkeypatch), planned_robot()
+    outside, model = Outside(monkeypatch), planned(TREES[0])
+    assert sequences.is_planned(model, compiled.Variant("linearize_step", integrator="rk4"))
     for name, options in (("rollout", {}), ("rollout_gradient", {}), ("linearize_step", {})):
         found = []
         for steps in (3, 30):
@@ -406,12 +427,6 @@ def prepared(model, function, batch=8):
             given.append(np.array(0.01) if key == "dt" else rng.normal(size=(batch, *shape)))
     out = tuple(np.empty((batch, *shape)) for shape in function.outputs.values())
     return lambda: function(*given, out=out, threads=1)
-
-
-def planned_robot():
-    model = fl.load("hyq", root="free")
-    assert sequences.is_planned(model, compiled.Variant("linearize_step", integrator="rk4"))
-    return model
 
 
 # Through the table: graphs, your own functions, generated C
@@ -499,3 +514,70 @@ def test_an_unstable_rollout_gives_its_nan():
     assert fastest(0.01, "euler") < 40
     assert np.isnan(fastest(0.02, "euler"))
     assert fastest(0.02, "implicit_damping") < 40
+
+
+# Arguments as users have them
+
+
+@pytest.mark.parametrize(
+    ("law", "wanted"),
+    [
+        (lambda q, v, t, K: -K @ q - 0.1 * v, lambda q, v, K: -K @ q - 0.1 * v),
+        (
+            lambda q, v, t, K: np.clip(-q, -0.1, 0.1) + K[0],
+            lambda q, v, K: np.clip(-q, -0.1, 0.1) + K[0],
+        ),
+        (lambda q, v, t, K: (q + v)[::-1] * K[1, 1], lambda q, v, K: (q + v)[::-1] * K[1, 1]),
+    ],
+    ids=["gains", "clip", "slices"],
+)
+def test_feedback_laws_compute_with_arrays_as_numpy_does(law, wanted):
+    model = fl.load("double_pendulum")
+    q, v, K = np.array([0.1, 0.2]), np.array([0.3, 0.4]), np.array([[2.0, 0.5], [0.0, 3.0]])
+    policy = model.policy(law, {"K": (2, 2)})
+    found = model.rollout_with(policy, q, v, 0.01, 1, parameters={"K": K})
+    assert_allclose(found.tau[0], wanted(q, v, K), rtol=1e-15)
+    with pytest.raises(ValueError, match=r"shape \(1,\): wanted \(2,\) controls"):
+        model.policy(lambda q, v, t: 2 * q[:1])
+
+
+def test_rollouts_of_feedback_laws_take_parameters_of_the_robot():
+    model = fl.load("double_pendulum")
+    q, v, _, _ = sample(model, 1)
+    policy = model.policy(lambda q, v, t: -q)
+    for gravity in ([0, 0, 0.0], [0, 0, -1.62]):
+        params = {"gravity": np.array(gravity)}
+        found = model.rollout_with(policy, q, v, 0.01, 3, params=params)
+        again = model.rollout(q, v, found.tau, 0.01, params=params)
+        assert_array_equal(found.q, again.q)
+
+
+def test_columns_of_wrenches_that_come_as_an_array():
+    model = fl.load("double_pendulum")
+    q, v, tau, _ = sample(model)
+    wrenches = np.zeros((model.nbodies, 6))
+    found = model.linearize_step(q, v, tau, 0.01, wrenches, by_wrenches=True)
+    assert found.B.shape == (BATCH, 2 * model.nv, model.nv + 6 * model.nbodies)
+    with pytest.raises(ValueError, match="by_wrenches is True without f_ext"):
+        model.linearize_step(q, v, tau, 0.01, {}, by_wrenches=True)
+
+
+@pytest.mark.parametrize("number", [0.01, np.float64(0.01), np.array(0.01), [0.01] * BATCH])
+def test_a_time_step_of_any_kind_gives_the_same_bits(number):
+    model = fl.load("double_pendulum")
+    q, v, tau, _ = sample(model)
+    wanted = model.step(q, v, tau, np.full(BATCH, 0.01))
+    for call in (model.step, model.function("step")):
+        for x, y in zip(call(q, v, tau, number), wanted, strict=True):
+            assert_array_equal(x, y)
+    single = [x.astype(np.float32) for x in (q, v, tau)]
+    assert model.function("step")(*single, 0.01)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "number", [0.0, -0.1, np.nan, np.inf, [0.1, -0.1], [0.1, np.nan], "x", None]
+)
+def test_time_steps_are_positive_and_finite(number):
+    model = fl.load("double_pendulum")
+    with pytest.raises(ValueError, match=r"dt is .*: wanted positive, finite seconds"):
+        model.step(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2)), number)

@@ -5,6 +5,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+import textbook
 from repetition import repeated
 
 import featherlane as fl
@@ -405,7 +406,7 @@ def named(function, results):
 
 @pytest.fixture(scope="module")
 def robot():
-    return fl.random_tree(3, joint_types=("revolute", "free", "spherical"), seed=2)
+    return fl.random_tree(2, joint_types=("revolute", "spherical"), seed=2)
 
 
 def inputs_of(robot, name):
@@ -475,6 +476,53 @@ def test_states_in_a_trace_broadcast(robot):
     assert np.allclose(mixed(v), robot.inverse_dynamics(q[0], v, a), rtol=1e-12)
 
 
+@pytest.mark.parametrize("joints", [("revolute", "prismatic"), ("free", "revolute")])
+def test_the_gradient_of_a_cost_of_a_rollout(joints):
+    """Against `rollout_gradient`, in the tangent space, and against differences."""
+    robot, steps = textbook.tree(joints, seed=1), 4
+    rng = np.random.default_rng(0)
+    q, v = robot.random_configuration(seed=0), rng.normal(size=robot.nv)
+    tau, dt = rng.normal(size=(steps, robot.nv)), 0.02
+
+    def cost(q, v, tau, dt):
+        moved = fl.call(robot, "rollout", q, v, tau, dt=dt, integrator="midpoint")
+        return np.sum(moved.q**2) + 0.1 * np.sum(moved.v**2) + np.sum(tau**2)
+
+    shapes = {"q": q.shape, "v": v.shape, "tau": tau.shape, "dt": ()}
+    gradient = fl.compile(fl.gradient(cost, shapes))
+    found = gradient(q, v, tau, dt)
+    moved = robot.rollout(q, v, tau, dt, integrator="midpoint")
+    N = textbook.tangent(robot, moved.q).swapaxes(-1, -2)
+    by_states = textbook.times(N, 2 * moved.q), 0.2 * moved.v
+    wanted = robot.rollout_gradient(moved, tau, dt, *by_states, integrator="midpoint")
+    assert np.allclose(N[0] @ found.dout_dq, wanted.q, rtol=1e-11, atol=1e-11)
+    assert np.allclose(found.dout_dv, wanted.v, rtol=1e-11, atol=1e-11)
+    assert np.allclose(found.dout_dtau, wanted.tau + 2 * tau, rtol=1e-11, atol=1e-11)
+    h = 1e-5
+    by_dt = (cost(q, v, tau, dt + h) - cost(q, v, tau, dt - h)) / (2 * h)
+    assert np.isclose(found.dout_ddt, by_dt, rtol=1e-6)
+    d = rng.normal(size=tau.shape)
+    along = (cost(q, v, tau + h * d, dt) - cost(q, v, tau - h * d, dt)) / (2 * h)
+    assert np.isclose(np.vdot(found.dout_dtau, d), along, rtol=1e-6)
+
+
+def test_rollouts_in_a_trace_are_those_of_arrays():
+    robot, steps = fl.load("double_pendulum"), 6
+    actuation = robot.actuation(["joint2"], 2.0)
+    rng = np.random.default_rng(0)
+    q, v = rng.normal(size=(2, 3, 2))
+    f_ext, u = rng.normal(size=(3, steps, 2, 6)), rng.normal(size=(3, steps, 1))
+    options = {"actuation": actuation, "every": 2, "f_ext_frame": "world"}
+    called = lambda *x: fl.call(robot, "rollout", *x[:3], 0.01, x[3], **options)._asdict()
+    own = lambda *x: robot.rollout(*x[:3], 0.01, x[3], **options)._asdict()
+    sizes = {"q": 2, "v": 2, "u": (steps, 1), "f_ext": (steps, 2, 6)}
+    assert graph_key(fl.trace(called, sizes)) == graph_key(fl.trace(own, sizes))
+    found = fl.compile(called, sizes)(q, v, u, f_ext)
+    for x, y in zip(found, robot.rollout(q, v, u, 0.01, f_ext, **options), strict=True):
+        assert x.shape == (3, 4, 2)
+        assert np.allclose(x, y, rtol=1e-12, atol=1e-13)
+
+
 def test_compiled_functions_and_graphs_in_a_trace():
     twice = fl.compile(lambda x: {"y": 2 * x, "z": x @ x}, {"x": 3})
     graph = fl.trace(lambda x: 2 * x, {"x": 3})
@@ -488,7 +536,7 @@ def test_compiled_functions_and_graphs_in_a_trace():
 
 
 def test_wrong_calls_name_the_argument(robot):
-    q = np.zeros(robot.nq)
+    q, v, tau = np.zeros(robot.nq), np.zeros(robot.nv), np.zeros((3, robot.nv))
     wrong = [
         (lambda q: fl.call(robot, "inverse_dynamic", q), ValueError, "inverse_dynamics"),
         (lambda q: fl.call(robot, "inverse_dynamics", q), TypeError, "misses v, a: wanted q, v, a"),
@@ -498,6 +546,9 @@ def test_wrong_calls_name_the_argument(robot):
         (lambda q: fl.call(robot, "mass_matrix", q[:2]), ValueError, r"q has shape \(2,\), wanted"),
         (lambda q: fl.call(fl.trace(lambda x: x, {"x": 2}), q), TypeError, "by name: wanted x="),
         (lambda q: fl.call("iiwa14", q), TypeError, "call got str: wanted a graph or a model"),
+        (lambda q: fl.call(robot, "rollout", q, v, v, 0.1), ValueError, r"wanted \(..., T, n\)"),
+        (lambda q: fl.call(robot, "rollout", q, v, tau, 1, every=2), ValueError, "divides 3 steps"),
+        (lambda q: fl.call(robot, "step", q, v, v, 0.1, every=2), TypeError, "takes no every"),
         (lambda q: robot.mass_matrix(q, out=np.ones(3)), TypeError, "out= of mass_matrix in"),
         (lambda q: robot.mass_matrix(np.array([q[0], None])), TypeError, "q holds NoneType"),
     ]  # fmt: skip
@@ -538,3 +589,20 @@ def test_arrays_of_more_than_two_dimensions():
     assert np.array_equal(pickle.loads(pickle.dumps(cube))(C[5]), cube(C)[5])
     with pytest.raises(ValueError, match=r"'C' has shape \(2, 0\): wanted no dimension of 0"):
         fl.compile(lambda C: 1.0, {"C": (2, 0)})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip(x @ x, 0, 1),
+        lambda x: (x @ x).clip(0, 1) + x[0].sum() + x[1].max(),
+        lambda x: np.max(x[2]) + np.mean(x[1]) + np.ravel(x[0])[0] + x[0].reshape(1)[0],
+        lambda x: x[0] * len((x @ x).shape) + x[1] * x[0].size + x[2].T + x[1].astype(float),
+    ],
+    ids=["clip", "methods", "functions", "attributes"],
+)
+def test_scalars_have_what_arrays_without_dimensions_have(function):
+    x = np.array([0.3, -0.2, 0.7])
+    np.testing.assert_allclose(fl.compile(function, {"x": 3})(x), function(x), rtol=1e-15)
+    with pytest.raises(AttributeError, match="a traced scalar has no 'item'"):
+        fl.trace(lambda x: x[0].item(), {"x": 3})

@@ -6,7 +6,8 @@ from typing import Any
 
 from featherlane.api.compiled import Compiled
 from featherlane.errors import instead
-from featherlane.functions.table import TABLE
+from featherlane.functions.arguments import steps_of
+from featherlane.functions.table import BY_NAME
 from featherlane.program.array import call_graph
 from featherlane.program.graph import Graph
 
@@ -16,8 +17,9 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
 
     call(graph, **inputs): the graph's outputs by name, for all of its inputs by name.
     call(model, name, *inputs, **options): one of the functions of a model (see `Model.function`),
-    with its inputs by position or by name, f_ext, f_ext_frame, params, method, frame, reference and
-    wrt. Gives an array, or the function's named tuple of several; arrays of NumPy give numbers.
+    with its inputs by position or by name, f_ext, f_ext_frame, params, method, frame, reference,
+    wrt, integrator and actuation; a rollout, with a step for each row of tau, has every. Gives an
+    array, or the function's named tuple of several; arrays of NumPy give numbers.
 
     Raises TypeError or ValueError that names the argument.
     """
@@ -35,9 +37,9 @@ OPTIONS = ("frame", "reference", "wrt", "integrator", "actuation")  # of functio
 
 
 def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) -> Any:
-    if name not in TABLE:
-        raise ValueError(f"there is no function {name!r}{instead(str(name), TABLE)}")
-    takes, inputs = TABLE[name].takes, [*TABLE[name].inputs]
+    if name not in BY_NAME:
+        raise ValueError(f"there is no function {name!r}{instead(str(name), BY_NAME)}")
+    takes, inputs = BY_NAME[name].takes, [*BY_NAME[name].inputs]
     positions = [*inputs, *(["f_ext"] if "f_ext" in takes else [])]
     if len(arrays) > len(positions):
         raise TypeError(f"{name} got {len(arrays)} arrays: wanted {', '.join(positions)}")
@@ -48,6 +50,9 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     if missing := [x for x in inputs if x not in given]:
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(inputs)}")
     options = {x: given.pop(x) for x in OPTIONS if x in takes and x in given}
+    if steps := steps_of(name, given):
+        given.pop("every", None)
+        options |= steps
     if "reference" in takes:
         options.setdefault("reference", "body")
     params, method = given.pop("params", None), given.pop("method", "auto")

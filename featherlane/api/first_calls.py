@@ -40,7 +40,8 @@ class FirstCalls(Compiled):
         was there: their first calls take no longer than others.
 
         functions: names, by default the seven; a frame or a parameter follows after a colon
-        ("jacobian:tool0", or with axes "jacobian:tool0:world"). derivatives: also compiles their
+        ("jacobian:tool0", or with axes "jacobian:tool0:world"), an integrator ("step:rk4"), or the
+        number of steps ("rollout:32"). derivatives: also compiles their
         derivatives ("forward_dynamics_derivatives"; "linearize_step" of "step"). single: also the
         kernels for calls with a single state. The code goes to the cache on disk, from which later
         processes load it. Raises ValueError for an unknown function, TypeError for a single name

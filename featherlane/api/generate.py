@@ -39,8 +39,9 @@ def generate(
     """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, NAME_check.c, whose
     `main` compares every function with values from Python, and CMakeLists.txt.
 
-    functions: names of `Model`'s functions, by default the seven; a frame or a parameter follows
-    after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world"). A mapping gives each a name
+    functions: names of `Model`'s functions, by default the seven; a frame, a parameter or an
+    integrator follows after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world";
+    "step:rk4"). A mapping gives each a name
     in C and may contain graphs, made by `trace` or by `Model.graph` with its options. model: None
     if all are graphs. name: the prefix of all names in C, by default the robot's name.
     batch_struct: also writes functions of many states, in a struct of arrays. code_limit: the most
@@ -49,11 +50,11 @@ def generate(
     short; by default as in the package itself. states: the number of random states in NAME_check.c.
     signature: "acados" writes each function as discrete dynamics with its Jacobian, NAME_fun and
     NAME_fun_jac of x, u and p (see `functions.discrete.Groups`), and NAME_acados.h and .c with
-    functions that acados can call.
+    functions that acados can call; it takes "step", and graphs whose outputs are the next state.
 
     The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
-    ValueError for an unknown function, a name that is not valid in C, and a folder with another
-    library, whose check would collide with this one.
+    ValueError for an unknown function, one that acados has no use for, a name that is not valid in
+    C, and a folder with another library, whose check would collide with this one.
     """
     # Few programs write code, and the others do not wait for these modules
     from featherlane.backends.c import acados
@@ -132,11 +133,30 @@ def _discrete(
         if isinstance(what, str) and model is None:
             raise TypeError(f"model is missing: {what!r} is a function of a robot")
         graph = what if isinstance(what, Graph) else _graph(model, what)
+        _check_next_state(shown, graph, isinstance(what, str))
         graphs |= {f"{name}_fun{end}": discrete(graph, bool(end)) for end in ("", "_jac")}
         x, u, p = (entries(graph, group) for group in groups(graph))
         fun = sum(len(out.nodes) for out in graph.outputs.values())
         dynamics.append(Dynamics(name, x, u, p, fun))
     return graphs, dynamics
+
+
+def _check_next_state(shown: str, graph: Graph, named: bool) -> None:
+    """Raises ValueError for outputs that are no next state. Those of a robot's function have the
+    names of one; those of a graph may have any names, and as many entries.
+    """
+    x, outputs = groups(graph).x, graph.outputs
+    if named:
+        good = [*outputs] == [f"{name}_next" for name in x]
+    else:
+        good = sum(len(out.nodes) for out in outputs.values()) == entries(graph, x)
+    if not good:
+        gives = ", ".join(f"{name}{list(out.shape)}" for name, out in outputs.items())
+        state = ", ".join(f"{name}{list(graph.inputs[name])}" for name in x) or "of no entries"
+        raise ValueError(
+            f"function {shown!r} gives {gives} for the state {state}: acados takes discrete "
+            "dynamics, 'step' or a graph whose outputs are the next state"
+        )
 
 
 def _graph(model: Any, what: str) -> Graph:

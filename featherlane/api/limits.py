@@ -26,6 +26,11 @@ def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
     return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
 
 
+def _most(limit: float) -> float:
+    """Returns the limit of a velocity or force; exporters write 0 where they know none."""
+    return limit if limit > 0 else np.inf
+
+
 def _read_only(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
@@ -42,7 +47,7 @@ def rounded_into(limits: PositionLimits, dtype: np.dtype) -> PositionLimits:
 
 
 class Limits(Compiled):
-    """The limits of a `featherlane.Model`, infinite where the robot's file has none."""
+    """The limits of a `featherlane.Model`, infinite where the robot's file has none, or 0."""
 
     @cached_property
     def _followers(self) -> dict[str, list[Joint]]:
@@ -83,26 +88,30 @@ class Limits(Compiled):
     @cached_property
     def velocity_limits(self) -> np.ndarray:
         """(nv,), the largest |v| in m/s and rad/s, in the order of v; narrowed where a mimic joint
-        would reach its own limit first. All entries of one joint have its limit.
+        would reach its own limit first. All entries of one joint have its limit. Infinite for
+        joints without a limit, and for those whose file gives 0: many exporters write 0 for what
+        they do not know. `model.joint(name).velocity` is the number of the file.
         """
         limits = np.full(self.nv, np.inf)
         for n in self.independent:
             joint = self.joints[n]
             shared = [
-                follower.velocity / abs(follower.mimic.multiplier)  # type: ignore[union-attr]
+                _most(follower.velocity) / abs(follower.mimic.multiplier)  # type: ignore[union-attr]
                 for follower in self._followers.get(joint.name, ())
             ]
-            limits[self.dofs[n]] = min(joint.velocity, *shared, np.inf)
+            limits[self.dofs[n]] = min([_most(joint.velocity), *shared])
         return _read_only(limits)
 
     @cached_property
     def effort_limits(self) -> np.ndarray:
         """(nv,), the largest |tau| in N and N m, in the order of v. All entries of one joint have
-        its limit; a mimic joint has none of its own, since its leader's motor moves both.
+        its limit; a mimic joint has none of its own, since its leader's motor moves both. Infinite
+        for joints without a limit or with one of 0, as in `velocity_limits`: a joint without a
+        motor is left out of `actuation`.
         """
         limits = np.full(self.nv, np.inf)
         for n in self.independent:
-            limits[self.dofs[n]] = self.joints[n].effort
+            limits[self.dofs[n]] = _most(self.joints[n].effort)
         return _read_only(limits)
 
     def clip(self, q: ArrayLike) -> np.ndarray:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from featherlane.errors import instead
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import CALLED, TABLE, Variant
 from featherlane.robot.model import Robot
 
 OPTIONS = ("frame", "reference", "wrt", "integrator")  # in texts
+NAMED = {**TABLE, **{name: CALLED[name] for name in ("rollout", "rollout_gradient")}}
 
 
 def variant_named(model: Robot, text: str) -> Variant:
-    """The variant that a text such as "jacobian:tool0" or "jacobian:tool0:world" names. Names of
-    frames may contain colons.
+    """The variant that a text such as "jacobian:tool0", "jacobian:tool0:world", "step:rk4" or
+    "rollout:32:rk4" (of 32 steps) names. Names of frames may contain colons.
     """
     name, _, rest = text.partition(":")
+    if name not in NAMED:
+        raise ValueError(f"there is no function {name!r}{instead(name, NAMED)}")
+    takes = [what for what in NAMED[name].takes if what in OPTIONS]
     if name not in TABLE:
-        raise ValueError(f"there is no function {name!r}{instead(name, TABLE)}")
-    takes = [what for what in TABLE[name].takes if what in OPTIONS]
+        takes = ["steps", *takes]
     frames = [f for f in model.frame_names if f"{rest}:".startswith(f"{f}:")]
     frame = max(frames, key=len, default="")
     options = [frame, *rest[len(frame) + 1 :].split(":")] if frame else rest.split(":")
@@ -29,6 +32,10 @@ def variant_named(model: Robot, text: str) -> Variant:
     if len(options) > len(takes):
         wanted = ":".join([name, *map(str.upper, takes)])
         raise ValueError(f"function is {text!r}: wanted {wanted}")
+    if "steps" in takes:
+        if not (steps := given.get("steps", "")).isdecimal() or not int(steps):
+            raise ValueError(f"function is {text!r}: wanted {name}:STEPS, as in {name}:32")
+        given["steps"] = int(steps)
     if "reference" in takes:
         given.setdefault("reference", "body")
     return Variant(name, **given)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Compiled
+from featherlane.api.limits import Limits
 from featherlane.errors import instead
 from featherlane.functions.actuation import Actuation, Actuator
-from featherlane.functions.arguments import F32
+from featherlane.functions.arguments import F32, check_every, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
 from featherlane.functions.foreign import is_foreign
 from featherlane.functions.policy import Policy
@@ -36,33 +36,35 @@ def _time_steps(dt: Any, *others: Any) -> Any:
     """Returns dt in the dtype of the others, checked; what is traced or another package's as it
     is.
     """
-    if is_traced(dt) or is_foreign(dt):
+    if type(dt) is float and 0.0 < dt < inf:  # the usual case, in a microsecond
+        return np.array(dt, F32 if any(map(_is_single, others)) else float)
+    if is_traced(dt):
         return dt
     try:
         array = np.asarray(dt)
-        good = array.dtype.kind in "fiu" and bool(np.all((array > 0) & np.isfinite(array)))
+        # A least one that is positive is no NaN
+        ends = (array.min(), array.max()) if array.size else (1.0, 1.0)
+        good = array.dtype.kind in "fiu" and bool(ends[0] > 0 and ends[1] < inf)
     except (TypeError, ValueError):
         good = False
+    except RuntimeError:  # a tensor that needs its gradient
+        return dt
     if not good:
         raise ValueError(
             f"dt is {dt!r}: wanted positive, finite seconds, one or one for each state"
         )
-    if array.dtype.kind == "f" and hasattr(dt, "dtype"):
-        return array
-    single = any(getattr(x, "dtype", None) == F32 for x in others)
-    return array.astype(np.float32 if single else np.float64)
+    if is_foreign(dt) or (array.dtype.kind == "f" and hasattr(dt, "dtype")):
+        return dt
+    return array.astype(F32) if any(map(_is_single, others)) else array.astype(float, copy=False)
 
 
-def _rows(name: str, array: Any, back: int) -> int:
-    """Returns the length of the axis of time, `back` axes before the end of an array."""
-    shape = np.shape(array)
-    if len(shape) < back or not shape[-back]:
-        wanted = ", ".join(["...", "T", *["n"] * (back - 1)])
-        raise ValueError(f"{name} has shape {shape}: wanted ({wanted}) for T steps, one or more")
-    return shape[-back]
+def _is_single(x: Any) -> bool:
+    """Whether an array, or a tensor, is of float32."""
+    dtype = getattr(x, "dtype", None)
+    return dtype == F32 if isinstance(dtype, np.dtype) else str(dtype).endswith("float32")
 
 
-class TimeSteps(Compiled):
+class TimeSteps(Limits):
     """Steps of a `featherlane.Model` in discrete time.
 
     integrator: "semi_implicit" (v' = v + dt a, then q' = q + dt v'), "euler" (q' = q + dt v),
@@ -131,7 +133,7 @@ class TimeSteps(Compiled):
         by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
         order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
         """
-        if by_wrenches and (f_ext is None or f_ext == {}):
+        if by_wrenches and (f_ext is None or (isinstance(f_ext, Mapping) and not f_ext)):
             raise ValueError(
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
@@ -238,11 +240,10 @@ class TimeSteps(Compiled):
         only each so manieth state is kept, T / every + 1 in all. The whole rollout is one call of
         machine code.
         """
-        steps = _rows("tau", tau, 2)
-        self._check_every(every, steps)
+        steps = rows("tau", tau)
         given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
         others = params, out, threads, f_ext, f_ext_frame
-        options = {"steps": steps, "every": int(every)}
+        options = {"steps": steps, "every": check_every(every, steps)}
         return self._in_time("rollout", given, integrator, actuation, *others, **options)
 
     def rollout_with(
@@ -258,6 +259,7 @@ class TimeSteps(Compiled):
         integrator: str = DEFAULT_INTEGRATOR,
         every: int = 1,
         f_ext_frame: str = "body",
+        params: Params = None,
         actuation: Actuation | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
@@ -272,18 +274,11 @@ class TimeSteps(Compiled):
             raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
         if not isinstance(steps, int | np.integer) or steps < 1:
             raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
-        self._check_every(every, int(steps))
         values = policy.in_order(parameters or {})
         given = q0, v0, _time_steps(dt, q0, v0), *values
-        others = None, out, threads, f_ext, f_ext_frame
-        options = {"policy": policy, "steps": int(steps), "every": int(every)}
+        others = params, out, threads, f_ext, f_ext_frame
+        options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
         return self._in_time("rollout_with", given, integrator, actuation, *others, **options)
-
-    def _check_every(self, every: Any, steps: int) -> None:
-        if not isinstance(every, int | np.integer) or every < 1 or steps % every:
-            raise ValueError(
-                f"every is {every!r}: wanted a whole number that divides {steps} steps"
-            )
 
     def rollout_gradient(
         self,
@@ -307,7 +302,7 @@ class TimeSteps(Compiled):
         trajectory: what `rollout` gave for the same controls, with every state kept.
         """
         q, v = trajectory[:2]
-        steps = _rows("tau", tau, 2)
+        steps = rows("tau", tau)
         given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)
@@ -333,7 +328,7 @@ class TimeSteps(Compiled):
                 raise ValueError(f"joint {name!r} is {self.types[i].name}: wanted joints of one v")
             if not (np.isfinite(ratio) and ratio):
                 raise ValueError(f"the gear of {name!r} is {ratio}: wanted a number that is not 0")
-            limit = self.joints[i].effort / abs(ratio) if clip else inf
+            limit = float(self.effort_limits[self.first_v[i]]) / abs(ratio) if clip else inf
             actuators.append(Actuator(self.first_v[i], ratio, limit))
         if not actuators:
             raise ValueError("joints is empty: wanted the name of a joint for each control")

@@ -60,6 +60,17 @@ def _has_dtype(value: Any) -> bool:
     return True
 
 
+def floats_as_arrays(values: tuple[Any, ...]) -> list[np.ndarray] | None:
+    """Python's and NumPy's floats between NumPy arrays, as arrays of float32 if one of those is;
+    None if there are no floats, or other values.
+    """
+    kinds = {type(x) for x in values}
+    if not (kinds & {float, np.float64} and np.ndarray in kinds <= {np.ndarray, float, np.float64}):
+        return None
+    dtype = F32 if any(getattr(x, "dtype", None) == F32 for x in values) else F64
+    return [np.array(x, dtype) if type(x) is float else np.asarray(x) for x in values]
+
+
 def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
     """Returns float32 if all arrays of floats are float32, float64 if none is, while integers and
     lists follow them; and the values as arrays of that dtype, or object if one holds traced
@@ -160,3 +171,26 @@ def threads_asked(asked: Any) -> int | None:
     if not isinstance(asked, int | np.integer) or asked < 1:
         raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
     return int(asked)
+
+
+def rows(name: str, array: Any) -> int:
+    """Returns the length of the axis of time of an array (..., T, n)."""
+    shape = tuple(array.shape if hasattr(array, "shape") else np.shape(array))
+    if len(shape) < 2 or not shape[-2]:
+        raise ValueError(f"{name} has shape {shape}: wanted (..., T, n) for T steps, one or more")
+    return int(shape[-2])
+
+
+def check_every(every: Any, steps: int) -> int:
+    """Returns the steps from one state that is kept to the next, checked."""
+    if not isinstance(every, int | np.integer) or every < 1 or steps % every:
+        raise ValueError(f"every is {every!r}: wanted a whole number that divides {steps} steps")
+    return int(every)
+
+
+def steps_of(name: str, given: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the options of a function that the shapes of its arrays say: of a rollout."""
+    if name != "rollout":
+        return {}
+    steps = rows("tau", given["tau"])
+    return {"steps": steps, "every": check_every(given.get("every", 1), steps)}

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.functions.arguments import steps_of
 from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
 from featherlane.functions.function import Function
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.rollout_derivatives import compile_derivative
+from featherlane.functions.table import BY_NAME, Variant
 from featherlane.program.derivatives.products import adjoints, tangents
 from featherlane.program.graph import Graph
 from featherlane.program.program import Program
@@ -24,6 +26,10 @@ from featherlane.robot.parameters import PARAMETERS
 Shapes = Mapping[str, tuple[int, ...]]
 Inputs = tuple[str, ...]
 TANGENTS, ADJOINTS = "tangents", "adjoints"
+ONCE = (
+    "rollout has first derivatives only: for second ones call step of the wrapped model for each "
+    "row of tau, in a loop of Python or in jax.lax.scan"
+)
 
 
 class Step(NamedTuple):
@@ -45,11 +51,16 @@ class Operation(NamedTuple):
 
     def tangents(self, wrt: Sequence[str]) -> Operation:
         """The derivatives of all outputs along directions of some inputs."""
-        return self._replace(steps=(*self.steps, Step(TANGENTS, tuple(wrt))))
+        return self._differentiated(TANGENTS, wrt)
 
     def adjoints(self, wrt: Sequence[str]) -> Operation:
         """The derivatives by some inputs of the outputs times weights."""
-        return self._replace(steps=(*self.steps, Step(ADJOINTS, tuple(wrt))))
+        return self._differentiated(ADJOINTS, wrt)
+
+    def _differentiated(self, mode: str, wrt: Sequence[str]) -> Operation:
+        if self.variant.steps and self.steps:
+            raise NotImplementedError(ONCE)
+        return self._replace(steps=(*self.steps, Step(mode, tuple(wrt))))
 
     @property
     def before(self) -> Operation:
@@ -102,6 +113,8 @@ class Operation(NamedTuple):
         key = repr((model.fingerprint, plain, tuple(places), self.steps))
 
         def kernel(dtype: np.dtype) -> Kernel:
+            if plain.steps:
+                return compile_derivative(self, key, dtype, self.steps[0].mode == ADJOINTS)
             return compile_program(lambda: Program(self.graph()), key, dtype)
 
         name = "_".join((self.variant.name, *(step.mode for step in self.steps)))
@@ -164,16 +177,18 @@ def bound(
 ) -> tuple[Variant, tuple[Any, ...]]:
     """The variant that a call asks for, and its arrays in the order of the variant's inputs.
 
-    The arguments are those of the model's method: the arrays of `TABLE[name]`, f_ext, f_ext_frame,
-    params, frame, reference, wrt and whatever else a Variant has, by position or by name.
+    The arguments are those of the model's method: the arrays of `BY_NAME[name]`, f_ext,
+    f_ext_frame, params, frame, reference, wrt and whatever else a Variant has, by position or by
+    name. The steps of a rollout are the rows of tau.
     """
-    entry = TABLE[name]
+    entry = BY_NAME[name]
     order = [*entry.inputs, *entry.takes]
     if len(args) > len(order):
         raise TypeError(f"{name} got {len(args)} arguments, wanted {', '.join(order)}")
     given = {**dict(zip(order, args, strict=False)), **named}
     if missing := [x for x in entry.inputs if x not in given]:
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(entry.inputs)}")
+    given |= steps_of(name, given)
     arrays = [given.pop(x) for x in entry.inputs]
     params, f_ext = given.pop("params", None) or {}, given.pop("f_ext", None)
     axes, method = given.pop("f_ext_frame", "body"), given.pop("method", None)

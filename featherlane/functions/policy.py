@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from featherlane.program.array import trace
 from featherlane.program.graph import Graph, graph_key, simplify
-from featherlane.program.trace import trace
 
 
 @dataclass(frozen=True)

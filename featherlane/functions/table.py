@@ -308,6 +308,10 @@ TABLE = {
 }
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 CALLED = {**TABLE, **ROLLOUTS}
+BY_NAME = {**TABLE, "rollout": ROLLOUTS["rollout"]}
+"""What other frameworks and `featherlane.call` have: functions whose arrays say all of their sizes,
+without the policies and trajectories that the other rollouts take.
+"""
 
 
 def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int, ...]]:

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from featherlane.api.model import Model
+from featherlane.errors import CompileError
 from featherlane.functions.table import TABLE
 from featherlane.interop.casadi_jacobians import analytic, jacobians, size
 from featherlane.interop.wrapped import required
 from featherlane.program.graph import Graph, simplify
 
 casadi = required("casadi", "casadi")
+
+
+def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A comparison without CasADi's simplifications, for which a <= a holds even if a is NaN."""
+
+    def of_two(a: Any, b: Any) -> Any:
+        simplifies = casadi.GlobalOptions.getSimplificationOnTheFly()
+        casadi.GlobalOptions.setSimplificationOnTheFly(False)
+        try:
+            return compare(a, b)
+        finally:
+            casadi.GlobalOptions.setSimplificationOnTheFly(simplifies)
+
+    return of_two
+
+
+def _rounded(a: Any) -> Any:
+    """The nearest integer, halves to even: CasADi has no such function."""
+    size = casadi.fabs(a)
+    below = casadi.floor(size)
+    rest, odd = size - below, below - 2 * casadi.floor(below / 2)  # both are exact
+    up = casadi.logic_or(rest > 0.5, casadi.logic_and(rest == 0.5, odd == 1))
+    return casadi.copysign(casadi.if_else(up, below + 1, below), a)
+
+
+def _quarter(k: Any, s: Any, c: Any) -> Any:
+    """s, c, -s, -c for k = 0, 1, 2, 3 modulo 4; NaN for a k that is not finite."""
+    turns = k - 4 * casadi.floor(k / 4)
+    last = casadi.if_else(turns == 3, -c, turns)
+    rest = casadi.if_else(turns == 2, -s, last)
+    return casadi.if_else(turns == 0, s, casadi.if_else(turns == 1, c, rest))
+
+
 OPERATIONS: dict[str, Any] = {  # operations of graphs that CasADi spells in another way
     "neg": lambda a: -a,
     "abs": casadi.fabs,
@@ -19,7 +54,11 @@ OPERATIONS: dict[str, Any] = {  # operations of graphs that CasADi spells in ano
     "mul": lambda a, b: a * b,
     "fma": lambda a, b, c: a * b + c,
     "div": lambda a, b: a / b,
-    "less": lambda a, b: a < b,
+    "round": _rounded,
+    "quarter": _quarter,
+    "power_of_two": lambda a: 2**a,
+    "less": _compared(lambda a, b: a < b),
+    "less_equal": _compared(lambda a, b: a <= b),
     "select": lambda condition, a, b: casadi.if_else(condition, a, b),
 }
 
@@ -32,7 +71,8 @@ def to_casadi(
     function, options: as in `Model.graph`, where source is a model. Jacobians come from the graph's
     derivatives, or from analytic ones where the package has them; those of Jacobians are CasADi's.
     q counts by its nq entries.
-    Arrays of more than two dimensions become columns in C order.
+    Arrays of more than two dimensions become columns in C order. Raises CompileError, with the name
+    of the operation, for a graph with one that CasADi lacks.
     """
     if isinstance(source, Graph):
         graph, blocks, told = source, jacobians(source), name or "graph"
@@ -78,7 +118,7 @@ def _walked(graph: Graph, symbols: dict[str, Any] | None = None) -> tuple[dict[s
         else:
             apply = OPERATIONS.get(op) or getattr(casadi, op, None)
             if apply is None:
-                raise ValueError(f"CasADi has no operation {op!r}, which the graph uses")
+                raise CompileError(f"CasADi has no operation {op!r}, which the graph uses")
             values.append(apply(*[values[a] for a in args]))
     results = []
     for out in graph.outputs.values():

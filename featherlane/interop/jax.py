@@ -14,8 +14,8 @@ from typing import Any
 from featherlane.api.model import Model
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
-from featherlane.interop.wrapped import WrappedModel, lead_ranks, required
-from featherlane.interop.xla_calls import compute, lead_of
+from featherlane.interop.wrapped import WrappedModel, in_front, required
+from featherlane.interop.xla_calls import checked_lead, compute
 
 jax = required("jax", "jax")
 jnp = jax.numpy
@@ -44,7 +44,7 @@ def wrap(model: Model) -> WrappedModel:
 
 @evaluate.def_abstract_eval
 def _shapes(*arrays: Any, op: Operation) -> list[Any]:
-    lead = lead_of(op, [x.shape for x in arrays])
+    lead = checked_lead(op, [x.shape for x in arrays])
     return [arrays[0].update(shape=(*lead, *shape)) for shape in op.outputs.values()]
 
 
@@ -81,14 +81,9 @@ def _transpose(weights: Arrays, *arrays: Any, op: Operation) -> Arrays:
 
 def _batched(arrays: Arrays, dims: Sequence[Any], op: Operation) -> tuple[Arrays, list[int]]:
     """Puts the mapped dimension in front of all leading ones."""
-    ranks = lead_ranks([x.shape for x in arrays], op.inputs)
-    mapped = [d is not None for d in dims]
-    most = max(n - has for n, has in zip(ranks, mapped, strict=True))
-    moved = []
-    for x, d, n, has in zip(arrays, dims, ranks, mapped, strict=True):
-        front = jnp.moveaxis(x, d, 0) if has else x
-        ones = [1] * (most - n + 1) if has else []
-        moved.append(front.reshape((*front.shape[:1], *ones, *front.shape[1:])) if ones else front)
+    shapes = in_front([x.shape for x in arrays], dims, op.inputs)
+    each = zip(arrays, dims, shapes, strict=True)
+    moved = [x if d is None else jnp.moveaxis(x, d, 0).reshape(shape) for x, d, shape in each]
     made = evaluate.bind(*moved, op=op)
     return made, [0] * len(made)
 

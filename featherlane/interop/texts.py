@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
+from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.operations import Operation, Step
 from featherlane.functions.table import Variant
 
-LISTS = ("parameters", "at")  # the options of a variant that are several words
+words = lambda text: tuple(x for x in text.split(",") if x)
+READ: dict[str, Callable[[str], Any]] = {  # options of a variant that are not text
+    "parameters": words,
+    "at": words,
+    "by_wrenches": bool,
+    "steps": int,
+    "every": int,
+    "actuation": lambda text: Actuation(tuple(map(_actuator, words(text)))),
+}
 # For as long as the process lives: a compiled graph holds no more of a model than its text
 _models: dict[str, Any] = {}
 
@@ -24,14 +34,20 @@ def text_of_model(model: Any) -> str:
 
 def text_of(model: str, variant: Variant) -> str:
     """The text of a function: lines for the model, the name and each option, and an empty one."""
-    options = [(k, x) for k, x in variant._asdict().items() if k != "name" and x]
-    told = [f"{k}={','.join(x) if isinstance(x, tuple) else x}" for k, x in options]
+    usual = Variant._field_defaults
+    told = [f"{k}={_told(x)}" for k, x in variant._asdict().items() if x != usual.get(k, x)]
     return "\n".join([model, variant.name, *told, ""])
 
 
-def differentiated(text: str, step: Step) -> str:
-    """The text of a function's derivative."""
-    return f"{text}\n{step.mode}={','.join(step.wrt)}"
+def _told(x: Any) -> str:
+    if isinstance(x, Actuation):
+        return ",".join(f"{a.freedom}:{float(a.gear)}:{float(a.limit)}" for a in x.actuators)
+    return ",".join(x) if isinstance(x, tuple) else str(x)
+
+
+def _actuator(text: str) -> Actuator:
+    freedom, gear, limit = text.split(":")
+    return Actuator(int(freedom), float(gear), float(limit))
 
 
 @cache
@@ -39,9 +55,30 @@ def operation(text: str) -> Operation:
     """The function that a text names. Raises ValueError as `Model.function` does."""
     head, _, tail = text.partition("\n\n")
     model, name, *told = head.rstrip("\n").split("\n")
-    options: dict[str, Any] = dict(line.split("=", 1) for line in told)
-    options |= {k: tuple(x for x in options.get(k, "").split(",") if x) for k in LISTS}
+    pairs = [line.split("=", 1) for line in told]
+    options: dict[str, Any] = {k: READ.get(k, str)(x) for k, x in pairs}
     op = Operation(_models[model], Variant(name, **options))
     _models[model]._checked(op.variant)
     pairs = [line.split("=", 1) for line in tail.split("\n") if line]
     return op._replace(steps=tuple(Step(mode, tuple(wrt.split(","))) for mode, wrt in pairs))
+
+
+def tangents(text: str, moving: Sequence[bool]) -> str:
+    """The text of a function's derivative along directions of the inputs that are moving."""
+    op = operation(text)
+    return _differentiated(text, op.tangents(_chosen(op, moving)))
+
+
+def adjoints(text: str, wanted: Sequence[bool]) -> str:
+    """The text of the derivative of outputs times weights by the inputs that are wanted."""
+    op = operation(text)
+    return _differentiated(text, op.adjoints(_chosen(op, wanted)))
+
+
+def _chosen(op: Operation, which: Sequence[bool]) -> list[str]:
+    return [x for x, chosen in zip(op.inputs, which, strict=True) if chosen]
+
+
+def _differentiated(text: str, op: Operation) -> str:
+    mode, wrt = op.steps[-1]
+    return f"{text}\n{mode}={','.join(wrt)}"

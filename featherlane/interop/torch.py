@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from featherlane.api.model import Model
-from featherlane.interop.texts import differentiated, operation, text_of, text_of_model
-from featherlane.interop.wrapped import WrappedModel, lead_ranks, required
+from featherlane.interop.texts import adjoints, operation, tangents, text_of, text_of_model
+from featherlane.interop.wrapped import WrappedModel, in_front, lead_of, required
 
 torch = required("torch", "torch")
+Tensor = torch.Tensor
 Tensors = list[Any]
 SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
 
@@ -27,11 +28,9 @@ def wrap(model: Model) -> WrappedModel:
 
 def _tensors(arrays: Sequence[Any]) -> Tensors:
     """The arrays as tensors on the CPU; numbers and lists take the dtype of the first tensor."""
-    first = next((x for x in arrays if isinstance(x, torch.Tensor)), None)
+    first = next((x for x in arrays if isinstance(x, Tensor)), None)
     dtype = torch.float64 if first is None else first.dtype
-    tensors = [
-        x if isinstance(x, torch.Tensor) else torch.as_tensor(x, dtype=dtype) for x in arrays
-    ]
+    tensors = [x if isinstance(x, Tensor) else torch.as_tensor(x, dtype=dtype) for x in arrays]
     for x in tensors:
         if x.device.type not in ("cpu", "meta"):
             raise TypeError(f"a tensor is on {x.device}: wanted the CPU, pass .cpu()")
@@ -50,8 +49,7 @@ def evaluate(function: str, arrays: Tensors) -> Tensors:
 @evaluate.register_fake
 def _shapes(function: str, arrays: Tensors) -> Tensors:
     op = operation(function)
-    ranks = lead_ranks([x.shape for x in arrays], op.inputs)
-    lead = torch.broadcast_shapes(*[x.shape[:n] for x, n in zip(arrays, ranks, strict=True)])
+    lead = lead_of([x.shape for x in arrays], op.inputs, torch.broadcast_shapes)
     return [arrays[0].new_empty((*lead, *core)) for core in op.outputs.values()]
 
 
@@ -62,12 +60,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Any]) -> None:
 
 
 def _gradients(ctx: Any, weights: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
-    arrays, op = ctx.saved_tensors, operation(ctx.function)
-    wrt = [x for x, needed in zip(op.inputs, wanted, strict=True) if needed]
-    pairs = zip(weights, ctx.shapes, strict=True)
+    arrays, pairs = ctx.saved_tensors, zip(weights, ctx.shapes, strict=True)
     given = [arrays[0].new_zeros(shape) if w is None else w for w, shape in pairs]
-    text = differentiated(ctx.function, op.adjoints(wrt).steps[-1])
-    made = iter(_run(text, [*arrays, *given]))
+    made = iter(_run(adjoints(ctx.function, wanted), [*arrays, *given]))
     each = zip(arrays, wanted, strict=True)
     return [next(made).sum_to_size(x.shape) if needed else None for x, needed in each]
 
@@ -78,14 +73,9 @@ def _backward(ctx: Any, weights: Tensors) -> tuple[None, Tensors]:
 
 def _batched(info: Any, in_dims: Any, function: str, arrays: Tensors) -> tuple[Tensors, list[int]]:
     """Puts the mapped dimension in front of all leading ones."""
-    op, dims = operation(function), in_dims[1]
-    moved = [x if d is None else x.movedim(d, 0) for x, d in zip(arrays, dims, strict=True)]
-    ranks = lead_ranks([x.shape for x in moved], op.inputs)
-    most = max(n - (d is not None) for n, d in zip(ranks, dims, strict=True)) + 1
-    for k, (n, d) in enumerate(zip(ranks, dims, strict=True)):
-        if d is not None:
-            shape = moved[k].shape
-            moved[k] = moved[k].reshape(shape[0], *[1] * (most - n), *shape[1:])
+    shapes = in_front([x.shape for x in arrays], in_dims[1], operation(function).inputs)
+    each = zip(arrays, in_dims[1], shapes, strict=True)
+    moved = [x if d is None else x.movedim(d, 0).reshape(shape) for x, d, shape in each]
     made = list(_run(function, moved))
     return made, [0] * len(made)
 
@@ -112,11 +102,9 @@ class _Evaluate(torch.autograd.Function):  # type: ignore[name-defined, misc]
 
     @staticmethod
     def jvp(ctx: Any, _: None, *directions: Any) -> tuple[Any, ...]:
-        op = operation(ctx.function)
-        pairs = zip(op.inputs, directions, strict=True)
-        moving = {x: d for x, d in pairs if d is not None}
-        text = differentiated(ctx.function, op.tangents(tuple(moving)).steps[-1])
-        return tuple(_run(text, [*ctx.saved_tensors, *moving.values()]))
+        text = tangents(ctx.function, [d is not None for d in directions])
+        moving = [d for d in directions if d is not None]
+        return tuple(_run(text, [*ctx.saved_tensors, *moving]))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, function: str, *arrays: Any) -> tuple[Any, Any]:

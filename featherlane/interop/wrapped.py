@@ -7,9 +7,11 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from featherlane.api.model import Model
 from featherlane.functions.operations import bound
-from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.table import BY_NAME, Variant
 
 Run = Callable[[Variant, Sequence[Any]], Sequence[Any]]
 
@@ -24,7 +26,7 @@ def required(module: str, extra: str) -> Any:
 
 
 class WrappedModel:
-    """A model whose attributes are all functions of `functions.table.TABLE`, by their names.
+    """A model whose attributes are all functions of `functions.table.BY_NAME`, by their names.
 
     Each takes the arguments of `model.function(name)`: arrays with leading dimensions that
     broadcast, and f_ext, f_ext_frame, params, frame, reference, wrt and method like the model's
@@ -35,24 +37,51 @@ class WrappedModel:
         if not isinstance(model, Model):
             raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it")
         self.model = model
-        for name in TABLE:
+        for name in BY_NAME:
             setattr(self, name, partial(_call, run, name))
 
     def __repr__(self) -> str:
         return f"<{self.model!r} for another framework>"
 
     def __getattr__(self, name: str) -> Any:  # what __init__ has not set
-        raise AttributeError(f"there is no function {name!r}: wanted one of {', '.join(TABLE)}")
+        raise AttributeError(f"there is no function {name!r}: wanted one of {', '.join(BY_NAME)}")
 
 
 def _call(run: Run, name: str, *args: Any, **named: Any) -> Any:
     results = run(*bound(name, args, named))
     if len(results) == 1:
         return results[0]
-    collect = TABLE[name].collect
+    collect = BY_NAME[name].collect
     return tuple(results) if collect is None else collect(*results)
 
 
 def lead_ranks(shapes: Sequence[Sequence[int]], cores: Mapping[str, tuple[int, ...]]) -> list[int]:
     """The number of leading dimensions of each array."""
     return [len(s) - len(core) for s, core in zip(shapes, cores.values(), strict=True)]
+
+
+def lead_of(
+    shapes: Sequence[Sequence[int]],
+    cores: Mapping[str, tuple[int, ...]],
+    broadcast: Callable[..., Any] = np.broadcast_shapes,
+) -> Any:
+    """The leading dimensions of results."""
+    pairs = zip(shapes, lead_ranks(shapes, cores), strict=True)
+    return broadcast(*[tuple(shape[:n]) for shape, n in pairs])
+
+
+def in_front(
+    shapes: Sequence[Sequence[int]],
+    dims: Sequence[int | None],
+    cores: Mapping[str, tuple[int, ...]],
+) -> list[tuple[int, ...]]:
+    """The shapes of arrays whose mapped dimension, if they have one, comes in front of all leading
+    ones.
+    """
+    ranks = [n - (d is not None) for n, d in zip(lead_ranks(shapes, cores), dims, strict=True)]
+    made = []
+    for shape, d, n in zip(shapes, dims, ranks, strict=True):
+        own = [*shape]
+        front = [] if d is None else [own.pop(d), *[1] * (max(ranks) - n)]
+        made.append((*front, *own))
+    return made

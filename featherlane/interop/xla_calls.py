@@ -14,25 +14,26 @@ import numpy as np
 from featherlane.backends.cpu.call import xla
 from featherlane.functions.operations import Operation
 from featherlane.interop.texts import text_of, text_of_model
-from featherlane.interop.wrapped import lead_ranks, required
+from featherlane.interop.wrapped import lead_of, lead_ranks, required
 
 jax = required("jax", "jax")
 jnp, ffi = jax.numpy, jax.ffi
 HEADER = "xla/ffi/api/c_api.h"
 
 
-def lead_of(op: Operation, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def checked_lead(op: Operation, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The leading dimensions of results. Raises ValueError for arrays of other shapes."""
     ranks = lead_ranks(shapes, op.inputs)
     for (name, wanted), shape, n in zip(op.inputs.items(), shapes, ranks, strict=True):
         if n < 0 or tuple(shape[n:]) != wanted:
             told = ", ".join(["...", *map(str, wanted)])
             raise ValueError(f"{name} has shape {tuple(shape)}, wanted ({told})")
-    return np.broadcast_shapes(*[shape[:n] for shape, n in zip(shapes, ranks, strict=True)])
+    return lead_of(shapes, op.inputs)
 
 
 def compute(*arrays: Any, op: Operation) -> list[Any]:
     """Calls XLA's handler, whose inputs have all leading dimensions or none; or Python."""
-    lead = lead_of(op, [x.shape for x in arrays])
+    lead = checked_lead(op, [x.shape for x in arrays])
     pairs = zip(arrays, op.inputs.values(), strict=True)
     whole = [x if x.shape == c else jnp.broadcast_to(x, (*lead, *c)) for x, c in pairs]
     dtype = np.dtype(arrays[0].dtype)

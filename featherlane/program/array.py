@@ -344,6 +344,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 def _function(self: Any, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """NEP 18: another function of NumPy; its own text runs on arrays of objects."""
+    arguments = [_scalar_array(x) if isinstance(x, Node) else x for x in arguments]
     if function in FUNCTIONS:
         return _wrapped(FUNCTIONS[function](*arguments, **options))
     name = function.__name__
@@ -405,8 +406,31 @@ def _check_index(index: Any) -> None:
             )
 
 
+def _scalar_array(scalar: Node) -> TracedArray:
+    """A traced scalar as an array without dimensions."""
+    return _plain(scalar).view(TracedArray)
+
+
+OF_SCALARS = frozenset(  # what traced scalars have of arrays, as NumPy's scalars do
+    (
+        *("T", "shape", "ndim", "size", "all", "any", "astype", "clip", "copy", "dot", "flatten"),
+        *("max", "mean", "min", "prod", "ravel", "reshape", "round", "squeeze", "sum"),
+    )
+)
+
+
+def _of_scalar(self: Node, name: str) -> Any:
+    if name not in OF_SCALARS:
+        raise AttributeError(f"a traced scalar has no {name!r}")
+    found = getattr(_scalar_array(self), name)
+    if not callable(found):
+        return _wrapped(found)
+    return lambda *arguments, **options: _wrapped(found(*arguments, **options))
+
+
 Node.__array_ufunc__ = _ufunc
 Node.__array_function__ = _function
+Node.__getattr__ = _of_scalar  # type: ignore[attr-defined]
 
 
 def array_of(scalars: Sequence[Any], shape: Sequence[int]) -> Any:

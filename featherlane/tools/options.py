@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from featherlane.backends.cpu.results import size_of
 from featherlane.errors import did_you_mean, instead
-from featherlane.functions.table import FUNCTIONS, TABLE
+from featherlane.functions.table import FUNCTIONS, INTEGRATORS, TABLE
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
 
@@ -136,9 +136,10 @@ FUNCTION = Option(
 )
 ANY_FUNCTION = Option(
     "--function",
-    "a function of the robot, followed by a colon and its frame or parameter if it has one "
-    "(jacobian:tool0, jacobian:tool0:world); NAME=FUNCTION gives its name in C; may be repeated "
-    "(the seven dynamics functions)",
+    "a function of the robot, followed by a colon and its frame, parameter or integrator if it has "
+    "one (jacobian:tool0, jacobian:tool0:world, step:rk4; integrators: "
+    f"{', '.join(INTEGRATORS)}); NAME=FUNCTION gives its name in C; may be repeated (the seven "
+    "dynamics functions)",
     (*TABLE, *IN_FULL),
     settings={"type": _any_function, "action": "append", "metavar": "NAME"},
 )

@@ -141,9 +141,13 @@ SUSPICIONS: dict[str, Callable[[float, np.ndarray], str | None]] = {
 
 
 def physics_notes(model: Robot) -> Iterator[str]:
-    """Yields a note for each kind of joint physics or limit that is negative."""
+    """Yields a note for each kind of joint physics or limit that is negative, or a limit of 0."""
     titles = {name: name for name in PER_V} | {name: f"{name} limits" for name in LIMITS}
     for name, title in titles.items():
         negative = [j.name for j in model.joints if np.any(np.array(getattr(j, name)) < 0)]
         if negative:
             yield f"{WARNING}negative {title}: {', '.join(negative)}"
+    for name in LIMITS:
+        zero = [joint.name for joint in model.joints if getattr(joint, name) == 0]
+        if zero:
+            yield f"{name} limits of 0, which count as none: {', '.join(zero)}"

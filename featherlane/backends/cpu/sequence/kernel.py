@@ -217,16 +217,24 @@ class _Lines:
 
     def _address(self, use: Use, name: str) -> list[str]:
         """Lines that set %name to where the first state of the block has what is used."""
+        row = []
+        if use.row is not None:
+            counter, slope, offset = use.row
+            row = [f"%{name}.k = add i64 $(mul i64 %{counter}, {slope}), {offset}"]
         if use.array not in self.user:
-            return [f"%{name} = at %memory {self.places[use.array]}"]
+            place = self.places[use.array]
+            if use.row is None:
+                return [f"%{name} = at %memory {place}"]
+            size = math.prod(self.plan.shape(use)) * self.itemsize * self.together
+            row.append(f"%{name}.r = mul i64 %{name}.k, {size}")
+            return [*row, f"%{name} = at %memory $(add i64 %{name}.r, {place})"]
         n = self.number[use.array]
         lines = [f"%{name}.s = mul i64 %step.{n}, %first"]
         if use.row is None:
             return [*lines, f"%{name} = at %base.{n} %{name}.s"]
-        counter, slope, offset = use.row
         return [
             *lines,
-            f"%{name}.k = add i64 $(mul i64 %{counter}, {slope}), {offset}",
+            *row,
             f"%{name}.r = mul i64 %{name}.k, %core.{n}.0",
             f"%{name} = at %base.{n} $(add i64 %{name}.s, %{name}.r)",
         ]

@@ -21,7 +21,9 @@ class Row(NamedTuple):
 
 
 class Use(NamedTuple):
-    """An array that a kernel reads or writes: whole, or one row of it."""
+    """An array that a kernel reads or writes: whole, or one row of it. A temporary that is used by
+    rows is used by nothing else: row by row, it has the states of a block.
+    """
 
     array: str
     row: Row | None = None

@@ -1,0 +1,149 @@
+"""Derivatives of rollouts as plans: those of a step, by the plain entries of all inputs, one after
+another in one call. Forwards the states are computed again beside the directions; backwards all
+states are computed again first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.backends.cpu.sequence.kernel import compile_plan
+from featherlane.backends.cpu.sequence.plan import (
+    Clear,
+    Copy,
+    Loop,
+    Plan,
+    Row,
+    Run,
+    Shape,
+    Step,
+    Use,
+)
+from featherlane.functions.steps import one_step
+from featherlane.program.array import trace
+from featherlane.program.program import Program
+
+if TYPE_CHECKING:
+    from featherlane.functions.operations import Operation
+
+Piece = Callable[[np.dtype], Kernel | None]
+Planned = tuple[Plan, list[Piece]]
+STATE = ("q", "v")
+BY_STEP = ("tau", "f_ext")  # inputs with a row for each step
+FIRST = Row("zero")  # in a loop of one round
+
+
+def compile_derivative(op: Operation, key: str, dtype: np.dtype, backwards: bool) -> Kernel:
+    """The kernel of the first derivative of a rollout."""
+    plan, pieces = (_backwards if backwards else _forwards)(op)
+    made = [piece(dtype) for piece in pieces]
+    parts = [part for part in made if part is not None]  # steps have kernels for all robots
+    return compile_plan(plan, parts, f"{key} plan", dtype, False)
+
+
+def _step(op: Operation) -> Operation:
+    """The step that a rollout repeats."""
+    return op._replace(variant=one_step(op.variant, "step"), steps=())
+
+
+def _kernel_of(op: Operation) -> Piece:
+    return lambda dtype: op.function().kernel(dtype)
+
+
+def _run(number: int, op: Operation, arrays: dict[str, Use], row: Row) -> Run:
+    """A run of an operation, on the arrays of its inputs and outputs but for those of `arrays`."""
+    arrays = {**{name: Use(name, row) for name in BY_STEP}, **arrays}
+    return Run(number, tuple(arrays.get(x, Use(x)) for x in [*op.inputs, *op.outputs]))
+
+
+def _by_kept(op: Operation, body: Sequence[Step], kept: Sequence[Step]) -> Loop:
+    """A loop over the steps, number "n", and after each state that is kept, number "m"."""
+    every = op.variant.every
+    inner = Loop("i", every, tuple(body), total="n", outer="m")
+    return Loop("m", op.variant.steps // every, (inner, *kept))
+
+
+def _forwards(op: Operation) -> Planned:
+    """The state and its direction, step by step."""
+    step, p, wrt = _step(op), op.prefix, op.steps[0].wrt
+    along = step.tangents([*STATE, *[x for x in wrt if x not in STATE]])
+    moving = [f"{p}{x}" for x in STATE]
+    temporaries: dict[str, Shape] = {}
+    begin, after = list[Step](), list[Step]()
+    now, then = dict[str, Use](), dict[str, Use]()
+    for x in (*STATE, *moving):
+        now[x], then[f"{x}_next"] = Use(f"{x}_now"), Use(f"{x}_then")
+        temporaries |= dict.fromkeys((f"{x}_now", f"{x}_then"), along.inputs[x])
+        begin.append(Copy(Use(x), now[x]) if x in op.inputs else Clear(now[x]))
+        after.append(Copy(then[f"{x}_next"], now[x]))
+    n = Row("n")
+    arrays = {**now, **then, **{f"{p}{x}": Use(f"{p}{x}", n) for x in BY_STEP}}
+    runs = [_run(0, step, arrays, n), _run(1, along, arrays, n)]
+    keep = lambda row: [Copy(now[x], Use(f"{x}_kept", row)) for x in moving]
+    loop = _by_kept(op, [*runs, *after], keep(Row("m", 1, 1)))
+    steps = [*begin, Loop("zero", 1, tuple(keep(FIRST))), loop]
+    return Plan(op.inputs, op.outputs, steps, temporaries), [_kernel_of(step), _kernel_of(along)]
+
+
+def _again(op: Operation, path: dict[str, str]) -> Loop:
+    """A loop that leaves all states in rows of temporaries, which have the first ones."""
+    row = Row("k")
+    states = {x: Use(path[x], row) for x in STATE}
+    states |= {f"{x}_next": Use(path[x], Row("k", 1, 1)) for x in STATE}
+    return Loop("k", op.variant.steps, (_run(0, _step(op), states, row),))
+
+
+def _backwards(op: Operation) -> Planned:
+    """All states again; then, from the last step to the first one, what the weights of the states
+    behind a step say of the state before it. What they say of inputs that all steps share adds up.
+    """
+    step, p, last = _step(op), op.prefix, op.variant.steps
+    others = [x for x in op.steps[0].wrt if x not in STATE]
+    summed = [x for x in others if x not in BY_STEP]
+    back = step.adjoints([*STATE, *others])
+    total, found, more = (
+        {x: Use(f"{x}_{which}") for x in (*STATE, *summed)} for which in ("total", "found", "more")
+    )
+    path = {x: f"{x}_path" for x in STATE}
+    shapes = {x: step.inputs[x] for x in total}
+    temporaries = {path[x]: (last + 1, *shapes[x]) for x in STATE}
+    temporaries |= {each[x].array: shapes[x] for each in (total, found, more) for x in each}
+    kept = lambda x, row: Use(f"{p}{x}_kept", row)
+
+    count = last // op.variant.every
+    first = [Copy(Use(x), Use(path[x], FIRST)) for x in STATE]
+    first += [Copy(kept(x, Row("zero", 1, count)), total[x]) for x in STATE]
+    row = Row("n", -1, last - 1)
+    arrays = {x: Use(path[x], row) for x in STATE}
+    arrays |= {f"{p}{x}": Use(f"{p}{x}", row) for x in BY_STEP}
+    arrays |= {f"{p}{x}": use for x, use in found.items()}
+    arrays |= {f"{p}{x}_next": total[x] for x in STATE}
+    body: list[Step] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
+    pieces = [_kernel_of(step), _kernel_of(back), _sum_of([shapes[x] for x in STATE])]
+    if summed:
+        pieces.append(_sum_of([shapes[x] for x in summed]))
+        terms = (each[x] for each in (total, found, more) for x in summed)
+        body += [Run(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
+    of_kept = [kept(x, Row("m", -1, count - 1)) for x in STATE]
+    both = Run(2, (*[found[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
+    steps: list[Step] = [Clear(total[x]) for x in summed]
+    steps += [Loop("zero", 1, tuple(first)), _again(op, path), _by_kept(op, body, [both])]
+    steps += [Copy(total[x], Use(f"{p}{x}")) for x in op.steps[0].wrt if x in total]
+    return Plan(op.inputs, op.outputs, steps, temporaries), pieces
+
+
+def _sum_of(shapes: Sequence[Shape]) -> Piece:
+    """A kernel that adds so many arrays to as many others."""
+    count = len(shapes)
+
+    def add(*terms: Any) -> dict[str, Any]:
+        pairs = zip(terms[:count], terms[count:], strict=True)
+        return {f"s{k}": x + y for k, (x, y) in enumerate(pairs)}
+
+    inputs = {f"{x}{k}": shape for x in "xy" for k, shape in enumerate(shapes)}
+    program = lambda: Program(trace(add, inputs))
+    return lambda dtype: compile_program(program, f"sum {[*shapes]}", dtype)
