@@ -70,7 +70,11 @@ class Memory:
             raise EmulationError(f"{what}: an address is no multiple of {size}")
         start = addresses.astype(np.int64) - FIRST
         inside = (start >= 0) & (start + size <= len(self.bytes))
-        if not inside.all() or not self.owned[start].all() or not self.owned[start + size - 1].all():
+        if (
+            not inside.all()
+            or not self.owned[start].all()
+            or not self.owned[start + size - 1].all()
+        ):
             raise EmulationError(f"{what}: an address is outside of all arrays")
         return start // size
 
@@ -122,21 +126,22 @@ class Shared:
         """Several threads may read a word, in one instruction too."""
         stale = self.read_block[words] != self.now_block
         self.reader[words[stale]] = NOBODY
-        for words, own in zip(words.T, own.T, strict=True):
-            order = np.argsort(words, kind="stable")
-            words, own = words[order], own[order]
-            first = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
-            least, most = np.minimum.reduceat(own, first), np.maximum.reduceat(own, first)
-            words, before = words[first], self.reader[words[first]]
-            alone = (least == most) & ((before == NOBODY) | (before == least))
-            warp = np.where(before >= 0, before // WARP, SEVERAL - before)
-            one_warp = (least // WARP == most // WARP) & (
-                (before == NOBODY) | (warp == least // WARP)
-            )
-            self.reader[words] = np.where(
-                alone, least, np.where(one_warp, SEVERAL - least // WARP, MANY)
-            )
-            self.read[words], self.read_block[words] = self.now, self.now_block
+        for part, threads in zip(words.T, own.T, strict=True):
+            order = np.argsort(part, kind="stable")
+            self._note_readers(part[order], threads[order])
+
+    def _note_readers(self, words: Array, own: Array) -> None:
+        """Words in their order, and the threads that read them in one instruction."""
+        first = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
+        least, most = np.minimum.reduceat(own, first), np.maximum.reduceat(own, first)
+        words, before = words[first], self.reader[words[first]]
+        alone = (least == most) & ((before == NOBODY) | (before == least))
+        warp = np.where(before >= 0, before // WARP, SEVERAL - before)
+        one_warp = (least // WARP == most // WARP) & ((before == NOBODY) | (warp == least // WARP))
+        self.reader[words] = np.where(
+            alone, least, np.where(one_warp, SEVERAL - least // WARP, MANY)
+        )
+        self.read[words], self.read_block[words] = self.now, self.now_block
 
     def store(self, address: Array, threads: Array, value: Array, what: str) -> None:
         words = self._words(address, threads, value.dtype.itemsize, what)
@@ -222,7 +227,8 @@ class Launched:
         self.shared = Shared(shared, blocks * columns, block)
         self.alive = np.ones(len(number), bool)
         self.symbols = {"memory": 0, **_tables(text, memory)}
-        self.lines, self.labels = [], dict[str, int]()
+        self.lines: list[tuple[str, tuple[Any, ...]]] = []
+        self.labels: dict[str, int] = {}
         self.registers: dict[str, Array] = {}
         self.kinds: dict[str, Any] = {}
         names = self._parse(text, kernel)
@@ -270,7 +276,9 @@ class Launched:
         if name[0] == "st":
             self._store(line, name[1], TYPES[name[2]], given, active)
         elif name[0] == "ld":
-            self._write(given[0], self._load(line, name[1], TYPES[name[2]], given[1], active), active)
+            self._write(
+                given[0], self._load(line, name[1], TYPES[name[2]], given[1], active), active
+            )
         else:
             self._write(given[0], self._compute(line, name, given[1:]), active)
 

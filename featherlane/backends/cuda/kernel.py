@@ -20,7 +20,7 @@ from featherlane.program.graph import Graph
 
 MEMORY = "memory"  # the shared memory of a block
 BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without being asked for more
-WARP_BYTES = 32 << 10  # of it for the outputs of a warp at a time
+INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
 MOST_WARPS = 4  # of a block
 
 Shape = tuple[int, ...]
@@ -32,7 +32,7 @@ class Columns(NamedTuple):
     those of its own, `size` from one call to the next, and writes `results` of its own.
     """
 
-    count: int
+    calls: int
     each: int  # the slot where the operands of the first call begin
     size: int
     result: int  # the slot where the results of the first call begin
@@ -103,10 +103,13 @@ class StageKernel:
         self.size = dtype.itemsize
         self.numbers = {x: math.prod(shape) for x, shape in arrays.items()}
         self.places, at = dict[str, int](), 0  # bytes of a warp's memory before an input
-        for x in dict.fromkeys(x for x, _ in stage.inputs.values()):
-            self.places[x] = at
-            at += WARP * pitch(self.numbers[x]) * self.size
-        self.parts = _parts(stage.shown, WARP_BYTES // (PITCH * self.size))
+        self.read = sorted({x for x, _ in stage.inputs.values()}, key=self.numbers.__getitem__)
+        for x in self.read:
+            size = WARP * pitch(self.numbers[x]) * self.size
+            if at + size <= INPUT_BYTES:
+                self.places[x] = at
+                at += size
+        self.parts = _parts(stage.shown, (BLOCK_BYTES - at) // (PITCH * self.size))
         self.before_slots = at
         most = max((len(part.slots) for part in self.parts), default=0)
         self.bytes = -(-(at + most * PITCH * self.size) // 16) * 16
@@ -125,12 +128,12 @@ class StageKernel:
     @property
     def launch(self) -> Launch:
         states, columns = WARP * self.warps, self.stage.columns
-        count = columns.count if columns else 1
+        count = columns.calls if columns else 1
         return Launch(self.name, states, self.bytes * self.warps, states, count)
 
     def _begin(self) -> None:
         """Which states this warp has, and where their rows and slots are."""
-        t, used = self.text, {*self.places, *(x for part in self.parts for x in part.shown)}
+        t, used = self.text, {*self.read, *(x for part in self.parts for x in part.shown)}
         thread = t.set("r", "mov.u32", "%tid.x")
         lane, warp = t.set("r", "and.b32", thread, WARP - 1), t.set("r", "shr.u32", thread, 5)
         block = t.set("r", "mov.u32", "%ctaid.x")
@@ -173,10 +176,16 @@ class StageKernel:
     def _bring(self) -> None:
         t, lane = self.text, self.warp.lane
         self.rows: dict[str, str] = {}  # where this thread's row of an input is
-        for x, place in self.places.items():
-            start = self._at(place)
-            rows.bring(t, self.warp, self.arrays[x], start)
-            self.rows[x] = t.set("r", "mad.lo.u32", lane, pitch(self.numbers[x]) * self.size, start)
+        for x in self.read:
+            if x in self.places:
+                start, size = self._at(self.places[x]), pitch(self.numbers[x]) * self.size
+                rows.bring(t, self.warp, self.arrays[x], start)
+                self.rows[x] = t.set("r", "mad.lo.u32", lane, size, start)
+            else:  # threads beyond the last state read its row
+                last = t.set("r", "sub.u32", self.warp.states, 1)
+                own = t.set("w", "cvt.u64.u32", t.set("r", "min.u32", lane, last))
+                base, stride = self.arrays[x].base, self.arrays[x].stride
+                self.rows[x] = t.set("w", "mad.lo.u64", own, stride, base)
         if self.places:
             t.do("bar.warp.sync 0xffffffff")
 
@@ -187,7 +196,8 @@ class StageKernel:
             return t.number(stage.numbers[k])
         if k in stage.inputs:
             name, e = stage.inputs[k]
-            return t.set("f", f"ld.shared.{t.type}", f"[{self.rows[name]}+{e * self.size}]")
+            space = "shared" if name in self.places else "global"
+            return t.set("f", f"ld.{space}.{t.type}", f"[{self.rows[name]}+{e * self.size}]")
         if k in stage.operands:
             at = f"[{self.each}+{stage.operands[k] * row}]"
         else:

@@ -143,7 +143,14 @@ def _show_numbers(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> N
         row, k = _entry_of(t, warp, n, j)
         inside = t.set("p", "setp.lt.u32", row, warp.states)
         entry, slot = _looked_up(t, name, k)
-        _store(t, shown, row, entry, t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place), inside)
+        _store(
+            t,
+            shown,
+            row,
+            entry,
+            t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place),
+            inside,
+        )
 
 
 def flushes(nodes: Sequence[int], most: int) -> Iterator[list[int]]:

@@ -15,7 +15,7 @@ import numpy as np
 from featherlane.backends.cuda.kernel import Columns, Entry, Launch, Shape, Stage, StageKernel
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
-from featherlane.program.calls import Calls, calls_of
+from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph
 from featherlane.program.program import Program, Y
 
@@ -45,7 +45,9 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     outputs = {x: out.shape for x, out in program.outputs.items()}
     stages, slots = _Stages(program).made()
     made = [
-        StageKernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, inputs | outputs, slots)
+        StageKernel(
+            stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, inputs | outputs, slots
+        )
         for k, stage in enumerate(stages)
     ]
     shared = ".extern .shared .align 16 .b8 memory[];"
@@ -79,7 +81,7 @@ class _Stages:
             whole = [_Stretch(n, range(len(graph)))]
             self.stretches += whole if n in self.columns else self._cut(n, len(graph))
         self._find_results()
-        self.stage_of = {}  # the stretch that computes a value
+        self.stage_of = dict[Value, int]()  # the stretch that computes a value
         for s, (step, nodes) in enumerate(self.stretches):
             self.stage_of |= {(step, k): s for k in nodes}
 
@@ -206,7 +208,9 @@ class _Stages:
             for i, node in enumerate(graph.outputs[Y].nodes):
                 stores.setdefault(node, []).append(i)
         shown = {v[1]: to for v, to in self._shown().items() if v[0] == step and v[1] in nodes}
-        inputs |= {k: graph.value[k] for k in (*stores, *shown) if not step and graph.op[k] == "input"}
+        inputs |= {
+            k: graph.value[k] for k in (*stores, *shown) if not step and graph.op[k] == "input"
+        }
         return Stage(graph, nodes, inputs, numbers, slots, operands, stores, shown, columns)
 
     def _last_stage(self) -> Iterator[Stage]:
