@@ -21,6 +21,18 @@ class CompileError(RuntimeError):
     """A graph that no backend can turn into code, or an illegal graph found between two passes."""
 
 
+LONGEST = 60  # characters of a value in a message
+
+
+def shown(value: object) -> str:
+    """A value in a message: one line, cut where it is long."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # integers of more than 4,300 digits, and what users' classes raise
+        return f"of type {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """The end of a message: the known words that are close to a wrong one, or nothing."""
     from difflib import get_close_matches  # slow to import

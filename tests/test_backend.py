@@ -67,14 +67,8 @@ def triples(dtype):
     )
 
 
-def operation(op):
-    """A graph that computes one operation of inputs, and of them the ones it may get."""
-    graph = Graph()
-    graph.outputs["out"] = Output((), (result_of(graph, op, *graph.declare("x", (3,))),))
-    return graph
-
-
 def result_of(graph, op, a, b, c):
+    """One operation of inputs, and of them the ones it may get."""
     if op == "quarter":
         return graph.quarter(graph.round(a), b, c)
     if op in ("less", "less_equal", "select"):
@@ -217,7 +211,7 @@ def test_functions_have_the_bits_of_their_definition(monkeypatch, pendulum, stat
 
 
 @dtypes
-@pytest.mark.parametrize("name", ["inverse_dynamics", "inverse_dynamics_derivatives"])
+@pytest.mark.parametrize("name", repeated(["inverse_dynamics", "inverse_dynamics_derivatives"]))
 def test_batches_of_every_size_and_lanes_in_every_place(pendulum, states, name, dtype):
     f = pendulum.function(name)
     given = states(pendulum, name, 80, None, dtype).values()
@@ -300,7 +294,7 @@ def streaming(request, monkeypatch):
         monkeypatch.setattr(scratch, "ON_STACK", 0)
 
 
-@dtypes
+@pytest.mark.parametrize("dtype", repeated(DTYPES), ids=lambda d: d.__name__)
 @pytest.mark.parametrize("width", [1, 4, 8])
 def test_results_past_the_caches(streaming, dtype, width):
     dtype = np.dtype(dtype)

@@ -49,7 +49,7 @@ def checked(machine, folder, files, *options):
     return told.stdout
 
 
-@dtypes
+@more_dtypes
 @hosts
 def test_all_seven_functions_on_this_machine(machine, dtype, tmp_path):
     files = fl.generate(fl.load("double_pendulum"), tmp_path, dtype=dtype, batch_struct=True)

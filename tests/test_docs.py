@@ -4,9 +4,9 @@ import pytest
 from documents import ROOT, run
 from repetition import repeated
 
-PAGES = ("tour", "traces", "conventions", "frames", "real_time")
+PAGES = ("tour", "traces", "frames", "real_time")
 # Their subjects have quick tests
-MORE = ("links", "accuracy", "identification", "lathrop", "processors")
+MORE = ("conventions", "links", "accuracy", "identification", "lathrop", "processors")
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))

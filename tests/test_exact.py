@@ -90,7 +90,7 @@ def unannounced(model, inputs, dtype, evaluate):
             yield function, bound
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", repeated(DTYPES[::-1]))
 def test_results_beyond_their_bound_are_announced_by_the_card(dtype):
     for seed in range(SEEDS):
         model = robot(seed)
@@ -131,7 +131,7 @@ def test_float32_errors_are_as_the_conditioning_says(model):
 @pytest.mark.parametrize(
     "file", ["ur_description/urdf/ur5_robot.urdf", "finger_edu_description/robots/finger_edu.urdf"]
 )
-@pytest.mark.parametrize("root", ["fixed", "free"])
+@pytest.mark.parametrize("root", repeated(["free", "fixed"]))
 def test_float32_errors_of_other_robots(file, root):
     model = fl.load(robot_file(file.split("/")[-1], file), root=root)
     found = float32_errors(comparable(model)[0], ("forward_dynamics", "mass_matrix_inverse"))

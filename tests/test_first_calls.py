@@ -150,6 +150,17 @@ def test_the_number_of_workers(words, count, monkeypatch):
     assert workers.wanted() == count
 
 
+@pytest.mark.parametrize("words", ["abc", "-1", "1.5"])
+def test_a_number_of_workers_that_means_nothing_is_told_once(words, monkeypatch, caplog):
+    workers._complain.cache_clear()
+    monkeypatch.setenv("FEATHERLANE_WORKERS", words)
+    for _ in range(2):
+        workers.wanted()
+    (record,) = caplog.records
+    told = f"FEATHERLANE_WORKERS is '{words}': wanted a whole number from 0 on, or off"
+    assert record.getMessage().startswith(told)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("executable", ""), ("executable", "/opt/some/program"), ("frozen", True)]
 )
@@ -257,13 +268,14 @@ IN_A_PROCESS = """
     import numpy as np
     from hashlib import sha256
     import featherlane as fl
-    from featherlane.backends.llvm import workers
+    from featherlane.backends.llvm import pieces, workers
+    pieces.PIECE = 1 << 14
     count, run = [], workers._Workers._run
     workers._Workers._run = lambda *args: (run(*args), count.append(args[1].image))
     def done(gravity):
-        model = fl.load("iiwa14", gravity=(0, 0, gravity))
+        model = fl.load("double_pendulum", gravity=(0, 0, gravity))
         model.compile(["forward_dynamics_derivatives"])
-        n = np.arange(7.0)[None]
+        n = np.arange(2.0)[None]
         return sha256(model.forward_dynamics_derivatives(n, n, n).da_dq.tobytes()).hexdigest()
     class Waits:
         def left(self, jobs, told):

@@ -81,7 +81,7 @@ def test_a_state_has_the_same_bits_everywhere(pendulum, threads):
         assert np.array_equal(x, y)
 
 
-@pytest.mark.parametrize(("name", "root"), ROBOTS)
+@pytest.mark.parametrize(("name", "root"), repeated(ROBOTS, 2))
 def test_a_known_acceleration_saves_operations(name, root):
     model = fl.load(name, root=root)
     end = "", "_at"

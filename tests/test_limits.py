@@ -106,6 +106,20 @@ def test_clip_moves_configurations_into_the_limits():
         model.clip(np.zeros(3))
 
 
+def test_clip_in_a_trace():
+    model = gripper()
+    q = np.array([[3.0, 0.0, 0.0, 4.0, -1.0, 9.0], [0.0, 0.0, 0.0, 1.0, 0.05, np.nan]])
+    for dtype in (np.float64, np.float32):
+        found = fl.compile(lambda q: model.clip(2 * q), {"q": 6})(q.astype(dtype))
+        np.testing.assert_array_equal(found, np.clip(2 * q, *model.position_limits).astype(dtype))
+    many = fl.compile(lambda q: model.clip(q), {"q": (2, 6)})(q)
+    np.testing.assert_array_equal(many, model.clip(q))
+    graph = fl.trace(lambda q: model.clip(q), {"q": 6})
+    assert graph.op.count("less") == 2  # of the two limits: nothing is computed where there is none
+    with pytest.raises(ValueError, match=r"q has shape \(3,\), wanted \(\.\.\., 6\)"):
+        fl.trace(lambda q: model.clip(q), {"q": 3})
+
+
 def test_clipped_float32_is_within_limits_that_it_cannot_represent():
     model = gripper()
     for high in (9.0, -9.0):

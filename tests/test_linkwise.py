@@ -284,7 +284,7 @@ def test_states_do_not_depend_on_their_place(function, method):
     assert_array_equal(np.delete(spoilt, 7, 0), np.delete(whole, 7, 0))
 
 
-@pytest.mark.parametrize("method", ["serial", "scan"])
+@pytest.mark.parametrize("method", repeated(["serial", "scan"]))
 def test_single_states_go_straight_to_the_code(method):
     model = fresh(ROBOTS["types"])
     function = model.function("inverse_dynamics", method=method)

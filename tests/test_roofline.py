@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from repetition import full
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends.cpu import peaks as limits
@@ -101,7 +101,7 @@ def in_blocks(text):
     return tuple(map(sum, zip(*(written(text, name) for name in blocks), strict=True)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", repeated(DTYPES))
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics_derivatives"])
 def test_slots_are_the_instructions_of_the_code(name, dtype):
     model = fl.load("iiwa14")

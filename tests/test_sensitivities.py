@@ -67,7 +67,7 @@ def other_robot(model, seed=1):
 # Parameters
 
 
-@pytest.mark.parametrize("bodies", [MASSES, ("inertial",)])
+@pytest.mark.parametrize("bodies", repeated([MASSES, ("inertial",)], spread=False))
 def test_parameters_make_another_robot_of_the_same_code(model, state, bodies):
     other, values = other_robot(model)
     q, v, a, tau = state

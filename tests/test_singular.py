@@ -39,7 +39,7 @@ more_dtypes = pytest.mark.parametrize("dtype", repeated([np.float64, np.float32]
 
 @more_dtypes
 @pytest.mark.parametrize("where", repeated([np.pi, 0.0]))
-@pytest.mark.parametrize(("before", "after"), repeated([(2, 1), (0, 0)]))
+@pytest.mark.parametrize(("before", "after"), repeated([(0, 0), (2, 1)]))
 def test_a_locked_wrist_has_no_accelerations(before, after, where, dtype):
     model, second = wrist(before, after, seed=before)
     q, v, tau = np.random.default_rng(0).normal(size=(3, 10, model.nv)).astype(dtype)

@@ -1,5 +1,6 @@
 """Steps in discrete time and their derivatives: against dual numbers, MuJoCo and each other."""
 
+import warnings
 from dataclasses import replace
 
 import dual
@@ -581,3 +582,113 @@ def test_time_steps_are_positive_and_finite(number):
     model = fl.load("double_pendulum")
     with pytest.raises(ValueError, match=r"dt is .*: wanted positive, finite seconds"):
         model.step(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2)), number)
+
+
+PENDULUM = fl.load("double_pendulum")
+Q, TAU, GOOD = np.zeros(2), np.zeros((10, 2)), np.zeros((11, 2))
+ONE_MOTOR = PENDULUM.actuation(["joint2"])
+
+
+def rolled(**options):
+    return PENDULUM.rollout(Q, Q, TAU, 0.01, **options)
+
+
+def gradient(trajectory, tau=TAU):
+    return PENDULUM.rollout_gradient(trajectory, tau, 0.01, GOOD, GOOD)
+
+
+def stepped(dt, dtype=float, **options):
+    return PENDULUM.step(*[Q.astype(dtype)] * 3, dt, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "told"),
+    [
+        (
+            lambda: stepped(0.01, integrator=["rk4"]),
+            ValueError,
+            "integrator is ['rk4']: wanted one of 'semi_implicit', 'euler'",
+        ),
+        (
+            lambda: stepped(0.01, actuation=["joint1"]),
+            TypeError,
+            "actuation is list: wanted one from model.actuation(...)",
+        ),
+        (
+            lambda: stepped(0.01, actuation=ONE_MOTOR),
+            ValueError,
+            "tau has shape (2,), wanted (..., 1): the actuation has 1 control, of joint2",
+        ),
+        (
+            lambda: rolled(actuation=ONE_MOTOR),
+            ValueError,
+            "tau has shape (10, 2), wanted (..., 10, 1): the actuation has 1 control, of joint2",
+        ),
+        (
+            lambda: PENDULUM.actuation(["joint1", "joint2"], gear=[1, 2, 3]),
+            ValueError,
+            "gear is [1, 2, 3]: wanted one number, or one for each of the 2 joints",
+        ),
+        (
+            lambda: PENDULUM.actuation(["joint1"], gear="high"),
+            ValueError,
+            "gear is 'high': wanted one number, or one for each of the 1 joints",
+        ),
+        (lambda: PENDULUM.actuation([0]), TypeError, "joints has 0: wanted names of joints"),
+        (lambda: PENDULUM.actuation(0), TypeError, "joints has 0: wanted names of joints"),
+        (
+            lambda: gradient(rolled(every=2)),
+            ValueError,
+            "trajectory has 6 states for 10 steps of tau: wanted 11, every state, as rollout",
+        ),
+        (
+            lambda: gradient(3),
+            TypeError,
+            "trajectory is 3: wanted the (q, v) that model.rollout(...) gave",
+        ),
+        (lambda: gradient((GOOD,)), TypeError, "wanted the (q, v) that model.rollout(...) gave"),
+        (
+            lambda: PENDULUM.rollout(Q, Q, [[1, 2], [3]], 0.01),
+            ValueError,
+            "tau is not an array of numbers: ",
+        ),
+        (
+            lambda: gradient(rolled(), [[1, 2], [3]]),
+            ValueError,
+            "tau is not an array of numbers: ",
+        ),
+        (
+            lambda: PENDULUM.policy(lambda q, v: q, {"gain": ()}),
+            TypeError,
+            "function takes (q, v): wanted one of the inputs, by position, (q, v, t, gain=)",
+        ),
+        (lambda: rolled(every=True), ValueError, "every is True: wanted a whole number"),
+        (lambda: stepped(10**400), ValueError, f"dt is 1{'0' * 56}...: wanted positive, finite"),
+        (lambda: stepped(10**5000), ValueError, "dt is of type int: wanted positive, finite"),
+        (
+            lambda: stepped(1e60, np.float32),
+            ValueError,
+            "dt is 1e+60: wanted positive, finite seconds in float32, one or one for each state",
+        ),
+        (lambda: stepped([1e60], "f4"), ValueError, "dt is [1e+60]: wanted positive, finite"),
+        (lambda: stepped(1e-60, np.float32), ValueError, "finite seconds in float32"),
+        (lambda: stepped([1e-60, 0.1], "f4"), ValueError, "finite seconds in float32"),
+    ],
+)
+def test_wrong_arguments_are_told_in_one_sentence(call, error, told):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(error) as caught:
+            call()
+    assert str(caught.value).startswith(told) or (
+        told[:6] in ("wanted", "finite") and told in str(caught.value)
+    )
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+def test_steps_in_time_that_are_just_good():
+    for dtype in (np.float32, np.float64):
+        info = np.finfo(dtype)
+        for dt in (float(info.smallest_subnormal), 1, np.float64(0.01) if dtype is float else 0.01):
+            assert stepped(dt, dtype).q.dtype == dtype

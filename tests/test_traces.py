@@ -535,6 +535,53 @@ def test_compiled_functions_and_graphs_in_a_trace():
     assert np.array_equal(fl.compile(function, {"x": 3})(x), 4 * x + x @ x)
 
 
+@pytest.mark.parametrize(
+    ("function", "inputs", "error", "told"),
+    [
+        (abs, [2], TypeError, "inputs is [2]: wanted the shape of each argument by name, as in"),
+        (abs, {"q": 2.5}, ValueError, "the shape of 'q' in inputs is 2.5: wanted a whole number"),
+        (abs, {"q": -1}, ValueError, "the shape of 'q' in inputs is -1: wanted a whole number"),
+        (abs, {"q": (2, -1)}, ValueError, "the shape of 'q' in inputs is (2, -1): wanted"),
+        (abs, {"q": (2, 2.0)}, ValueError, "the shape of 'q' in inputs is (2, 2.0): wanted"),
+        (abs, {"q": "ab"}, ValueError, "the shape of 'q' in inputs is 'ab': wanted"),
+        (abs, {"q": True}, ValueError, "the shape of 'q' in inputs is True: wanted"),
+        (abs, {"q": None}, ValueError, "the shape of 'q' in inputs is None: wanted"),
+        (abs, {3: 2}, TypeError, "inputs has the name 3: wanted a text"),
+        (3, {"q": 2}, TypeError, "function is 3: wanted a function of arrays"),
+        (
+            lambda *, q: q,
+            {"q": 2},
+            TypeError,
+            "function takes (*, q): wanted one of the inputs, by position, (q)",
+        ),
+        (
+            lambda q: q,
+            {"q": 2, "v": 2},
+            TypeError,
+            "function takes (q): wanted one of the inputs, by position, (q, v)",
+        ),
+    ],
+)
+def test_wrong_functions_and_shapes(function, inputs, error, told):
+    for make in (fl.trace, fl.compile):
+        with pytest.raises(error) as caught:
+            make(function, inputs)
+        assert str(caught.value).startswith(told)
+
+
+def test_shapes_are_whole_numbers_of_any_type():
+    inputs = {"q": np.int64(2), "A": np.array([2, 3]), "s": ()}
+    assert fl.trace(lambda q, A, s: q @ A * s, inputs).inputs == {"q": (2,), "A": (2, 3), "s": ()}
+
+
+def test_a_constant_divisor_of_zero():
+    found = fl.compile(lambda x: {"rest": np.mod(x, 0.0), "whole": x // 0.0}, {"x": 3})
+    x = np.array([3.0, -3.0, 0.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found(x).rest, np.mod(x, 0.0))
+        np.testing.assert_array_equal(found(x).whole, x // 0.0)
+
+
 def test_wrong_calls_name_the_argument(robot):
     q, v, tau = np.zeros(robot.nq), np.zeros(robot.nv), np.zeros((3, robot.nv))
     wrong = [

@@ -146,7 +146,11 @@ class Compiled(model.Robot):
         variant = settled(variant)
         cache = self.__dict__.setdefault("_functions", {})
         key = variant, width
-        function = cache.get(key)
+        try:
+            function = cache.get(key)
+        except TypeError:  # a list, say, in place of a name
+            self._checked(variant)
+            raise
         if function is None:
             function = cache.setdefault(key, self._make(*key))
             name, axes, *_ = variant
@@ -260,7 +264,8 @@ class Compiled(model.Robot):
                 )
             kernel, single = steps, None
         inputs, outputs = input_shapes(self, variant), output_shapes(self, variant)
-        collect, explain = CALLED[variant.name].collect, self._explain
+        collect = CALLED[variant.name].collect
+        explain = partial(self._explain, actuation=variant.actuation)
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
         return Function(
@@ -322,9 +327,13 @@ class Compiled(model.Robot):
         self._checked(variant)
         return dynamics_graph(self, variant)
 
-    def _explain(self, name: str, shape: tuple[int, ...]) -> str:
+    def _explain(
+        self, name: str, shape: tuple[int, ...], actuation: Actuation | None = None
+    ) -> str:
         """Returns the likely confusion behind a wrong shape."""
         last = shape[-1] if shape else None
+        if actuation and name in ("tau", "dtau"):
+            return self._explain_controls(actuation)
         if name == "f_ext":
             return f"one [force; moment] for each of the {self.nbodies} moving bodies"
         if name == "direction":
@@ -343,6 +352,12 @@ class Compiled(model.Robot):
         if last == size_of_other:
             return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
         return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
+
+    def _explain_controls(self, actuation: Actuation) -> str:
+        own = {self.first_v[i]: self.joints[i].name for i in self.independent}
+        names = ", ".join(own[k] for k, *_ in actuation.actuators)
+        count = "1 control" if actuation.controls == 1 else f"{actuation.controls} controls"
+        return f"the actuation has {count}, of {names}"
 
     @cached_property
     def _asked(self) -> dict[tuple[Any, ...], Function]:

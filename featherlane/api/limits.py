@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.api.compiled import Compiled
-from featherlane.functions.arguments import alike, lead_of
+from featherlane.functions.arguments import TRACED, alike, lead_of
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.model import Joint
 
@@ -118,7 +118,20 @@ class Limits(Compiled):
         """Returns the configurations (..., nq) with every coordinate inside `position_limits`.
         Quaternions stay as they are, and so does NaN. For velocities and forces, use `np.clip(v,
         -model.velocity_limits, model.velocity_limits)` and `effort_limits` in the same way.
+
+        float32 gets limits rounded inwards; in a trace they are constants of float64, which a
+        kernel for float32 rounds to the nearest.
         """
         dtype, given = alike({"q": q})
         lead_of(given.values(), {"q": (self.nq,)}, self._explain)
+        if dtype == TRACED:
+            return self._clip_traced(given["q"])
         return np.clip(given["q"], *rounded_into(self.position_limits, dtype))
+
+    def _clip_traced(self, q: np.ndarray) -> np.ndarray:
+        """Clips a traced array, without operations for limits that are infinite."""
+        q = q.copy()
+        for limit, inside in zip(self.position_limits, (np.maximum, np.minimum), strict=True):
+            has = np.isfinite(limit)
+            q[..., has] = inside(q[..., has], limit[has])
+        return q

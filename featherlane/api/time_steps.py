@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from featherlane.api.limits import Limits
-from featherlane.errors import instead
+from featherlane.errors import instead, shown
 from featherlane.functions.actuation import Actuation, Actuator
-from featherlane.functions.arguments import F32, check_every, rows
+from featherlane.functions.arguments import F32, F64, check_every, is_count, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
 from featherlane.functions.foreign import is_foreign
 from featherlane.functions.policy import Policy
@@ -27,21 +27,35 @@ from featherlane.functions.results import (
 )
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.program.array import is_traced
+from featherlane.program.trace import check_function
 
 Shape = int | Sequence[int]
 TAKEN = ("q", "v", "t", "dt", "count", "tau", "f_ext")
+
+
+RANGE = {  # the least and the largest positive number of a dtype
+    dtype: (float(np.finfo(dtype).smallest_subnormal), float(np.finfo(dtype).max))
+    for dtype in (F32, F64)
+}
 
 
 def _time_steps(dt: Any, *others: Any) -> Any:
     """Returns dt in the dtype of the others, checked; what is traced or another package's as it
     is.
     """
-    if type(dt) is float and 0.0 < dt < inf:  # the usual case, in a microsecond
-        return np.array(dt, F32 if any(map(_is_single, others)) else float)
+    dtype = F32 if any(map(_is_single, others)) else F64
+    least, most = RANGE[dtype]
+    if type(dt) is float and least <= dt <= most:  # the usual case, in a microsecond
+        return np.array(dt, dtype)
     if is_traced(dt):
         return dt
+    own = is_foreign(dt)
     try:
         array = np.asarray(dt)
+        own = own or (array.dtype.kind == "f" and hasattr(dt, "dtype"))
+        if not own and array.dtype.kind in "fiu":
+            with np.errstate(over="ignore"):  # infinite, or 0, in the dtype: refused below
+                array = array.astype(dtype, copy=False)
         # A least one that is positive is no NaN
         ends = (array.min(), array.max()) if array.size else (1.0, 1.0)
         good = array.dtype.kind in "fiu" and bool(ends[0] > 0 and ends[1] < inf)
@@ -50,18 +64,49 @@ def _time_steps(dt: Any, *others: Any) -> Any:
     except RuntimeError:  # a tensor that needs its gradient
         return dt
     if not good:
-        raise ValueError(
-            f"dt is {dt!r}: wanted positive, finite seconds, one or one for each state"
-        )
-    if is_foreign(dt) or (array.dtype.kind == "f" and hasattr(dt, "dtype")):
-        return dt
-    return array.astype(F32) if any(map(_is_single, others)) else array.astype(float, copy=False)
+        finite = "finite seconds" if own else f"finite seconds in {dtype}"
+        raise ValueError(f"dt is {shown(dt)}: wanted positive, {finite}, one or one for each state")
+    return dt if own else array
 
 
 def _is_single(x: Any) -> bool:
     """Whether an array, or a tensor, is of float32."""
     dtype = getattr(x, "dtype", None)
     return dtype == F32 if isinstance(dtype, np.dtype) else str(dtype).endswith("float32")
+
+
+def _states(trajectory: Any, steps: int) -> tuple[Any, Any]:
+    """Returns q and v of a trajectory of so many steps, with every state."""
+    if not isinstance(trajectory, tuple | list) or len(trajectory) < 2:
+        raise TypeError(
+            f"trajectory is {shown(trajectory)}: wanted the (q, v) that model.rollout(...) gave"
+        )
+    q, v = trajectory[:2]
+    if (kept := rows("trajectory.q", q)) != steps + 1:
+        raise ValueError(
+            f"trajectory has {kept} states for {steps} steps of tau: wanted {steps + 1}, every "
+            "state, as rollout gives without every="
+        )
+    return q, v
+
+
+def _gears(gear: Any, count: int) -> list[float]:
+    """Returns the gear ratio of each of so many joints."""
+    try:
+        return np.broadcast_to(np.asarray(gear, float), (count,)).tolist()
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"gear is {shown(gear)}: wanted one number, or one for each of the {count} joints"
+        ) from None
+
+
+def _names(joints: Any) -> list[str]:
+    """Returns the joints' names, checked."""
+    names = [joints] if isinstance(joints, str) or not isinstance(joints, Iterable) else [*joints]
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"joints has {shown(name)}: wanted names of joints")
+    return names
 
 
 class TimeSteps(Limits):
@@ -272,7 +317,7 @@ class TimeSteps(Limits):
         """
         if not isinstance(policy, Policy):
             raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
-        if not isinstance(steps, int | np.integer) or steps < 1:
+        if not is_count(steps):
             raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
         values = policy.in_order(parameters or {})
         given = q0, v0, _time_steps(dt, q0, v0), *values
@@ -301,8 +346,8 @@ class TimeSteps(Limits):
 
         trajectory: what `rollout` gave for the same controls, with every state kept.
         """
-        q, v = trajectory[:2]
         steps = rows("tau", tau)
+        q, v = _states(trajectory, steps)
         given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)
@@ -316,8 +361,8 @@ class TimeSteps(Limits):
         gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints of
         several degrees of freedom, and gears that are zero or not finite.
         """
-        names = [joints] if isinstance(joints, str) else [*joints]
-        gears = np.broadcast_to(np.asarray(gear, float), (len(names),)).tolist()
+        names = _names(joints)
+        gears = _gears(gear, len(names))
         places = {self.joints[i].name: i for i in self.independent}
         actuators = []
         for name, ratio in zip(names, gears, strict=True):
@@ -350,6 +395,7 @@ class TimeSteps(Limits):
             if not name.isidentifier() or name in TAKEN:
                 raise ValueError(f"parameters has {name!r}: wanted a name other than {TAKEN}")
         state = {"q": self.nq, "v": self.nv, "t": ()}
+        check_function(function, [*state], [*shapes])
         policy = Policy.traced(function, state, shapes)
         controls = actuation.controls if actuation else self.nv
         if policy.shape != (controls,):

@@ -168,22 +168,28 @@ def threads_asked(asked: Any) -> int | None:
     """Returns `threads=`, checked: a whole number from 1 on, or None."""
     if asked is None:
         return None
-    if not isinstance(asked, int | np.integer) or asked < 1:
+    if not is_count(asked):
         raise ValueError(f"threads is {asked!r}: wanted a whole number, 1 or more")
     return int(asked)
 
 
 def rows(name: str, array: Any) -> int:
     """Returns the length of the axis of time of an array (..., T, n)."""
-    shape = tuple(array.shape if hasattr(array, "shape") else np.shape(array))
+    shape = tuple((array if hasattr(array, "shape") else as_array(name, array)).shape)
     if len(shape) < 2 or not shape[-2]:
         raise ValueError(f"{name} has shape {shape}: wanted (..., T, n) for T steps, one or more")
     return int(shape[-2])
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number from 1 on; True, which Python counts as 1, is none."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(value >= 1)
+
+
 def check_every(every: Any, steps: int) -> int:
     """Returns the steps from one state that is kept to the next, checked."""
-    if not isinstance(every, int | np.integer) or every < 1 or steps % every:
+    if not is_count(every) or steps % every:
         raise ValueError(f"every is {every!r}: wanted a whole number that divides {steps} steps")
     return int(every)
 

@@ -204,6 +204,8 @@ class Node:
         """The quotient, rounded down, and the rest, which has the sign of the divisor."""
         divisor = Node(self.graph, self.lift(other))
         whole = (self / divisor).floor()
+        if self.graph.number(divisor.k) == 0.0:  # a product with it would be folded to 0
+            return whole, self._constant(np.nan)
         rest = self - whole * divisor
         turned = ((rest < 0.0) & (divisor > 0.0)) | ((rest > 0.0) & (divisor < 0.0))
         return (  # where the quotient was rounded up to a whole number

@@ -8,12 +8,15 @@ and the program keeps it; else it just runs, and its operations are entered wher
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.errors import shown
 from featherlane.program.graph import Graph, Output, copied, simplify
 from featherlane.program.nested import SCALAR, Form, build, entries_of, flatten, lasting, nest
 from featherlane.program.node import REAL, Node
@@ -189,6 +192,47 @@ def no_garbage() -> Iterator[None]:
             gc.enable()
 
 
+def _sizes(inputs: Any) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each input, checked."""
+    if not isinstance(inputs, Mapping):
+        wanted = "wanted the shape of each argument by name, as in {'q': 7, 'A': (3, 3)}"
+        raise TypeError(f"inputs is {shown(inputs)}: {wanted}")
+    return {name: _size(name, shape) for name, shape in inputs.items()}
+
+
+def _size(name: Any, shape: Any) -> tuple[int, ...]:
+    if not isinstance(name, str):
+        raise TypeError(f"inputs has the name {shown(name)}: wanted a text")
+    try:
+        parts = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        sizes = tuple(map(index, parts))
+    except TypeError:
+        parts = sizes = (-1,)
+    if any(n < 0 for n in sizes) or any(isinstance(n, bool) for n in parts):
+        wanted = "wanted a whole number from 0 on, or a tuple of them"
+        raise ValueError(f"the shape of {name!r} in inputs is {shown(shape)}: {wanted}")
+    return sizes
+
+
+def check_function(function: Any, names: Sequence[str], keywords: Sequence[str] = ()) -> None:
+    """Raises TypeError for what cannot be called with so many arguments by position, and with these
+    by keyword.
+    """
+    if not callable(function):
+        raise TypeError(f"function is {shown(function)}: wanted a function of arrays")
+    try:
+        takes = signature(function)
+    except (TypeError, ValueError):  # of a function that tells nothing
+        return
+    try:
+        takes.bind(*names, **dict.fromkeys(keywords))
+    except TypeError:
+        given = ", ".join([*names, *[f"{name}=" for name in keywords]])
+        raise TypeError(
+            f"function takes {takes}: wanted one of the inputs, by position, ({given})"
+        ) from None
+
+
 def program_of(
     function: Callable[..., Any],
     inputs: Mapping[str, Shape],
@@ -200,8 +244,9 @@ def program_of(
     """
     tracing = Tracing(policy)
     graph, arguments = tracing.graph, []
-    for name, shape in inputs.items():
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    shapes = _sizes(inputs)
+    check_function(function, [*shapes])
+    for name, sizes in shapes.items():
         arguments.append(whole([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
     with no_garbage():
         with following(tracing):

@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import IO, Any, cast
 
 import llvmlite
@@ -26,6 +27,7 @@ from featherlane.backends import cache
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm import targets, worker
 from featherlane.backends.progress import log
+from featherlane.errors import shown
 
 MOST = 15  # workers: each takes some 100 MB, and there are about 16 pieces
 IDLE = 10.0  # seconds that a worker waits for more
@@ -48,9 +50,18 @@ def wanted() -> int:
     """The number of workers that this process may have."""
     asked = os.environ.get("FEATHERLANE_WORKERS", "").strip().lower()
     count = physical_cores() - 1
-    if asked:
-        count = int(asked) if asked.isdecimal() else 0 if asked in OFF else count
+    if asked.isdecimal() or asked in OFF:
+        count = int(asked) if asked.isdecimal() else 0
+    elif asked:
+        _complain(asked)
     return min(count, MOST) if count and _can_start() else 0
+
+
+@lru_cache  # once for each value
+def _complain(asked: str) -> None:
+    """Says in the log that a value means nothing."""
+    wanted = "wanted a whole number from 0 on, or off; the default is taken"
+    log().warning("FEATHERLANE_WORKERS is %s: %s", shown(asked), wanted)
 
 
 def _can_start() -> bool:
