@@ -1,5 +1,6 @@
 """PTX for GPUs, run by the emulator: the bits of the interpreter, and what no kernel may do."""
 
+import json
 import shutil
 import subprocess
 
@@ -220,3 +221,44 @@ def test_ptxas_takes_the_text(dtype, target, tmp_path):
     assert done.returncode == 0, done.stderr
     if dtype == np.float32:
         assert "Used 2" in done.stderr  # registers: 255 at most
+
+
+# Files
+
+
+def test_generated_files(tmp_path, capsys):
+    from featherlane.tools.cli import main
+
+    folder = tmp_path / "kernels"
+    call = ["generate", "iiwa14", "--target", "ptx", "--output", str(folder), "--dtype", "f32"]
+    assert main([*call, "--function", "inverse_dynamics", "--function", "step:rk4"]) == 0
+    names = {"iiwa14_inverse_dynamics", "iiwa14_step_rk4"}
+    assert {p.name for p in folder.iterdir()} == {
+        f"{n}.{x}" for n in names for x in ("ptx", "json")
+    }
+    told = json.loads((folder / "iiwa14_inverse_dynamics.json").read_text())
+    assert told["inputs"] == [{"name": x, "shape": [7]} for x in "qva"]
+    assert len(told["parameters"]) == 2 * (3 + 1) + 2
+    (launch,) = told["launches"]
+    text = (folder / "iiwa14_inverse_dynamics.ptx").read_text()
+    assert f".entry {launch['kernel']}(" in text
+    assert (
+        text
+        == made(
+            robot_program(fl.load("iiwa14"), "inverse_dynamics"), np.float32, launch["kernel"]
+        ).text
+    )
+
+
+def test_graphs_and_what_is_refused(tmp_path):
+    graph = fl.trace(lambda x: {"y": np.sin(x) @ x}, {"x": 3})
+    files = fl.generate(None, tmp_path, {"cost": graph}, target="ptx")
+    assert [p.name for p in files] == ["functions_cost.ptx", "functions_cost.json"]
+    model = fl.load("double_pendulum")
+    with pytest.raises(ValueError, match="target is 'opencl': wanted 'c' or 'ptx'"):
+        fl.generate(model, tmp_path, target="opencl")
+    with pytest.raises(ValueError, match="batch_struct, code_limit and signature are for C"):
+        fl.generate(model, tmp_path, target="ptx", batch_struct=True)
+    long = fl.chain(120)
+    with pytest.raises(fl.CompileError, match="no kernels for GPUs"):
+        fl.generate(long, tmp_path, ["inverse_dynamics"], target="ptx")
