@@ -13,7 +13,8 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.functions.compile import dynamics_graph
+from featherlane.errors import CompileError
+from featherlane.functions.compile import dynamics_graph, dynamics_program
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE
@@ -37,7 +38,9 @@ def generate(
     signature: str = "plain",
 ) -> list[Path]:
     """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, NAME_check.c, whose
-    `main` compares every function with values from Python, and CMakeLists.txt.
+    `main` compares every function with values from Python, and CMakeLists.txt. With target="ptx":
+    for each function its kernels for NVIDIA GPUs, NAME_FUNCTION.ptx, and how to launch them,
+    NAME_FUNCTION.json (docs/gpu.md).
 
     functions: names of `Model`'s functions, by default the seven; a frame, a parameter or an
     integrator follows after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world";
@@ -56,12 +59,19 @@ def generate(
     ValueError for an unknown function, one that acados has no use for, a name that is not valid in
     C, and a folder with another library, whose check would collide with this one.
     """
+    if target == "ptx":
+        _check_arguments(model, folder, name)
+        if batch_struct or code_limit is not None or signature != "plain":
+            raise ValueError("target is 'ptx': batch_struct, code_limit and signature are for C")
+        return _write(Path(folder), _ptx(model, functions, name, checked_dtype(dtype)))
     # Few programs write code, and the others do not wait for these modules
     from featherlane.backends.c import acados
     from featherlane.backends.c.library import CFunction, library
     from featherlane.backends.c.names import check_start, identifier
 
-    _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
+    if target != "c":
+        raise ValueError(f"target is {target!r}: wanted 'c' or 'ptx'")
+    _check_arguments(model, folder, name, states=states, code_limit=code_limit)
     named, dtype, dynamics = _named(functions), checked_dtype(dtype), list[acados.Dynamics]()
     if signature == "acados":
         named, dynamics = _discrete(model, functions, named, dtype)
@@ -85,7 +95,7 @@ def generate(
 
 
 def _check_arguments(
-    model: Model | None, folder: str | Path, target: str, name: str | None, **counts: int | None
+    model: Model | None, folder: str | Path, name: str | None, **counts: int | None
 ) -> None:
     if not isinstance(model, Model | None):
         raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it, or None")
@@ -93,11 +103,46 @@ def _check_arguments(
         raise TypeError(f"name is {name!r}: wanted a text")
     if not str(folder):
         raise ValueError("folder is empty: name one, or '.' for the current one")
-    if target != "c":
-        raise ValueError(f"target is {target!r}: wanted 'c'")
     for what, count in counts.items():
         if count is not None and (not isinstance(count, Integral) or count < 1):
             raise ValueError(f"{what} is {count!r}: wanted a whole number, 1 or more")
+
+
+def _ptx(
+    model: Model | None,
+    functions: Iterable[str] | Mapping[str, str | Graph],
+    name: str | None,
+    dtype: np.dtype,
+) -> dict[str, str]:
+    """The texts of kernels for GPUs, and how they are launched, by the names of the files."""
+    from featherlane.backends.c.names import check_start, identifier
+    from featherlane.backends.cuda import files, stages
+
+    prefix = name or identifier(model.name if model is not None else "functions")
+    check_start(prefix, "name")
+    texts: dict[str, str] = {}
+    for shown, what in _named(functions).items():
+        own = f"{prefix}_{shown if isinstance(functions, Mapping) else identifier(shown)}"
+        check_start(own, "name")
+        program = what if isinstance(what, Graph) else _program(model, what)
+        lowered = lower(
+            program if isinstance(program, Program) else Program(program), "cuda", dtype
+        )
+        texts |= files.files(own, stages.kernels(lowered, own, dtype), dtype)
+    return texts
+
+
+def _program(model: Any, what: str) -> Program:
+    """The program of a function of a robot, in one piece or with functions for its columns."""
+    if model is None:
+        raise TypeError(f"model is missing: {what!r} is a function of a robot")
+    variant = variant_named(model, what)
+    model._checked(variant)
+    if model._is_long(variant):
+        raise CompileError(
+            f"{what} of {model.name!r}: robots of so many links have no kernels for GPUs"
+        )
+    return dynamics_program(model, variant)
 
 
 def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, str | Graph]:

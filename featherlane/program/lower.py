@@ -53,6 +53,7 @@ TARGETS = {
     "reference": Target(FLAT, (), frozenset(), "backends.reference"),
     "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cpu.graphs"),
     "c": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.c"),
+    "cuda": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cuda.stages"),
     # One function for the work of each joint: what a hardware pipeline is cut from
     "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
     # Each function of it goes through the passes of "cpu" on its own

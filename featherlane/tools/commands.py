@@ -210,7 +210,9 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     "generate",
     ROBOT,
     ROOT,
-    choice("--target", "the language: c (%(default)s)", ("c",), default="c"),
+    choice(
+        "--target", "the language: C99, or PTX for GPUs (%(default)s)", ("c", "ptx"), default="c"
+    ),
     free_text("--output", "the folder to write to, created if missing", required=True),
     ANY_FUNCTION,
     DTYPE,
@@ -223,7 +225,8 @@ def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
 
     Writes C99 without dependencies: a header, a source, a program that checks every function
-    against values from Python, and a CMakeLists.txt. See docs/c.md.
+    against values from Python, and a CMakeLists.txt (docs/c.md); or PTX for NVIDIA GPUs, with a
+    JSON of how to launch each function (docs/gpu.md).
     """
     from featherlane.api.generate import generate as write
     from featherlane.backends.c.names import identifier

@@ -1,0 +1,169 @@
+"""PTX text: the operations of a graph, one line each, and kernels around them.
+
+A thread computes one state, as a lane of a vector does on the CPU. Operations are rounded as the
+reference rounds them (`.rn`, no `.ftz`, no contraction), so that results have the same bits. One
+text serves every processor of compute capability 7.0 and more.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
+
+import numpy as np
+
+from featherlane.program.graph import Graph
+
+HEADER = [".version 6.4", ".target sm_70", ".address_size 64"]
+WARP = 32  # threads that run in step
+RELOAD = 128  # nodes after which inputs are loaded again, so that they do not take registers
+REGISTERS = {"f": ".f", "b": ".b", "r": ".u32", "w": ".u64", "p": ".pred"}  # kinds and their types
+
+
+class Text:
+    """The lines of a kernel in the making, and the registers that they use.
+
+    Kinds of registers: f holds a number of the dtype, b its bits, r and w integers of 32 and 64
+    bits, p a condition.
+    """
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = np.dtype(dtype)
+        self.bits = 8 * self.dtype.itemsize
+        self.lines: list[str] = []
+        self.count: Counter[str] = Counter()
+
+    def new(self, kind: str) -> str:
+        """The name of a register that nothing has used."""
+        self.count[kind] += 1
+        return f"%{kind}{self.count[kind] - 1}"
+
+    def label(self) -> str:
+        self.count["label"] += 1
+        return f"$L{self.count['label']}"
+
+    def do(self, line: str) -> None:
+        self.lines.append(f"{line};")
+
+    def set(self, kind: str, instruction: str, *operands: str | int) -> str:
+        """Runs an instruction, and returns the new register with its result."""
+        to = self.new(kind)
+        self.do(f"{instruction} {', '.join([to, *map(str, operands)])}")
+        return to
+
+    @property
+    def type(self) -> str:
+        return f"f{self.bits}"
+
+    def number(self, x: float) -> str:
+        """A constant by its bits."""
+        if self.bits == 64:
+            return f"0d{struct.unpack('>Q', struct.pack('>d', x))[0]:016X}"
+        with np.errstate(over="ignore"):  # beyond the range of the dtype: infinity
+            return f"0f{int(np.float32(x).view(np.uint32)):08X}"
+
+    def registers(self) -> list[str]:
+        """The declarations of all registers."""
+        kinds = {kind: f"{of}{self.bits}" if kind in "fb" else of for kind, of in REGISTERS.items()}
+        return [f".reg {kinds[k]} %{k}<{self.count[k]}>;" for k in kinds if self.count[k]]
+
+
+def entry(name: str, parameters: Sequence[tuple[str, str]], text: Text) -> list[str]:
+    """The lines of a kernel. parameters: types and names."""
+    declared = ",\n".join(f".param .{kind} {name}" for kind, name in parameters)
+    return [f".visible .entry {name}(\n{declared}\n)", "{", *text.registers(), *text.lines, "}"]
+
+
+Emit = Callable[..., str]  # (text, operands) -> the register of the result
+
+
+def _plain(instruction: str) -> Emit:
+    return lambda t, *operands: t.set("f", f"{instruction}.{t.type}", *operands)
+
+
+def _compare(how: str) -> Emit:
+    return lambda t, a, b: t.set("p", f"setp.{how}.{t.type}", a, b)
+
+
+def _shifted(t: Text, k: str, more: float = 0.0) -> str:
+    """The bits of k + 1.5 2^m + more, whose last ones are those of the integer k + more."""
+    shift = t.number(1.5 * 2.0 ** (52 if t.bits == 64 else 23) + more)
+    return t.set("b", f"mov.b{t.bits}", t.set("f", f"add.rn.{t.type}", k, shift))
+
+
+def _quarter(t: Text, k: str, s: str, c: str) -> str:
+    """An odd k takes c, and bit 1 of k negates."""
+    bits, b = _shifted(t, k), f"b{t.bits}"
+    odd = t.set("p", f"setp.ne.{b}", t.set("b", f"and.{b}", bits, 1), 0)
+    x = t.set("b", f"mov.{b}", t.set("f", f"selp.{t.type}", c, s, odd))
+    sign = t.set("b", f"shl.{b}", t.set("b", f"and.{b}", bits, 2), t.bits - 2)
+    return t.set("f", f"mov.{b}", t.set("b", f"xor.{b}", x, sign))
+
+
+def _power_of_two(t: Text, k: str) -> str:
+    fraction, bias = (52, 1023) if t.bits == 64 else (23, 127)
+    shifted = t.set("b", f"shl.b{t.bits}", _shifted(t, k, bias), fraction)
+    return t.set("f", f"mov.b{t.bits}", shifted)
+
+
+def _exponent(t: Text, a: str) -> str:
+    """The bits of the exponent as the low bits of 2^m + exponent + bias."""
+    fraction, bias = (52, 1023) if t.bits == 64 else (23, 127)
+    b = f"b{t.bits}"
+    unsigned = t.set("b", f"shl.{b}", t.set("b", f"mov.{b}", a), 1)
+    low = t.set("b", f"shr.{b}", unsigned, fraction + 1)
+    number = t.set("f", f"mov.{b}", t.set("b", f"or.{b}", low, bias + fraction << fraction))
+    return t.set("f", f"sub.rn.{t.type}", number, t.number(2.0**fraction + bias))
+
+
+EMIT: dict[str, Emit] = {
+    "neg": _plain("neg"),
+    "abs": _plain("abs"),
+    "add": _plain("add.rn"),
+    "sub": _plain("sub.rn"),
+    "mul": _plain("mul.rn"),
+    "div": _plain("div.rn"),
+    "fma": _plain("fma.rn"),
+    "sqrt": _plain("sqrt.rn"),
+    "round": lambda t, a: t.set("f", f"cvt.rni.{t.type}.{t.type}", a),
+    "less": _compare("lt"),
+    "less_equal": _compare("le"),
+    "select": lambda t, condition, a, b: t.set("f", f"selp.{t.type}", a, b, condition),
+    "copysign": lambda t, a, b: t.set("f", f"copysign.{t.type}", b, a),
+    "power_of_two": _power_of_two,
+    "exponent": _exponent,
+    "quarter": _quarter,
+}
+
+
+def straight_line(
+    graph: Graph,
+    t: Text,
+    nodes: range,
+    wanted: Set[int],
+    load: Callable[[int], str],
+    done: Callable[[int, str], None],
+) -> None:
+    """The instructions of some nodes of a graph, in order. load: brings an input, or a node from
+    before, into a register; done: is told the register of each node that is `wanted`.
+    """
+    computed: dict[int, str] = {}
+    loaded: dict[int, str] = {}
+
+    def value(k: int) -> str:
+        if k in computed:
+            return computed[k]
+        if graph.op[k] == "constant":
+            return t.number(float(graph.value[k]))
+        if k not in loaded:
+            loaded[k] = load(k)
+        return loaded[k]
+
+    for k in nodes:
+        if graph.args[k]:
+            computed[k] = EMIT[graph.op[k]](t, *map(value, graph.args[k]))
+        if k in wanted:
+            done(k, value(k))
+        if not k % RELOAD:
+            loaded.clear()

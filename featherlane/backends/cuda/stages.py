@@ -1,0 +1,229 @@
+"""A program as kernels that run one after the other.
+
+A graph that fits into registers, and that the driver's compiler takes quickly, is one kernel. A
+longer one is cut into stretches; calls of one function, the columns, are one kernel with a block
+for each call. What one kernel computes and another needs is kept in slots of scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.backends.cuda.kernel import Columns, Entry, Launch, Shape, Stage, StageKernel
+from featherlane.backends.cuda.ptx import HEADER
+from featherlane.errors import CompileError
+from featherlane.program.calls import calls_of
+from featherlane.program.graph import Graph
+from featherlane.program.program import Program, Y
+
+# Operations of a kernel at most: the time of the driver's compiler grows faster than their number
+LONGEST = 7_000
+Value = tuple[int, int]  # a step, and a node of its graph
+
+
+class Kernels(NamedTuple):
+    """PTX text, and what is launched one after the other. inputs, outputs: names and shapes of one
+    state; slots: numbers of scratch memory for one state. Arguments of each kernel: the address and
+    the bytes from state to state of each array, inputs first; the address of the scratch memory of
+    whole groups of 32 states; the number of states.
+    """
+
+    text: str
+    launches: tuple[Launch, ...]
+    inputs: Mapping[str, Shape]
+    outputs: Mapping[str, Shape]
+    slots: int
+
+
+def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
+    """The kernels of a lowered program."""
+    dtype = np.dtype(dtype)
+    inputs = dict(program.inputs)
+    outputs = {x: out.shape for x, out in program.outputs.items()}
+    stages, slots = _Stages(program).made()
+    made = [
+        StageKernel(
+            stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, inputs | outputs, slots
+        )
+        for k, stage in enumerate(stages)
+    ]
+    shared = ".extern .shared .align 16 .b8 memory[];"
+    lines = [*HEADER, shared, *(line for one in made for line in one.lines()), ""]
+    launches = tuple(one.launch for one in made)
+    return Kernels("\n".join(lines), launches, inputs, outputs, slots)
+
+
+class _Stretch(NamedTuple):
+    """Nodes of the graph of a step that one kernel computes."""
+
+    step: int
+    nodes: range
+
+
+class _Stages:
+    """The stages of a program in the making. Step 0 is the main graph up to its calls, and each
+    function that is called is one more; a value is a node of the graph of a step.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.main = program, program.main
+        self.calls = calls_of(self.main)
+        end = self.main.op.index("call") if self.calls else len(self.main)
+        if any(self.main.op[k] not in ("call", "result") for k in range(end, len(self.main))):
+            raise CompileError("an operation works on a result: calls come after the main graph")
+        self.graphs = [self.main, *(program.functions[c.function].graph for c in self.calls)]
+        self.columns = {n: c for n, c in enumerate(self.calls, 1) if not c.single}
+        self.stretches = [*self._cut(0, end)]
+        for n, graph in enumerate(self.graphs[1:], 1):
+            whole = [_Stretch(n, range(len(graph)))]
+            self.stretches += whole if n in self.columns else self._cut(n, len(graph))
+        self._find_results()
+        self.stage_of = dict[Value, int]()  # the stretch that computes a value
+        for s, (step, nodes) in enumerate(self.stretches):
+            self.stage_of |= {(step, k): s for k in nodes}
+
+    def _cut(self, step: int, end: int) -> Iterator[_Stretch]:
+        """Stretches of equal length."""
+        parts = -(-end // LONGEST) or 1
+        for n in range(parts):
+            yield _Stretch(step, range(end * n // parts, end * (n + 1) // parts))
+
+    def _find_results(self) -> None:
+        """The values of single calls, and the (step, call, entry) of columns, by nodes of main."""
+        self.single, self.of_column = dict[int, Value](), dict[int, tuple[int, int, int]]()
+        for step, own in enumerate(self.calls, 1):
+            for c, call in enumerate(own.nodes):
+                for i, result in enumerate(self.main.results(call)):
+                    if own.single:
+                        self.single[result] = step, self.graphs[step].outputs[Y].nodes[i]
+                    else:
+                        self.of_column[result] = step, c, i
+
+    def _operand(self, step: int, node: int) -> Value:
+        """The value that a node of the graph of a step stands for: that of an argument, where it is
+        a parameter. Leaves of the main graph stand for themselves.
+        """
+        graph = self.graphs[step]
+        if step and graph.op[node] == "input":
+            own, parameter = self.calls[step - 1], graph.value[node][1]
+            node = own.rows[0][parameter] if own.single else own.shared[parameter]
+            return self.single.get(node, (0, node))
+        return step, node
+
+    def _is_leaf(self, value: Value) -> bool:
+        return self.graphs[value[0]].op[value[1]] in ("input", "constant")
+
+    def _varies(self, step: int, node: int) -> bool:
+        """Whether a node is a parameter in which the columns of a step differ."""
+        graph = self.graphs[step]
+        own = self.columns.get(step)
+        return own is not None and graph.op[node] == "input" and graph.value[node][1] in own.varying
+
+    def _brought(self, stretch: _Stretch) -> list[int]:
+        """The nodes that a stretch needs and does not compute, but for constants."""
+        graph, nodes = self.graphs[stretch.step], stretch.nodes
+        used = {a for k in nodes for a in graph.args[k]}
+        used |= {k for k in self._wanted(stretch.step) if k in nodes}
+        outside = (a for a in used if a < nodes.start or graph.op[a] == "input")
+        return sorted(a for a in outside if graph.op[a] != "constant")
+
+    def _wanted(self, step: int) -> set[int]:
+        """The results of columns."""
+        return {*self.graphs[step].outputs[Y].nodes} if step in self.columns else set()
+
+    def made(self) -> tuple[list[Stage], int]:
+        """The stages, and the slots of scratch memory."""
+        self._give_slots()
+        stages = [self._stage(s) for s in range(len(self.stretches))]
+        return [*stages, *self._last_stage()], self.slots
+
+    def _give_slots(self) -> None:
+        """Slots for values that several stretches need; those of values that no later one needs are
+        given to others.
+        """
+        last: dict[Value, int] = {}
+        for s, stretch in enumerate(self.stretches):
+            for node in self._brought(stretch):
+                if not self._varies(stretch.step, node):
+                    value = self._operand(stretch.step, node)
+                    if not self._is_leaf(value):
+                        last[value] = s
+        self.slot, self.slots, free = dict[Value, int](), 0, list[int]()
+        for s in range(len(self.stretches)):
+            for value in sorted(v for v in last if self.stage_of[v] == s):
+                if not free:
+                    free, self.slots = [self.slots], self.slots + 1
+                self.slot[value] = free.pop()
+            free += [self.slot[value] for value in last if last[value] == s]
+        self.areas: dict[int, Columns] = {}
+        for step, own in self.columns.items():
+            size, results = len(own.varying), len(self.graphs[step].outputs[Y].nodes)
+            count, start = len(own.nodes), self.slots
+            self.areas[step] = Columns(count, start, size, start + count * size, results)
+            self.slots += count * (size + results)
+
+    def _stores(self) -> dict[Value, list[int]]:
+        """The slots of each value: its own, and one for each column of which it is an operand."""
+        stores = {value: [slot] for value, slot in self.slot.items()}
+        for step, own in self.columns.items():
+            area = self.areas[step]
+            for c, row in enumerate(own.rows):
+                for i, node in enumerate(row):
+                    value = self.single.get(node, (0, node))
+                    stores.setdefault(value, []).append(area.each + c * area.size + i)
+        return stores
+
+    def _shown(self) -> dict[Value, list[Entry]]:
+        """The entries of outputs that show a value, but for those of columns."""
+        shown: dict[Value, list[Entry]] = {}
+        for name, out in self.program.outputs.items():
+            for e, node in enumerate(out.nodes):
+                if node not in self.of_column:
+                    shown.setdefault(self.single.get(node, (0, node)), []).append((name, e))
+        return shown
+
+    def _stage(self, s: int) -> Stage:
+        step, nodes = self.stretches[s]
+        graph, columns = self.graphs[step], self.areas.get(step)
+        inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()
+        operands: dict[int, int] = {}
+        for node in self._brought(self.stretches[s]):
+            if self._varies(step, node):
+                operands[node] = self.columns[step].varying.index(graph.value[node][1])
+                continue
+            value = self._operand(step, node)
+            if not self._is_leaf(value):
+                slots[node] = self.slot[value]
+            elif self.main.op[value[1]] == "input":
+                inputs[node] = self.main.value[value[1]]
+            else:
+                numbers[node] = float(self.main.value[value[1]])
+        kept = {v: at for v, at in self._stores().items() if v[0] == step and v[1] in nodes}
+        stores = {node: at for (_, node), at in kept.items()}
+        if columns is not None:
+            stores = {}
+            for i, node in enumerate(graph.outputs[Y].nodes):
+                stores.setdefault(node, []).append(i)
+        shown = {v[1]: to for v, to in self._shown().items() if v[0] == step and v[1] in nodes}
+        inputs |= {
+            k: graph.value[k] for k in (*stores, *shown) if not step and graph.op[k] == "input"
+        }
+        return Stage(graph, nodes, inputs, numbers, slots, operands, stores, shown, columns)
+
+    def _last_stage(self) -> Iterator[Stage]:
+        """Copies the results of columns from their slots to the user's arrays."""
+        if not self.columns:
+            return
+        graph, slots, shown = Graph(), dict[int, int](), dict[int, list[Entry]]()
+        for name, out in self.program.outputs.items():
+            for e, node in enumerate(out.nodes):
+                if node in self.of_column:
+                    step, c, i = self.of_column[node]
+                    area = self.areas[step]
+                    k = graph.node("input", value=("result", node))
+                    slots[k] = area.result + c * area.results + i
+                    shown.setdefault(k, []).append((name, e))
+        yield Stage(graph, range(len(graph)), {}, {}, slots, {}, {}, shown)

@@ -1,0 +1,264 @@
+"""PTX for GPUs, run by the emulator: the bits of the interpreter, and what no kernel may do."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import textbook
+from repetition import repeated
+from test_backend import DTYPES, dtypes, random_function, result_of, same_bits, triples
+
+import featherlane as fl
+from featherlane.backends import reference
+from featherlane.backends.cuda import emulator, kernel, ptx, rows, stages
+from featherlane.functions.compile import dynamics_program, input_shapes, scalar_function
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.graph import Graph, Output
+from featherlane.program.lower import lower, traced
+from featherlane.program.op import ARITHMETIC
+from featherlane.program.program import Program
+from featherlane.robot.joints import JOINT_TYPES
+
+BATCH = 70  # two whole warps, and six states of a third
+
+
+def made(program, dtype, name="f"):
+    return stages.kernels(lower(program, "cuda", dtype), name, np.dtype(dtype))
+
+
+def compare(program, inputs, dtype):
+    """Emulated kernels of a program against the interpreter; returns the kernels."""
+    kernels = made(program, dtype)
+    inputs = {name: np.asarray(x, dtype) for name, x in inputs.items()}
+    found = emulator.run(kernels, inputs, dtype)
+    wanted = reference.evaluate(lower(program, "cuda", dtype), inputs, dtype)
+    for name, x in wanted.items():
+        same_bits(found[name], np.broadcast_to(x, found[name].shape))
+    return kernels
+
+
+def random_inputs(shapes, count=BATCH, seed=0):
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=(count, *shape)) for name, shape in shapes.items()}
+
+
+def robot_program(model, name, policy=None):
+    """A function of a robot; with "columns", repeated columns are functions."""
+    variant = Variant(name)
+    if policy is None:
+        return dynamics_program(model, variant)
+    return traced(scalar_function(model, variant), input_shapes(model, variant), "cuda")
+
+
+# The bits of the interpreter
+
+
+@pytest.mark.parametrize("quarter", [False, True], ids=["", "quarter"])
+@dtypes
+def test_every_operation_gives_the_bits_of_its_definition(quarter, dtype):
+    x = triples(dtype)
+    if quarter:
+        x = x[np.abs(x[:, 0]) < 2.0**20]
+    graph, chosen = Graph(), ["quarter"] if quarter else sorted(ARITHMETIC - {"quarter"})
+    given = graph.declare("x", (3,))
+    graph.outputs = {op: Output((), (result_of(graph, op, *given),)) for op in chosen}
+    compare(Program(graph), {"x": x}, dtype)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@dtypes
+def test_random_functions(seed, dtype):
+    graph = fl.trace(random_function(seed), {"x": 6})
+    compare(Program(graph), random_inputs(graph.inputs, seed=seed), dtype)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", repeated(DTYPES), ids=lambda d: d.__name__)
+def test_functions_of_robots(name, dtype):
+    program = robot_program(fl.load("iiwa14"), name)
+    compare(program, random_inputs(program.inputs), dtype)
+
+
+@pytest.mark.parametrize("kind", repeated(list(JOINT_TYPES), 2))
+def test_every_joint_type(kind):
+    model = textbook.tree((kind, "revolute"), seed=3, physics=True)
+    for name in ("forward_dynamics", "inverse_dynamics_derivatives", "step"):
+        program = robot_program(model, name)
+        compare(program, random_inputs(program.inputs, 40), np.float64)
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 128, 129])
+def test_any_number_of_states(count):
+    program = robot_program(fl.load("double_pendulum"), "mass_matrix_inverse")
+    compare(program, random_inputs(program.inputs, count), np.float32)
+
+
+def test_long_graphs_are_cut(monkeypatch):
+    program = robot_program(fl.load("iiwa14"), "forward_dynamics_derivatives")
+    whole = made(program, np.float32)
+    assert len(whole.launches) == 1
+    assert not whole.slots
+    monkeypatch.setattr(stages, "LONGEST", 700)
+    cut = compare(program, random_inputs(program.inputs), np.float32)
+    assert len(cut.launches) > 4
+    assert 0 < cut.slots < 1_000
+
+
+@dtypes
+def test_columns_are_blocks_of_one_kernel(dtype):
+    """A function with a single call, and functions with several calls."""
+    program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")
+    assert len(program.functions) > 2
+    kernels = compare(program, random_inputs(program.inputs, 40), dtype)
+    assert max(launch.columns for launch in kernels.launches) > 2
+    assert min(launch.columns for launch in kernels.launches) == 1
+
+
+def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
+    monkeypatch.setattr(kernel, "BLOCK_BYTES", 12 << 10)
+    monkeypatch.setattr(kernel, "INPUT_BYTES", 2 << 10)
+    program = robot_program(fl.load("iiwa14"), "inverse_dynamics_derivatives")
+    kernels = compare(program, random_inputs(program.inputs), np.float32)
+    assert all(launch.shared <= 12 << 10 for launch in kernels.launches)
+    assert kernels.text.count(".global .align 4 .u32") > 2  # a table for each part
+    assert "ld.global.f32 %f0, [%w" in kernels.text
+
+
+def test_inputs_and_numbers_as_outputs():
+    graph = Graph()
+    x, y = graph.declare("x", (2,))
+    nodes = (y, graph.constant(2.5), x, x, graph.constant(0.0), graph.constant(-0.0))
+    graph.outputs = {"a": Output((6,), nodes), "b": Output((), (x,)), "c": Output((0,), ())}
+    compare(Program(graph), random_inputs(graph.inputs), np.float64)
+
+
+def test_divisions_by_multiplication():
+    """The factor and shift that stand for a division are right for all numbers of a tile."""
+    for n in (1, 2, 3, 7, 24, 36, 43, 1296):
+        factor, shift = rows.reciprocal(n, 32 * n)
+        i = np.arange(32 * n)
+        assert (i * factor >> shift == i // n).all()
+        assert 32 * n * factor < 1 << 32
+
+
+# What the emulator refuses
+
+
+def one_kernel(*lines):
+    """A kernel of 32 threads in the emulator's hands, with an array of 32 numbers."""
+    text = ptx.Text(np.dtype(np.float32))
+    text.do("mov.u32 %r0, %tid.x")
+    text.do("ld.param.u64 %w0, [a]")
+    text.do("mad.wide.u32 %w1, %r0, 4, %w0")
+    text.do("shl.b32 %r1, %r0, 2")
+    text.do("mov.f32 %f0, 0f3F800000")
+    text.do("setp.lt.u32 %p0, %r0, 16")
+    text.lines += lines
+    text.count.update(r=8, w=8, f=8, p=2)
+    memory = emulator.Memory()
+    place = memory.place(np.zeros(32, np.float32))
+    lines = "\n".join([*ptx.entry("f", [("u64", "a")], text), ""])
+    return emulator.Launched(
+        lines, "f", [place], memory, blocks=1, columns=1, threads=32, shared=128
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["st.global.f32 [%w1+4], %f0;"], "outside of all arrays"),
+        (["st.global.f32 [%w0], %f0;"], "two threads write one number"),
+        (["add.u64 %w2, %w1, 2;", "ld.global.f32 %f1, [%w2];"], "no multiple of 4"),
+        (["st.shared.f32 [%r1+4], %f0;"], "outside of the 128 bytes"),
+        (["st.shared.f32 [%r1], %f0;", "ld.shared.f32 %f1, [0];"], "without a barrier"),
+        (["ld.shared.f32 %f1, [0];", "st.shared.f32 [%r1], %f0;"], "without a barrier"),
+        (["@%p0 bra $L1;", "$L1:", "ret;"], "threads part"),
+        (["@%p0 bar.warp.sync 0xffffffff;"], "some threads may not reach"),
+        (["add.rn.f32 %f2, %f1, %f0;"], "read before it is set"),
+        (["add.u32 %r2, %w0, 1;"], "is uint64, and read as"),
+        (["sin.approx.f32 %f2, %f0;"], "no instruction that is known here"),
+        (["whatever"], "no PTX that is known here"),
+    ],
+)
+def test_the_emulator_refuses(lines, message):
+    with pytest.raises(emulator.EmulationError, match=message):
+        one_kernel(*lines).run()
+
+
+def test_a_barrier_hands_over():
+    one_kernel(
+        "st.shared.f32 [%r1], %f0;",
+        "bar.warp.sync 0xffffffff;",
+        "ld.shared.f32 %f1, [0];",
+        "bar.warp.sync 0xffffffff;",
+        "st.shared.f32 [%r1], %f0;",
+    ).run()
+
+
+def test_kernels_without_their_barriers_are_found_out():
+    program = robot_program(fl.load("double_pendulum"), "mass_matrix")
+    kernels = made(program, np.float32)
+    inputs = random_inputs(program.inputs)
+    wrong = kernels._replace(text=kernels.text.replace("bar.warp.sync 0xffffffff;\n", ""))
+    with pytest.raises(emulator.EmulationError, match="without a barrier"):
+        emulator.run(wrong, inputs, np.float32)
+
+
+# The assembler, where there is one
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas")
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
+@dtypes
+def test_ptxas_takes_the_text(dtype, target, tmp_path):
+    program = robot_program(fl.load("iiwa14"), "forward_dynamics_derivatives")
+    path = tmp_path / "f.ptx"
+    path.write_text(made(program, dtype).text)
+    call = ["ptxas", f"-arch={target}", "-v", str(path), "-o", str(tmp_path / "f.cubin")]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if dtype == np.float32:
+        assert "Used 2" in done.stderr  # registers: 255 at most
+
+
+# Files
+
+
+def test_generated_files(tmp_path, capsys):
+    from featherlane.tools.cli import main
+
+    folder = tmp_path / "kernels"
+    call = ["generate", "iiwa14", "--target", "ptx", "--output", str(folder), "--dtype", "f32"]
+    assert main([*call, "--function", "inverse_dynamics", "--function", "step:rk4"]) == 0
+    names = {"iiwa14_inverse_dynamics", "iiwa14_step_rk4"}
+    assert {p.name for p in folder.iterdir()} == {
+        f"{n}.{x}" for n in names for x in ("ptx", "json")
+    }
+    told = json.loads((folder / "iiwa14_inverse_dynamics.json").read_text())
+    assert told["inputs"] == [{"name": x, "shape": [7]} for x in "qva"]
+    assert len(told["parameters"]) == 2 * (3 + 1) + 2
+    (launch,) = told["launches"]
+    text = (folder / "iiwa14_inverse_dynamics.ptx").read_text()
+    assert f".entry {launch['kernel']}(" in text
+    assert (
+        text
+        == made(
+            robot_program(fl.load("iiwa14"), "inverse_dynamics"), np.float32, launch["kernel"]
+        ).text
+    )
+
+
+def test_graphs_and_what_is_refused(tmp_path):
+    graph = fl.trace(lambda x: {"y": np.sin(x) @ x}, {"x": 3})
+    files = fl.generate(None, tmp_path, {"cost": graph}, target="ptx")
+    assert [p.name for p in files] == ["functions_cost.ptx", "functions_cost.json"]
+    model = fl.load("double_pendulum")
+    with pytest.raises(ValueError, match="target is 'opencl': wanted 'c' or 'ptx'"):
+        fl.generate(model, tmp_path, target="opencl")
+    with pytest.raises(ValueError, match="batch_struct, code_limit and signature are for C"):
+        fl.generate(model, tmp_path, target="ptx", batch_struct=True)
+    long = fl.chain(120)
+    with pytest.raises(fl.CompileError, match="no kernels for GPUs"):
+        fl.generate(long, tmp_path, ["inverse_dynamics"], target="ptx")
