@@ -14,7 +14,7 @@ from featherlane.api.generate import generate
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
 from featherlane.backends.cpu.results import empty_cache
-from featherlane.errors import CompileError, ModelError
+from featherlane.errors import CompileError, DeviceError, ModelError
 from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.functions.table import FUNCTIONS
@@ -42,6 +42,7 @@ __all__ = [
     "FUNCTIONS",
     "Body",
     "CompileError",
+    "DeviceError",
     "ForwardDynamicsDerivatives",
     "Frame",
     "Function",

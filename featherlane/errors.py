@@ -1,4 +1,4 @@
-"""The two errors of our own, and the end of messages about names that are not known; all other
+"""The three errors of our own, and the end of messages about names that are not known; all other
 errors are ValueError or TypeError.
 """
 
@@ -19,6 +19,10 @@ class ModelError(ValueError):
 
 class CompileError(RuntimeError):
     """A graph that no backend can turn into code, or an illegal graph found between two passes."""
+
+
+class DeviceError(RuntimeError):
+    """A GPU that cannot be used: its driver is missing or reports an error. The CPU still works."""
 
 
 LONGEST = 60  # characters of a value in a message

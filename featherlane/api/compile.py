@@ -58,9 +58,9 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
             return _Reshaped(graph, width)
         return compile_program(lambda: program, key, dtype, width)
 
-    collect = named_results(tuple(outputs))
+    collect, made = named_results(tuple(outputs)), {"origin": origin, "graph": lambda: graph}
     return Function(
-        name, graph.inputs, outputs, kernel, collect, origin=origin, graph=lambda: graph
+        name, graph.inputs, outputs, kernel, collect, **made, program=lambda: program
     )
 
 

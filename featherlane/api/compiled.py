@@ -268,8 +268,9 @@ class Compiled(model.Robot):
         explain = partial(self._explain, actuation=variant.actuation)
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
+        on_gpu = None if steps or variant.steps else partial(dynamics_program, self, variant)
         return Function(
-            variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph
+            variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph, on_gpu
         )
 
     def _kernel(self, variant: Variant, form: int | str | None, dtype: np.dtype) -> Kernel:

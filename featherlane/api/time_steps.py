@@ -14,6 +14,7 @@ from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.arguments import F32, F64, check_every, is_count, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
 from featherlane.functions.foreign import is_foreign
+from featherlane.functions.on_device import is_on_device
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     Direction,
@@ -47,7 +48,7 @@ def _time_steps(dt: Any, *others: Any) -> Any:
     least, most = RANGE[dtype]
     if type(dt) is float and least <= dt <= most:  # the usual case, in a microsecond
         return np.array(dt, dtype)
-    if is_traced(dt):
+    if is_traced(dt) or is_on_device(dt):  # a look at what is on a GPU would wait for it
         return dt
     own = is_foreign(dt)
     try:

@@ -98,11 +98,11 @@ def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
 
 
 def lead_of(
-    arrays: Iterable[np.ndarray], inputs: Shapes, explain: Explain, most: int = LEADING
+    arrays: Iterable[Any], inputs: Shapes, explain: Explain, most: int = LEADING
 ) -> tuple[int, ...]:
-    """Returns the leading dimensions before the core shapes, broadcast. explain(name, shape): the
-    likely confusion behind a wrong shape. Raises ValueError for wrong core shapes, and for leading
-    dimensions that do not broadcast or are more than `most`.
+    """Returns the leading dimensions before the core shapes, broadcast, of whatever has a shape.
+    explain(name, shape): the likely confusion behind a wrong shape. Raises ValueError for wrong
+    core shapes, and for leading dimensions that do not broadcast or are more than `most`.
     """
     leads = [
         _lead(name, array.shape, core, explain, most)

@@ -65,15 +65,21 @@ def viewed(name: str, value: Any) -> Any:
         return value
     if _is_tracer(type(value)):
         raise TypeError(TRACER.format(name, shown(value)))
-    if getattr(value, "requires_grad", False) and _records_gradients():
-        raise TypeError(GRADIENT.format(name, name))
+    value = without_gradient(name, value)
     if not hasattr(value, "__dlpack_device__") or value.__dlpack_device__()[0] != CPU:
         other = TO_CPU.get(_package(value), "a copy on the CPU").format(name)
         raise TypeError(DEVICE.format(name, shown(value), other))
     try:
-        return np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+        return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{name} is a {shown(value)} that NumPy cannot view: {error}") from None
+
+
+def without_gradient(name: str, value: Any) -> Any:
+    """A tensor as one whose gradient is not wanted. Raises TypeError if torch would record it."""
+    if getattr(value, "requires_grad", False) and _records_gradients():
+        raise TypeError(GRADIENT.format(name, name))
+    return value.detach() if hasattr(value, "detach") else value
 
 
 def _records_gradients() -> bool:

@@ -25,15 +25,18 @@ from featherlane.backends.cpu.threads.share import (
     spread_slices,
     task_of,
 )
-from featherlane.functions import arguments, foreign
+from featherlane.errors import CompileError
+from featherlane.functions import arguments, foreign, on_device
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.array_like import ArrayLike, Outs, Threads
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 from featherlane.program.array import call_states
 from featherlane.program.graph import Graph
+from featherlane.program.program import Program
 
 if TYPE_CHECKING:
     from featherlane.backends.cpu.call import xla
+    from featherlane.backends.cuda.calls import DeviceFunction
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -88,14 +91,16 @@ class Function:
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
         graph: Callable[[], Graph] | None = None,
+        program: Callable[[], Program] | None = None,
     ) -> None:
         """kernel, single: make the kernels for a batch and for one state, the same if `single` is
         None; origin: a module's function and its arguments, from which unpickling makes this again;
-        graph: makes what calls with traced arrays enter.
+        graph: makes what calls with traced arrays enter; program: what runs on GPUs.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
-        self._make_graph = graph
+        self._make_graph, self._make_program = graph, program
+        self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
@@ -151,6 +156,22 @@ class Function:
         pool.grow(physical_cores())
         task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
         return xla.Handler(kernel, *shapes, pool.code.place("share"), task)
+
+    def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
+        """The kernels for GPUs in one dtype."""
+        from featherlane.backends.cuda.calls import DeviceFunction
+        from featherlane.backends.cuda.stages import kernels
+        from featherlane.program.lower import lower
+
+        program = self._make_program
+        if program is None:
+            raise CompileError(f"{self.name} has no kernels for GPUs yet: pass arrays on the CPU")
+        make = lambda: kernels(lower(program(), "cuda", dtype), self.name, dtype)
+        return self._on_gpu.setdefault(dtype, DeviceFunction(make, dtype))
+
+    def explain(self, name: str, shape: tuple[int, ...]) -> str:
+        """The likely confusion behind a wrong shape."""
+        return self._explain(name, shape)
 
     def prepare(self, dtype: Any, single: bool = False) -> None:
         """Compiles for one dtype; single: also for calls with one state."""
@@ -235,6 +256,8 @@ class Function:
                 return self._in_trace(arrays_of, lead, out)
             results = None if out is None else self.results(out, lead, dtype)
         except foreign.ForeignArrayError:
+            if on_device.any_on_device(named.values()):
+                return on_device.call(self, named, out)
             return foreign.call(self, named, out, threads=threads)
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))

@@ -1,0 +1,237 @@
+"""Calls with arrays on a GPU: of a package whose arrays are in the memory of a driver that emulates
+kernels.
+"""
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from test_backend import same_bits
+
+import featherlane as fl
+from featherlane.backends.cuda import calls, driver, emulator
+
+
+class EmulatedDriver:
+    """A driver of two devices. It counts what it allocates, and refuses to where it is told so."""
+
+    def __init__(self):
+        self.memory = emulator.Memory()
+        self.device = {}  # of allocations, by address
+        self.launched, self.allocated = [], []
+        self.capturing = self.full = self.lost = False
+
+    def place(self, data, device=0):
+        address = self.memory.place(data)
+        self.device[address] = device
+        return address
+
+    def device_of(self, address):
+        return self.device[max(a for a in self.device if a <= address)]
+
+    def load(self, device, text, launches):
+        return [text for _ in launches]
+
+    def launch(self, device, stream, kernel, launch, states, values):
+        if self.lost:
+            raise fl.DeviceError("NVIDIA's driver reports CUDA_ERROR_DEVICE_UNAVAILABLE")
+        self.launched.append((device, stream, launch.kernel, states))
+        emulator.Launched(
+            kernel,
+            launch.kernel,
+            values,
+            self.memory,
+            blocks=-(-states // launch.states),
+            columns=launch.columns,
+            threads=launch.threads,
+            shared=launch.shared,
+        ).run()
+
+    def is_capturing(self, device, stream):
+        return self.capturing
+
+    def allocate(self, device, size):
+        if self.full:
+            raise MemoryError("the GPU has no memory left for cuMemAlloc")
+        self.allocated.append(size)
+        return self.place(np.zeros(size, np.uint8), device)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The driver, with `cupy` as a package whose arrays are in its memory."""
+    api = EmulatedDriver()
+    monkeypatch.setattr(driver, "driver", lambda: api)
+    monkeypatch.setattr(calls, "driver", lambda: api)
+    monkeypatch.setattr(calls, "_workspaces", calls._Workspaces())
+
+    class Array:
+        __module__ = "cupy"
+
+        def __init__(self, data, device=0):
+            data = np.ascontiguousarray(data)
+            self.like, self.address = data, api.place(data, device)
+            self.shape, self.strides, self.dtype = data.shape, None, data.dtype
+
+        @property
+        def __cuda_array_interface__(self):
+            return {
+                "shape": self.shape,
+                "typestr": self.like.dtype.str,
+                "data": (self.address, False),
+                "strides": self.strides,
+                "version": 3,
+            }
+
+        def __dlpack__(self, **options):
+            raise NotImplementedError
+
+        def __dlpack_device__(self):
+            return (2, api.device[self.address])
+
+        def get(self):
+            return api.memory.read(self.address, self.like)
+
+    class Stream:
+        ptr = 7
+
+    made = ModuleType("cupy")
+    made.empty = lambda shape, dtype: Array(np.zeros(shape, dtype))
+    made.full = lambda shape, number, dtype: Array(np.full(shape, number, dtype))
+    made.cuda = ModuleType("cupy.cuda")
+    made.cuda.get_current_stream = Stream
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    api.Array = Array
+    return api
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return fl.load("double_pendulum")
+
+
+def states(model, *lead, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(*lead, n)).astype(dtype) for n in (model.nq, model.nv, model.nv)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("lead", [(), (5,), (3, 4)])
+def test_arrays_are_read_and_written_where_they_lie(gpu, arm, lead, dtype):
+    given = states(arm, *lead, dtype=dtype)
+    result = arm.forward_dynamics_derivatives(*map(gpu.Array, given))
+    wanted = arm.forward_dynamics_derivatives(*given)
+    assert type(result) is type(wanted)
+    for x, y in zip(result, wanted, strict=True):
+        assert type(x) is gpu.Array
+        same_bits(x.get(), y)
+    assert gpu.launched == [(0, 7, "forward_dynamics_derivatives", int(np.prod(lead)))]
+    assert not gpu.allocated
+
+
+def test_results_go_to_the_callers_arrays(gpu, arm):
+    given = states(arm, 5)
+    out = gpu.Array(np.zeros((5, arm.nv)))
+    assert arm.inverse_dynamics(*map(gpu.Array, given), out=out) is out
+    same_bits(out.get(), arm.inverse_dynamics(*given))
+
+
+def test_one_state_for_all_and_rows_apart(gpu, arm):
+    q, v, a = states(arm, 6)
+    wide = gpu.Array(np.concatenate([v, v], 1))  # its first columns are the velocities
+    wide.shape, wide.strides = (6, arm.nv), (2 * arm.nv * 8, 8)
+    found = arm.inverse_dynamics(gpu.Array(q[:1]), wide, gpu.Array(a))
+    same_bits(found.get(), arm.inverse_dynamics(q[:1], v, a))
+    wide.strides = (2 * arm.nv * 8, 16)
+    with pytest.raises(ValueError, match="numbers of a state of v do not follow each other"):
+        arm.inverse_dynamics(gpu.Array(q), wide, gpu.Array(a))
+    with pytest.raises(ValueError, match="broadcast along some of the axes"):
+        arm.inverse_dynamics(*map(gpu.Array, (q[:, None], *states(arm, 6, 2)[1:])))
+
+
+def test_single_numbers_go_over(gpu, arm):
+    given = states(arm, 5)
+    found = arm.step(*map(gpu.Array, given), 0.01)
+    for x, y in zip(found, arm.step(*given, 0.01), strict=True):
+        same_bits(x.get(), y)
+
+
+def test_long_functions_have_a_workspace_made_once(gpu, arm, monkeypatch):
+    monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
+    model = fl.load("double_pendulum")  # functions of its own
+    given = states(model, 40)
+    arrays = [*map(gpu.Array, given)]
+    for _ in range(3):
+        found = model.forward_dynamics(*arrays)
+    same_bits(found.get(), model.forward_dynamics(*given))
+    assert len(gpu.allocated) == 1
+    launches = len(gpu.launched) // 3
+    assert launches > 1
+    # A small workspace: the states go in chunks
+    slots = gpu.allocated[0] // (64 * 8)
+    monkeypatch.setattr(calls, "LARGEST", 32 * slots * 8)
+    monkeypatch.setattr(calls, "_workspaces", calls._Workspaces())
+    gpu.launched.clear()
+    same_bits(model.forward_dynamics(*arrays).get(), model.forward_dynamics(*given))
+    assert [states for *_, states in gpu.launched] == [32] * launches + [8] * launches
+
+
+def test_captures_allocate_nothing(gpu, monkeypatch):
+    monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
+    model = fl.load("double_pendulum")
+    arrays, gpu.capturing = [*map(gpu.Array, states(model, 40))], True
+    with pytest.raises(fl.DeviceError, match="call the function once for as many states"):
+        model.forward_dynamics(*arrays)
+    gpu.capturing = False
+    model.forward_dynamics(*arrays)
+    gpu.capturing = True
+    model.forward_dynamics(*arrays)
+    assert len(gpu.allocated) == 1
+
+
+def test_failures_leave_the_inputs_and_the_cpu_alone(gpu, monkeypatch):
+    monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
+    model = fl.load("double_pendulum")
+    given = states(model, 40)
+    arrays = [*map(gpu.Array, given)]
+    gpu.full = True
+    with pytest.raises(MemoryError, match="the GPU has no memory left"):
+        model.forward_dynamics(*arrays)
+    gpu.full, gpu.lost = False, True
+    with pytest.raises(fl.DeviceError, match="CUDA_ERROR_DEVICE_UNAVAILABLE"):
+        model.forward_dynamics(*arrays)
+    gpu.lost = False
+    for x, y in zip(arrays, given, strict=True):
+        same_bits(x.get(), y)
+    same_bits(model.forward_dynamics(*arrays).get(), model.forward_dynamics(*given))
+
+
+def test_arrays_that_are_refused(gpu, arm):
+    q, v, a = states(arm, 3)
+    on = gpu.Array
+    with pytest.raises(TypeError, match="q is on a GPU but v is a ndarray on the CPU"):
+        arm.inverse_dynamics(on(q), v, on(a))
+    with pytest.raises(TypeError, match="q is on GPU 0 but a is on GPU 1"):
+        arm.inverse_dynamics(on(q), on(v), on(a, device=1))
+    with pytest.raises(TypeError, match="q is float64 but v is float32: wanted one dtype"):
+        arm.inverse_dynamics(on(q), on(v.astype(np.float32)), on(a))
+    with pytest.raises(TypeError, match="q has dtype int64: wanted float32 or float64"):
+        arm.inverse_dynamics(on(q.astype(int)), on(v), on(a))
+    with pytest.raises(ValueError, match=r"v has shape \(3, 3\), wanted \(\.\.\., 2\)"):
+        arm.inverse_dynamics(on(q), on(np.zeros((3, 3))), on(a))
+    with pytest.raises(ValueError, match=r"out for tau has shape \(4, 2\), wanted \(3, 2\)"):
+        arm.inverse_dynamics(on(q), on(v), on(a), out=on(np.zeros((4, 2))))
+    with pytest.raises(fl.CompileError, match="no kernels for GPUs yet"):
+        arm.rollout(on(q), on(v), on(np.zeros((3, 4, 2))), on(np.full(3, 0.01)))
+
+
+def test_without_a_driver_the_error_says_what_is_missing(arm):
+    class Array:
+        @property
+        def __cuda_array_interface__(self):
+            return {"shape": (2,), "typestr": "<f8", "data": (4096, False)}
+
+    with pytest.raises(fl.DeviceError, match=r"featherlane\[cuda\]|there is no NVIDIA driver"):
+        arm.mass_matrix(Array())
+    arm.mass_matrix(np.zeros(2))
