@@ -235,3 +235,11 @@ def test_without_a_driver_the_error_says_what_is_missing(arm):
     with pytest.raises(fl.DeviceError, match=r"featherlane\[cuda\]|there is no NVIDIA driver"):
         arm.mass_matrix(Array())
     arm.mass_matrix(np.zeros(2))
+
+
+def test_functions_of_ones_own(gpu):
+    cost = fl.compile(lambda x, w: {"cost": x @ (w * x), "scaled": w * x}, {"x": 3, "w": 3})
+    x, w = np.random.default_rng(0).normal(size=(2, 4, 3))
+    found = cost(gpu.Array(x), gpu.Array(w))
+    for name in ("cost", "scaled"):
+        same_bits(getattr(found, name).get(), getattr(cost(x, w), name))

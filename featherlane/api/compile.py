@@ -58,10 +58,9 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
             return _Reshaped(graph, width)
         return compile_program(lambda: program, key, dtype, width)
 
-    collect, made = named_results(tuple(outputs)), {"origin": origin, "graph": lambda: graph}
-    return Function(
-        name, graph.inputs, outputs, kernel, collect, **made, program=lambda: program
-    )
+    collect, shapes = named_results(tuple(outputs)), (graph.inputs, outputs)
+    made, on_gpu = lambda: graph, lambda: program
+    return Function(name, *shapes, kernel, collect, origin=origin, graph=made, program=on_gpu)
 
 
 class _Reshaped:
