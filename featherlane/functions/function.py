@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from itertools import chain
@@ -166,7 +167,8 @@ class Function:
         program = self._make_program
         if program is None:
             raise CompileError(f"{self.name} has no kernels for GPUs yet: pass arrays on the CPU")
-        make = lambda: kernels(lower(program(), "cuda", dtype), self.name, dtype)
+        name = re.sub(r"\W", "_", self.name, flags=re.ASCII)  # that of a lambda is none in PTX
+        make = lambda: kernels(lower(program(), "cuda", dtype), name, dtype)
         return self._on_gpu.setdefault(dtype, DeviceFunction(make, dtype))
 
     def explain(self, name: str, shape: tuple[int, ...]) -> str:
