@@ -14,7 +14,7 @@ from featherlane.backends.cpu import linked
 
 resource = pytest.importorskip("resource", reason="limits of processes are those of POSIX")
 
-larger = pytest.mark.parametrize("robot", repeated(["double_pendulum", "hyq", "atlas"]))
+larger = pytest.mark.parametrize("robot", repeated(["iiwa14", "hyq", "atlas"]))
 
 # Functions of a robot on one state and on many, also by several threads. They are compiled before,
 # in a thread with a large stack: Python itself needs more for that than the calls do.
