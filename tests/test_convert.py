@@ -1,5 +1,6 @@
 """To other libraries' conventions and back: by formula, and against the libraries themselves."""
 
+import functools
 import warnings
 from dataclasses import replace
 
@@ -64,6 +65,7 @@ def run(algorithm, model, *inputs):
     return tuple(map(gather, result)) if isinstance(result, tuple) else gather(result)
 
 
+@functools.cache
 def everything(model, batch=3, seed=0):
     """A State of ours with every block, float64."""
     rng = np.random.default_rng(seed)

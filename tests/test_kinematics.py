@@ -402,7 +402,7 @@ def test_single_precision(name):
 @pytest.mark.parametrize("name", repeated([*KINEMATICS], 5))
 def test_parameters_at_run_time(name):
     """Those of another robot, and the result is the other robot's."""
-    model, *state = moving("free")
+    model, *state = moving("revolute")
     other = dataclasses.replace(
         model,
         gravity=(1.0, 2.0, -3.0),

@@ -236,7 +236,7 @@ def test_without_the_option_there_is_no_roofline():
     assert "roofline" not in report.to_dict()
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("kind", repeated(["svg", "png"]))
 def test_the_plot_is_written(kind, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / f"roofline.{kind}"

@@ -218,8 +218,8 @@ def test_plans_give_what_flat_code_gives(integrator, how, dtype, planned, monkey
     """matrices: with sensitivities state by state, as of robots with curved joints."""
     matrices = how == "matrices"
     monkeypatch.setattr(sequences, "in_tiles", lambda model: not matrices)
-    plain = textbook.tree(("prismatic", "revolute", "helical"), seed=1, physics=True)
-    model = TREES[0] if matrices else plain
+    types = ("spherical", "prismatic") if matrices else ("revolute", "helical")
+    model = textbook.tree(types, seed=1, physics=True)
     given = [x.astype(dtype) for x in sample(model, 70)]
     options = {"integrator": integrator}
     flat = [*model.step(*given, **options), *model.linearize_step(*given, **options)]

@@ -427,11 +427,12 @@ def test_every_function_of_a_robot_in_a_trace(robot, name):
     sizes = {x: np.shape(value) for x, value in given.items()}
     wanted = named(function, fl.call(robot, name, **given, **options))
     called = lambda *x: named(function, fl.call(robot, name, *x, **options))
-    got = reference.evaluate(fl.trace(called, sizes), given)
+    graph = fl.trace(called, sizes)
+    got = reference.evaluate(graph, given)
     method = getattr(robot, name, None)
     if method is not None and name not in DERIVED:
         direct = fl.trace(lambda *x: named(function, method(*x, **options)), sizes)
-        assert graph_key(direct) == graph_key(fl.trace(called, sizes))
+        assert graph_key(direct) == graph_key(graph)
     for output, value in wanted.items():
         assert got[output].shape == value.shape
         assert np.allclose(got[output], value, rtol=1e-9, atol=1e-9)
