@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,13 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype
-    device: int
+    device: int | None
+
+    @property
+    def end(self) -> int:
+        """The address behind the last number."""
+        spans = (s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True))
+        return self.address + (sum(spans) + self.dtype.itemsize) * (math.prod(self.shape) > 0)
 
 
 def is_on_device(value: Any) -> bool:
@@ -59,7 +65,7 @@ def _view(name: str, value: Any) -> View:
     shape, dtype = tuple(told["shape"]), np.dtype(told["typestr"])
     address = told["data"][0]
     dense = tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
-    device = driver().device_of(address) if address else 0
+    device = driver().device_of(address) if address else None  # it has no numbers
     return View(name, address, shape, tuple(told.get("strides") or dense), dtype, device)
 
 
@@ -98,8 +104,10 @@ def _with_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {**arrays, **{k: _maker(first)((), float(x)) for k, x in numbers.items()}}
 
 
-def _views(arrays: Mapping[str, Any]) -> dict[str, View]:
-    """All arrays, which must lie on one device and have one dtype, float32 or float64."""
+def _views(arrays: Mapping[str, Any], first: View | None = None) -> dict[str, View]:
+    """All arrays, which must lie on one device and have one dtype, float32 or float64: those of the
+    first one.
+    """
     views: dict[str, View] = {}
     for name, value in arrays.items():
         if not is_on_device(value):
@@ -109,7 +117,7 @@ def _views(arrays: Mapping[str, Any]) -> dict[str, View]:
                 "all arrays on one device"
             )
         views[name] = _view(name, value)
-    first = next(iter(views.values()))
+    first = first or next(iter(views.values()))
     if first.dtype not in (arguments.F32, arguments.F64):
         raise TypeError(f"{first.name} has dtype {first.dtype}: wanted float32 or float64 on a GPU")
     for view in views.values():
@@ -117,7 +125,7 @@ def _views(arrays: Mapping[str, Any]) -> dict[str, View]:
             raise TypeError(
                 f"{first.name} is {first.dtype} but {view.name} is {view.dtype}: wanted one dtype"
             )
-        if view.device != first.device:
+        if None not in (view.device, first.device) and view.device != first.device:
             raise TypeError(
                 f"{first.name} is on GPU {first.device} but {view.name} is on GPU {view.device}: "
                 "wanted all arrays on one device"
@@ -154,22 +162,38 @@ def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
     package, and returns arrays whose numbers will be there in the stream's order.
     """
     arrays = _with_numbers(arrays)
-    views, first = _views(arrays), next(iter(arrays.values()))
+    views, one = _views(arrays), next(iter(arrays.values()))
+    first = next(iter(views.values()))
     lead = arguments.lead_of(views.values(), function.inputs, function.explain)
-    dtype, device = (view := next(iter(views.values()))).dtype, view.device
     shapes = [lead + core for core in function.outputs.values()]
-    made = [*map(_maker(first), shapes)] if out is None else _given(function, out)
-    results = _views(dict(zip(function.outputs, made, strict=True)) | {view.name: first})
-    for name, shape in zip(function.outputs, shapes, strict=True):
-        if results[name].shape != shape:
-            raise ValueError(f"out for {name} has shape {results[name].shape}, wanted {shape}")
+    made = [*map(_maker(one), shapes)] if out is None else _given(function, out)
+    results = _views(dict(zip(function.outputs, made, strict=True)), first)
+    _check_results(views, results, shapes)
     rows = [_rows(views[x], core, lead) for x, core in function.inputs.items()]
     rows += [_rows(results[x], core, lead) for x, core in function.outputs.items()]
     if math.prod(lead):
-        function.on_gpu(dtype).call(device, _stream(first), rows, math.prod(lead))
+        kernels = function.on_gpu(first.dtype)
+        kernels.call(first.device or 0, _stream(one), rows, math.prod(lead))
     if len(made) == 1:
         return made[0]
     return tuple(made) if function.packed is tuple else function.packed(*made)
+
+
+def _check_results(
+    views: Mapping[str, View], results: Mapping[str, View], shapes: Iterable[tuple[int, ...]]
+) -> None:
+    """Raises ValueError for results of another shape, or in the memory of other arrays, which the
+    kernels may read again after they have written.
+    """
+    for (name, result), shape in zip(results.items(), shapes, strict=True):
+        if result.shape != shape:
+            raise ValueError(f"out for {name} has shape {result.shape}, wanted {shape}")
+    pairs = [(result, other) for result in results.values() for other in views.values()]
+    for result, other in [*pairs, *combinations(results.values(), 2)]:
+        if result.address < other.end and other.address < result.end:
+            raise ValueError(
+                f"out for {result.name} shares memory with {other.name}: wanted an array of its own"
+            )
 
 
 def _given(function: Function, out: Any) -> list[Any]:
