@@ -377,13 +377,12 @@ def run(
 ) -> dict[str, Array]:
     """The outputs that kernels (`stages.Kernels`) compute of arrays of shape (B, *core)."""
     memory = Memory()
-    arrays = {x: np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs}
-    count = len(next(iter(arrays.values()))) if count is None else count
-    for x, shape in kernels.outputs.items():
-        arrays[x] = np.zeros((count, *shape), dtype)
-    places = {x: memory.place(array) for x, array in arrays.items()}
-    strides = {x: array.nbytes // max(count, 1) for x, array in arrays.items()}
-    arguments = [y for x in arrays for y in (places[x], strides[x])]
+    given = [np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs]
+    count = len(given[0]) if count is None else count
+    empty = [np.zeros((count, *shape), dtype) for shape in kernels.outputs.values()]
+    places = [memory.place(x) for x in (*given, *empty)]
+    strides = [x.nbytes // max(count, 1) for x in (*given, *empty)]
+    arguments = [y for pair in zip(places, strides, strict=True) for y in pair]
     groups = -(-count // WARP)
     scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
     for launch in kernels.launches:
@@ -397,4 +396,5 @@ def run(
             threads=launch.threads,
             shared=launch.shared,
         ).run()
-    return {x: memory.read(places[x], arrays[x]) for x in kernels.outputs}
+    found = zip(kernels.outputs, places[len(given) :], empty, strict=True)
+    return {x: memory.read(place, like) for x, place, like in found}

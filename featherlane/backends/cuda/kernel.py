@@ -24,7 +24,8 @@ INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are re
 MOST_WARPS = 4  # of a block
 
 Shape = tuple[int, ...]
-Entry = tuple[str, int]  # of one of the user's arrays
+Key = tuple[str, str]  # of one of the user's arrays: "input" or "output", and its name
+Entry = tuple[Key, int]
 
 
 class Columns(NamedTuple):
@@ -74,7 +75,7 @@ class Part(NamedTuple):
     """
 
     slots: dict[int, int]
-    shown: dict[str, list[tuple[int, int]]]
+    shown: dict[Key, list[tuple[int, int]]]
     last: int
 
 
@@ -82,7 +83,7 @@ def _parts(shown: Mapping[int, Sequence[Entry]], most: int) -> list[Part]:
     parts = []
     for own in rows.flushes(sorted(shown), most):
         slots = {node: slot for slot, node in enumerate(own)}
-        entries: dict[str, list[tuple[int, int]]] = {}
+        entries: dict[Key, list[tuple[int, int]]] = {}
         for node, slot in slots.items():
             for name, e in shown[node]:
                 entries.setdefault(name, []).append((e, slot))
@@ -97,12 +98,12 @@ class StageKernel:
     """
 
     def __init__(
-        self, stage: Stage, name: str, dtype: np.dtype, arrays: Mapping[str, Shape], slots: int
+        self, stage: Stage, name: str, dtype: np.dtype, arrays: Mapping[Key, Shape], slots: int
     ) -> None:
         self.stage, self.name, self.text, self.all_slots = stage, name, Text(dtype), slots
         self.size = dtype.itemsize
         self.numbers = {x: math.prod(shape) for x, shape in arrays.items()}
-        self.places, at = dict[str, int](), 0  # bytes of a warp's memory before an input
+        self.places, at = dict[Key, int](), 0  # bytes of a warp's memory before an input
         self.read = sorted({x for x, _ in stage.inputs.values()}, key=self.numbers.__getitem__)
         for x in self.read:
             size = WARP * pitch(self.numbers[x]) * self.size
@@ -144,13 +145,13 @@ class StageKernel:
         left = t.set("w", "min.u64", t.set("w", "sub.u64", count, first), WARP)
         self.warp = Warp(lane, t.set("r", "cvt.u32.u64", left))
         self.place = t.set("r", "mad.lo.u32", warp, self.bytes, t.set("r", "mov.u32", MEMORY))
-        self.arrays: dict[str, Array] = {}
+        self.arrays: dict[Key, Array] = {}
         for k, (x, numbers) in enumerate(self.numbers.items()):
             if x in used:
                 stride = t.set("w", "ld.param.u64", f"[s{k}]")
                 start = t.set("w", "ld.param.u64", f"[a{k}]")
                 base = t.set("w", "mad.lo.u64", first, stride, start)
-                self.arrays[x] = Array(x, numbers, base, stride)
+                self.arrays[x] = Array(numbers, base, stride)
         if self.stage.slots or self.stage.operands or self.stage.stores:
             scratch = t.set("w", "ld.param.u64", "[scratch]")
             start = t.set("w", "mad.wide.u32", tile, self.all_slots * WARP * self.size, scratch)
@@ -175,7 +176,7 @@ class StageKernel:
 
     def _bring(self) -> None:
         t, lane = self.text, self.warp.lane
-        self.rows: dict[str, str] = {}  # where this thread's row of an input is
+        self.rows: dict[Key, str] = {}  # where this thread's row of an input is
         for x in self.read:
             if x in self.places:
                 start, size = self._at(self.places[x]), pitch(self.numbers[x]) * self.size

@@ -23,7 +23,6 @@ class Array(NamedTuple):
     with the address of the first state of the warp and the bytes from state to state.
     """
 
-    name: str
     entries: int
     base: str
     stride: str

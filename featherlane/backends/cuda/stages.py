@@ -44,10 +44,10 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     inputs = dict(program.inputs)
     outputs = {x: out.shape for x, out in program.outputs.items()}
     stages, slots = _Stages(program).made()
+    arrays = {("input", x): shape for x, shape in inputs.items()}
+    arrays |= {("output", x): shape for x, shape in outputs.items()}
     made = [
-        StageKernel(
-            stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, inputs | outputs, slots
-        )
+        StageKernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, arrays, slots)
         for k, stage in enumerate(stages)
     ]
     shared = ".extern .shared .align 16 .b8 memory[];"
@@ -61,6 +61,12 @@ class _Stretch(NamedTuple):
 
     step: int
     nodes: range
+
+
+def _entry(main: Graph, node: int) -> Entry:
+    """The entry of the user's arrays that an input of the main graph is."""
+    name, entry = main.value[node]
+    return ("input", name), entry
 
 
 class _Stages:
@@ -182,7 +188,9 @@ class _Stages:
         for name, out in self.program.outputs.items():
             for e, node in enumerate(out.nodes):
                 if node not in self.of_column:
-                    shown.setdefault(self.single.get(node, (0, node)), []).append((name, e))
+                    shown.setdefault(self.single.get(node, (0, node)), []).append(
+                        (("output", name), e)
+                    )
         return shown
 
     def _stage(self, s: int) -> Stage:
@@ -198,7 +206,7 @@ class _Stages:
             if not self._is_leaf(value):
                 slots[node] = self.slot[value]
             elif self.main.op[value[1]] == "input":
-                inputs[node] = self.main.value[value[1]]
+                inputs[node] = _entry(self.main, value[1])
             else:
                 numbers[node] = float(self.main.value[value[1]])
         kept = {v: at for v, at in self._stores().items() if v[0] == step and v[1] in nodes}
@@ -209,7 +217,7 @@ class _Stages:
                 stores.setdefault(node, []).append(i)
         shown = {v[1]: to for v, to in self._shown().items() if v[0] == step and v[1] in nodes}
         inputs |= {
-            k: graph.value[k] for k in (*stores, *shown) if not step and graph.op[k] == "input"
+            k: _entry(graph, k) for k in (*stores, *shown) if not step and graph.op[k] == "input"
         }
         return Stage(graph, nodes, inputs, numbers, slots, operands, stores, shown, columns)
 
@@ -225,5 +233,5 @@ class _Stages:
                     area = self.areas[step]
                     k = graph.node("input", value=("result", node))
                     slots[k] = area.result + c * area.results + i
-                    shown.setdefault(k, []).append((name, e))
+                    shown.setdefault(k, []).append((("output", name), e))
         yield Stage(graph, range(len(graph)), {}, {}, slots, {}, {}, shown)
