@@ -77,22 +77,29 @@ def result_of(graph, op, a, b, c):
     return getattr(graph, op)(*(a, b, c)[: OPS[op].arity])
 
 
-@pytest.mark.parametrize("quarter", [False, True], ids=["", "quarter"])
-@dtypes
-@widths
-def test_every_operation_gives_the_bits_of_its_definition(quarter, dtype, width):
-    """A quarter is alone, since it takes no large numbers."""
+def every_operation(quarter, dtype):
+    """A graph whose outputs are all operations by name, and its inputs. A quarter is alone, since it
+    takes no large numbers.
+    """
     x = triples(dtype)
     if quarter:
         x = x[np.abs(x[:, 0]) < 2.0**20]
     graph, chosen = Graph(), ["quarter"] if quarter else sorted(ARITHMETIC - {"quarter"})
     given = graph.declare("x", (3,))
     graph.outputs = {op: Output((), (result_of(graph, op, *given),)) for op in chosen}
+    return graph, x
+
+
+@pytest.mark.parametrize("quarter", [False, True], ids=["", "quarter"])
+@dtypes
+@widths
+def test_every_operation_gives_the_bits_of_its_definition(quarter, dtype, width):
+    graph, x = every_operation(quarter, dtype)
     with np.errstate(all="ignore"):
         found = fl.compile(graph, width=width)(x)
     made = lower(Program(graph), "cpu", dtype)
     wanted = reference.evaluate(made, {"x": x}, dtype)
-    for op, result in zip(chosen, [found] if quarter else found, strict=True):
+    for op, result in zip(graph.outputs, [found] if quarter else found, strict=True):
         same_bits(result, wanted[op])
 
 

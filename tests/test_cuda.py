@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import textbook
 from repetition import repeated
-from test_backend import DTYPES, dtypes, random_function, result_of, same_bits, triples
+from test_backend import DTYPES, dtypes, every_operation, random_function, same_bits
 
 import featherlane as fl
 from featherlane.backends import reference
@@ -17,7 +17,6 @@ from featherlane.functions.compile import dynamics_program, input_shapes, scalar
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower, traced
-from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Program
 from featherlane.robot.joints import JOINT_TYPES
 
@@ -58,12 +57,7 @@ def robot_program(model, name, policy=None):
 @pytest.mark.parametrize("quarter", [False, True], ids=["", "quarter"])
 @dtypes
 def test_every_operation_gives_the_bits_of_its_definition(quarter, dtype):
-    x = triples(dtype)
-    if quarter:
-        x = x[np.abs(x[:, 0]) < 2.0**20]
-    graph, chosen = Graph(), ["quarter"] if quarter else sorted(ARITHMETIC - {"quarter"})
-    given = graph.declare("x", (3,))
-    graph.outputs = {op: Output((), (result_of(graph, op, *given),)) for op in chosen}
+    graph, x = every_operation(quarter, dtype)
     compare(Program(graph), {"x": x}, dtype)
 
 

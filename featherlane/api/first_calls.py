@@ -26,7 +26,7 @@ def _derivatives_of(name: str) -> str | None:
 
 
 class FirstCalls(Compiled):
-    """What makes first calls quick."""
+    """The method that compiles functions of a `featherlane.Model` before they are called."""
 
     def compile(
         self,

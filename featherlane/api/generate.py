@@ -59,43 +59,54 @@ def generate(
     ValueError for an unknown function, one that acados has no use for, a name that is not valid in
     C, and a folder with another library, whose check would collide with this one.
     """
+    _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
+    named = _named(functions)
     if target == "ptx":
-        _check_arguments(model, folder, name)
         if batch_struct or code_limit is not None or signature != "plain":
             raise ValueError("target is 'ptx': batch_struct, code_limit and signature are for C")
-        return _write(Path(folder), _ptx(model, functions, name, checked_dtype(dtype)))
+        return _write(Path(folder), _ptx(model, functions, named, name, checked_dtype(dtype)))
     # Few programs write code, and the others do not wait for these modules
     from featherlane.backends.c import acados
     from featherlane.backends.c.library import CFunction, library
-    from featherlane.backends.c.names import check_start, identifier
 
-    if target != "c":
-        raise ValueError(f"target is {target!r}: wanted 'c' or 'ptx'")
-    _check_arguments(model, folder, name, states=states, code_limit=code_limit)
-    named, dtype, dynamics = _named(functions), checked_dtype(dtype), list[acados.Dynamics]()
+    dtype, dynamics = checked_dtype(dtype), list[acados.Dynamics]()
     if signature == "acados":
         named, dynamics = _discrete(model, functions, named, dtype)
         functions = named
     elif signature != "plain":
         raise ValueError(f"signature is {signature!r}: wanted 'plain' or 'acados'")
-    prefix = name or identifier(model.name if model is not None else "functions")
-    check_start(prefix, "name")
+    prefix = _prefix(model, name)
     _check_folder(Path(folder), prefix)
     rng = np.random.default_rng(0)
     made = []
     for shown, what in named.items():
         program, told, meanings = _described(model, shown, what, dtype, code_limit)
         inputs = {x: _inputs(model, x, shape, states, rng) for x, shape in program.inputs.items()}
-        c_name = shown if isinstance(functions, Mapping) else identifier(shown)
-        made.append(CFunction(c_name, program, told, meanings, inputs))
+        made.append(CFunction(_in_code(functions, shown), program, told, meanings, inputs))
     texts = library(prefix, made, _preface(prefix, model, dtype), dtype, batch_struct)
     if dynamics:
         texts |= acados.files(prefix, dynamics)
     return _write(Path(folder), texts)
 
 
+def _prefix(model: Model | None, name: str | None) -> str:
+    """The beginning of all names. Raises ValueError if it is none in C."""
+    from featherlane.backends.c.names import check_start, identifier
+
+    prefix = name or identifier(model.name if model is not None else "functions")
+    check_start(prefix, "name")
+    return prefix
+
+
+def _in_code(functions: Iterable[str] | Mapping[str, str | Graph], shown: str) -> str:
+    """The name of a function in the code: its own, if the user gave it one."""
+    from featherlane.backends.c.names import identifier
+
+    return shown if isinstance(functions, Mapping) else identifier(shown)
+
+
 def _check_arguments(
-    model: Model | None, folder: str | Path, name: str | None, **counts: int | None
+    model: Model | None, folder: str | Path, target: str, name: str | None, **counts: int | None
 ) -> None:
     if not isinstance(model, Model | None):
         raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it, or None")
@@ -103,6 +114,8 @@ def _check_arguments(
         raise TypeError(f"name is {name!r}: wanted a text")
     if not str(folder):
         raise ValueError("folder is empty: name one, or '.' for the current one")
+    if target not in ("c", "ptx"):
+        raise ValueError(f"target is {target!r}: wanted 'c' or 'ptx'")
     for what, count in counts.items():
         if count is not None and (not isinstance(count, Integral) or count < 1):
             raise ValueError(f"{what} is {count!r}: wanted a whole number, 1 or more")
@@ -111,29 +124,27 @@ def _check_arguments(
 def _ptx(
     model: Model | None,
     functions: Iterable[str] | Mapping[str, str | Graph],
+    named: Mapping[str, str | Graph],
     name: str | None,
     dtype: np.dtype,
 ) -> dict[str, str]:
     """The texts of kernels for GPUs, and how they are launched, by the names of the files."""
-    from featherlane.backends.c.names import check_start, identifier
+    from featherlane.backends.c.names import check_start
     from featherlane.backends.cuda import files, stages
 
-    prefix = name or identifier(model.name if model is not None else "functions")
-    check_start(prefix, "name")
-    texts: dict[str, str] = {}
-    for shown, what in _named(functions).items():
-        own = f"{prefix}_{shown if isinstance(functions, Mapping) else identifier(shown)}"
+    prefix, texts = _prefix(model, name), dict[str, str]()
+    for shown, what in named.items():
+        own = f"{prefix}_{_in_code(functions, shown)}"
         check_start(own, "name")
-        program = what if isinstance(what, Graph) else _program(model, what)
-        lowered = lower(
-            program if isinstance(program, Program) else Program(program), "cuda", dtype
-        )
+        lowered = lower(_program(model, what), "cuda", dtype)
         texts |= files.files(own, stages.kernels(lowered, own, dtype), dtype)
     return texts
 
 
-def _program(model: Any, what: str) -> Program:
-    """The program of a function of a robot, in one piece or with functions for its columns."""
+def _program(model: Any, what: str | Graph) -> Program:
+    """The program of a graph, or of a function of a robot."""
+    if isinstance(what, Graph):
+        return Program(what)
     if model is None:
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
     variant = variant_named(model, what)

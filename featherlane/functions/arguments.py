@@ -130,14 +130,20 @@ def _lead(
     return shape[:cut]
 
 
-def results(
-    out: Any, outputs: Shapes, lead: tuple[int, ...], dtype: np.dtype
-) -> tuple[np.ndarray, ...]:
-    """Returns the caller's arrays for the results, checked."""
+def one_each(out: Any, outputs: Shapes) -> tuple[Any, ...]:
+    """Returns the arrays of `out=`. Raises ValueError unless there is one for each result."""
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(outputs):
         wanted = f"wanted {len(outputs)}: {', '.join(outputs)}"
         raise ValueError(f"out has {len(given)} arrays, {wanted}")
+    return given
+
+
+def results(
+    out: Any, outputs: Shapes, lead: tuple[int, ...], dtype: np.dtype
+) -> tuple[np.ndarray, ...]:
+    """Returns the caller's arrays for the results, checked."""
+    given = one_each(out, outputs)
     for array, (name, core) in zip(given, outputs.items(), strict=True):
         _check_result(name, array, lead + core, dtype)
     for i, array in enumerate(given):

@@ -30,13 +30,14 @@ class ForeignArrayError(TypeError):
     """An array of another package where NumPy's are wanted."""
 
 
-def _package(value: Any) -> str:
+def package_of(value: Any) -> str:
+    """The name of the package that a value is of."""
     return type(value).__module__.split(".")[0]
 
 
 def shown(value: Any) -> str:
     """The type of an array for messages, as in "torch.Tensor"."""
-    return f"{_package(value)}.{type(value).__name__}"
+    return f"{package_of(value)}.{type(value).__name__}"
 
 
 def is_foreign(value: Any) -> bool:
@@ -67,7 +68,7 @@ def viewed(name: str, value: Any) -> Any:
         raise TypeError(TRACER.format(name, shown(value)))
     value = without_gradient(name, value)
     if not hasattr(value, "__dlpack_device__") or value.__dlpack_device__()[0] != CPU:
-        other = TO_CPU.get(_package(value), "a copy on the CPU").format(name)
+        other = TO_CPU.get(package_of(value), "a copy on the CPU").format(name)
         raise TypeError(DEVICE.format(name, shown(value), other))
     try:
         return np.from_dlpack(value)
@@ -94,12 +95,12 @@ def maker(values: Mapping[str, Any]) -> Callable[[np.ndarray], Any]:
     Raises TypeError if they come from two packages, or from one without `from_dlpack`.
     """
     name, value = next((name, x) for name, x in values.items() if is_foreign(x))
-    package = _package(value).removesuffix("lib")
+    package = package_of(value).removesuffix("lib")
     for other, x in values.items():
-        if is_foreign(x) and _package(x).removesuffix("lib") != package:
+        if is_foreign(x) and package_of(x).removesuffix("lib") != package:
             told = f"{name} is a {shown(value)} but {other} is a {shown(x)}"
             raise TypeError(f"{told}: wanted arrays of one package, or NumPy's")
-    module = sys.modules.get(MODULES.get(_package(value), ""))
+    module = sys.modules.get(MODULES.get(package_of(value), ""))
     if module is None and getattr(value, "__array_namespace__", None):
         module = value.__array_namespace__()
     if not hasattr(module, "from_dlpack"):

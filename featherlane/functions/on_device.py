@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from featherlane.functions import arguments
-from featherlane.functions.foreign import is_foreign, shown, without_gradient
+from featherlane.functions.foreign import is_foreign, package_of, shown, without_gradient
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import Rows
@@ -71,7 +71,7 @@ def _view(name: str, value: Any) -> View:
 
 def _stream(value: Any) -> int:
     """The stream that the package of a value works on now."""
-    package = type(value).__module__.split(".")[0]
+    package = package_of(value)
     module = sys.modules.get(package)
     if package == "torch" and module is not None:
         return int(module.cuda.current_stream(value.device).cuda_stream)
@@ -84,7 +84,7 @@ def _maker(value: Any) -> Callable[..., Any]:
     """What makes arrays of a shape, full of a number if one is given, in the package of a value and
     on its device.
     """
-    package = type(value).__module__.split(".")[0]
+    package = package_of(value)
     module: Any = sys.modules.get(package)
     if package == "torch" and module is not None:
         options = {"dtype": value.dtype, "device": value.device}
@@ -166,7 +166,7 @@ def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
     first = next(iter(views.values()))
     lead = arguments.lead_of(views.values(), function.inputs, function.explain)
     shapes = [lead + core for core in function.outputs.values()]
-    made = [*map(_maker(one), shapes)] if out is None else _given(function, out)
+    made = [*map(_maker(one), shapes)] if out is None else arguments.one_each(out, function.outputs)
     results = _views(dict(zip(function.outputs, made, strict=True)), first)
     _check_results(views, results, shapes)
     rows = [_rows(views[x], core, lead) for x, core in function.inputs.items()]
@@ -194,11 +194,3 @@ def _check_results(
             raise ValueError(
                 f"out for {result.name} shares memory with {other.name}: wanted an array of its own"
             )
-
-
-def _given(function: Function, out: Any) -> list[Any]:
-    made = [*out] if isinstance(out, tuple | list) else [out]
-    if len(made) != len(function.outputs):
-        wanted = f"wanted {len(function.outputs)}: {', '.join(function.outputs)}"
-        raise ValueError(f"out has {len(made)} arrays, {wanted}")
-    return made

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cuda.kernel import MEMORY
+from featherlane.backends.cuda.ptx import WARP
 from featherlane.program.op import fma
 
 Array = Any
 FIRST = 1 << 12  # the address of the first array: small numbers are no addresses
 GUARD = 64  # bytes around arrays, at least, that belong to none
-WARP = 32
 NOBODY, MANY, SEVERAL = -1, -2, -3  # who used a word of shared memory: no thread, threads of
 # several warps; SEVERAL - w: several threads of warp w
 
@@ -226,7 +227,7 @@ class Launched:
         }
         self.shared = Shared(shared, blocks * columns, block)
         self.alive = np.ones(len(number), bool)
-        self.symbols = {"memory": 0, **_tables(text, memory)}
+        self.symbols = {MEMORY: 0, **_tables(text, memory)}
         self.lines: list[tuple[str, tuple[Any, ...]]] = []
         self.labels: dict[str, int] = {}
         self.registers: dict[str, Array] = {}

@@ -41,7 +41,7 @@ class Columns(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What one kernel computes: `nodes` of a graph. By node: inputs are entries of the user's
+    """The work of one kernel: `nodes` of a graph. By node: inputs are entries of the user's
     arrays, numbers, slots, or operands of a column; stores are the slots that keep a value, behind
     those of the column if there are columns; shown are the entries of outputs that show one.
     """

@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cuda.kernel import Columns, Entry, Launch, Shape, Stage, StageKernel
+from featherlane.backends.cuda.kernel import (
+    MEMORY,
+    Columns,
+    Entry,
+    Launch,
+    Shape,
+    Stage,
+    StageKernel,
+)
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
@@ -50,7 +58,7 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
         StageKernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, arrays, slots)
         for k, stage in enumerate(stages)
     ]
-    shared = ".extern .shared .align 16 .b8 memory[];"
+    shared = f".extern .shared .align 16 .b8 {MEMORY}[];"
     lines = [*HEADER, shared, *(line for one in made for line in one.lines()), ""]
     launches = tuple(one.launch for one in made)
     return Kernels("\n".join(lines), launches, inputs, outputs, slots)
@@ -143,6 +151,7 @@ class _Stages:
     def made(self) -> tuple[list[Stage], int]:
         """The stages, and the slots of scratch memory."""
         self._give_slots()
+        self.stores, self.shown = self._stores(), self._shown()
         stages = [self._stage(s) for s in range(len(self.stretches))]
         return [*stages, *self._last_stage()], self.slots
 
@@ -209,13 +218,13 @@ class _Stages:
                 inputs[node] = _entry(self.main, value[1])
             else:
                 numbers[node] = float(self.main.value[value[1]])
-        kept = {v: at for v, at in self._stores().items() if v[0] == step and v[1] in nodes}
+        kept = {v: at for v, at in self.stores.items() if v[0] == step and v[1] in nodes}
         stores = {node: at for (_, node), at in kept.items()}
         if columns is not None:
             stores = {}
             for i, node in enumerate(graph.outputs[Y].nodes):
                 stores.setdefault(node, []).append(i)
-        shown = {v[1]: to for v, to in self._shown().items() if v[0] == step and v[1] in nodes}
+        shown = {v[1]: to for v, to in self.shown.items() if v[0] == step and v[1] in nodes}
         inputs |= {
             k: _entry(graph, k) for k in (*stores, *shown) if not step and graph.op[k] == "input"
         }

@@ -34,6 +34,7 @@ from featherlane.backends.cpu.sequence.plan import (
     Use,
     Work,
 )
+from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
@@ -44,7 +45,6 @@ MOST = 64  # states of a block: enough for kernels to begin and end rarely
 # would leave the first-level cache before the next step, which lies on the same lines
 WALKING = 128
 AHEAD = 2  # rounds before its use that a row of time is asked for: it comes from memory meanwhile
-LINE = 64  # bytes
 
 
 def compile_plan(
