@@ -78,8 +78,8 @@ def result_of(graph, op, a, b, c):
 
 
 def every_operation(quarter, dtype):
-    """A graph whose outputs are all operations by name, and its inputs. A quarter is alone, since it
-    takes no large numbers.
+    """A graph whose outputs are all operations by name, and its inputs. A quarter is alone: it takes
+    no large numbers.
     """
     x = triples(dtype)
     if quarter:
