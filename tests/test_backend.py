@@ -78,9 +78,7 @@ def result_of(graph, op, a, b, c):
 
 
 def every_operation(quarter, dtype):
-    """A graph whose outputs are all operations by name, and its inputs. A quarter is alone: it takes
-    no large numbers.
-    """
+    """A graph with all operations as outputs, and its inputs. A quarter takes no large numbers."""
     x = triples(dtype)
     if quarter:
         x = x[np.abs(x[:, 0]) < 2.0**20]
