@@ -1,6 +1,7 @@
 """PTX for GPUs, run by the emulator: the bits of the interpreter, and what no kernel may do."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -113,11 +114,28 @@ def test_columns_are_blocks_of_one_kernel(dtype):
 def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
     monkeypatch.setattr(kernel, "BLOCK_BYTES", 12 << 10)
     monkeypatch.setattr(kernel, "INPUT_BYTES", 2 << 10)
+    monkeypatch.setattr(kernel, "RESULT_BYTES", 2 << 10)
     program = robot_program(fl.load("iiwa14"), "inverse_dynamics_derivatives")
     kernels = compare(program, random_inputs(program.inputs), np.float32)
     assert all(launch.shared <= 12 << 10 for launch in kernels.launches)
     assert kernels.text.count(".global .align 4 .u32") > 2  # a table for each part
-    assert "ld.global.f32 %f0, [%w" in kernels.text
+    assert re.search(r"ld\.global\.f32 %f\d+, \[%w\d+\+24\];", kernels.text)
+
+
+@pytest.mark.parametrize("apart", [0, 1, 4])
+@pytest.mark.parametrize("count", [3, 32, 33])
+@dtypes
+def test_rows_of_any_length_and_distance(apart, count, dtype):
+    """Rows that follow each other move by 16 bytes, others number by number."""
+    graph, outputs = Graph(), {}
+    for n in (1, 2, 3, 4, 6, 7, 8, 12, 35):
+        x = graph.declare(f"x{n}", (n,))
+        outputs[f"y{n}"] = Output((n,), tuple(graph.node("neg", k) for k in reversed(x)))
+    graph.outputs = outputs
+    inputs = {x: y.astype(dtype) for x, y in random_inputs(graph.inputs, count).items()}
+    found = emulator.run(made(Program(graph), dtype), inputs, dtype, apart=apart)
+    for x, y in zip(inputs.values(), found.values(), strict=True):
+        same_bits(y, -x[:, ::-1])
 
 
 def test_inputs_and_numbers_as_outputs():

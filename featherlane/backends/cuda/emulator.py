@@ -34,7 +34,7 @@ TYPES: dict[str, Any] = {
 _LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
 _REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
 _TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
-_OPERANDS = re.compile(r"\[[^]]*\]|[^,\s]+")
+_OPERANDS = re.compile(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+")
 
 
 class EmulationError(RuntimeError):
@@ -67,8 +67,6 @@ class Memory:
 
     def index(self, addresses: Array, size: int, what: str) -> Array:
         """Numbers of elements of a size in memory, if they all belong to arrays."""
-        if (addresses % np.uint64(size)).any():
-            raise EmulationError(f"{what}: an address is no multiple of {size}")
         start = addresses.astype(np.int64) - FIRST
         inside = (start >= 0) & (start + size <= len(self.bytes))
         if (
@@ -90,7 +88,7 @@ class Shared:
     def __init__(self, size: int, blocks: int, block: Array) -> None:
         words = -(-size // 4)
         self.size, self.words, self.block = size, words, block
-        self.data = np.zeros(max(words * blocks, 2), np.uint32)
+        self.data = np.full(max(words * blocks, 2), 0xFFFFFFFF, np.uint32)  # NaN of both dtypes
         empty = lambda value: np.full(words * blocks, value, np.int64)
         self.writer, self.reader = empty(NOBODY), empty(NOBODY)
         self.written, self.read = empty(-1), empty(-1)  # when
@@ -102,7 +100,7 @@ class Shared:
         self.now_block += whole_block
 
     def _words(self, address: Array, threads: Array, size: int, what: str) -> Array:
-        if (address % size).any() or (address.astype(np.int64) + size > self.size).any():
+        if (address.astype(np.int64) + size > self.size).any():
             raise EmulationError(f"{what}: outside of the {self.size} bytes of shared memory")
         first = self.block[threads] * self.words + address.astype(np.int64) // 4
         return first[:, None] + np.arange(size // 4)
@@ -275,11 +273,9 @@ class Launched:
 
     def _step(self, line: str, name: list[str], given: list[str], active: Array) -> None:
         if name[0] == "st":
-            self._store(line, name[1], TYPES[name[2]], given, active)
+            self._store(line, name[1], TYPES[name[-1]], given, active)
         elif name[0] == "ld":
-            self._write(
-                given[0], self._load(line, name[1], TYPES[name[2]], given[1], active), active
-            )
+            self._load(line, name[1], TYPES[name[-1]], given, active)
         else:
             self._write(given[0], self._compute(line, name, given[1:]), active)
 
@@ -334,35 +330,43 @@ class Launched:
         else:
             self.registers[register] = np.where(active, value, before)
 
-    def _address(self, operand: str, kind: Any) -> Array:
+    def _addresses(
+        self, line: str, space: str, operand: str, size: int, count: int, active: Array
+    ) -> list[Array]:
+        """The addresses of so many numbers beside each other, from a multiple of their bytes on."""
+        kind = np.uint32 if space == "shared" else np.uint64
         base, _, offset = operand[1:-1].partition("+")
-        return self._read(base, kind) + kind(int(offset or 0))
+        first = self._read(base, kind)[active] + kind(int(offset or 0))
+        if (first % kind(size * count)).any():
+            raise EmulationError(f"{line}: an address is no multiple of {size * count}")
+        return [first + kind(k * size) for k in range(count)]
 
-    def _load(self, line: str, space: str, kind: Any, operand: str, active: Array) -> Array:
+    def _load(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
         if space == "param":
-            return np.full(len(self.number), self.parameters[operand[1:-1]], kind)
-        value = np.zeros(len(self.number), kind)
-        if space == "shared":
-            address = self._address(operand, np.uint32)[active]
-            value[active] = self.shared.load(address, self.number[active], kind, line)
-        else:
-            address = self._address(operand, np.uint64)[active]
-            size = np.dtype(kind).itemsize
-            value[active] = self.memory.bytes.view(kind)[self.memory.index(address, size, line)]
-        return value
+            number = np.full(len(self.number), self.parameters[given[1][1:-1]], kind)
+            return self._write(given[0], number, active)
+        registers, size = given[0].strip("{}").split(", "), np.dtype(kind).itemsize
+        places = self._addresses(line, space, given[1], size, len(registers), active)
+        for register, at in zip(registers, places, strict=True):
+            value = np.zeros(len(self.number), kind)
+            if space == "shared":
+                value[active] = self.shared.load(at, self.number[active], kind, line)
+            else:
+                value[active] = self.memory.bytes.view(kind)[self.memory.index(at, size, line)]
+            self._write(register, value, active)
 
     def _store(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
-        value = self._read(given[1], kind)[active]
-        if space == "shared":
-            address = self._address(given[0], np.uint32)[active]
-            self.shared.store(address, self.number[active], value, line)
-            return
-        at = self.memory.index(
-            self._address(given[0], np.uint64)[active], value.dtype.itemsize, line
-        )
-        if len(np.unique(at)) != len(at):
-            raise EmulationError(f"{line}: two threads write one number")
-        self.memory.bytes.view(kind)[at] = value
+        registers, size = given[1].strip("{}").split(", "), np.dtype(kind).itemsize
+        places = self._addresses(line, space, given[0], size, len(registers), active)
+        for register, place in zip(registers, places, strict=True):
+            value = self._read(register, kind)[active]
+            if space == "shared":
+                self.shared.store(place, self.number[active], value, line)
+                continue
+            at = self.memory.index(place, size, line)
+            if len(np.unique(at)) != len(at):
+                raise EmulationError(f"{line}: two threads write one number")
+            self.memory.bytes.view(kind)[at] = value
 
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:
@@ -374,15 +378,22 @@ def _tables(text: str, memory: Memory) -> dict[str, int]:
 
 
 def run(
-    kernels: Any, inputs: Mapping[str, Array], dtype: Any, count: int | None = None
+    kernels: Any,
+    inputs: Mapping[str, Array],
+    dtype: Any,
+    count: int | None = None,
+    apart: int = 0,
 ) -> dict[str, Array]:
-    """The outputs that kernels (`stages.Kernels`) compute of arrays of shape (B, *core)."""
+    """The outputs that kernels (`stages.Kernels`) compute of arrays of shape (B, *core). apart: the
+    numbers that lie between the rows of all arrays.
+    """
     memory = Memory()
     given = [np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs]
     count = len(given[0]) if count is None else count
     empty = [np.zeros((count, *shape), dtype) for shape in kernels.outputs.values()]
-    places = [memory.place(x) for x in (*given, *empty)]
-    strides = [x.nbytes // max(count, 1) for x in (*given, *empty)]
+    spread = [_spread(x, apart) for x in (*given, *empty)]
+    places = [memory.place(x) for x in spread]
+    strides = [x.nbytes // max(count, 1) for x in spread]
     arguments = [y for pair in zip(places, strides, strict=True) for y in pair]
     groups = -(-count // WARP)
     scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
@@ -397,5 +408,19 @@ def run(
             threads=launch.threads,
             shared=launch.shared,
         ).run()
-    found = zip(kernels.outputs, places[len(given) :], empty, strict=True)
-    return {x: memory.read(place, like) for x, place, like in found}
+    found = zip(kernels.outputs, places[len(given) :], spread[len(given) :], empty, strict=True)
+    return {x: _gathered(memory.read(at, rows), apart, like) for x, at, rows, like in found}
+
+
+def _spread(rows: Array, apart: int) -> Array:
+    """Rows with zeros behind each."""
+    flat = rows.reshape(len(rows), -1)
+    return np.concatenate([flat, np.zeros((len(rows), apart), rows.dtype)], axis=1)
+
+
+def _gathered(rows: Array, apart: int, like: Array) -> Array:
+    """The rows without what lies between them, which nothing may have touched."""
+    end = rows.shape[1] - apart
+    if rows[:, end:].any():
+        raise EmulationError("a kernel wrote between the rows of an array")
+    return rows[:, :end].reshape(like.shape)

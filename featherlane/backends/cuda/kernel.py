@@ -8,6 +8,7 @@ numbers: all slots of 32 states, then those of the next 32.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,12 +16,13 @@ import numpy as np
 
 from featherlane.backends.cuda import rows
 from featherlane.backends.cuda.ptx import WARP, Text, entry, straight_line
-from featherlane.backends.cuda.rows import PITCH, Array, Shown, Warp, pitch
+from featherlane.backends.cuda.rows import PITCH, Array, Shown, Warp, odd, together
 from featherlane.program.graph import Graph
 
 MEMORY = "memory"  # the shared memory of a block
 BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without being asked for more
 INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
+RESULT_BYTES = 24 << 10  # of it for whole rows of results of a warp; others leave by tables
 MOST_WARPS = 4  # of a block
 
 Shape = tuple[int, ...]
@@ -79,6 +81,14 @@ class Part(NamedTuple):
     last: int
 
 
+def _given_whole(shown: Mapping[int, Sequence[Entry]], numbers: Mapping[Key, int]) -> list[Key]:
+    """The outputs of which all entries are shown, and whose rows are short enough to be laid out in
+    shared memory as they leave.
+    """
+    counts = Counter(x for entries in shown.values() for x, _ in entries)
+    return [x for x, count in counts.items() if count == numbers[x]]
+
+
 def _parts(shown: Mapping[int, Sequence[Entry]], most: int) -> list[Part]:
     parts = []
     for own in rows.flushes(sorted(shown), most):
@@ -103,19 +113,31 @@ class StageKernel:
         self.stage, self.name, self.text, self.all_slots = stage, name, Text(dtype), slots
         self.size = dtype.itemsize
         self.numbers = {x: math.prod(shape) for x, shape in arrays.items()}
-        self.places, at = dict[Key, int](), 0  # bytes of a warp's memory before an input
+        self.places, at = dict[Key, int](), 0  # bytes of a warp's memory before an array
         self.read = sorted({x for x, _ in stage.inputs.values()}, key=self.numbers.__getitem__)
         for x in self.read:
-            size = WARP * pitch(self.numbers[x]) * self.size
+            size = WARP * self.numbers[x] * self.size
             if at + size <= INPUT_BYTES:
                 self.places[x] = at
                 at += size
-        self.parts = _parts(stage.shown, (BLOCK_BYTES - at) // (PITCH * self.size))
+        first, self.whole = at, list[Key]()  # outputs whose rows leave as they are
+        for x in sorted(_given_whole(stage.shown, self.numbers), key=self.numbers.__getitem__):
+            size = WARP * odd(self.numbers[x]) * self.size
+            if at + size <= min(first + RESULT_BYTES, BLOCK_BYTES):
+                self.whole.append(x)
+                self.places[x] = at
+                at += size
+        tabled = {k: [e for e in to if e[0] not in self.whole] for k, to in stage.shown.items()}
+        tabled = {k: to for k, to in tabled.items() if to}
+        self.parts = _parts(tabled, (BLOCK_BYTES - at) // (PITCH * self.size)) if tabled else []
         self.before_slots = at
         most = max((len(part.slots) for part in self.parts), default=0)
         self.bytes = -(-(at + most * PITCH * self.size) // 16) * 16
         self.warps = max(min(BLOCK_BYTES // max(self.bytes, 1), MOST_WARPS), 1)
         self.tables: list[str] = []
+        self.nodes: dict[Entry, list[int]] = {}  # that are an entry of an input
+        for k, place in stage.inputs.items():
+            self.nodes.setdefault(place, []).append(k)
         self._begin()
         self._bring()
         self._compute()
@@ -134,7 +156,8 @@ class StageKernel:
 
     def _begin(self) -> None:
         """Which states this warp has, and where their rows and slots are."""
-        t, used = self.text, {*self.read, *(x for part in self.parts for x in part.shown)}
+        t = self.text
+        used = {*self.read, *self.whole, *(x for part in self.parts for x in part.shown)}
         thread = t.set("r", "mov.u32", "%tid.x")
         lane, warp = t.set("r", "and.b32", thread, WARP - 1), t.set("r", "shr.u32", thread, 5)
         block = t.set("r", "mov.u32", "%ctaid.x")
@@ -179,7 +202,7 @@ class StageKernel:
         self.rows: dict[Key, str] = {}  # where this thread's row of an input is
         for x in self.read:
             if x in self.places:
-                start, size = self._at(self.places[x]), pitch(self.numbers[x]) * self.size
+                start, size = self._at(self.places[x]), self.numbers[x] * self.size
                 rows.bring(t, self.warp, self.arrays[x], start)
                 self.rows[x] = t.set("r", "mad.lo.u32", lane, size, start)
             else:  # threads beyond the last state read its row
@@ -190,25 +213,35 @@ class StageKernel:
         if self.places:
             t.do("bar.warp.sync 0xffffffff")
 
-    def _load(self, k: int) -> str:
-        """Brings a value that this kernel does not compute."""
+    def _load(self, k: int) -> dict[int, str]:
+        """Brings a value that this kernel does not compute, and those that come along with it."""
         t, stage, row = self.text, self.stage, WARP * self.size
         if k in stage.numbers:
-            return t.number(stage.numbers[k])
+            return {k: t.number(stage.numbers[k])}
         if k in stage.inputs:
-            name, e = stage.inputs[k]
-            space = "shared" if name in self.places else "global"
-            return t.set("f", f"ld.{space}.{t.type}", f"[{self.rows[name]}+{e * self.size}]")
+            return self._load_input(*stage.inputs[k])
         if k in stage.operands:
-            at = f"[{self.each}+{stage.operands[k] * row}]"
+            at = f"{self.each}+{stage.operands[k] * row}"
         else:
-            at = f"[{self.scratch}+{stage.slots[k] * row}]"
-        return t.set("f", f"ld.global.{t.type}", at)
+            at = f"{self.scratch}+{stage.slots[k] * row}"
+        return {k: rows.load(t, "global", 1, at)[0]}
+
+    def _load_input(self, name: Key, e: int) -> dict[int, str]:
+        """Brings an entry of an input; of one in shared memory, the numbers beside it too."""
+        if name in self.places:
+            space, wide = "shared", together(self.numbers[name], self.size)
+        else:
+            space, wide = "global", 1
+        first = e // wide * wide
+        at = f"{self.rows[name]}+{first * self.size}"
+        registers = enumerate(rows.load(self.text, space, wide, at), first)
+        return {k: x for i, x in registers for k in self.nodes.get((name, i), ())}
 
     def _compute(self) -> None:
         t, stage, size = self.text, self.stage, self.size
         slots = self._at(self.before_slots)
         own = t.set("r", "mad.lo.u32", self.warp.lane, size, slots)
+        results = {x: self._own_row(x) for x in self.whole}
         waiting = iter(self.parts)
         part = next(waiting, None)
 
@@ -217,6 +250,9 @@ class StageKernel:
             for slot in stage.stores.get(k, ()):
                 at = f"[{self.results}+{slot * WARP * size}]"
                 t.do(f"st.global.{t.type} {at}, {register}")
+            for x, e in stage.shown.get(k, ()):
+                if x in results:
+                    rows.store(t, "shared", [register], f"{results[x]}+{e * size}")
             if part is None or k not in part.slots:
                 return
             t.do(f"st.shared.{t.type} [{own}+{part.slots[k] * PITCH * size}], {register}")
@@ -226,6 +262,15 @@ class StageKernel:
 
         wanted = {*stage.stores, *stage.shown}
         straight_line(stage.graph, t, stage.nodes, wanted, self._load, done)
+        if self.whole:
+            t.do("bar.warp.sync 0xffffffff")
+        for x in self.whole:
+            rows.give(t, self.warp, self.arrays[x], self._at(self.places[x]))
+
+    def _own_row(self, x: Key) -> str:
+        """Where the thread's row of an output is laid out."""
+        start, size = self._at(self.places[x]), odd(self.numbers[x]) * self.size
+        return self.text.set("r", "mad.lo.u32", self.warp.lane, size, start)
 
     def _show(self, part: Part, slots: str) -> None:
         """Copies a part of the outputs to the user's arrays, all threads together."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -142,11 +142,12 @@ def straight_line(
     t: Text,
     nodes: range,
     wanted: Set[int],
-    load: Callable[[int], str],
+    load: Callable[[int], Mapping[int, str]],
     done: Callable[[int, str], None],
 ) -> None:
     """The instructions of some nodes of a graph, in order. load: brings an input, or a node from
-    before, into a register; done: is told the register of each node that is `wanted`.
+    before, into a register, and others that come along with it; done: is told the register of each
+    node that is `wanted`.
     """
     computed: dict[int, str] = {}
     loaded: dict[int, str] = {}
@@ -157,7 +158,7 @@ def straight_line(
         if graph.op[k] == "constant":
             return t.number(float(graph.value[k]))
         if k not in loaded:
-            loaded[k] = load(k)
+            loaded.update(load(k))
         return loaded[k]
 
     for k in nodes:

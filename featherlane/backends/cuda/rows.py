@@ -1,21 +1,22 @@
 """Rows of the user's arrays to values of states, and back, through shared memory.
 
 A warp computes 32 states, whose rows it reads and writes together: neighbouring threads take
-neighbouring numbers. In shared memory a row has an odd number of places, so that the threads of a
-warp, each at its own row, meet different banks. Entries that show the same value, as those of a
-symmetric matrix and zeros do, are kept once: a table says where each entry is.
+neighbouring numbers, 16 bytes at a time where the rows of the array follow each other. Of matrices
+too large for that, entries that show the same value, as those of a symmetric matrix and zeros do,
+are kept once: a table says where each entry is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from featherlane.backends.cuda.ptx import WARP, Text
 
 PITCH = WARP + 1  # places from one value to the next, where values lie by slot and state
 SHORT = 24  # entries of an array up to which a warp takes several rows at a time
-FLIGHT = 8  # numbers that a thread asks memory for before it waits
+CHUNK = 16  # bytes that a thread moves at once
+FLIGHT = 8  # chunks that a thread asks memory for before it waits
 
 
 class Array(NamedTuple):
@@ -45,11 +46,15 @@ def reciprocal(n: int, most: int) -> tuple[int, int]:
     return factor, shift
 
 
-def _entry_of(t: Text, warp: Warp, n: int, j: int) -> tuple[str, str]:
-    """The row and the column of number 32 j + lane of the warp's rows of n numbers."""
-    i = t.set("r", "add.u32", warp.lane, WARP * j)
-    factor, shift = reciprocal(n, WARP * n)
-    row = t.set("r", "shr.u32", t.set("r", "mul.lo.u32", i, factor), shift)
+def _row(t: Text, i: str, n: int, most: int) -> str:
+    """The register i // n."""
+    factor, shift = reciprocal(n, most)
+    return t.set("r", "shr.u32", t.set("r", "mul.lo.u32", i, factor), shift)
+
+
+def _entry_of(t: Text, i: str, n: int) -> tuple[str, str]:
+    """The row and the column of number i of the warp's rows of n numbers."""
+    row = _row(t, i, n, WARP * n)
     return row, t.set("r", "sub.u32", i, t.set("r", "mul.lo.u32", row, n))
 
 
@@ -60,27 +65,153 @@ def _address(t: Text, array: Array, row: str, column: str) -> str:
     return t.set("w", "mad.lo.u64", wide, array.stride, start)
 
 
-def pitch(n: int) -> int:
-    """Places of a row of n numbers in shared memory: odd."""
+def together(n: int, size: int) -> int:
+    """The most numbers of `size` bytes that one access moves and that never cross a row of n."""
+    return next(w for w in (4, 2, 1) if w * size <= CHUNK and n % w == 0)
+
+
+def odd(n: int) -> int:
+    """Places of a row of n results in shared memory: threads at their own rows meet other banks."""
     return n | 1
 
 
+def _vector(t: Text, registers: Sequence[str]) -> tuple[str, str]:
+    """The suffix of an access to so many numbers, and its operand."""
+    if len(registers) == 1:
+        return t.type, registers[0]
+    return f"v{len(registers)}.{t.type}", f"{{{', '.join(registers)}}}"
+
+
+def load(t: Text, space: str, count: int, at: str, guard: str = "") -> list[str]:
+    """Loads so many numbers that lie beside each other into new registers."""
+    registers = [t.new("f") for _ in range(count)]
+    suffix, operand = _vector(t, registers)
+    t.do(f"{guard}ld.{space}.{suffix} {operand}, [{at}]")
+    return registers
+
+
+def store(t: Text, space: str, registers: Sequence[str], at: str, guard: str = "") -> None:
+    """Stores numbers beside each other."""
+    suffix, operand = _vector(t, registers)
+    t.do(f"{guard}st.{space}.{suffix} [{at}], {operand}")
+
+
+def _number_by_number(t: Text, warp: Warp, array: Array, place: str, pitch: int, out: bool) -> None:
+    """Moves rows of any stride between shared memory and the user's array, in a loop."""
+    n, size = array.entries, t.dtype.itemsize
+    i = t.set("r", "mov.u32", warp.lane)
+    again = t.label()
+    t.lines.append(f"{again}:")
+    row, column = _entry_of(t, i, n)
+    guard = f"@{t.set('p', 'setp.lt.u32', row, warp.states)} "
+    address = _address(t, array, row, column)
+    at = t.set("r", "mad.lo.u32", row, pitch, column)
+    at = t.set("r", "mad.lo.u32", at, size, place)
+    if out:
+        store(t, "global", load(t, "shared", 1, at), address, guard)
+    else:
+        x = t.set("f", f"mov.{t.type}", t.number(0.0))
+        t.do(f"{guard}ld.global.{t.type} {x}, [{address}]")
+        store(t, "shared", [x], at)
+    t.do(f"add.u32 {i}, {i}, {WARP}")
+    t.do(f"@{t.set('p', 'setp.lt.u32', i, WARP * n)} bra {again}")
+
+
+def _if_dense(t: Text, array: Array, dense: Callable[[], None], other: Callable[[], None]) -> None:
+    """Two ways to move rows: where those of the array follow each other from a multiple of 16 bytes
+    on, and any others. All warps of a launch go the same way.
+    """
+    elsewhere, end = t.label(), t.label()
+    loose = t.set("w", "sub.u64", array.stride, array.entries * t.dtype.itemsize)
+    low = t.set("w", "and.b64", array.base, CHUNK - 1)
+    both = t.set("w", "or.b64", loose, low)
+    t.do(f"@{t.set('p', 'setp.ne.u64', both, 0)} bra {elsewhere}")
+    dense()
+    t.do(f"bra {end}")
+    t.lines.append(f"{elsewhere}:")
+    other()
+    t.lines.append(f"{end}:")
+
+
+def _by_chunks(t: Text, warp: Warp, n: int, one: Callable[..., Callable[[], None]]) -> None:
+    """Moves 32 rows of n numbers that follow each other. one: begins to move so many numbers at an
+    offset of bytes from the thread's first ones, under a guard, and returns what ends it.
+    """
+    size = t.dtype.itemsize
+    wide = CHUNK // size
+    limit = t.set("r", "mul.lo.u32", warp.states, n)  # the numbers that the warp has
+    own = t.set("r", "mul.lo.u32", warp.lane, wide)
+    chunks = -(-n // wide)
+    for first in range(0, chunks, FLIGHT):
+        ends = []
+        for j in range(first, min(first + FLIGHT, chunks)):
+            last = t.set("r", "add.u32", own, WARP * wide * j + wide)
+            guard = f"@{t.set('p', 'setp.le.u32', last, limit)} "
+            ends.append(one(own, wide, WARP * wide * j, guard))
+        for end in ends:
+            end()
+    if n % wide:  # the last numbers of an odd number of states
+        start = t.set("r", "and.b32", limit, -wide & 0xFFFFFFFF)
+        index = t.set("r", "add.u32", start, warp.lane)
+        guard = f"@{t.set('p', 'setp.lt.u32', index, limit)} "
+        one(index, 1, 0, guard)()
+
+
 def bring(t: Text, warp: Warp, array: Array, place: str) -> None:
-    """Copies the rows of a warp's states to shared memory, from the address in `place` on. Threads
-    beyond the last state find zeros.
+    """Copies the rows of a warp's states to shared memory, one behind the other, from the address
+    in `place` on, a multiple of 16. What threads beyond the last state find there means nothing.
     """
     n, size = array.entries, t.dtype.itemsize
-    for first in range(0, n, FLIGHT):
+
+    def one(index: str, count: int, offset: int, guard: str) -> Callable[[], None]:
+        source = t.set("w", "mad.wide.u32", index, size, array.base)
+        target = t.set("r", "mad.lo.u32", index, size, place)
+        x = load(t, "global", count, f"{source}+{offset * size}", guard)
+        return lambda: store(t, "shared", x, f"{target}+{offset * size}", guard)
+
+    _if_dense(
+        t,
+        array,
+        lambda: _by_chunks(t, warp, n, one),
+        lambda: _number_by_number(t, warp, array, place, n, out=False),
+    )
+
+
+def give(t: Text, warp: Warp, array: Array, place: str) -> None:
+    """Copies rows from shared memory, `odd(n)` places each, to those of a user's array."""
+    n, size = array.entries, t.dtype.itemsize
+
+    def one(index: str, count: int, offset: int, guard: str) -> Callable[[], None]:
+        source = t.set("r", "mad.lo.u32", index, size, place)
+        target = t.set("w", "mad.wide.u32", index, size, array.base)
+        x = load(t, "shared", count, f"{source}+{offset * size}", guard)
+        return lambda: store(t, "global", x, f"{target}+{offset * size}", guard)
+
+    _if_dense(
+        t,
+        array,
+        lambda: _by_chunks(t, warp, n, one) if n == odd(n) else _by_rows(t, warp, array, place),
+        lambda: _number_by_number(t, warp, array, place, odd(n), out=True),
+    )
+
+
+def _by_rows(t: Text, warp: Warp, array: Array, place: str) -> None:
+    """Rows of an even number of results, with a place between them in shared memory."""
+    n, size = array.entries, t.dtype.itemsize
+    wide = together(n, size)
+    own = t.set("w", "mad.wide.u32", warp.lane, wide * size, array.base)
+    for first in range(0, n // wide, FLIGHT):
         loaded = []
-        for j in range(first, min(first + FLIGHT, n)):
-            row, column = _entry_of(t, warp, n, j)
-            inside = t.set("p", "setp.lt.u32", row, warp.states)
-            x = t.set("f", f"mov.{t.type}", t.number(0.0))
-            t.do(f"@{inside} ld.global.{t.type} {x}, [{_address(t, array, row, column)}]")
-            at = t.set("r", "mad.lo.u32", row, pitch(n), column)
-            loaded.append((t.set("r", "mad.lo.u32", at, size, place), x))
-        for at, x in loaded:
-            t.do(f"st.shared.{t.type} [{at}], {x}")
+        for j in range(first, min(first + FLIGHT, n // wide)):
+            chunk = t.set("r", "add.u32", warp.lane, WARP * j)
+            row = _row(t, chunk, n // wide, WARP * (n // wide))
+            guard = f"@{t.set('p', 'setp.lt.u32', row, warp.states)} "
+            at = t.set("r", "mad.lo.u32", chunk, wide, row)
+            at = t.set("r", "mad.lo.u32", at, size, place)
+            x = [load(t, "shared", 1, f"{at}+{k * size}")[0] for k in range(wide)]
+            loaded.append((x, f"{own}+{WARP * j * wide * size}", guard))
+        for x, to, guard in loaded:
+            store(t, "global", x, to, guard)
 
 
 class Shown(NamedTuple):
@@ -103,13 +234,6 @@ def _looked_up(t: Text, name: str, k: str) -> tuple[str, str]:
     return t.set("r", "shr.u32", word, 16), t.set("r", "and.b32", word, 0xFFFF)
 
 
-def _store(t: Text, shown: Shown, row: str, entry: str, slot_place: str, test: str) -> None:
-    """Stores the value of a row, if the test holds. slot_place: where the slot begins."""
-    at = t.set("r", "mad.lo.u32", row, t.dtype.itemsize, slot_place)
-    x = t.set("f", f"ld.shared.{t.type}", f"[{at}]")
-    t.do(f"@{test} st.global.{t.type} [{_address(t, shown.array, row, entry)}], {x}")
-
-
 def show(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> None:
     """Copies values from shared memory to the rows of a user's array. name: of the table."""
     n = len(shown.pairs)
@@ -127,8 +251,8 @@ def show(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> None:
     address = _address(t, shown.array, t.set("r", "mov.u32", 0), entry)
     for row in range(WARP):
         here = t.set("p", "setp.gt.and.u32", warp.states, row, inside)
-        x = t.set("f", f"ld.shared.{t.type}", f"[{slot_place}+{row * t.dtype.itemsize}]")
-        t.do(f"@{here} st.global.{t.type} [{address}], {x}")
+        x = load(t, "shared", 1, f"{slot_place}+{row * t.dtype.itemsize}")
+        store(t, "global", x, address, f"@{here} ")
         address = t.set("w", "add.u64", address, shown.array.stride)
     t.do(f"add.u32 {chunk}, {chunk}, {WARP}")
     more = t.set("p", "setp.lt.u32", chunk, n)
@@ -139,17 +263,13 @@ def _show_numbers(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> N
     """Several rows at a time."""
     n = len(shown.pairs)
     for j in range(n):
-        row, k = _entry_of(t, warp, n, j)
-        inside = t.set("p", "setp.lt.u32", row, warp.states)
+        row, k = _entry_of(t, t.set("r", "add.u32", warp.lane, WARP * j), n)
+        guard = f"@{t.set('p', 'setp.lt.u32', row, warp.states)} "
         entry, slot = _looked_up(t, name, k)
-        _store(
-            t,
-            shown,
-            row,
-            entry,
-            t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place),
-            inside,
-        )
+        slot_place = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
+        at = t.set("r", "mad.lo.u32", row, t.dtype.itemsize, slot_place)
+        x = load(t, "shared", 1, at)
+        store(t, "global", x, _address(t, shown.array, row, entry), guard)
 
 
 def flushes(nodes: Sequence[int], most: int) -> Iterator[list[int]]:
