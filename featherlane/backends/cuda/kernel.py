@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
 from featherlane.backends.cuda import rows
 from featherlane.backends.cuda.ptx import WARP, Text, entry, straight_line
-from featherlane.backends.cuda.rows import PITCH, Array, Shown, Warp, odd, together
+from featherlane.backends.cuda.rows import CHUNK, PITCH, Array, Shown, Warp, odd, together
 from featherlane.program.graph import Graph
 
 MEMORY = "memory"  # the shared memory of a block
+SHARED = f".extern .shared .align 16 .b8 {MEMORY}[];"
 BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without being asked for more
 INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
 RESULT_BYTES = 24 << 10  # of it for whole rows of results of a warp; others leave by tables
 MOST_WARPS = 4  # of a block
+TOGETHER = "bar.warp.sync 0xffffffff"  # what a thread of the warp wrote, the others may read
 
 Shape = tuple[int, ...]
 Key = tuple[str, str]  # of one of the user's arrays: "input" or "output", and its name
@@ -101,101 +103,100 @@ def _parts(shown: Mapping[int, Sequence[Entry]], most: int) -> list[Part]:
     return parts
 
 
-class StageKernel:
-    """The text of a stage. arrays: the entries of each of the user's arrays, of which all kernels
-    get the addresses; slots: of scratch memory. Shared memory of a warp: the rows of inputs, then
-    outputs that leave together.
+class Slots(NamedTuple):
+    """An array in scratch memory. base: register with the address of the thread's first number."""
+
+    base: str
+
+
+class Thread(NamedTuple):
+    """Registers of what a thread works on: its warp; the addresses of the warp's shared memory and
+    of the thread's first slot of scratch memory; the number of the column.
+    """
+
+    warp: Warp
+    place: str
+    scratch: str
+    column: str
+
+
+class Body:
+    """The instructions of a stage, but for where its arrays begin. numbers: the entries of each
+    array; in_slots: the arrays that lie in scratch memory, the others are the user's. Shared memory
+    of a warp: rows of inputs, rows of results that leave as they are, then other results that leave
+    together.
     """
 
     def __init__(
-        self, stage: Stage, name: str, dtype: np.dtype, arrays: Mapping[Key, Shape], slots: int
+        self,
+        stage: Stage,
+        name: str,
+        dtype: np.dtype,
+        numbers: Mapping[Key, int],
+        in_slots: Set[Key] = frozenset(),
     ) -> None:
-        self.stage, self.name, self.text, self.all_slots = stage, name, Text(dtype), slots
-        self.size = dtype.itemsize
-        self.numbers = {x: math.prod(shape) for x, shape in arrays.items()}
-        self.places, at = dict[Key, int](), 0  # bytes of a warp's memory before an array
-        self.read = sorted({x for x, _ in stage.inputs.values()}, key=self.numbers.__getitem__)
-        for x in self.read:
-            size = WARP * self.numbers[x] * self.size
-            if at + size <= INPUT_BYTES:
-                self.places[x] = at
-                at += size
-        first, self.whole = at, list[Key]()  # outputs whose rows leave as they are
-        for x in sorted(_given_whole(stage.shown, self.numbers), key=self.numbers.__getitem__):
-            size = WARP * odd(self.numbers[x]) * self.size
-            if at + size <= min(first + RESULT_BYTES, BLOCK_BYTES):
-                self.whole.append(x)
-                self.places[x] = at
-                at += size
-        tabled = {k: [e for e in to if e[0] not in self.whole] for k, to in stage.shown.items()}
-        tabled = {k: to for k, to in tabled.items() if to}
-        self.parts = _parts(tabled, (BLOCK_BYTES - at) // (PITCH * self.size)) if tabled else []
-        self.before_slots = at
-        most = max((len(part.slots) for part in self.parts), default=0)
-        self.bytes = -(-(at + most * PITCH * self.size) // 16) * 16
-        self.warps = max(min(BLOCK_BYTES // max(self.bytes, 1), MOST_WARPS), 1)
+        self.stage, self.name, self.size = stage, name, dtype.itemsize
+        self.numbers, self.in_slots = numbers, in_slots
         self.tables: list[str] = []
         self.nodes: dict[Entry, list[int]] = {}  # that are an entry of an input
         for k, place in stage.inputs.items():
             self.nodes.setdefault(place, []).append(k)
-        self._begin()
-        self._bring()
-        self._compute()
-        self.text.do("ret")
-
-    def lines(self) -> list[str]:
-        pairs = [(("u64", f"a{k}"), ("u64", f"s{k}")) for k in range(len(self.numbers))]
-        parameters = [*(x for pair in pairs for x in pair), ("u64", "scratch"), ("u64", "count")]
-        return [*self.tables, *entry(self.name, parameters, self.text)]
+        length = lambda x: (numbers[x], x)
+        self.read = sorted({x for x, _ in stage.inputs.values()}, key=length)
+        self.places, at = dict[Key, int](), 0  # bytes of a warp's memory before an array
+        for x in self.read:
+            size = WARP * numbers[x] * self.size
+            if x not in in_slots and at + size <= INPUT_BYTES:
+                self.places[x] = at
+                at += size
+        first, self.whole = at, list[Key]()  # outputs whose rows leave as they are
+        for x in sorted(_given_whole(stage.shown, numbers), key=length):
+            size = WARP * odd(numbers[x]) * self.size
+            if x not in in_slots and at + size <= min(first + RESULT_BYTES, BLOCK_BYTES):
+                self.whole.append(x)
+                self.places[x] = at
+                at += size
+        elsewhere = in_slots | {*self.whole}
+        tabled = {k: [e for e in to if e[0] not in elsewhere] for k, to in stage.shown.items()}
+        tabled = {k: to for k, to in tabled.items() if to}
+        self.parts = _parts(tabled, (BLOCK_BYTES - at) // (PITCH * self.size)) if tabled else []
+        self.before_slots = at
+        most = max((len(part.slots) for part in self.parts), default=0)
+        self.bytes = -(-(at + most * PITCH * self.size) // CHUNK) * CHUNK
 
     @property
-    def launch(self) -> Launch:
-        states, columns = WARP * self.warps, self.stage.columns
-        count = columns.calls if columns else 1
-        return Launch(self.name, states, self.bytes * self.warps, states, count)
+    def arrays_used(self) -> list[Key]:
+        """The arrays that it reads or writes."""
+        shown = (x for entries in self.stage.shown.values() for x, _ in entries)
+        return [*dict.fromkeys((*self.read, *shown))]
 
-    def _begin(self) -> None:
-        """Which states this warp has, and where their rows and slots are."""
-        t = self.text
-        used = {*self.read, *self.whole, *(x for part in self.parts for x in part.shown)}
-        thread = t.set("r", "mov.u32", "%tid.x")
-        lane, warp = t.set("r", "and.b32", thread, WARP - 1), t.set("r", "shr.u32", thread, 5)
-        block = t.set("r", "mov.u32", "%ctaid.x")
-        tile = t.set("r", "mad.lo.u32", block, self.warps, warp)
-        first = t.set("w", "mul.wide.u32", tile, WARP)
-        count = t.set("w", "ld.param.u64", "[count]")
-        t.do(f"@{t.set('p', 'setp.ge.u64', first, count)} ret")
-        left = t.set("w", "min.u64", t.set("w", "sub.u64", count, first), WARP)
-        self.warp = Warp(lane, t.set("r", "cvt.u32.u64", left))
-        self.place = t.set("r", "mad.lo.u32", warp, self.bytes, t.set("r", "mov.u32", MEMORY))
-        self.arrays: dict[Key, Array] = {}
-        for k, (x, numbers) in enumerate(self.numbers.items()):
-            if x in used:
-                stride = t.set("w", "ld.param.u64", f"[s{k}]")
-                start = t.set("w", "ld.param.u64", f"[a{k}]")
-                base = t.set("w", "mad.lo.u64", first, stride, start)
-                self.arrays[x] = Array(numbers, base, stride)
-        if self.stage.slots or self.stage.operands or self.stage.stores:
-            scratch = t.set("w", "ld.param.u64", "[scratch]")
-            start = t.set("w", "mad.wide.u32", tile, self.all_slots * WARP * self.size, scratch)
-            self.scratch = t.set("w", "mad.wide.u32", lane, self.size, start)
-            self._begin_columns()
+    @property
+    def uses_scratch(self) -> bool:
+        return bool(self.stage.slots or self.stage.operands or self.stage.stores)
+
+    def write(self, text: Text, thread: Thread, arrays: Mapping[Key, Array | Slots]) -> None:
+        """Writes the instructions. arrays: where those that are used begin."""
+        self.text, self.thread, self.warp = text, thread, thread.warp
+        self.arrays = {x: own for x, own in arrays.items() if isinstance(own, Array)}
+        self.bases = {x: own.base for x, own in arrays.items() if isinstance(own, Slots)}
+        self._begin_columns()
+        self._bring()
+        self._compute()
 
     def _begin_columns(self) -> None:
         """Where this column's operands and results are."""
         t, columns, row = self.text, self.stage.columns, WARP * self.size
-        if columns is None:
-            self.each = self.results = self.scratch
-            return
-        number = t.set("r", "mov.u32", "%ctaid.y")
-        each = t.set("w", "mad.wide.u32", number, columns.size * row, self.scratch)
-        self.each = t.set("w", "add.u64", each, columns.each * row)
-        result = t.set("w", "mad.wide.u32", number, columns.results * row, self.scratch)
-        self.results = t.set("w", "add.u64", result, columns.result * row)
+        self.each = self.results = scratch = self.thread.scratch
+        if columns is not None:
+            number = self.thread.column
+            each = t.set("w", "mad.wide.u32", number, columns.size * row, scratch)
+            self.each = t.set("w", "add.u64", each, columns.each * row)
+            result = t.set("w", "mad.wide.u32", number, columns.results * row, scratch)
+            self.results = t.set("w", "add.u64", result, columns.result * row)
 
     def _at(self, place: int) -> str:
         """An address in the warp's shared memory."""
-        return self.text.set("r", "add.u32", self.place, place)
+        return self.text.set("r", "add.u32", self.thread.place, place)
 
     def _bring(self) -> None:
         t, lane = self.text, self.warp.lane
@@ -205,13 +206,13 @@ class StageKernel:
                 start, size = self._at(self.places[x]), self.numbers[x] * self.size
                 rows.bring(t, self.warp, self.arrays[x], start)
                 self.rows[x] = t.set("r", "mad.lo.u32", lane, size, start)
-            else:  # threads beyond the last state read its row
+            elif x not in self.in_slots:  # threads beyond the last state read its row
                 last = t.set("r", "sub.u32", self.warp.states, 1)
                 own = t.set("w", "cvt.u64.u32", t.set("r", "min.u32", lane, last))
                 base, stride = self.arrays[x].base, self.arrays[x].stride
                 self.rows[x] = t.set("w", "mad.lo.u64", own, stride, base)
         if self.places:
-            t.do("bar.warp.sync 0xffffffff")
+            t.do(TOGETHER)
 
     def _load(self, k: int) -> dict[int, str]:
         """Brings a value that this kernel does not compute, and those that come along with it."""
@@ -223,19 +224,22 @@ class StageKernel:
         if k in stage.operands:
             at = f"{self.each}+{stage.operands[k] * row}"
         else:
-            at = f"{self.scratch}+{stage.slots[k] * row}"
+            at = f"{self.thread.scratch}+{stage.slots[k] * row}"
         return {k: rows.load(t, "global", 1, at)[0]}
 
     def _load_input(self, name: Key, e: int) -> dict[int, str]:
         """Brings an entry of an input; of one in shared memory, the numbers beside it too."""
-        if name in self.places:
-            space, wide = "shared", together(self.numbers[name], self.size)
+        space, wide, size = "global", 1, self.size
+        if name in self.in_slots:
+            start, size = self.bases[name], WARP * size
         else:
-            space, wide = "global", 1
+            start = self.rows[name]
+            if name in self.places:
+                space, wide = "shared", together(self.numbers[name], size)
         first = e // wide * wide
-        at = f"{self.rows[name]}+{first * self.size}"
-        registers = enumerate(rows.load(self.text, space, wide, at), first)
-        return {k: x for i, x in registers for k in self.nodes.get((name, i), ())}
+        registers = rows.load(self.text, space, wide, f"{start}+{first * size}")
+        found = enumerate(registers, first)
+        return {k: x for i, x in found for k in self.nodes.get((name, i), ())}
 
     def _compute(self) -> None:
         t, stage, size = self.text, self.stage, self.size
@@ -248,14 +252,15 @@ class StageKernel:
         def done(k: int, register: str) -> None:
             nonlocal part
             for slot in stage.stores.get(k, ()):
-                at = f"[{self.results}+{slot * WARP * size}]"
-                t.do(f"st.global.{t.type} {at}, {register}")
+                rows.store(t, "global", [register], f"{self.results}+{slot * WARP * size}")
             for x, e in stage.shown.get(k, ()):
                 if x in results:
                     rows.store(t, "shared", [register], f"{results[x]}+{e * size}")
+                elif x in self.in_slots:
+                    rows.store(t, "global", [register], f"{self.bases[x]}+{e * WARP * size}")
             if part is None or k not in part.slots:
                 return
-            t.do(f"st.shared.{t.type} [{own}+{part.slots[k] * PITCH * size}], {register}")
+            rows.store(t, "shared", [register], f"{own}+{part.slots[k] * PITCH * size}")
             if k == part.last:
                 self._show(part, slots)
                 part = next(waiting, None)
@@ -263,7 +268,7 @@ class StageKernel:
         wanted = {*stage.stores, *stage.shown}
         straight_line(stage.graph, t, stage.nodes, wanted, self._load, done)
         if self.whole:
-            t.do("bar.warp.sync 0xffffffff")
+            t.do(TOGETHER)
         for x in self.whole:
             rows.give(t, self.warp, self.arrays[x], self._at(self.places[x]))
 
@@ -274,10 +279,69 @@ class StageKernel:
 
     def _show(self, part: Part, slots: str) -> None:
         """Copies a part of the outputs to the user's arrays, all threads together."""
-        self.text.do("bar.warp.sync 0xffffffff")
+        self.text.do(TOGETHER)
         for name, pairs in part.shown.items():
             shown = Shown(self.arrays[name], pairs)
             table = f"{self.name}_table{len(self.tables)}"
             self.tables.append(rows.table(table, shown))
             rows.show(self.text, self.warp, shown, table, slots)
-        self.text.do("bar.warp.sync 0xffffffff")
+        self.text.do(TOGETHER)
+
+
+class Frame:
+    """The beginning of a kernel in which a thread has a state: which one it is, and where its rows
+    and slots are. arrays: all of the user's arrays, in the order of the parameters; slots: of
+    scratch memory; bytes: of the shared memory of a warp.
+    """
+
+    def __init__(
+        self, text: Text, arrays: Mapping[Key, Shape], slots: int, bytes_of_warp: int
+    ) -> None:
+        self.text, self.numbers = text, {x: math.prod(shape) for x, shape in arrays.items()}
+        self.bytes = bytes_of_warp
+        self.warps = max(min(BLOCK_BYTES // max(self.bytes, 1), MOST_WARPS), 1)
+        t = text
+        thread = t.set("r", "mov.u32", "%tid.x")
+        lane, warp = t.set("r", "and.b32", thread, WARP - 1), t.set("r", "shr.u32", thread, 5)
+        block = t.set("r", "mov.u32", "%ctaid.x")
+        tile = t.set("r", "mad.lo.u32", block, self.warps, warp)
+        self.first = t.set("w", "mul.wide.u32", tile, WARP)
+        count = t.set("w", "ld.param.u64", "[count]")
+        t.do(f"@{t.set('p', 'setp.ge.u64', self.first, count)} ret")
+        left = t.set("w", "min.u64", t.set("w", "sub.u64", count, self.first), WARP)
+        of_warp = Warp(lane, t.set("r", "cvt.u32.u64", left))
+        place = t.set("r", "mad.lo.u32", warp, self.bytes, t.set("r", "mov.u32", MEMORY))
+        scratch, size = t.set("w", "ld.param.u64", "[scratch]"), t.dtype.itemsize
+        start = t.set("w", "mad.wide.u32", tile, slots * WARP * size, scratch)
+        own = t.set("w", "mad.wide.u32", lane, size, start)
+        self.thread = Thread(of_warp, place, own, t.set("r", "mov.u32", "%ctaid.y"))
+
+    def array(self, x: Key) -> Array:
+        """Where the rows of the warp's states begin in one of the user's arrays."""
+        t, k = self.text, [*self.numbers].index(x)
+        stride = t.set("w", "ld.param.u64", f"[s{k}]")
+        start = t.set("w", "ld.param.u64", f"[a{k}]")
+        return Array(self.numbers[x], t.set("w", "mad.lo.u64", self.first, stride, start), stride)
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of the kernel, when all are written."""
+        self.text.do("ret")
+        pairs = [(("u64", f"a{k}"), ("u64", f"s{k}")) for k in range(len(self.numbers))]
+        parameters = [*(x for pair in pairs for x in pair), ("u64", "scratch"), ("u64", "count")]
+        return entry(name, parameters, self.text)
+
+    def launch(self, name: str, columns: int = 1) -> Launch:
+        states = WARP * self.warps
+        return Launch(name, states, self.bytes * self.warps, states, columns)
+
+
+def stage_kernel(
+    stage: Stage, name: str, dtype: np.dtype, arrays: Mapping[Key, Shape], slots: int
+) -> tuple[list[str], Launch]:
+    """The text of a stage as a kernel, and its launch. arrays, slots: as in `Frame`."""
+    numbers = {x: math.prod(shape) for x, shape in arrays.items()}
+    body = Body(stage, name, dtype, numbers)
+    frame = Frame(Text(dtype), arrays, slots, body.bytes)
+    body.write(frame.text, frame.thread, {x: frame.array(x) for x in body.arrays_used})
+    columns = stage.columns.calls if stage.columns else 1
+    return [*body.tables, *frame.lines(name)], frame.launch(name, columns)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda.kernel import (
-    MEMORY,
+    SHARED,
     Columns,
     Entry,
     Launch,
     Shape,
     Stage,
-    StageKernel,
+    stage_kernel,
 )
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
@@ -51,17 +51,21 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     dtype = np.dtype(dtype)
     inputs = dict(program.inputs)
     outputs = {x: out.shape for x, out in program.outputs.items()}
-    stages, slots = _Stages(program).made()
+    stages, slots = stages_of(program)
     arrays = {("input", x): shape for x, shape in inputs.items()}
     arrays |= {("output", x): shape for x, shape in outputs.items()}
     made = [
-        StageKernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, arrays, slots)
+        stage_kernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, arrays, slots)
         for k, stage in enumerate(stages)
     ]
-    shared = f".extern .shared .align 16 .b8 {MEMORY}[];"
-    lines = [*HEADER, shared, *(line for one in made for line in one.lines()), ""]
-    launches = tuple(one.launch for one in made)
+    lines = [*HEADER, SHARED, *(line for text, _ in made for line in text), ""]
+    launches = tuple(launch for _, launch in made)
     return Kernels("\n".join(lines), launches, inputs, outputs, slots)
+
+
+def stages_of(program: Program) -> tuple[list[Stage], int]:
+    """The stages of a lowered program, and the slots of scratch memory that they share."""
+    return _Stages(program).made()
 
 
 class _Stretch(NamedTuple):
