@@ -72,7 +72,7 @@ def rows(robot: Robot, model: Model, target: str, names: list[str]) -> Iterator[
                 "kernels": len(made.launches),
                 "scratch, B": made.slots * np.dtype(dtype).itemsize,
                 "shared, kB": max(launch.shared for launch in made.launches) / 1024,
-                **assembled(made.text, target),
+                **assembled(made.texts, target),
             }
 
 

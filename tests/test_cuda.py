@@ -118,8 +118,8 @@ def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
     program = robot_program(fl.load("iiwa14"), "inverse_dynamics_derivatives")
     kernels = compare(program, random_inputs(program.inputs), np.float32)
     assert all(launch.shared <= 12 << 10 for launch in kernels.launches)
-    assert kernels.text.count(".global .align 4 .u32") > 2  # a table for each part
-    assert re.search(r"ld\.global\.f32 %f\d+, \[%w\d+\+24\];", kernels.text)
+    assert kernels.texts[0].count(".global .align 4 .u32") > 2  # a table for each part
+    assert re.search(r"ld\.global\.f32 %f\d+, \[%w\d+\+24\];", kernels.texts[0])
 
 
 @pytest.mark.parametrize("apart", [0, 1, 4])
@@ -213,7 +213,7 @@ def test_kernels_without_their_barriers_are_found_out():
     program = robot_program(fl.load("double_pendulum"), "mass_matrix")
     kernels = made(program, np.float32)
     inputs = random_inputs(program.inputs)
-    wrong = kernels._replace(text=kernels.text.replace("bar.warp.sync 0xffffffff;\n", ""))
+    wrong = kernels._replace(texts=[kernels.texts[0].replace("bar.warp.sync 0xffffffff;\n", "")])
     with pytest.raises(emulator.EmulationError, match="without a barrier"):
         emulator.run(wrong, inputs, np.float32)
 
@@ -227,7 +227,7 @@ def test_kernels_without_their_barriers_are_found_out():
 def test_ptxas_takes_the_text(dtype, target, tmp_path):
     program = robot_program(fl.load("iiwa14"), "forward_dynamics_derivatives")
     path = tmp_path / "f.ptx"
-    path.write_text(made(program, dtype).text)
+    path.write_text(made(program, dtype).texts[0])
     call = ["ptxas", f"-arch={target}", "-v", str(path), "-o", str(tmp_path / "f.cubin")]
     done = subprocess.run(call, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -258,7 +258,7 @@ def test_generated_files(tmp_path, capsys):
         text
         == made(
             robot_program(fl.load("iiwa14"), "inverse_dynamics"), np.float32, launch["kernel"]
-        ).text
+        ).texts[0]
     )
 
 

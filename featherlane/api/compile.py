@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.function import Function
+from featherlane.functions.gpu import kernels_of
 from featherlane.functions.results import named_results
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph, Output, graph_key, simplify
@@ -59,8 +61,8 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
         return compile_program(lambda: program, key, dtype, width)
 
     collect, shapes = named_results(tuple(outputs)), (graph.inputs, outputs)
-    made, on_gpu = lambda: graph, lambda: program
-    return Function(name, *shapes, kernel, collect, origin=origin, graph=made, program=on_gpu)
+    made, on_gpu = lambda: graph, partial(kernels_of, program)
+    return Function(name, *shapes, kernel, collect, origin=origin, graph=made, kernels=on_gpu)
 
 
 class _Reshaped:

@@ -25,6 +25,7 @@ from featherlane.functions.compile import (
 )
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
+from featherlane.functions.gpu import kernels_of, source_of
 from featherlane.functions.policy import Policy
 from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
@@ -268,7 +269,9 @@ class Compiled(model.Robot):
         explain = partial(self._explain, actuation=variant.actuation)
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
-        on_gpu = None if steps or variant.steps else partial(dynamics_program, self, variant)
+        on_gpu = (
+            None if steps else lambda name, dtype: kernels_of(source_of(self, variant), name, dtype)
+        )
         return Function(
             variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph, on_gpu
         )

@@ -14,8 +14,9 @@ from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
 from featherlane.errors import CompileError
-from featherlane.functions.compile import dynamics_graph, dynamics_program
+from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.discrete import discrete, entries, groups
+from featherlane.functions.gpu import Source, kernels_of, source_of
 from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.program.graph import Graph
@@ -130,19 +131,19 @@ def _ptx(
 ) -> dict[str, str]:
     """The texts of kernels for GPUs, and how they are launched, by the names of the files."""
     from featherlane.backends.c.names import check_start
-    from featherlane.backends.cuda import files, stages
+    from featherlane.backends.cuda import files
 
     prefix, texts = _prefix(model, name), dict[str, str]()
     for shown, what in named.items():
         own = f"{prefix}_{_in_code(functions, shown)}"
         check_start(own, "name")
-        lowered = lower(_program(model, what), "cuda", dtype)
-        texts |= files.files(own, stages.kernels(lowered, own, dtype), dtype)
+        kernels = kernels_of(_source(model, what), own, dtype)
+        texts |= files.files(own, kernels, dtype)
     return texts
 
 
-def _program(model: Any, what: str | Graph) -> Program:
-    """The program of a graph, or of a function of a robot."""
+def _source(model: Any, what: str | Graph) -> Source:
+    """What computes a graph, or a function of a robot."""
     if isinstance(what, Graph):
         return Program(what)
     if model is None:
@@ -153,7 +154,7 @@ def _program(model: Any, what: str | Graph) -> Program:
         raise CompileError(
             f"{what} of {model.name!r}: robots of so many links have no kernels for GPUs"
         )
-    return dynamics_program(model, variant)
+    return source_of(model, variant)
 
 
 def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, str | Graph]:

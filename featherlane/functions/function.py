@@ -33,11 +33,11 @@ from featherlane.functions.array_like import ArrayLike, Outs, Threads
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
 from featherlane.program.array import call_states
 from featherlane.program.graph import Graph
-from featherlane.program.program import Program
 
 if TYPE_CHECKING:
     from featherlane.backends.cpu.call import xla
     from featherlane.backends.cuda.calls import DeviceFunction
+    from featherlane.backends.cuda.stages import Kernels
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -92,15 +92,16 @@ class Function:
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
         graph: Callable[[], Graph] | None = None,
-        program: Callable[[], Program] | None = None,
+        kernels: Callable[[str, np.dtype], Kernels] | None = None,
     ) -> None:
         """kernel, single: make the kernels for a batch and for one state, the same if `single` is
         None; origin: a module's function and its arguments, from which unpickling makes this again;
-        graph: makes what calls with traced arrays enter; program: what runs on GPUs.
+        graph: makes what calls with traced arrays enter; kernels: makes those for GPUs, by name and
+        dtype.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
-        self._make_graph, self._make_program = graph, program
+        self._make_graph, self._make_kernels = graph, kernels
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
@@ -161,15 +162,12 @@ class Function:
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
         """The kernels for GPUs in one dtype."""
         from featherlane.backends.cuda.calls import DeviceFunction
-        from featherlane.backends.cuda.stages import kernels
-        from featherlane.program.lower import lower
 
-        program = self._make_program
-        if program is None:
+        make = self._make_kernels
+        if make is None:
             raise CompileError(f"{self.name} has no kernels for GPUs yet: pass arrays on the CPU")
         name = re.sub(r"\W", "_", self.name, flags=re.ASCII)  # that of a lambda is none in PTX
-        make = lambda: kernels(lower(program(), "cuda", dtype), name, dtype)
-        return self._on_gpu.setdefault(dtype, DeviceFunction(make, dtype))
+        return self._on_gpu.setdefault(dtype, DeviceFunction(lambda: make(name, dtype), dtype))
 
     def explain(self, name: str, shape: tuple[int, ...]) -> str:
         """The likely confusion behind a wrong shape."""

@@ -12,7 +12,9 @@ import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.backends.cpu.sequence.plan import (
+from featherlane.functions.steps import one_step
+from featherlane.program.array import trace
+from featherlane.program.plan import (
     Clear,
     Copy,
     Loop,
@@ -23,8 +25,6 @@ from featherlane.backends.cpu.sequence.plan import (
     Step,
     Use,
 )
-from featherlane.functions.steps import one_step
-from featherlane.program.array import trace
 from featherlane.program.program import Program
 
 if TYPE_CHECKING:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from featherlane.backends.cpu.sequence.plan import (
+from featherlane.functions.pieces import EVERY
+from featherlane.functions.steps import Call
+from featherlane.functions.table import Variant
+from featherlane.program.plan import (
     Block,
     Diagonal,
     Multiply,
@@ -18,9 +21,6 @@ from featherlane.backends.cpu.sequence.plan import (
     Use,
     Work,
 )
-from featherlane.functions.pieces import EVERY
-from featherlane.functions.steps import Call
-from featherlane.functions.table import Variant
 from featherlane.robot.model import Robot
 
 LANES = 16  # a multiple of the lanes of all vectors

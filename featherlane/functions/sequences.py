@@ -8,7 +8,12 @@ import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.backends.cpu.sequence.plan import (
+from featherlane.functions.compile import input_names, input_shapes, output_shapes
+from featherlane.functions.pieces import EVERY
+from featherlane.functions.sensitivities import MatrixSteps
+from featherlane.functions.steps import COMPOSED, calls_of, one_step
+from featherlane.functions.table import BY_ALL, Variant
+from featherlane.program.plan import (
     Clear,
     Copy,
     Loop,
@@ -21,11 +26,6 @@ from featherlane.backends.cpu.sequence.plan import (
     Use,
     Work,
 )
-from featherlane.functions.compile import input_names, input_shapes, output_shapes
-from featherlane.functions.pieces import EVERY
-from featherlane.functions.sensitivities import MatrixSteps
-from featherlane.functions.steps import COMPOSED, calls_of, one_step
-from featherlane.functions.table import BY_ALL, Variant
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -63,13 +63,18 @@ def compile_planned(
     model: Robot, variant: Variant, key: str, dtype: np.dtype, kernel_of: KernelOf, single: bool
 ) -> Kernel:
     """The kernel of a planned function. kernel_of: gives the kernels of its pieces."""
-    plans = {"rollout": _rollout, "rollout_with": _rollout, "rollout_gradient": _rollout_gradient}
-    plan, variants = plans.get(variant.name, _composed)(model, variant)
+    plan, variants = planned(model, variant)
     parts = [kernel_of(piece) for piece in variants]
     return compile_plan(plan, parts, f"{key} plan", dtype, single)
 
 
 Planned = tuple[Plan, list[Variant]]
+
+
+def planned(model: Robot, variant: Variant) -> Planned:
+    """The plan of a function that `is_planned`, and the functions that its runs call."""
+    plans = {"rollout": _rollout, "rollout_with": _rollout, "rollout_gradient": _rollout_gradient}
+    return plans.get(variant.name, _composed)(model, variant)
 
 
 def _composed(model: Robot, variant: Variant) -> Planned:

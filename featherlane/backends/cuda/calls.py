@@ -85,5 +85,5 @@ class DeviceFunction:
         with self._lock:
             if device not in self._loaded:
                 made = self.kernels
-                self._loaded[device] = api.load(device, made.text, made.launches)
+                self._loaded[device] = api.load(device, made.texts, made.launches)
             return self._loaded[device]

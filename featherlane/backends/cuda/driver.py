@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from featherlane.backends.cores import physical_cores
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.errors import DeviceError
 
@@ -66,11 +68,17 @@ class Driver:
         what = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(self._ask("cuPointerGetAttribute", what, address))
 
-    def load(self, device: int, text: str, launches: Sequence[Launch]) -> list[Any]:
-        """The kernels of a PTX text, compiled for a device."""
+    def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[Any]:
+        """The kernels of PTX texts, which threads compile for a device at the same time."""
+        with ThreadPoolExecutor(physical_cores()) as threads:
+            modules = [*threads.map(partial(self._module, device), texts)]
         with self._on(device):
-            module = self._ask("cuModuleLoadData", text.encode() + b"\0")
-            return [self._ask("cuModuleGetFunction", module, x.kernel.encode()) for x in launches]
+            pairs = ((modules[x.text], x.kernel.encode()) for x in launches)
+            return [self._ask("cuModuleGetFunction", *pair) for pair in pairs]
+
+    def _module(self, device: int, text: str) -> Any:
+        with self._on(device):
+            return self._ask("cuModuleLoadData", text.encode() + b"\0")
 
     def launch(
         self,

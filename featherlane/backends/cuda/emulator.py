@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -200,6 +200,38 @@ COMPARE: dict[str, Callable[..., Array]] = {
 }
 
 
+class _Code(NamedTuple):
+    """A kernel or a function. lines: with their parts; kinds: types of registers by the letters of
+    their names.
+    """
+
+    lines: list[tuple[str, tuple[Any, ...]]]
+    labels: dict[str, int]
+    kinds: dict[str, Any]
+    parameters: list[str]
+    kinds_of_parameters: list[str]
+
+
+def _parse(text: str, head: str) -> _Code:
+    start = text.index(f"{head}(\n")
+    end = text.index("\n}\n", start)
+    declared, body = text[start:end].split("\n{\n", 1)
+    code = _Code([], {}, {}, [], [])
+    for line in body.split("\n"):
+        if match := _REGISTERS.fullmatch(line):
+            code.kinds[match[2]] = TYPES[match[1]]
+        elif line.endswith(":"):
+            code.labels[line[:-1]] = len(code.lines)
+        elif match := _LINE.fullmatch(line):
+            code.lines.append((line, match.groups()))
+        else:
+            raise EmulationError(f"no PTX that is known here: {line}")
+    for kind, name in re.findall(r"\.param \.(\w+) (\w+)", declared):
+        code.parameters.append(name)
+        code.kinds_of_parameters.append(kind)
+    return code
+
+
 class Launched:
     """One launch: the threads' registers and where they are in the text."""
 
@@ -226,33 +258,33 @@ class Launched:
         self.shared = Shared(shared, blocks * columns, block)
         self.alive = np.ones(len(number), bool)
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
-        self.lines: list[tuple[str, tuple[Any, ...]]] = []
-        self.labels: dict[str, int] = {}
+        self.text, self._parsed = text, dict[str, _Code]()
+        self.code = self._of(f".entry {kernel}")
         self.registers: dict[str, Array] = {}
-        self.kinds: dict[str, Any] = {}
-        names = self._parse(text, kernel)
-        self.parameters = dict(zip(names, arguments, strict=True))
+        self.parameters: dict[str, Any] = dict(zip(self.code.parameters, arguments, strict=True))
 
-    def _parse(self, text: str, kernel: str) -> list[str]:
-        """The lines of a kernel; returns the names of its parameters."""
-        start = text.index(f".entry {kernel}(\n")
-        end = text.index("\n}\n", start)
-        head, body = text[start:end].split("\n{\n", 1)
-        for line in body.split("\n"):
-            if match := _REGISTERS.fullmatch(line):
-                self.kinds[match[2]] = TYPES[match[1]]
-            elif line.endswith(":"):
-                self.labels[line[:-1]] = len(self.lines)
-            elif match := _LINE.fullmatch(line):
-                self.lines.append((line, match.groups()))
-            else:
-                raise EmulationError(f"no PTX that is known here: {line}")
-        return re.findall(r"\.param \.\w+ (\w+)", head)
+    def _of(self, head: str) -> _Code:
+        """The code of a kernel or a function, parsed at its first use."""
+        if head not in self._parsed:
+            self._parsed[head] = _parse(self.text, head)
+        return self._parsed[head]
+
+    def _call(self, operands: str) -> None:
+        """Runs a function with registers of its own."""
+        name, given = operands.split(", (", 1)
+        code = self._of(f".func {name}")
+        kinds = zip(code.kinds_of_parameters, given.rstrip(")").split(", "), strict=True)
+        values = [self._read(x, TYPES[kind]) for kind, x in kinds]
+        outside = self.code, self.registers, self.parameters, self.alive
+        self.code, self.registers, self.alive = code, {}, self.alive.copy()
+        self.parameters = dict(zip(code.parameters, values, strict=True))
+        self.run()
+        self.code, self.registers, self.parameters, self.alive = outside
 
     def run(self) -> None:
-        at = 0
-        while at < len(self.lines) and self.alive.any():
-            line, (negated, guard, name, operands) = self.lines[at]
+        at, code = 0, self.code
+        while at < len(code.lines) and self.alive.any():
+            line, (negated, guard, name, operands) = code.lines[at]
             at += 1
             active = self.alive.copy()
             if guard:
@@ -261,7 +293,11 @@ class Launched:
             if name == "bra":
                 if active.any() and not active[self.alive].all():
                     raise EmulationError(f"{line}: threads part")
-                at = self.labels[given[0]] if active.any() else at
+                at = code.labels[given[0]] if active.any() else at
+            elif name == "call":
+                if guard:
+                    raise EmulationError(f"{line}: a call that some threads may not make")
+                self._call(operands)
             elif name == "ret":
                 self.alive &= ~active
             elif name.startswith("bar."):
@@ -320,7 +356,7 @@ class Launched:
         return np.full(len(self.number), number).astype(kind)
 
     def _write(self, register: str, value: Array, active: Array) -> None:
-        kind = self.kinds[register.rstrip("0123456789")]
+        kind = self.code.kinds[register.rstrip("0123456789")]
         if value.dtype.itemsize != np.dtype(kind).itemsize:
             raise EmulationError(f"{register} is {np.dtype(kind)}, and gets {value.dtype}")
         value = np.broadcast_to(value, self.number.shape).view(kind)
@@ -343,7 +379,7 @@ class Launched:
 
     def _load(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
         if space == "param":
-            number = np.full(len(self.number), self.parameters[given[1][1:-1]], kind)
+            number = np.full(len(self.number), self.parameters[given[1][1:-1]]).astype(kind)
             return self._write(given[0], number, active)
         registers, size = given[0].strip("{}").split(", "), np.dtype(kind).itemsize
         places = self._addresses(line, space, given[1], size, len(registers), active)
@@ -399,7 +435,7 @@ def run(
     scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
     for launch in kernels.launches:
         Launched(
-            kernels.text,
+            kernels.texts[launch.text],
             launch.kernel,
             [*arguments, scratch, count],
             memory,

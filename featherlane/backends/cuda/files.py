@@ -12,8 +12,10 @@ FORMAT = 1  # of the JSON; docs/gpu.md describes it
 
 
 def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
-    """The text of NAME.ptx and of NAME.json."""
+    """The texts of NAME.ptx, or of NAME_0.ptx and so on, and of NAME.json."""
     arrays = [*kernels.inputs.items(), *kernels.outputs.items()]
+    parts = len(kernels.texts)
+    names = [f"{name}_{k}.ptx" if parts > 1 else f"{name}.ptx" for k in range(parts)]
     told = {
         "format": FORMAT,
         "dtype": dtype.name,
@@ -31,6 +33,7 @@ def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
         ],
         "launches": [
             {
+                "file": names[launch.text],
                 "kernel": launch.kernel,
                 "threads": launch.threads,
                 "shared_bytes": launch.shared,
@@ -40,4 +43,5 @@ def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
             for launch in kernels.launches
         ],
     }
-    return {f"{name}.ptx": kernels.text, f"{name}.json": json.dumps(told, indent=2) + "\n"}
+    texts = dict(zip(names, kernels.texts, strict=True))
+    return {**texts, f"{name}.json": json.dumps(told, indent=2) + "\n"}

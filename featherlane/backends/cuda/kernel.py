@@ -63,7 +63,7 @@ class Stage(NamedTuple):
 
 class Launch(NamedTuple):
     """A kernel and how it is launched: threads and bytes of shared memory of a block, the states
-    that a block computes, and the blocks for the same states.
+    that a block computes, the blocks for the same states, and which of the texts has it.
     """
 
     kernel: str
@@ -71,6 +71,7 @@ class Launch(NamedTuple):
     shared: int
     states: int
     columns: int
+    text: int = 0
 
 
 class Part(NamedTuple):

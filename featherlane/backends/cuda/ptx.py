@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from featherlane.program.graph import Graph
 HEADER = [".version 6.4", ".target sm_70", ".address_size 64"]
 WARP = 32  # threads that run in step
 RELOAD = 128  # nodes after which inputs are loaded again, so that they do not take registers
-REGISTERS = {"f": ".f", "b": ".b", "r": ".u32", "w": ".u64", "p": ".pred"}  # kinds and their types
+REGISTERS = {"f": "f", "b": "b", "r": "u32", "w": "u64", "p": "pred"}  # kinds and their types
 
 
 class Text:
@@ -52,6 +53,17 @@ class Text:
         self.do(f"{instruction} {', '.join([to, *map(str, operands)])}")
         return to
 
+    @contextmanager
+    def loop(self, times: int | str, step: int = 1) -> Iterator[str]:
+        """What is written inside runs for 0, step, ... below `times`, at least once. Yields the
+        register that counts.
+        """
+        k, again = self.set("r", "mov.u32", 0), self.label()
+        self.lines.append(f"{again}:")
+        yield k
+        self.do(f"add.u32 {k}, {k}, {step}")
+        self.do(f"@{self.set('p', 'setp.lt.u32', k, times)} bra {again}")
+
     @property
     def type(self) -> str:
         return f"f{self.bits}"
@@ -65,14 +77,24 @@ class Text:
 
     def registers(self) -> list[str]:
         """The declarations of all registers."""
-        kinds = {kind: f"{of}{self.bits}" if kind in "fb" else of for kind, of in REGISTERS.items()}
-        return [f".reg {kinds[k]} %{k}<{self.count[k]}>;" for k in kinds if self.count[k]]
+        used = (kind for kind in REGISTERS if self.count[kind])
+        return [f".reg .{self.kind(x)} %{x}<{self.count[x]}>;" for x in used]
+
+    def kind(self, x: str) -> str:
+        """The type of a kind of registers."""
+        return f"{REGISTERS[x]}{self.bits}" if x in "fb" else REGISTERS[x]
 
 
 def entry(name: str, parameters: Sequence[tuple[str, str]], text: Text) -> list[str]:
     """The lines of a kernel. parameters: types and names."""
     declared = ",\n".join(f".param .{kind} {name}" for kind, name in parameters)
     return [f".visible .entry {name}(\n{declared}\n)", "{", *text.registers(), *text.lines, "}"]
+
+
+def function(name: str, parameters: Sequence[tuple[str, str]], text: Text) -> list[str]:
+    """The lines of a function that kernels call. parameters: names and kinds of registers."""
+    declared = ",\n".join(f".param .{text.kind(kind)} {x}" for x, kind in parameters)
+    return [f".func {name}(\n{declared}\n)", "{", *text.registers(), *text.lines, "ret;", "}"]
 
 
 Emit = Callable[..., str]  # (text, operands) -> the register of the result

@@ -33,13 +33,13 @@ Value = tuple[int, int]  # a step, and a node of its graph
 
 
 class Kernels(NamedTuple):
-    """PTX text, and what is launched one after the other. inputs, outputs: names and shapes of one
-    state; slots: numbers of scratch memory for one state. Arguments of each kernel: the address and
-    the bytes from state to state of each array, inputs first; the address of the scratch memory of
-    whole groups of 32 states; the number of states.
+    """PTX texts, each compiled on its own, and what is launched one after the other. inputs,
+    outputs: names and shapes of one state; slots: numbers of scratch memory for one state.
+    Arguments of each kernel: the address and the bytes from state to state of each array, inputs
+    first; the address of the scratch memory of whole groups of 32 states; the number of states.
     """
 
-    text: str
+    texts: tuple[str, ...]
     launches: tuple[Launch, ...]
     inputs: Mapping[str, Shape]
     outputs: Mapping[str, Shape]
@@ -58,9 +58,9 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
         stage_kernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, arrays, slots)
         for k, stage in enumerate(stages)
     ]
-    lines = [*HEADER, SHARED, *(line for text, _ in made for line in text), ""]
-    launches = tuple(launch for _, launch in made)
-    return Kernels("\n".join(lines), launches, inputs, outputs, slots)
+    texts = tuple("\n".join([*HEADER, SHARED, *lines, ""]) for lines, _ in made)
+    launches = tuple(launch._replace(text=k) for k, (_, launch) in enumerate(made))
+    return Kernels(texts, launches, inputs, outputs, slots)
 
 
 def stages_of(program: Program) -> tuple[list[Stage], int]:

@@ -18,7 +18,11 @@ from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.cpu.scratch import Workspaces
 from featherlane.backends.cpu.sequence import matrices
-from featherlane.backends.cpu.sequence.plan import (
+from featherlane.backends.cpu.strides import LINE
+from featherlane.backends.llvm import jit
+from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.macros import expanded
+from featherlane.program.plan import (
     Block,
     Clear,
     Copy,
@@ -34,10 +38,6 @@ from featherlane.backends.cpu.sequence.plan import (
     Use,
     Work,
 )
-from featherlane.backends.cpu.strides import LINE
-from featherlane.backends.llvm import jit
-from featherlane.backends.llvm.lower import Lanes
-from featherlane.backends.llvm.macros import expanded
 
 IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
 MOST = 64  # states of a block: enough for kernels to begin and end rarely

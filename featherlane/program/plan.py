@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from featherlane.program.program import Program
+
 Shape = tuple[int, ...]
 
 
@@ -151,6 +153,13 @@ class Plan:
     def times(self) -> Iterator[tuple[Run, int]]:
         """Yields each run of a kernel, and how often it happens."""
         yield from _times(self.steps, 1)
+
+
+class Composite(NamedTuple):
+    """A plan with the programs, or plans, that its runs call."""
+
+    plan: Plan
+    pieces: Sequence[Program | Composite]
 
 
 def _times(steps: Sequence[Step], times: int) -> Iterator[tuple[Run, int]]:

@@ -1,0 +1,93 @@
+"""Plans on GPUs, run by the emulator: rollouts and long steps give the bits of the CPU."""
+
+import numpy as np
+import pytest
+import textbook
+from repetition import repeated
+from test_backend import dtypes, same_bits
+
+import featherlane as fl
+from featherlane.api.compiled import settled
+from featherlane.backends.cuda import emulator, plans
+from featherlane.functions import sequences
+from featherlane.functions.gpu import kernels_of, source_of
+from featherlane.functions.table import INTEGRATORS, Variant
+
+BATCH = 35  # a whole warp, and three states of another
+
+
+def compare(model, variant, dtype):
+    """Emulated kernels against the CPU's; returns the kernels."""
+    variant, rng = settled(variant), np.random.default_rng(5)
+    kernels = kernels_of(source_of(model, variant), "f", np.dtype(dtype))
+    inputs = {x: 0.5 * rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}
+    if "q" in inputs:
+        inputs["q"] = model.random_configuration((BATCH, *inputs["q"].shape[1:-1]))
+    inputs = {x: y.astype(dtype) for x, y in (inputs | {"dt": np.full(BATCH, 0.01)}).items()}
+    found = emulator.run(kernels, inputs, dtype)
+    results = model._function(variant)(*(inputs[x] for x in kernels.inputs))
+    for x, y in zip(found.values(), results, strict=True):
+        same_bits(x, y)
+    return kernels
+
+
+@pytest.fixture(scope="module")
+def small():
+    return textbook.tree(("revolute", "spherical", "prismatic"), seed=1, physics=True)
+
+
+@pytest.mark.parametrize("integrator", repeated(list(INTEGRATORS), 2))
+@dtypes
+def test_rollouts(small, integrator, dtype):
+    compare(small, Variant("rollout", integrator=integrator, steps=3), dtype)
+
+
+def test_only_some_states_are_kept(small):
+    compare(small, Variant("rollout", integrator="semi_implicit", steps=6, every=3), np.float64)
+
+
+def test_wrenches_of_each_step(small):
+    compare(small, Variant("rollout", "world", integrator="semi_implicit", steps=2), np.float64)
+
+
+def test_feedback_laws(small):
+    def law(q, v, t, K):
+        return -K * v
+
+    policy = small.policy(law, {"K": small.nv})
+    variant = Variant("rollout_with", integrator="semi_implicit", steps=3, policy=policy)
+    compare(small, variant, np.float64)
+
+
+@dtypes
+def test_gradients_of_rollouts(small, dtype):
+    compare(small, Variant("rollout_gradient", integrator="semi_implicit", steps=3), dtype)
+
+
+@pytest.mark.parametrize("integrator", repeated(["rk4", "semi_implicit", "euler", "midpoint"]))
+@dtypes
+def test_sensitivities_as_work_on_matrices(small, integrator, dtype, monkeypatch):
+    """As for large robots, in one kernel and in several."""
+    monkeypatch.setattr(sequences, "FLAT", 0)
+    monkeypatch.setattr(sequences, "IN_TILES", 0)
+    whole = compare(small, Variant("linearize_step", integrator=integrator), dtype)
+    monkeypatch.setattr(plans, "LONGEST_TEXT", 500)
+    cut = compare(small, Variant("linearize_step", integrator=integrator), dtype)
+    assert len(cut.launches) > len(whole.launches)
+
+
+def test_steps_of_pieces(monkeypatch):
+    monkeypatch.setattr(sequences, "FLAT", 0)
+    model = fl.load("double_pendulum")
+    kernels = compare(model, Variant("step", integrator="rk4"), np.float32)
+    assert len(kernels.launches) == 1
+    compare(model, Variant("rollout", integrator="rk4", steps=2), np.float32)
+
+
+def test_functions_without_their_barriers_are_found_out(small):
+    variant = settled(Variant("rollout", integrator="semi_implicit", steps=2))
+    kernels = kernels_of(source_of(small, variant), "f", np.dtype(np.float32))
+    inputs = {x: np.full((BATCH, *s), 0.1) for x, s in kernels.inputs.items()}
+    texts = [kernels.texts[0].replace("bar.warp.sync 0xffffffff;\n", "")]
+    with pytest.raises(emulator.EmulationError, match="without a barrier"):
+        emulator.run(kernels._replace(texts=texts), inputs, np.float32)
