@@ -30,8 +30,8 @@ class EmulatedDriver:
     def device_of(self, address):
         return self.device[max(a for a in self.device if a <= address)]
 
-    def load(self, device, text, launches):
-        return [text for _ in launches]
+    def load(self, device, texts, launches):
+        return [texts[launch.text] for launch in launches]
 
     def launch(self, device, stream, kernel, launch, states, values):
         if self.lost:
