@@ -23,6 +23,7 @@ from featherlane.functions.compile import (
     input_shapes,
     output_shapes,
 )
+from featherlane.functions.copied import copied
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
 from featherlane.functions.policy import Policy
@@ -122,6 +123,7 @@ class Compiled(model.Robot):
         policy: Policy | None = None,
         every: int = 1,
         width: int | None = None,
+        device: str | None = None,
     ) -> Function:
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
         of `Kinematics`) as a `Function` of plain arrays.
@@ -132,15 +134,16 @@ class Compiled(model.Robot):
         `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
         actuation, by_wrenches, steps, policy, every: of functions in discrete time, see `step`,
         `actuation`, `linearize_step`, `rollout` and `policy`. width:
-        lanes of a vector, by default the processor's most; results do not depend on it. Raises
-        ValueError naming the argument.
+        lanes of a vector, by default the processor's most; results do not depend on it. device:
+        "cuda", or "cuda:1" of several, copies NumPy arrays to a GPU and results back; arrays that
+        live on a GPU need none. Raises ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
         variant = Variant(
             name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
         )
-        return self._function(variant, width)
+        return copied(self._function(variant, width), device)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         variant = settled(variant)

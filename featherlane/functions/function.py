@@ -103,7 +103,8 @@ class Function:
         self._make_graph, self._make_program = graph, program
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._explain, self.packed = explain, collect or tuple
-        self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
+        self.cores = (*inputs.values(), *outputs.values())
+        self.numbers = sum(map(math.prod, self.cores))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
         self._compiled_single: dict[np.dtype, Form] = {}  # for one state
         self._tasks: dict[np.dtype, bytes] = {}  # of kernels that have run on several threads
@@ -258,7 +259,7 @@ class Function:
                 return self._in_trace(arrays_of, lead, out)
             results = None if out is None else self.results(out, lead, dtype)
         except foreign.ForeignArrayError:
-            if on_device.any_on_device(named.values()):
+            if on_device.any_on_device((*named.values(), *on_device.outs(out))):
                 return on_device.call(self, named, out)
             return foreign.call(self, named, out, threads=threads)
         count = self._threads(threads, math.prod(lead), dtype)
