@@ -118,7 +118,8 @@ class Operation(NamedTuple):
             return compile_program(lambda: Program(self.graph()), key, dtype)
 
         name = "_".join((self.variant.name, *(step.mode for step in self.steps)))
-        return Function(name, self.inputs, self.outputs, kernel)
+        on_gpu = None if plain.steps else lambda: Program(self.graph())
+        return Function(name, self.inputs, self.outputs, kernel, program=on_gpu)
 
     def graph(self) -> Graph:
         """The graph, without steps that of the function itself."""
