@@ -9,6 +9,8 @@ from test_backend import same_bits
 
 import featherlane as fl
 from featherlane.backends.cuda import dlpack
+from featherlane.functions.operations import Operation
+from featherlane.functions.table import Variant
 
 new_capsule = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
@@ -226,3 +228,20 @@ def test_no_states_need_no_device(gpu, arm):
     empty = [Tensor(gpu, np.zeros((0, 2))) for _ in range(4)]
     arm.inverse_dynamics(*empty[:3], out=empty[3])
     assert not gpu.launched
+
+
+def test_products_with_jacobians(gpu, arm):
+    """What derivatives in frameworks call: kernels of their own, to any order."""
+    q, v, a, w = (*states(arm, 3), states(arm, 3, seed=1)[0])
+    first = Operation(arm, Variant("forward_dynamics")).adjoints(("q", "v"))
+    second = first.tangents(("q",))
+    for op, given in ((first, (q, v, a, w)), (second, (q, v, a, w, q))):
+        function = op.function()
+        found, wanted = function(*map(gpu.Array, given)), function(*given)
+        pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+        for x, y in pairs:
+            same_bits(x.get(), y)
+    assert [x[2] for x in gpu.launched] == [
+        "forward_dynamics_adjoints",
+        "forward_dynamics_adjoints_tangents",
+    ]
