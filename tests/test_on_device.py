@@ -96,6 +96,22 @@ def test_captures_allocate_nothing(gpu, monkeypatch):
     assert len(gpu.allocated) == 1
 
 
+def test_kernels_are_not_loaded_in_a_capture(gpu):
+    """Nor those of a function without a workspace."""
+    model = fl.load("double_pendulum")
+    q, out = gpu.Array(np.zeros((3, 2))), gpu.Array(np.zeros((3, 2, 2)))
+    gpu.capturing = True
+    with pytest.raises(fl.DeviceError, match="call the function once for as many states"):
+        model.mass_matrix(q, out=out)
+    assert not gpu.loaded
+    gpu.capturing = False
+    model.mass_matrix(q, out=out)
+    gpu.capturing = True
+    model.mass_matrix(q, out=out)
+    assert gpu.loaded == [0]
+    assert not gpu.allocated
+
+
 def test_failures_leave_the_inputs_and_the_cpu_alone(gpu, monkeypatch):
     monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
     model = fl.load("double_pendulum")

@@ -72,7 +72,8 @@ class Function:
     `inputs` after up to 32 leading dimensions, which broadcast as in NumPy. Results are arrays with
     the core shapes of `outputs`, in a tuple or the named tuple `collect` if there are several.
     float32 inputs give float32 results, all others float64. Arrays of torch, JAX and other packages
-    on the CPU give results of that package. `out`: arrays for the results.
+    give results of that package, and are computed where they live: on the CPU, or on a GPU without
+    waiting for it (docs/gpu.md). `out`: arrays for the results.
     `threads`: the most threads. The results of a state are bit-identical in every batch, at every
     position, with any number of threads, except for inverse dynamics of long chains, where
     `method="auto"` chooses by the number of states.
