@@ -11,9 +11,9 @@ from featherlane.api.call import call
 from featherlane.api.compile import compile_function as compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.generate import generate
+from featherlane.api.memory import empty_cache
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
-from featherlane.backends.cpu.results import empty_cache
 from featherlane.errors import CompileError, DeviceError, ModelError
 from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives

@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ jax = pytest.importorskip("jax", reason="JAX is not installed: pip install '.[ja
 import jax.numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
-from featherlane.backends.cpu.call import xla  # noqa: E402
+from featherlane.backends import xla_interface  # noqa: E402
+from featherlane.backends.cuda import xla as cuda_xla  # noqa: E402
 from featherlane.functions.table import TABLE  # noqa: E402
 from featherlane.interop import jax as interop  # noqa: E402
 from featherlane.interop import xla_calls  # noqa: E402
@@ -79,7 +81,7 @@ def test_large_batches_may_share_threads(model, wrapped):
 
 def test_another_version_of_the_interface_goes_through_python(model, wrapped, monkeypatch):
     q, v, a = states(model, 2)
-    monkeypatch.setattr(xla, "MAJOR", 7)
+    monkeypatch.setattr(xla_interface, "MAJOR", 7)
     xla_calls.target_of.cache_clear()
     jax.clear_caches()
     try:
@@ -190,7 +192,7 @@ def test_the_handler_refuses_other_arrays(model, wrapped):
     jax.block_until_ready(function(q, v, a))
     jax.block_until_ready(function(*(x.astype(np.float32) for x in (q, v, a))))
     op = interop.Operation(model, interop.Variant("inverse_dynamics"))
-    target = xla_calls.target_of(op, np.dtype(float))
+    target = xla_calls.target_of(op, np.dtype(float), "cpu")
     result = jax.ShapeDtypeStruct((2, model.nv), float)
 
     def call(*arrays, result=result):
@@ -211,10 +213,10 @@ def test_the_handler_refuses_other_arrays(model, wrapped):
 
 def test_versions_of_the_header(tmp_path):
     header = tmp_path / "c_api.h"
-    assert xla.versions(header) is None
+    assert xla_interface.versions(header) is None
     header.write_text("#define XLA_FFI_API_MAJOR 0\n#define XLA_FFI_API_MINOR 3\n")
-    assert xla.versions(header) == (0, 3)
-    assert [xla.is_known(x) for x in (None, (0, 0), (0, 1), (0, 9), (1, 1))] == [
+    assert xla_interface.versions(header) == (0, 3)
+    assert [xla_interface.is_known(x) for x in (None, (0, 0), (0, 1), (0, 9), (1, 1))] == [
         False,
         False,
         True,
@@ -227,13 +229,86 @@ def test_the_handler_tells_its_version(model):
     """As XLA asks when a handler is registered: a frame with nothing but an extension."""
     handler = model.function("inverse_dynamics").xla_handler(float)
     metadata = (ctypes.c_int64 * 6)(48, 24, 0, -1, -1, -1)
-    extension = (ctypes.c_int64 * 4)(32, xla.METADATA, 0, ctypes.addressof(metadata))
+    extension = (ctypes.c_int64 * 4)(32, xla_interface.METADATA, 0, ctypes.addressof(metadata))
     frame = (ctypes.c_int64 * 22)(168, ctypes.addressof(extension))
     run = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(handler.address)
     assert run(ctypes.addressof(frame)) is None
-    assert metadata[3] == xla.MAJOR | xla.MINOR << 32
+    assert metadata[3] == xla_interface.MAJOR | xla_interface.MINOR << 32
     assert metadata[4] & 0xFFFFFFFF == 0
     assert metadata[5] == 0
+
+
+def test_functions_on_gpus_are_calls_of_xla_too(model, wrapped, monkeypatch):
+    """Lowered for a GPU that is not here: kernels where there are some, else Python on the CPU."""
+    q, v, a = states(model, 2)
+    in_python = []
+
+    def callback(run, results, *arrays, **options):
+        in_python.append(len(arrays))
+        return [jnp.zeros(x.shape, x.dtype) for x in results]
+
+    monkeypatch.setattr(jax, "pure_callback", callback)
+
+    def lowered(run, *arrays, platform="cuda"):
+        return jax.jit(run).trace(*arrays).lower(lowering_platforms=(platform,)).as_text()
+
+    loss = lambda *x: jnp.sum(wrapped.forward_dynamics(*x) ** 2)
+    for run in (wrapped.inverse_dynamics, jax.vmap(wrapped.forward_dynamics), jax.grad(loss)):
+        assert "custom_call" in lowered(run, q, v, a)
+    rollout = lambda q, v, tau: wrapped.rollout(q, v, tau, 0.01)
+    tau = np.zeros((2, 4, model.nv))
+    assert "custom_call" in lowered(rollout, q, v, tau, platform="cpu")
+    assert not in_python
+    assert "custom_call" not in lowered(rollout, q, v, tau)
+    assert in_python == [4]
+    assert "custom_call" not in lowered(wrapped.inverse_dynamics, q, v, a, platform="rocm")
+    assert in_python == [4, 3]
+
+
+alive = []  # XLA keeps the addresses of handlers for good
+
+
+class OnHost:
+    """Kernels of a function, as a function of arrays of the host that stand at addresses."""
+
+    def __init__(self, function, dtype):
+        self.function, self.dtype, self.calls = function, np.dtype(dtype), []
+
+    def call(self, device, stream, arrays, states):
+        self.calls.append((device, stream, states))
+        shapes = [*self.function.inputs.values(), *self.function.outputs.values()]
+        whole = [self.array(x, core, states) for x, core in zip(arrays, shapes, strict=True)]
+        n = len(self.function.inputs)
+        self.function(*whole[:n], out=whole[n:])
+
+    def array(self, rows, core, states):
+        size = (states if rows.stride else 1) * int(np.prod(core))
+        raw = (ctypes.c_char * (size * self.dtype.itemsize)).from_address(rows.address)
+        return np.frombuffer(raw, self.dtype).reshape(-1, *core)
+
+
+def test_xla_calls_the_handler_for_gpus(model, monkeypatch):
+    """Registered for the CPU: XLA's frames, its errors, and the version that it asks for."""
+    function = model.function("inverse_dynamics")
+    kernels = OnHost(function, np.float64)
+    handler = cuda_xla.Handler(kernels, function.inputs, function.outputs)
+    alive.append(handler)
+    jax.ffi.register_ffi_target("for_gpus", jax.ffi.pycapsule(handler.address), platform="cpu")
+    q, v, a = states(model, 3)
+
+    def call(*arrays):
+        made = jax.ffi.ffi_call("for_gpus", jax.ShapeDtypeStruct((3, model.nv), float))
+        return np.asarray(jax.block_until_ready(jax.jit(made)(*arrays)))
+
+    with pytest.raises(Exception, match="UNIMPLEMENTED"):  # XLA's own: a CPU has no stream
+        call(q, v, a)
+    with pytest.raises(Exception, match=r"v has shape \(3, 3\), wanted \(..., 4\)"):
+        call(q, v[:, :3], a)
+    assert not kernels.calls
+    monkeypatch.setattr(cuda_xla, "_stream", lambda frame: 5)
+    monkeypatch.setattr(cuda_xla, "driver", lambda: SimpleNamespace(device_of=lambda address: 1))
+    assert np.array_equal(call(q, v[0], a), model.inverse_dynamics(q, v[0], a))
+    assert kernels.calls == [(1, 5, 3)]
 
 
 def test_without_jax_a_sentence_says_what_to_install(monkeypatch):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.threads.share import Evaluator
+from featherlane.functions.copied import copied
 from featherlane.functions.function import Function
-from featherlane.functions.gpu import kernels_of
+from featherlane.functions.gpu import OnGPU
 from featherlane.functions.results import named_results
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph, Output, graph_key, simplify
@@ -26,13 +26,15 @@ def compile_function(
     inputs: Mapping[str, Any] | None = None,
     *,
     width: int | None = None,
+    device: str | None = None,
 ) -> Function:
     """Compiles your own function of arrays, or a graph, to a batched `Function`.
 
     function: as in `trace`, with `inputs` giving the shape of each argument by name; or a traced
     (or differentiated) Graph. Several results come in a named tuple, with the names of the outputs.
-    width: lanes of a vector, by default the processor's most. A pickle of the result contains the
-    graph, not the Python function.
+    width: lanes of a vector, by default the processor's most. device: "cuda", or "cuda:1" of
+    several, copies NumPy arrays to a GPU and results back; arrays that live on a GPU need none. A
+    pickle of the result contains the graph, not the Python function.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"
@@ -42,7 +44,7 @@ def compile_function(
         )
     else:
         graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
-    return _of_graph(graph, name, width)
+    return copied(_of_graph(graph, name, width), device)
 
 
 def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
@@ -61,8 +63,8 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
         return compile_program(lambda: program, key, dtype, width)
 
     collect, shapes = named_results(tuple(outputs)), (graph.inputs, outputs)
-    made, on_gpu = lambda: graph, partial(kernels_of, program)
-    return Function(name, *shapes, kernel, collect, origin=origin, graph=made, kernels=on_gpu)
+    made, on_gpu = lambda: graph, OnGPU(key, lambda: program)
+    return Function(name, *shapes, kernel, collect, origin=origin, graph=made, gpu=on_gpu)
 
 
 class _Reshaped:

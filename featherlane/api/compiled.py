@@ -23,9 +23,10 @@ from featherlane.functions.compile import (
     input_shapes,
     output_shapes,
 )
+from featherlane.functions.copied import copied
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
-from featherlane.functions.gpu import kernels_of, source_of
+from featherlane.functions.gpu import OnGPU, source_of
 from featherlane.functions.policy import Policy
 from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
@@ -123,6 +124,7 @@ class Compiled(model.Robot):
         policy: Policy | None = None,
         every: int = 1,
         width: int | None = None,
+        device: str | None = None,
     ) -> Function:
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
         of `Kinematics`) as a `Function` of plain arrays.
@@ -133,15 +135,16 @@ class Compiled(model.Robot):
         `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
         actuation, by_wrenches, steps, policy, every: of functions in discrete time, see `step`,
         `actuation`, `linearize_step`, `rollout` and `policy`. width:
-        lanes of a vector, by default the processor's most; results do not depend on it. Raises
-        ValueError naming the argument.
+        lanes of a vector, by default the processor's most; results do not depend on it. device:
+        "cuda", or "cuda:1" of several, copies NumPy arrays to a GPU and results back; arrays that
+        live on a GPU need none. Raises ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
         variant = Variant(
             name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
         )
-        return self._function(variant, width)
+        return copied(self._function(variant, width), device)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         variant = settled(variant)
@@ -269,9 +272,7 @@ class Compiled(model.Robot):
         explain = partial(self._explain, actuation=variant.actuation)
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
-        on_gpu = (
-            None if steps else lambda name, dtype: kernels_of(source_of(self, variant), name, dtype)
-        )
+        on_gpu = None if steps else OnGPU(self._key(variant), partial(source_of, self, variant))
         return Function(
             variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph, on_gpu
         )
@@ -280,16 +281,21 @@ class Compiled(model.Robot):
         """Returns the kernel of a variant, which equal models share. form: the lanes of vectors,
         None for the widest, or "single" for the kernel of one state.
         """
-        named = (variant.frame, *variant.at)
-        places = [self.frame(name)[1:] for name in named if name is not None]
-        plain = variant._replace(frame=None, at=())
-        key = self.fingerprint, plain, tuple(places), dtype, form
+        own = self._key(variant)
+        key = own, dtype, form
         kernel = _kernels.get(key)
         if kernel is None:  # two threads may both come here, and make the same
             one = ", one state" * (form == "single")
             with compiling(f"{variant.name} of {self.name} ({dtype}{one})"):
-                kernel = _kernels[key] = self._compiled(variant, form, dtype, repr(key[:3]))
+                kernel = _kernels[key] = self._compiled(variant, form, dtype, own)
         return kernel
+
+    def _key(self, variant: Variant) -> str:
+        """What the code of a variant depends on: frames by their places, not by their names."""
+        named = (variant.frame, *variant.at)
+        places = [self.frame(name)[1:] for name in named if name is not None]
+        plain = variant._replace(frame=None, at=())
+        return repr((self.fingerprint, plain, tuple(places)))
 
     def _compiled(
         self, variant: Variant, form: int | str | None, dtype: np.dtype, key: str

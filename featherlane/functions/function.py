@@ -37,7 +37,7 @@ from featherlane.program.graph import Graph
 if TYPE_CHECKING:
     from featherlane.backends.cpu.call import xla
     from featherlane.backends.cuda.calls import DeviceFunction
-    from featherlane.backends.cuda.stages import Kernels
+    from featherlane.functions.gpu import OnGPU
 
 WORTH_A_THREAD = 1 << 19  # numbers read and written by recorded steps before a second thread pays
 
@@ -72,7 +72,8 @@ class Function:
     `inputs` after up to 32 leading dimensions, which broadcast as in NumPy. Results are arrays with
     the core shapes of `outputs`, in a tuple or the named tuple `collect` if there are several.
     float32 inputs give float32 results, all others float64. Arrays of torch, JAX and other packages
-    on the CPU give results of that package. `out`: arrays for the results.
+    give results of that package, and are computed where they live: on the CPU, or on a GPU without
+    waiting for it (docs/gpu.md). `out`: arrays for the results.
     `threads`: the most threads. The results of a state are bit-identical in every batch, at every
     position, with any number of threads, except for inverse dynamics of long chains, where
     `method="auto"` chooses by the number of states.
@@ -92,19 +93,19 @@ class Function:
         single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
         graph: Callable[[], Graph] | None = None,
-        kernels: Callable[[str, np.dtype], Kernels] | None = None,
+        gpu: OnGPU | None = None,
     ) -> None:
         """kernel, single: make the kernels for a batch and for one state, the same if `single` is
         None; origin: a module's function and its arguments, from which unpickling makes this again;
-        graph: makes what calls with traced arrays enter; kernels: makes those for GPUs, by name and
-        dtype.
+        graph: makes what calls with traced arrays enter; gpu: what runs on GPUs.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self._make_batch, self._make_single, self._origin = kernel, single, origin
-        self._make_graph, self._make_kernels = graph, kernels
+        self._make_graph, self.gpu = graph, gpu
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._explain, self.packed = explain, collect or tuple
-        self.numbers = sum(map(math.prod, (*inputs.values(), *outputs.values())))  # of a state
+        self.cores = (*inputs.values(), *outputs.values())
+        self.numbers = sum(map(math.prod, self.cores))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
         self._compiled_single: dict[np.dtype, Form] = {}  # for one state
         self._tasks: dict[np.dtype, bytes] = {}  # of kernels that have run on several threads
@@ -163,11 +164,12 @@ class Function:
         """The kernels for GPUs in one dtype."""
         from featherlane.backends.cuda.calls import DeviceFunction
 
-        make = self._make_kernels
-        if make is None:
+        if (gpu := self.gpu) is None:
             raise CompileError(f"{self.name} has no kernels for GPUs yet: pass arrays on the CPU")
         name = re.sub(r"\W", "_", self.name, flags=re.ASCII)  # that of a lambda is none in PTX
-        return self._on_gpu.setdefault(dtype, DeviceFunction(lambda: make(name, dtype), dtype))
+        return self._on_gpu.setdefault(
+            dtype, DeviceFunction(lambda: gpu.kernels(name, dtype), dtype)
+        )
 
     def explain(self, name: str, shape: tuple[int, ...]) -> str:
         """The likely confusion behind a wrong shape."""
@@ -256,7 +258,7 @@ class Function:
                 return self._in_trace(arrays_of, lead, out)
             results = None if out is None else self.results(out, lead, dtype)
         except foreign.ForeignArrayError:
-            if on_device.any_on_device(named.values()):
+            if on_device.any_on_device((*named.values(), *on_device.outs(out))):
                 return on_device.call(self, named, out)
             return foreign.call(self, named, out, threads=threads)
         count = self._threads(threads, math.prod(lead), dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     from featherlane.backends.cuda.stages import Kernels
 
 Source = Program | Composite
-Make = Callable[[str, np.dtype], "Kernels"]  # (name, dtype)
+
+
+class OnGPU(NamedTuple):
+    """A function that GPUs can run. key: of its code in the cache; source: makes what computes it."""
+
+    key: str
+    source: Callable[[], Source]
+
+    def kernels(self, name: str, dtype: np.dtype) -> Kernels:
+        """The kernels, from the cache or made now. name: of the kernels."""
+        from featherlane.backends.cuda.cached import cached_kernels
+
+        make = lambda: kernels_of(self.source(), name, dtype)
+        return cached_kernels(f"{self.key} {name} {dtype}", make)
 
 
 def source_of(model: Robot, variant: Variant) -> Source:

@@ -1,14 +1,15 @@
 """Arrays in the memory of a GPU: they are read and written where they lie, on the caller's stream.
 
-Whatever has `__cuda_array_interface__` is taken: CuPy, PyTorch, Numba, JAX. Results are made by the
-package of the inputs, or are those of `out=`.
+Whatever has `__cuda_array_interface__` or `__dlpack__` is taken: CuPy, PyTorch, Numba, JAX. Results
+are made by the package of the inputs, or are those of `out=`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,11 +22,18 @@ if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import Rows
     from featherlane.functions.function import Function
 
-ON_GPU = 2  # kDLCUDA in dlpack.h
+ON_GPU = (2, 13)  # kDLCUDA and kDLCUDAManaged in dlpack.h
+JAX = ("jax", "jaxlib")
+OF_JAX = (
+    "{} is a JAX array on a GPU, and JAX arrays do not change: use "
+    "featherlane.interop.jax.wrap(model), inside of jit or not"
+)
 
 
 class View(NamedTuple):
-    """An array on a device. strides: in bytes."""
+    """An array on a device. strides: in bytes; stream: that of its package, on which its numbers
+    come to be, None if our stream waits for them already; alive: keeps what was read of it.
+    """
 
     name: str
     address: int
@@ -33,6 +41,9 @@ class View(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype
     device: int | None
+    writable: bool
+    stream: int | None
+    alive: object = None
 
     @property
     def end(self) -> int:
@@ -46,7 +57,7 @@ def is_on_device(value: Any) -> bool:
     if not is_foreign(value):
         return False
     if hasattr(value, "__dlpack_device__"):
-        return value.__dlpack_device__()[0] == ON_GPU
+        return value.__dlpack_device__()[0] in ON_GPU
     return hasattr(value, "__cuda_array_interface__")
 
 
@@ -55,68 +66,129 @@ def any_on_device(values: Iterable[Any]) -> bool:
     return any(map(is_on_device, values))
 
 
-def _view(name: str, value: Any) -> View:
+def _has_stream(value: Any) -> Any:
+    """The module of a value's package if that has a current stream."""
+    package = package_of(value)
+    return sys.modules.get(package) if package in ("torch", "cupy") else None
+
+
+def _own_stream(value: Any) -> int | None:
+    """The stream of a value's package on its device now, or the one that the value names; None if
+    it has none.
+    """
+    from featherlane.backends.cuda.driver import LEGACY
+
+    module: Any = _has_stream(value)
+    if module is not None and package_of(value) == "torch":
+        return int(module.cuda.current_stream(value.device).cuda_stream) or LEGACY
+    if module is not None:
+        with value.device:
+            return int(module.cuda.get_current_stream().ptr) or LEGACY
+    if hasattr(value, "__dlpack__"):  # which lets our stream wait
+        return None
+    told = value.__cuda_array_interface__.get("stream")
+    return None if told is None else int(told) or LEGACY
+
+
+def _stream(values: Sequence[Any]) -> int:
+    """The stream for a call: the current one of the first package that has one, or the one that an
+    array names.
+    """
+    from featherlane.backends.cuda.driver import LEGACY
+
+    first = sorted(values, key=lambda x: _has_stream(x) is None)
+    return next((s for s in map(_own_stream, first) if s is not None), LEGACY)
+
+
+def _view(name: str, value: Any, stream: int) -> View:
+    """An array on a device, whose numbers the stream may read if it waits for the view's stream."""
+    try:
+        plain = without_gradient(name, value)
+        if _has_stream(value) is None and hasattr(value, "__dlpack__"):
+            return _by_dlpack(name, plain, stream)
+        told = plain.__cuda_array_interface__
+    except (AttributeError, BufferError, RuntimeError) as error:
+        raise TypeError(f"{name} is a {shown(value)} that cannot be read: {error}") from None
     from featherlane.backends.cuda.driver import driver
 
-    try:
-        told = without_gradient(name, value).__cuda_array_interface__
-    except (AttributeError, RuntimeError) as error:
-        raise TypeError(f"{name} is a {shown(value)} that cannot be read: {error}") from None
     shape, dtype = tuple(told["shape"]), np.dtype(told["typestr"])
-    address = told["data"][0]
-    dense = tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+    address, read_only = told["data"]
     device = driver().device_of(address) if address else None  # it has no numbers
-    return View(name, address, shape, tuple(told.get("strides") or dense), dtype, device)
-
-
-def _stream(value: Any) -> int:
-    """The stream that the package of a value works on now."""
-    package = package_of(value)
-    module = sys.modules.get(package)
-    if package == "torch" and module is not None:
-        return int(module.cuda.current_stream(value.device).cuda_stream)
-    if package == "cupy" and module is not None:
-        return int(module.cuda.get_current_stream().ptr)
-    return int(value.__cuda_array_interface__.get("stream") or 0)
-
-
-def _maker(value: Any) -> Callable[..., Any]:
-    """What makes arrays of a shape, full of a number if one is given, in the package of a value and
-    on its device.
-    """
-    package = package_of(value)
-    module: Any = sys.modules.get(package)
-    if package == "torch" and module is not None:
-        options = {"dtype": value.dtype, "device": value.device}
-    elif package == "cupy" and module is not None:
-        options = {"dtype": value.dtype}
-    else:
-        raise TypeError(f"results for {shown(value)} on a GPU: pass arrays for them as out=")
-    return lambda shape, *number: (module.full if number else module.empty)(
-        shape, *number, **options
+    strides = tuple(told.get("strides") or _dense(shape, dtype))
+    return View(
+        name, address, shape, strides, dtype, device, not read_only, _own_stream(value), plain
     )
+
+
+def _by_dlpack(name: str, value: Any, stream: int) -> View:
+    from featherlane.backends.cuda import dlpack
+
+    try:
+        x = dlpack.read(value, stream)
+    except TypeError as error:
+        raise TypeError(f"{name} is a {shown(value)} that cannot be read: {error}") from None
+    strides = _dense(x.shape, x.dtype) if x.strides is None else x.strides
+    device = x.device if math.prod(x.shape) else None
+    return View(name, x.address, x.shape, strides, x.dtype, device, x.writable, None, x.capsule)
+
+
+def _dense(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """The strides of an array in C order."""
+    return tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def _maker(arrays: Mapping[str, Any]) -> Callable[..., Any]:
+    """What makes arrays of a shape, full of a number if one is given, on the device of these
+    arrays: the first of their packages that can be asked for some.
+    """
+    on_device = {name: x for name, x in arrays.items() if is_on_device(x)}
+    name, value = min(on_device.items(), key=lambda pair: _has_stream(pair[1]) is None)
+    module = _has_stream(value)
+    if module is None:
+        _check_not_jax(name, value)
+        raise TypeError(
+            f"{name} is a {shown(value)} on a GPU, whose package is not asked for arrays: pass "
+            "arrays for the results as out=, and arrays for single numbers"
+        )
+    is_torch = package_of(value) == "torch"
+    options = {"dtype": value.dtype, **({"device": value.device} if is_torch else {})}
+
+    def make(shape: tuple[int, ...], *number: float) -> Any:
+        with nullcontext() if is_torch else value.device:
+            return (module.full if number else module.empty)(shape, *number, **options)
+
+    return make
+
+
+def _check_not_jax(name: str, value: Any) -> None:
+    if package_of(value) in JAX:
+        raise TypeError(OF_JAX.format(name))
 
 
 def _with_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays, with single numbers put where the others are."""
-    first = next(x for x in arrays.values() if is_on_device(x))
-    numbers = {k: x for k, x in arrays.items() if not is_foreign(x) and np.ndim(x) == 0}
-    return {**arrays, **{k: _maker(first)((), float(x)) for k, x in numbers.items()}}
+    kinds = float | int | np.number | np.ndarray
+    numbers = {k: x for k, x in arrays.items() if isinstance(x, kinds) and np.ndim(x) == 0}
+    if not numbers or not any_on_device(arrays.values()):
+        return dict(arrays)
+    make = _maker(arrays)
+    return {**arrays, **{name: make((), float(x)) for name, x in numbers.items()}}
 
 
-def _views(arrays: Mapping[str, Any], first: View | None = None) -> dict[str, View]:
+def _views(arrays: Mapping[str, Any], stream: int, first: View | None = None) -> dict[str, View]:
     """All arrays, which must lie on one device and have one dtype, float32 or float64: those of the
     first one.
     """
     views: dict[str, View] = {}
     for name, value in arrays.items():
         if not is_on_device(value):
-            other = next(x for x, y in arrays.items() if is_on_device(y))
+            usual = first.name if first else "out"  # if no array of these is on one
+            other = next((x for x, y in arrays.items() if is_on_device(y)), usual)
             raise TypeError(
                 f"{other} is on a GPU but {name} is a {type(value).__name__} on the CPU: wanted "
                 "all arrays on one device"
             )
-        views[name] = _view(name, value)
+        views[name] = _view(name, value, stream)
     first = first or next(iter(views.values()))
     if first.dtype not in (arguments.F32, arguments.F64):
         raise TypeError(f"{first.name} has dtype {first.dtype}: wanted float32 or float64 on a GPU")
@@ -161,36 +233,67 @@ def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
     """Calls a function of arrays on a GPU: puts its kernels into the current stream of their
     package, and returns arrays whose numbers will be there in the stream's order.
     """
+    given = outs(out)
+    stream = _stream([x for x in (*arrays.values(), *given) if is_on_device(x)])
     arrays = _with_numbers(arrays)
-    views, one = _views(arrays), next(iter(arrays.values()))
+    views = _views(arrays, stream)
     first = next(iter(views.values()))
     lead = arguments.lead_of(views.values(), function.inputs, function.explain)
-    shapes = [lead + core for core in function.outputs.values()]
-    made = [*map(_maker(one), shapes)] if out is None else arguments.one_each(out, function.outputs)
-    results = _views(dict(zip(function.outputs, made, strict=True)), first)
-    _check_results(views, results, shapes)
-    rows = [_rows(views[x], core, lead) for x, core in function.inputs.items()]
-    rows += [_rows(results[x], core, lead) for x, core in function.outputs.items()]
-    if math.prod(lead):
-        kernels = function.on_gpu(first.dtype)
-        kernels.call(first.device or 0, _stream(one), rows, math.prod(lead))
+    shapes = {x: lead + core for x, core in function.outputs.items()}
+    if out is None:
+        made = tuple(map(_maker(arrays), shapes.values()))
+    else:
+        made = arguments.one_each(out, shapes)
+    named = {f"out for {x}": array for x, array in zip(shapes, made, strict=True)}
+    for name, array in named.items():
+        _check_not_jax(name, array)
+    results = _views(named, stream, first)
+    _check_results(views, results, shapes.values())
+    pairs = zip((*views.values(), *results.values()), function.cores, strict=True)
+    rows = [_rows(x, core, lead) for x, core in pairs]
+    if states := math.prod(lead):
+        with _ordered(stream, [*views.values(), *results.values()]) as device:
+            function.on_gpu(first.dtype).call(device, stream, rows, states)
     if len(made) == 1:
         return made[0]
-    return tuple(made) if function.packed is tuple else function.packed(*made)
+    return made if function.packed is tuple else function.packed(*made)
+
+
+def outs(out: Any) -> tuple[Any, ...]:
+    """The arrays of `out=`."""
+    return tuple(out) if isinstance(out, tuple | list) else () if out is None else (out,)
+
+
+@contextmanager
+def _ordered(stream: int, views: Sequence[View]) -> Iterator[int]:
+    """The device of the arrays. The stream waits for the streams of all arrays, and those for what
+    it is given meanwhile.
+    """
+    from featherlane.backends.cuda.driver import driver
+
+    device = next((x.device for x in views if x.device is not None), 0)
+    others = {x.stream for x in views if x.stream not in (None, stream)}
+    for other in others:
+        driver().follow(device, stream, other)  # type: ignore[arg-type]
+    yield device
+    for other in others:
+        driver().follow(device, other, stream)  # type: ignore[arg-type]
 
 
 def _check_results(
     views: Mapping[str, View], results: Mapping[str, View], shapes: Iterable[tuple[int, ...]]
 ) -> None:
-    """Raises ValueError for results of another shape, or in the memory of other arrays, which the
-    kernels may read again after they have written.
+    """Raises ValueError for results of another shape, that are read-only, or in the memory of other
+    arrays, which the kernels may read again after they have written.
     """
-    for (name, result), shape in zip(results.items(), shapes, strict=True):
+    for result, shape in zip(results.values(), shapes, strict=True):
         if result.shape != shape:
-            raise ValueError(f"out for {name} has shape {result.shape}, wanted {shape}")
+            raise ValueError(f"{result.name} has shape {result.shape}, wanted {shape}")
+        if not result.writable:
+            raise ValueError(f"{result.name} is read-only")
     pairs = [(result, other) for result in results.values() for other in views.values()]
     for result, other in [*pairs, *combinations(results.values(), 2)]:
         if result.address < other.end and other.address < result.end:
             raise ValueError(
-                f"out for {result.name} shares memory with {other.name}: wanted an array of its own"
+                f"{result.name} shares memory with {other.name}: wanted an array of its own"
             )

@@ -14,7 +14,8 @@ from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
 from featherlane.functions.function import Function
-from featherlane.functions.rollout_derivatives import compile_derivative
+from featherlane.functions.gpu import OnGPU, Source, source_of
+from featherlane.functions.rollout_derivatives import compile_derivative, derivative_source
 from featherlane.functions.table import BY_NAME, Variant
 from featherlane.program.derivatives.products import adjoints, tangents
 from featherlane.program.graph import Graph
@@ -118,7 +119,16 @@ class Operation(NamedTuple):
             return compile_program(lambda: Program(self.graph()), key, dtype)
 
         name = "_".join((self.variant.name, *(step.mode for step in self.steps)))
-        return Function(name, self.inputs, self.outputs, kernel)
+        on_gpu = OnGPU(f"{key} derivative", self.source)
+        return Function(name, self.inputs, self.outputs, kernel, gpu=on_gpu)
+
+    def source(self) -> Source:
+        """What computes it on a GPU."""
+        if not self.steps:
+            return source_of(self.model, self.variant)
+        if self.variant.steps:
+            return derivative_source(self, self.steps[0].mode == ADJOINTS)
+        return Program(self.graph())
 
     def graph(self) -> Graph:
         """The graph, without steps that of the function itself."""

@@ -6,16 +6,18 @@ states are computed again first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
+from featherlane.functions.gpu import Source
 from featherlane.functions.steps import one_step
 from featherlane.program.array import trace
 from featherlane.program.plan import (
     Clear,
+    Composite,
     Copy,
     Loop,
     Plan,
@@ -30,7 +32,14 @@ from featherlane.program.program import Program
 if TYPE_CHECKING:
     from featherlane.functions.operations import Operation
 
-Piece = Callable[[np.dtype], Kernel | None]
+
+class Piece(NamedTuple):
+    """What a run of a plan calls. kernel: on the CPU, in a dtype; source: on GPUs."""
+
+    kernel: Callable[[np.dtype], Kernel | None]
+    source: Callable[[], Source]
+
+
 Planned = tuple[Plan, list[Piece]]
 STATE = ("q", "v")
 BY_STEP = ("tau", "f_ext")  # inputs with a row for each step
@@ -40,9 +49,15 @@ FIRST = Row("zero")  # in a loop of one round
 def compile_derivative(op: Operation, key: str, dtype: np.dtype, backwards: bool) -> Kernel:
     """The kernel of the first derivative of a rollout."""
     plan, pieces = (_backwards if backwards else _forwards)(op)
-    made = [piece(dtype) for piece in pieces]
+    made = [piece.kernel(dtype) for piece in pieces]
     parts = [part for part in made if part is not None]  # steps have kernels for all robots
     return compile_plan(plan, parts, f"{key} plan", dtype, False)
+
+
+def derivative_source(op: Operation, backwards: bool) -> Composite:
+    """The first derivative of a rollout on GPUs."""
+    plan, pieces = (_backwards if backwards else _forwards)(op)
+    return Composite(plan, [piece.source() for piece in pieces])
 
 
 def _step(op: Operation) -> Operation:
@@ -50,8 +65,8 @@ def _step(op: Operation) -> Operation:
     return op._replace(variant=one_step(op.variant, "step"), steps=())
 
 
-def _kernel_of(op: Operation) -> Piece:
-    return lambda dtype: op.function().kernel(dtype)
+def _piece(op: Operation) -> Piece:
+    return Piece(lambda dtype: op.function().kernel(dtype), op.source)
 
 
 def _run(number: int, op: Operation, arrays: dict[str, Use], row: Row) -> Run:
@@ -86,7 +101,7 @@ def _forwards(op: Operation) -> Planned:
     keep = lambda row: [Copy(now[x], Use(f"{x}_kept", row)) for x in moving]
     loop = _by_kept(op, [*runs, *after], keep(Row("m", 1, 1)))
     steps = [*begin, Loop("zero", 1, tuple(keep(FIRST))), loop]
-    return Plan(op.inputs, op.outputs, steps, temporaries), [_kernel_of(step), _kernel_of(along)]
+    return Plan(op.inputs, op.outputs, steps, temporaries), [_piece(step), _piece(along)]
 
 
 def _again(op: Operation, path: dict[str, str]) -> Loop:
@@ -123,7 +138,7 @@ def _backwards(op: Operation) -> Planned:
     arrays |= {f"{p}{x}": use for x, use in found.items()}
     arrays |= {f"{p}{x}_next": total[x] for x in STATE}
     body: list[Step] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
-    pieces = [_kernel_of(step), _kernel_of(back), _sum_of([shapes[x] for x in STATE])]
+    pieces = [_piece(step), _piece(back), _sum_of([shapes[x] for x in STATE])]
     if summed:
         pieces.append(_sum_of([shapes[x] for x in summed]))
         terms = (each[x] for each in (total, found, more) for x in summed)
@@ -146,4 +161,5 @@ def _sum_of(shapes: Sequence[Shape]) -> Piece:
 
     inputs = {f"{x}{k}": shape for x in "xy" for k, shape in enumerate(shapes)}
     program = lambda: Program(trace(add, inputs))
-    return lambda dtype: compile_program(program, f"sum {[*shapes]}", dtype)
+    key = f"sum {[*shapes]}"
+    return Piece(lambda dtype: compile_program(program, key, dtype), program)

@@ -9,13 +9,14 @@ its foreign function interface, or Python where it has another version of that i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from featherlane.api.model import Model
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
 from featherlane.interop.wrapped import WrappedModel, in_front, required
-from featherlane.interop.xla_calls import checked_lead, compute
+from featherlane.interop.xla_calls import PLATFORMS, checked_lead, compute
 
 jax = required("jax", "jax")
 jnp = jax.numpy
@@ -29,8 +30,8 @@ evaluate.multiple_results = True
 
 
 def wrap(model: Model) -> WrappedModel:
-    """The functions of a model on JAX arrays on the CPU, differentiable by all of them (q by its
-    nq entries). float32 unless JAX has 64 bits enabled.
+    """The functions of a model on JAX arrays, on the CPU or a GPU, differentiable by all of them (q
+    by its nq entries). float32 unless JAX has 64 bits enabled.
     """
 
     def run(variant: Variant, arrays: Arrays) -> Arrays:
@@ -49,6 +50,11 @@ def _shapes(*arrays: Any, op: Operation) -> list[Any]:
 
 
 mlir.register_lowering(evaluate, mlir.lower_fun(compute, multiple_results=True))
+for _platform in PLATFORMS:
+    _compute = partial(compute, platform=_platform)
+    mlir.register_lowering(
+        evaluate, mlir.lower_fun(_compute, multiple_results=True), platform=_platform
+    )
 _jitted = jax.jit(lambda *arrays, op: evaluate.bind(*arrays, op=op), static_argnames="op")
 evaluate.def_impl(lambda *arrays, op: _jitted(*arrays, op=op))
 

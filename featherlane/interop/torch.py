@@ -2,7 +2,8 @@
 
 All functions of all models are one custom operator: its first argument says which function, and
 its derivative is the operator itself with another function, so that derivatives have derivatives.
-Tensors are float32 or float64 on the CPU, and are read and returned without a copy.
+Tensors are float32 or float64, on the CPU or a GPU, and are read and returned without a copy, on a
+GPU on PyTorch's current stream.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from featherlane.api.model import Model
+from featherlane.functions.operations import Operation
 from featherlane.interop.texts import adjoints, operation, tangents, text_of, text_of_model
 from featherlane.interop.wrapped import WrappedModel, in_front, lead_of, required
 
 torch = required("torch", "torch")
 Tensor = torch.Tensor
 Tensors = list[Any]
+DEVICES = ("cpu", "cuda", "meta")
 SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
 
 
@@ -27,13 +30,21 @@ def wrap(model: Model) -> WrappedModel:
 
 
 def _tensors(arrays: Sequence[Any]) -> Tensors:
-    """The arrays as tensors on the CPU; numbers and lists take the dtype of the first tensor."""
+    """The arrays as tensors on one device; numbers and lists go to that of the first tensor, and
+    take its dtype.
+    """
     first = next((x for x in arrays if isinstance(x, Tensor)), None)
-    dtype = torch.float64 if first is None else first.dtype
-    tensors = [x if isinstance(x, Tensor) else torch.as_tensor(x, dtype=dtype) for x in arrays]
+    dtype, device = (torch.float64, "cpu") if first is None else (first.dtype, first.device)
+    tensors = [
+        x if isinstance(x, Tensor) else torch.as_tensor(x, dtype=dtype, device=device)
+        for x in arrays
+    ]
     for x in tensors:
-        if x.device.type not in ("cpu", "meta"):
-            raise TypeError(f"a tensor is on {x.device}: wanted the CPU, pass .cpu()")
+        if x.device.type not in DEVICES:
+            raise TypeError(f"a tensor is on {x.device}: wanted the CPU or CUDA, pass .cpu()")
+        if x.device != tensors[0].device:
+            told = ", ".join(str(x.device) for x in tensors)
+            raise TypeError(f"tensors are on the devices {told}: wanted one for all")
         if x.dtype != dtype or dtype not in (torch.float32, torch.float64):
             told = ", ".join(str(x.dtype) for x in tensors)
             raise TypeError(f"tensors have the dtypes {told}: wanted float32 or float64 for all")
@@ -42,8 +53,29 @@ def _tensors(arrays: Sequence[Any]) -> Tensors:
 
 @torch.library.custom_op("featherlane::evaluate", mutates_args=(), schema=SCHEMA)
 def evaluate(function: str, arrays: Tensors) -> Tensors:
-    made = operation(function).function()(*[x.detach().numpy() for x in arrays])
+    op = operation(function)
+    if _is_on_gpu(arrays[0]):
+        made = op.function()(*_even([x.detach() for x in arrays], op))
+        return [*made] if isinstance(made, tuple) else [made]
+    made = op.function()(*[x.detach().numpy() for x in arrays])
     return [torch.from_numpy(x) for x in (made if isinstance(made, tuple) else (made,))]
+
+
+def _is_on_gpu(x: Any) -> bool:
+    return x.device.type == "cuda"
+
+
+def _even(arrays: Tensors, op: Operation) -> Tensors:
+    """The tensors with states that lie evenly in memory, as kernels on GPUs read them: a state for
+    all others stays one, what is broadcast otherwise is copied.
+    """
+    lead = lead_of([x.shape for x in arrays], op.inputs, torch.broadcast_shapes)
+    pairs = zip(arrays, op.inputs.values(), strict=True)
+    ones = [x.shape[: x.ndim - len(core)].numel() == 1 for x, core in pairs]
+    return [
+        (x if one else x.expand(*lead, *core)).contiguous()
+        for x, core, one in zip(arrays, op.inputs.values(), ones, strict=True)
+    ]
 
 
 @evaluate.register_fake

@@ -1,5 +1,6 @@
-"""How XLA evaluates a function of a model: by a handler in machine code, or through Python where
-XLA has another version of its foreign function interface.
+"""How XLA evaluates a function of a model: on the CPU by a handler in machine code, on GPUs by one
+that puts kernels into XLA's stream; or through Python, on the CPU, where XLA has another version of
+its foreign function interface, on other devices, and for functions without kernels.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cpu.call import xla
+from featherlane.backends import xla_interface
+from featherlane.errors import CompileError
 from featherlane.functions.operations import Operation
 from featherlane.interop.texts import text_of, text_of_model
 from featherlane.interop.wrapped import lead_of, lead_ranks, required
@@ -31,14 +33,16 @@ def checked_lead(op: Operation, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     return lead_of(shapes, op.inputs)
 
 
-def compute(*arrays: Any, op: Operation) -> list[Any]:
-    """Calls XLA's handler, whose inputs have all leading dimensions or none; or Python."""
+def compute(*arrays: Any, op: Operation, platform: str = "") -> list[Any]:
+    """Calls XLA's handler, whose inputs have all leading dimensions or none; or Python. platform:
+    one of `PLATFORMS`, or none of them.
+    """
     lead = checked_lead(op, [x.shape for x in arrays])
     pairs = zip(arrays, op.inputs.values(), strict=True)
     whole = [x if x.shape == c else jnp.broadcast_to(x, (*lead, *c)) for x, c in pairs]
     dtype = np.dtype(arrays[0].dtype)
     results = [jax.ShapeDtypeStruct((*lead, *c), dtype) for c in op.outputs.values()]
-    target = target_of(op, dtype)
+    target = target_of(op, dtype, platform) if platform else None
     if target is not None:
         return ffi.ffi_call(target, results, vmap_method="broadcast_all")(*whole)
     return jax.pure_callback(_in_python(op), results, *whole, vmap_method="broadcast_all")
@@ -52,24 +56,46 @@ def _in_python(op: Operation) -> Any:
     return run
 
 
-_handlers: dict[str, xla.Handler] = {}  # by their names, for good: XLA keeps their addresses
+PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}  # JAX's names and XLA's
+# By platform and name, for good: XLA keeps their addresses
+_handlers: dict[tuple[str, str], Any] = {}
 
 
 @cache
-def target_of(op: Operation, dtype: np.dtype) -> str | None:
+def target_of(op: Operation, dtype: np.dtype, platform: str) -> str | None:
     """The name of a function among XLA's targets; None where XLA cannot call it."""
-    if not xla.is_known(xla.versions(Path(ffi.include_dir()) / HEADER)):
+    if not xla_interface.is_known(xla_interface.versions(Path(ffi.include_dir()) / HEADER)):
         return None
     steps = [f"{step.mode} {' '.join(step.wrt)}" for step in op.steps]
     name = "\n".join([text_of(text_of_model(op.model), op.variant), *steps, dtype.name])
-    if name in _handlers:  # of an equal model
+    if (platform, name) in _handlers:  # of an equal model
         return name
-    handler = op.function().xla_handler(dtype)
-    if handler is None:  # long robots are evaluated step by step
+    handler = HANDLERS[platform](op, dtype)
+    if handler is None:
         return None
     try:
-        ffi.register_ffi_target(name, ffi.pycapsule(handler.address), platform="cpu")
+        capsule = ffi.pycapsule(handler.address)
+        ffi.register_ffi_target(name, capsule, platform=PLATFORMS[platform])
     except jax.errors.JaxRuntimeError:  # a version that XLA does not take
         return None
-    _handlers[name] = handler
+    _handlers[platform, name] = handler
     return name
+
+
+def _on_cpu(op: Operation, dtype: np.dtype) -> Any:
+    """A handler in machine code; None for long robots, which are evaluated step by step."""
+    return op.function().xla_handler(dtype)
+
+
+def _on_cuda(op: Operation, dtype: np.dtype) -> Any:
+    """A handler for GPUs, which makes its kernels at the first call; None if there are none."""
+    from featherlane.backends.cuda.xla import Handler
+
+    function = op.function()
+    try:
+        return Handler(function.on_gpu(dtype), function.inputs, function.outputs)
+    except CompileError:
+        return None
+
+
+HANDLERS = {"cpu": _on_cpu, "cuda": _on_cuda}

@@ -251,12 +251,7 @@ def _drop(k: int) -> int:
 
 
 def empty_cache() -> int:
-    """Frees the memory of dropped results, which is kept for the next ones. Returns how many bytes
-    that were. Results that are alive are not affected.
-
-    At most an eighth of the memory of the machine, or of the container, is kept; the environment
-    variable FEATHERLANE_RESULTS sets another limit, such as 500M, 2G or off.
-    """
+    """Frees the memory of dropped results. Returns how many bytes that were."""
     with _lock:
         return sum(_drop(k) for k in range(BLOCKS))
 

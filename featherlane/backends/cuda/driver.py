@@ -1,8 +1,7 @@
-"""NVIDIA's driver, through the package cuda-bindings: kernels loaded and launched, and memory for
-what several kernels of a call share.
+"""NVIDIA's driver, through the package cuda-bindings: kernels loaded and launched, memory, copies,
+and the order of streams.
 
-Nothing is imported before a function is called on a GPU's array. Work is put into the caller's
-stream and never waited for.
+Nothing is imported before a function is called on a GPU's array.
 """
 
 from __future__ import annotations
@@ -11,13 +10,56 @@ import ctypes
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
 
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.errors import DeviceError
+
+LEGACY, PER_THREAD = 1, 2  # the handles of the default streams; 0 stands for the first
+NON_BLOCKING, NO_TIMING = 1, 2  # of streams that do not wait for the default one, and of events
+LOST = (
+    "ASSERT",
+    "CONTEXT_IS_DESTROYED",
+    "DEVICE_UNAVAILABLE",
+    "ECC_UNCORRECTABLE",
+    "HARDWARE_STACK_ERROR",
+    "ILLEGAL_ADDRESS",
+    "ILLEGAL_INSTRUCTION",
+    "INVALID_ADDRESS_SPACE",
+    "INVALID_PC",
+    "LAUNCH_FAILED",
+    "LAUNCH_TIMEOUT",
+    "MISALIGNED_ADDRESS",
+    "NVLINK_UNCORRECTABLE",
+    "UNKNOWN",
+)
+"""Errors of the driver after which a device, and what is in its memory, is lost to the process."""
+ADVICE = {
+    **dict.fromkeys(
+        LOST,
+        "the GPU is lost to this process, here or by an earlier kernel: start another process; "
+        "arrays on the CPU still work",
+    ),
+    **dict.fromkeys(
+        ("STREAM_CAPTURE_UNSUPPORTED", "STREAM_CAPTURE_IMPLICIT", "STREAM_CAPTURE_INVALIDATED"),
+        "a CUDA graph is being captured: call the function once before, on the same stream",
+    ),
+    **dict.fromkeys(
+        ("NO_BINARY_FOR_GPU", "INVALID_PTX", "UNSUPPORTED_PTX_VERSION"),
+        "kernels need a GPU of compute capability 7.0 or more, and a driver of CUDA 12",
+    ),
+    "INVALID_DEVICE": "there is no GPU of this number",
+    "INVALID_HANDLE": "the stream was destroyed, or is one of another GPU",
+    "NOT_INITIALIZED": "a process cannot use GPUs that its parent used before the fork: start it "
+    "with the method 'spawn'",
+}
+NO_MEMORY = (
+    "the GPU has no memory left for {}: free arrays, or call fl.empty_cache(), which frees the "
+    "workspaces, or pass fewer states"
+)
 
 
 class Driver:
@@ -33,7 +75,7 @@ class Driver:
         self.cuda: Any = driver
         try:
             self._ask("cuInit", 0)
-        except RuntimeError as error:  # cuda-bindings did not find the driver
+        except DeviceError as error:
             raise DeviceError(f"there is no NVIDIA driver that works here: {error}") from None
         self._contexts: dict[int, Any] = {}
         self._lock = threading.Lock()
@@ -42,12 +84,17 @@ class Driver:
         """Calls a function of the driver and returns its result. Raises MemoryError or DeviceError
         for what the driver reports.
         """
-        code, *results = getattr(self.cuda, function)(*arguments)
+        try:
+            code, *results = getattr(self.cuda, function)(*arguments)
+        except RuntimeError as error:  # cuda-bindings did not find the function
+            raise DeviceError(f"{error}; wanted a driver of CUDA 12 or later") from None
         if code != self.cuda.CUresult.CUDA_SUCCESS:
             name = getattr(code, "name", str(code))
             if name == "CUDA_ERROR_OUT_OF_MEMORY":
-                raise MemoryError(f"the GPU has no memory left for {function}")
-            raise DeviceError(f"NVIDIA's driver reports {name} in {function}")
+                raise MemoryError(NO_MEMORY.format(function))
+            advice = ADVICE.get(name.removeprefix("CUDA_ERROR_"), "")
+            told = f"NVIDIA's driver reports {name} in {function}"
+            raise DeviceError(f"{told}: {advice}" if advice else told)
         return results[0] if len(results) == 1 else results
 
     @contextmanager
@@ -60,8 +107,22 @@ class Driver:
         self._ask("cuCtxPushCurrent", self._contexts[device])
         try:
             yield
+        except BaseException:
+            with suppress(DeviceError):  # the first error tells more
+                self._ask("cuCtxPopCurrent")
+            raise
+        self._ask("cuCtxPopCurrent")
+
+    @contextmanager
+    def _on_whatever_is_captured(self, device: int) -> Iterator[None]:
+        """A device on which memory is made or freed, whatever other streams capture meanwhile."""
+        relaxed = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self._ask("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            with self._on(device):
+                yield
         finally:
-            self._ask("cuCtxPopCurrent")
+            self._ask("cuThreadExchangeStreamCaptureMode", before)
 
     def device_of(self, address: int) -> int:
         """The number of the device whose memory an address belongs to."""
@@ -102,15 +163,66 @@ class Driver:
             status = self._ask("cuStreamIsCapturing", stream)
         return status != self.cuda.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
+    def number_of(self, device: int, stream: int) -> int:
+        """A number of a stream that no other one of this process ever has, as handles do."""
+        with self._on(device):
+            return int(self._ask("cuStreamGetId", stream))
+
+    def follow(self, device: int, stream: int, before: int) -> None:
+        """Lets what is put into a stream from now on wait for what another one has by now."""
+        with self._on(device):
+            event = self._ask("cuEventCreate", NO_TIMING)
+            try:
+                self._ask("cuEventRecord", event, before)
+                self._ask("cuStreamWaitEvent", stream, event, 0)
+            finally:
+                self._ask("cuEventDestroy", event)
+
     def allocate(self, device: int, size: int) -> int:
         """The address of new memory."""
-        with self._on(device):
+        with self._on_whatever_is_captured(device):
             return int(self._ask("cuMemAlloc", size))
 
     def free(self, device: int, address: int) -> None:
         """Gives memory back, once all work that was put into streams before is done."""
-        with self._on(device):
+        with self._on_whatever_is_captured(device):
+            self._ask("cuCtxSynchronize")
             self._ask("cuMemFree", address)
+
+    def allocate_host(self, device: int, size: int) -> int:
+        """The address of new memory of the host, from and to which a device copies by itself."""
+        with self._on_whatever_is_captured(device):
+            return int(self._ask("cuMemAllocHost", size))
+
+    def free_host(self, device: int, address: int) -> None:
+        """Gives memory of `allocate_host` back, which no copy reads or writes any more."""
+        with self._on_whatever_is_captured(device):
+            self._ask("cuMemFreeHost", address)
+
+    def new_stream(self, device: int) -> int:
+        """A stream of our own, which does not wait for the default one."""
+        with self._on(device):
+            return int(self._ask("cuStreamCreate", NON_BLOCKING))
+
+    def free_stream(self, device: int, stream: int) -> None:
+        """Gives a stream of `new_stream` back."""
+        with self._on(device):
+            self._ask("cuStreamDestroy", stream)
+
+    def to_device(self, device: int, stream: int, address: int, host: int, size: int) -> None:
+        """Puts a copy from memory of the host into a stream."""
+        with self._on(device):
+            self._ask("cuMemcpyHtoDAsync", address, host, size, stream)
+
+    def to_host(self, device: int, stream: int, host: int, address: int, size: int) -> None:
+        """Puts a copy to memory of the host into a stream."""
+        with self._on(device):
+            self._ask("cuMemcpyDtoHAsync", host, address, size, stream)
+
+    def wait(self, device: int, stream: int) -> None:
+        """Waits until all work in a stream is done."""
+        with self._on(device):
+            self._ask("cuStreamSynchronize", stream)
 
 
 @cache

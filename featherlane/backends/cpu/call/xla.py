@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +22,20 @@ from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.linked import loaded_text
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, packed, read, words
+from featherlane.backends.xla_interface import (
+    DTYPES,
+    ERROR_SIZE,
+    EXECUTE,
+    FRAME_END,
+    INVALID_ARGUMENT,
+    MAJOR,
+    METADATA,
+    MINOR,
+    RESOURCE_EXHAUSTED,
+    STATE_TYPE,
+)
 
 Shape = tuple[int, ...]
-MAJOR = 0  # the version of the interface; minor versions only add
-MINOR = 1  # the first with all that the handler reads
-DTYPES = {"float32": 11, "float64": 12}  # XLA_FFI_DataType
-METADATA, EXECUTE = 1, 3  # XLA_FFI_Extension_Type, XLA_FFI_ExecutionStage
-INVALID_ARGUMENT, RESOURCE_EXHAUSTED = 3, 8  # XLA_FFI_Error_Code
-ERROR_SIZE = 28  # XLA_FFI_Error_Create_Args up to its last field
-STATE_TYPE = 48  # XLA_FFI_Metadata with the type of a state behind version and traits
 
 
 class HandlerTable(NamedTuple):
@@ -55,7 +58,7 @@ class ArrayTable(NamedTuple):
 
 
 # Bytes in XLA_FFI_CallFrame, with its XLA_FFI_Args and XLA_FFI_Rets
-EXTENSION, API, STAGE, INPUTS, OUTPUTS, FRAME_END = 8, 16, 32, 56, 96, 120
+EXTENSION, API, STAGE, INPUTS, OUTPUTS = 8, 16, 32, 56, 96
 MESSAGES = {
     "wrong_count": "another number of arrays than the function has",
     "wrong_array": "an array of another type or shape than the function has",
@@ -198,22 +201,6 @@ def source() -> str:
     ]
     failing = [_failing(label, told) for label, told in MESSAGES.items()]
     return expanded("\n".join([*texts, HANDLER, ANSWER, *failing, "}", HELPERS]))
-
-
-def versions(header: Path) -> tuple[int, int] | None:
-    """The version that a header declares, None if it declares none."""
-    try:
-        text = header.read_text()
-    except OSError:
-        return None
-    found = [re.search(rf"#define XLA_FFI_API_{x} (\d+)", text) for x in ("MAJOR", "MINOR")]
-    major, minor = (int(x[1]) if x else -1 for x in found)
-    return (major, minor) if min(major, minor) >= 0 else None
-
-
-def is_known(version: tuple[int, int] | None) -> bool:
-    """Whether the handler knows the structures of a version."""
-    return version is not None and version[0] == MAJOR and version[1] >= MINOR
 
 
 class Handler:

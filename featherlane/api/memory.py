@@ -1,0 +1,26 @@
+"""Memory that the package keeps from call to call."""
+
+from __future__ import annotations
+
+import sys
+
+from featherlane.backends.cpu import results
+
+
+def empty_cache() -> int:
+    """Frees the memory of dropped results, which is kept for the next ones, and the memory that the
+    package keeps on GPUs: workspaces, and buffers for copies. Returns how many bytes that were.
+    Results that are alive are not affected, nor are workspaces that CUDA graphs have recorded.
+
+    At most an eighth of the memory of the machine, or of the container, is kept for results; the
+    environment variable FEATHERLANE_RESULTS sets another limit, such as 500M, 2G or off.
+    """
+    return results.empty_cache() + _empty_gpus()
+
+
+def _empty_gpus() -> int:
+    if "featherlane.backends.cuda.calls" not in sys.modules:  # no function was called on a GPU
+        return 0
+    from featherlane.backends.cuda import kept
+
+    return kept.empty()

@@ -1,0 +1,18 @@
+"""What is kept in the memory of devices from call to call."""
+
+from __future__ import annotations
+
+from featherlane.backends.cuda import calls, copies
+from featherlane.backends.cuda.driver import driver
+from featherlane.errors import DeviceError
+
+
+def empty() -> int:
+    """Frees workspaces and buffers for copies, but for those that a CUDA graph has recorded or that
+    a call uses just now. Returns their bytes.
+    """
+    try:
+        api = driver()
+    except DeviceError:  # nothing was ever made
+        return 0
+    return calls.workspaces.empty(api) + sum(x.empty(api) for x in copies.every())

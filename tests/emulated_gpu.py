@@ -1,0 +1,78 @@
+"""A package with arrays in the memory of an emulated driver."""
+
+import sys
+from types import ModuleType
+
+import numpy as np
+
+from featherlane.backends.cuda import calls, copies, driver, kept, workspaces
+from featherlane.backends.cuda.emulated_driver import EmulatedDriver
+
+STREAM = 7  # the current one of the package
+
+
+def emulated(monkeypatch):
+    """The driver, with `cupy` as a package whose arrays are in its memory."""
+    api = EmulatedDriver()
+    for module in (driver, calls, copies, kept):
+        monkeypatch.setattr(module, "driver", lambda: api)
+    monkeypatch.setattr(calls, "workspaces", workspaces.Workspaces())
+    monkeypatch.setattr(copies, "_copies", {})
+
+    class Device:
+        def __init__(self, number):
+            self.id, self.before = number, []
+
+        def __enter__(self):
+            self.before.append(api.current)
+            api.current = self.id
+
+        def __exit__(self, *_):
+            api.current = self.before.pop()
+
+    class Array:
+        __module__ = "cupy"
+
+        def __init__(self, data, device=None):
+            data, number = np.ascontiguousarray(data), api.current if device is None else device
+            self.like, self.address = data, api.place(data, number)
+            self.shape, self.strides, self.dtype = data.shape, None, data.dtype
+            self.device, self.read_only = Device(number), False
+
+        @property
+        def __cuda_array_interface__(self):
+            return {
+                "shape": self.shape,
+                "typestr": self.like.dtype.str,
+                "data": (self.address, self.read_only),
+                "strides": self.strides,
+                "version": 3,
+            }
+
+        def __dlpack__(self, **options):
+            raise NotImplementedError
+
+        def __dlpack_device__(self):
+            return (2, api.device[self.address])
+
+        def get(self):
+            return api.memory.read(self.address, self.like)
+
+    class Stream:
+        @property
+        def ptr(self):
+            return STREAM + api.current
+
+    made = ModuleType("cupy")
+    made.empty = lambda shape, dtype: Array(np.zeros(shape, dtype))
+    made.full = lambda shape, number, dtype: Array(np.full(shape, number, dtype))
+    made.cuda = ModuleType("cupy.cuda")
+    made.cuda.get_current_stream = Stream
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    api.Array = Array
+    return api
+
+
+def states(model, *lead, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(*lead, n)).astype(dtype) for n in (model.nq, model.nv, model.nv)]

@@ -1,0 +1,280 @@
+"""What is asked of NVIDIA's driver, and what it answers: a module in place of cuda-bindings."""
+
+import enum
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane.backends.cuda import calls, copies, driver, kept, workspaces
+from featherlane.backends.cuda.kernel import Launch
+
+CODES = (
+    "SUCCESS",
+    "ERROR_OUT_OF_MEMORY",
+    "ERROR_NO_DEVICE",
+    "ERROR_INVALID_DEVICE",
+    "ERROR_LAUNCH_FAILED",
+    "ERROR_ILLEGAL_ADDRESS",
+    "ERROR_INVALID_HANDLE",
+    "ERROR_NOT_INITIALIZED",
+    "ERROR_INVALID_PTX",
+    "ERROR_STREAM_CAPTURE_UNSUPPORTED",
+    "ERROR_INVALID_VALUE",
+)
+Code = enum.Enum("CUresult", [f"CUDA_{code}" for code in CODES])
+
+
+class Bindings(ModuleType):
+    """Functions of the driver: each writes down how it was called. answers: what one gives instead
+    of a number, or the name of an error.
+    """
+
+    CUresult = Code
+    CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0)
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
+    CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal")
+
+    def __init__(self):
+        super().__init__("cuda.bindings.driver")
+        self.called, self.errors, self.contexts, self.mode = [], {}, [], "global"
+        self.capturing, self.numbers = 0, iter(range(1000, 10**6))
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def function(*arguments):
+            if isinstance(error := self.errors.get(name), Exception):
+                raise error
+            self.called.append((name, arguments))
+            if error:
+                return (Code[f"CUDA_{error}"], 0)
+            answer = getattr(self, f"_{name}", None)
+            found = answer(*arguments) if answer else next(self.numbers)
+            return (Code.CUDA_SUCCESS, found) if found is not None else (Code.CUDA_SUCCESS,)
+
+        return function
+
+    def names(self):
+        return [name for name, _ in self.called]
+
+    def _cuDeviceGet(self, number):
+        return f"device {number}"
+
+    def _cuDevicePrimaryCtxRetain(self, device):
+        return f"context of {device}"
+
+    def _cuCtxPushCurrent(self, context):
+        self.contexts.append(context)
+
+    def _cuCtxPopCurrent(self):
+        return self.contexts.pop()
+
+    def _cuThreadExchangeStreamCaptureMode(self, mode):
+        self.mode, before = mode, self.mode
+        return before
+
+    def _cuStreamIsCapturing(self, stream):
+        return self.capturing
+
+    def _cuStreamGetId(self, stream):
+        return 10 * stream
+
+    def _cuLaunchKernel(self, *_):
+        assert self.contexts
+
+    def _cuMemAlloc(self, size):
+        assert self.mode == "relaxed"
+        return next(self.numbers)
+
+    def _nothing(self, *_):
+        pass
+
+    _cuMemFree = _cuMemFreeHost = _cuCtxSynchronize = _cuStreamSynchronize = _nothing
+    _cuEventRecord = _cuStreamWaitEvent = _cuEventDestroy = _cuStreamDestroy = _nothing
+    _cuMemcpyHtoDAsync = _cuMemcpyDtoHAsync = _nothing
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    made = Bindings()
+    package, bindings = ModuleType("cuda"), ModuleType("cuda.bindings")
+    bindings.driver = made
+    for name, module in {"cuda": package, "cuda.bindings": bindings}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    driver.driver.cache_clear()
+    monkeypatch.setattr(calls, "workspaces", workspaces.Workspaces())
+    monkeypatch.setattr(copies, "_copies", {})
+    yield made
+    driver.driver.cache_clear()
+
+
+LAUNCH = Launch("kernel", 64, 1024, 64, 3)
+
+
+def test_calls_are_made_on_the_devices_own_context(cuda):
+    api = driver.driver()
+    api.launch(1, 7, "kernel", LAUNCH, 100, [4096, 8, 0, 100])
+    (_, arguments), *_ = [x for x in cuda.called if x[0] == "cuLaunchKernel"]
+    assert arguments[:9] == ("kernel", 2, 3, 1, 64, 1, 1, 1024, 7)
+    assert arguments[9][0] == (4096, 8, 0, 100)
+    assert ("cuCtxPushCurrent", ("context of device 1",)) in cuda.called
+    assert not cuda.contexts
+    api.follow(1, 7, 9)
+    *_, made, record, wait, destroy, _ = cuda.called
+    event = record[1][0]
+    assert made == ("cuEventCreate", (driver.NO_TIMING,))
+    assert record == ("cuEventRecord", (event, 9))  # where the work was put
+    assert wait == ("cuStreamWaitEvent", (7, event, 0))  # the stream that follows
+    assert destroy == ("cuEventDestroy", (event,))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("LAUNCH_FAILED", "lost to this process.*start another process; arrays on the CPU still"),
+        ("ILLEGAL_ADDRESS", "lost to this process"),
+        ("INVALID_HANDLE", "the stream was destroyed, or is one of another GPU"),
+        ("NOT_INITIALIZED", "before the fork: start it with the method 'spawn'"),
+        ("STREAM_CAPTURE_UNSUPPORTED", "is being captured: call the function once before"),
+        ("INVALID_VALUE", "reports CUDA_ERROR_INVALID_VALUE in cuLaunchKernel$"),
+    ],
+)
+def test_errors_say_what_to_do(cuda, error, message):
+    api = driver.driver()
+    cuda.errors["cuLaunchKernel"] = f"ERROR_{error}"
+    with pytest.raises(fl.DeviceError, match=message):
+        api.launch(0, 7, "kernel", LAUNCH, 1, [1])
+    assert not cuda.contexts
+    cuda.errors["cuCtxPopCurrent"] = "ERROR_LAUNCH_FAILED"  # a lost device fails everywhere
+    with pytest.raises(fl.DeviceError, match="in cuLaunchKernel"):
+        api.launch(0, 7, "kernel", LAUNCH, 1, [1])
+    cuda.errors.clear()
+    api.launch(0, 7, "kernel", LAUNCH, 1, [1])
+
+
+def test_kernels_that_the_driver_refuses_and_missing_devices(cuda):
+    api = driver.driver()
+    cuda.errors["cuModuleLoadData"] = "ERROR_INVALID_PTX"
+    with pytest.raises(fl.DeviceError, match=r"compute capability 7\.0 or more, and a driver of"):
+        api.load(0, [""], [LAUNCH])
+    cuda.errors["cuDeviceGet"] = "ERROR_INVALID_DEVICE"
+    with pytest.raises(fl.DeviceError, match="there is no GPU of this number"):
+        api.load(3, "", [LAUNCH])
+    cuda.errors = {"cuStreamGetId": RuntimeError('Function "cuStreamGetId" not found')}
+    with pytest.raises(fl.DeviceError, match="not found; wanted a driver of CUDA 12 or later"):
+        api.number_of(0, 7)
+
+
+def test_no_driver_no_device_and_no_bindings(cuda, monkeypatch):
+    arm = fl.load("double_pendulum")
+    told = {"shape": (2,), "typestr": "<f8", "data": (4096, False)}
+    array = type("Array", (), {"__cuda_array_interface__": told})()
+    for error in (RuntimeError("Failed to dlopen libcuda.so.1"), "ERROR_NO_DEVICE"):
+        cuda.errors["cuInit"] = error
+        with pytest.raises(fl.DeviceError, match="there is no NVIDIA driver that works here: "):
+            arm.mass_matrix(array)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(fl.DeviceError, match=r"pip install 'featherlane\[cuda\]'"):
+        arm.mass_matrix(array)
+    assert arm.mass_matrix(np.zeros(2)).shape == (2, 2)
+
+
+def borrow(api, device, stream, size):
+    with calls.workspaces.borrowed(api, device, stream, size) as address:
+        return address
+
+
+def test_workspaces_are_kept_grow_and_are_given_back(cuda):
+    api = driver.driver()
+    first = borrow(api, 0, 7, 1000)
+    assert borrow(api, 0, 7, 500) == first
+    second = borrow(api, 0, 7, 1500)
+    assert borrow(api, 0, 8, 1000) not in (first, second)
+    assert borrow(api, 1, 7, 1000) not in (first, second)
+    assert borrow(api, 0, 7, 0) == 0
+    sizes = [arguments for name, arguments in cuda.called if name == "cuMemAlloc"]
+    assert sizes == [(1000,), (2000,), (1000,), (1000,)]
+    with calls.workspaces.borrowed(api, 0, 8, 1):  # in use just now
+        assert kept.empty() == 4000
+    assert cuda.names().count("cuMemFree") == 3
+    where = cuda.names().index("cuMemFree")
+    assert cuda.names()[where - 1] == "cuCtxSynchronize"  # kernels may still use it
+    assert fl.empty_cache() >= 1000
+    assert borrow(api, 0, 7, 1000) != first
+    assert cuda.mode == "global"
+
+
+def test_workspaces_of_graphs_are_kept(cuda):
+    api = driver.driver()
+    cuda.capturing = 1
+    with pytest.raises(fl.DeviceError, match="call the function once for as many states on this"):
+        borrow(api, 0, 7, 1000)
+    cuda.capturing = 0
+    first = borrow(api, 0, 7, 1000)
+    cuda.capturing = 1
+    assert borrow(api, 0, 7, 1000) == first
+    cuda.capturing = 0
+    borrow(api, 0, 7, 1500)
+    assert kept.empty() == 2000  # the larger one, which no graph knows
+    assert borrow(api, 0, 7, 1000) == first
+
+
+def test_many_streams_do_not_keep_many_workspaces(cuda):
+    api, streams = driver.driver(), workspaces.STREAMS
+    first = borrow(api, 0, 1, 1000)
+    for stream in range(2, streams + 5):
+        borrow(api, 0, stream, 1000)
+        assert borrow(api, 0, 1, 1000) == first  # the ones used last are kept
+    names = cuda.names()
+    assert names.count("cuMemAlloc") - names.count("cuMemFree") == streams
+    borrow(api, 1, 1, 1000)  # another device has its own
+    assert cuda.names().count("cuMemFree") == names.count("cuMemFree")
+
+
+def test_a_full_device_gives_back_the_workspaces_of_other_streams(cuda, monkeypatch):
+    api = driver.driver()
+    borrow(api, 0, 1, 1000)
+    room = iter([False, True, False, False])
+
+    def allocate(size):
+        return (Code.CUDA_SUCCESS, 5) if next(room) else (Code.CUDA_ERROR_OUT_OF_MEMORY, 0)
+
+    monkeypatch.setattr(cuda, "cuMemAlloc", allocate, raising=False)
+    assert borrow(api, 0, 2, 1000) == 5
+    assert cuda.names().count("cuMemFree") == 1
+    with pytest.raises(
+        MemoryError, match=r"free arrays, or call fl\.empty_cache\(\).*fewer states"
+    ):
+        borrow(api, 0, 3, 1000)
+
+
+def test_what_cannot_be_given_back_is_kept(cuda):
+    api = driver.driver()
+    first = borrow(api, 0, 7, 1000)
+    cuda.errors["cuCtxSynchronize"] = "ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert kept.empty() == 0
+    cuda.errors.clear()
+    assert borrow(api, 0, 7, 1000) == first
+
+
+def test_copies_through_the_driver(cuda):
+    """Each copy on the stream of its chunk, and memory of the host that is page-locked."""
+    api = driver.driver()
+    host, stream = api.allocate_host(0, 64), api.new_stream(0)
+    api.to_device(0, stream, 4096, host, 64)
+    api.to_host(0, stream, host, 4096, 32)
+    api.wait(0, stream)
+    api.free_host(0, host)
+    api.free_stream(0, stream)
+    made = dict(cuda.called)
+    assert made["cuMemAllocHost"] == (64,)
+    assert made["cuStreamCreate"] == (driver.NON_BLOCKING,)
+    assert made["cuMemcpyHtoDAsync"] == (4096, host, 64, stream)
+    assert made["cuMemcpyDtoHAsync"] == (host, 4096, 32, stream)
+    assert made["cuStreamSynchronize"] == made["cuStreamDestroy"] == (stream,)
+    assert made["cuMemFreeHost"] == (host,)
+    assert not cuda.contexts
