@@ -16,7 +16,7 @@ from typing import Any
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.errors import DeviceError
 
-LEGACY, PER_THREAD = 1, 2  # the handles of the default streams; 0 stands for the first
+LEGACY = 1  # the handle of the default stream, which 0 stands for too
 NON_BLOCKING, NO_TIMING = 1, 2  # of streams that do not wait for the default one, and of events
 LOST = (
     "ASSERT",
@@ -113,7 +113,7 @@ class Driver:
 
     @contextmanager
     def _on_whatever_is_captured(self, device: int) -> Iterator[None]:
-        """A device on which memory is made or freed, whatever other streams capture meanwhile."""
+        """A device where kernels or memory are made, whatever other streams capture meanwhile."""
         relaxed = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         before = self._ask("cuThreadExchangeStreamCaptureMode", relaxed)
         try:
@@ -129,7 +129,7 @@ class Driver:
 
     def load(self, device: int, text: str, launches: Sequence[Launch]) -> list[Any]:
         """The kernels of a PTX text, compiled for a device."""
-        with self._on(device):
+        with self._on_whatever_is_captured(device):
             module = self._ask("cuModuleLoadData", text.encode() + b"\0")
             return [self._ask("cuModuleGetFunction", module, x.kernel.encode()) for x in launches]
 
