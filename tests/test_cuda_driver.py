@@ -183,6 +183,15 @@ def test_no_driver_no_device_and_no_bindings(cuda, monkeypatch):
     assert arm.mass_matrix(np.zeros(2)).shape == (2, 2)
 
 
+def test_kernels_are_loaded_whatever_other_streams_capture(cuda):
+    api = driver.driver()
+    assert len(api.load(0, "text", [LAUNCH, LAUNCH])) == 2
+    before = cuda.called[: cuda.names().index("cuModuleLoadData")]
+    assert ("cuThreadExchangeStreamCaptureMode", ("relaxed",)) in before
+    assert ("cuModuleLoadData", (b"text\0",)) in cuda.called
+    assert cuda.mode == "global"
+
+
 def borrow(api, device, stream, size):
     with calls.workspaces.borrowed(api, device, stream, size) as address:
         return address

@@ -120,6 +120,17 @@ def test_second_derivatives_directions_and_maps(gpu, model, monkeypatch):
     assert len(gpu.launched) == launched
 
 
+def test_tensors_of_the_cpu_go_over_and_back_too(monkeypatch, model):
+    """Only if asked, and the results are tensors of the CPU."""
+    made = emulated(monkeypatch)
+    q, v, a = (x.detach() for x in tensors(model, 5))
+    found = model.function("inverse_dynamics", device="cuda")(q, v, a)
+    assert isinstance(found, torch.Tensor)
+    assert len(made.launched) == 1
+    same(found, model.inverse_dynamics(q, v, a))
+    assert len(made.launched) == 1
+
+
 def test_devices_of_tensors():
     on = lambda device: torch.zeros(2, device=device)
     with pytest.raises(TypeError, match="tensors are on the devices cpu, meta: wanted one for all"):

@@ -18,7 +18,7 @@ from featherlane.backends.cores import physical_cores
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.errors import DeviceError
 
-LEGACY, PER_THREAD = 1, 2  # the handles of the default streams; 0 stands for the first
+LEGACY = 1  # the handle of the default stream, which 0 stands for too
 NON_BLOCKING, NO_TIMING = 1, 2  # of streams that do not wait for the default one, and of events
 LOST = (
     "ASSERT",
@@ -115,7 +115,7 @@ class Driver:
 
     @contextmanager
     def _on_whatever_is_captured(self, device: int) -> Iterator[None]:
-        """A device on which memory is made or freed, whatever other streams capture meanwhile."""
+        """A device where kernels or memory are made, whatever other streams capture meanwhile."""
         relaxed = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         before = self._ask("cuThreadExchangeStreamCaptureMode", relaxed)
         try:
@@ -133,12 +133,12 @@ class Driver:
         """The kernels of PTX texts, which threads compile for a device at the same time."""
         with ThreadPoolExecutor(physical_cores()) as threads:
             modules = [*threads.map(partial(self._module, device), texts)]
-        with self._on(device):
+        with self._on_whatever_is_captured(device):
             pairs = ((modules[x.text], x.kernel.encode()) for x in launches)
             return [self._ask("cuModuleGetFunction", *pair) for pair in pairs]
 
     def _module(self, device: int, text: str) -> Any:
-        with self._on(device):
+        with self._on_whatever_is_captured(device):
             return self._ask("cuModuleLoadData", text.encode() + b"\0")
 
     def launch(
