@@ -79,7 +79,7 @@ class DeviceFunction:
             rows = [(x.address + first * x.stride, x.stride) for x in arrays]
             values = [y for row in rows for y in row] + [scratch, count]
             for kernel, launch in zip(loaded, self.kernels.launches, strict=True):
-                api.launch(device, stream, kernel, launch, count, values)
+                api.launch(device, stream, kernel, launch, count, [*values, *launch.arguments])
 
     def _kernels_on(self, api: Driver, device: int) -> list[Any]:
         with self._lock:

@@ -260,7 +260,7 @@ class Launched:
             if guard:
                 active &= self._read(guard, np.bool_) ^ bool(negated)
             given = _OPERANDS.findall(operands or "")
-            if name == "bra":
+            if name in ("bra", "bra.uni"):
                 if active.any() and not active[self.alive].all():
                     raise EmulationError(f"{line}: threads part")
                 at = self.labels[given[0]] if active.any() else at
@@ -390,7 +390,7 @@ def run(
         Launched(
             kernels.text,
             launch.kernel,
-            [*arguments, scratch, count],
+            [*arguments, scratch, count, *launch.arguments],
             memory,
             blocks=-(-count // launch.states),
             columns=launch.columns,

@@ -59,7 +59,7 @@ class Stage(NamedTuple):
 
 class Launch(NamedTuple):
     """A kernel and how it is launched: threads and bytes of shared memory of a block, the states
-    that a block computes, and the blocks for the same states.
+    that a block computes, the blocks for the same states, and what follows the other arguments.
     """
 
     kernel: str
@@ -67,6 +67,7 @@ class Launch(NamedTuple):
     shared: int
     states: int
     columns: int
+    arguments: tuple[int, ...] = ()
 
 
 class Part(NamedTuple):
