@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from featherlane.program.lower import lower
 from featherlane.program.program import Program, Y
 
 THREADS = 256  # of a block at most, so that each can have 255 registers
+LONGEST = 20_000  # operations of code: the time of the driver's compiler grows faster
 NEW_ROUND = 1 << 31  # added to the first word of a segment before which threads wait for each other
 
 
@@ -59,10 +61,16 @@ def checked(shape: Shape) -> Shape:
 
 def kernels(program: Program, name: str, dtype: np.dtype, shape: Shape) -> Kernels:
     """The kernel of a program that `lower(program, "cuda steps", dtype)` gave. With one block for
-    the same states one launch runs it all, else there is a launch for each round.
+    the same states one launch runs it all, else there is a launch for each round. Raises
+    CompileError if the code would be too long.
     """
     dtype, shape, calls = np.dtype(dtype), checked(shape), call_list(program)
     graphs = [lower(Program(f.graph), "cuda", dtype).main for f in calls.functions]
+    if (length := sum(map(operations, graphs))) > LONGEST:
+        raise CompileError(
+            f"{name} has {length:,} operations in {len(graphs)} different steps: a kernel of "
+            f"recorded steps has at most {LONGEST:,}"
+        )
     rounds = scheduled(calls, graphs, shape)
     made = _LinksKernel(calls, graphs, rounds, name, dtype, shape)
     outputs = {x: out.shape for x, out in program.outputs.items()}
@@ -124,15 +132,13 @@ class _LinksKernel:
     def launches(self) -> tuple[Launch, ...]:
         """All segments at once, or those of one round after another."""
         states, threads, blocks = self.shape
-        ends = [0]
-        for own in self.rounds:
-            ends.append(ends[-1] + len(own))
+        ends = [*accumulate(map(len, self.rounds), initial=0)]
         if blocks == 1:
             ends = [0, ends[-1]]
         shared = self.bytes if self.is_shared else 0
         return tuple(
             Launch(self.name, threads, shared, states, blocks, span)
-            for span in zip(ends, ends[1:], strict=False)
+            for span in pairwise(ends)
             if span[0] < span[1]
         )
 
@@ -163,11 +169,8 @@ class _LinksKernel:
     def _function(self, f: int, order: Sequence[int]) -> Callable[[str, str], None]:
         """A part that applies a function to its records, whose words each lie together."""
         graph, function, size = self.graphs[f], self.calls.functions[f], self.size
-        made, n, reads = (
-            schedules.records(function, order, self.memory.numbers),
-            len(order),
-            function.reads.shape[1],
-        )
+        made = schedules.records(function, order, self.memory.numbers)
+        n, reads = len(order), function.reads.shape[1]
         words = self._table(made.words.astype(np.uint32))
         constants = self._table(self._bits(made.constants)) if made.constants.size else ""
         entries: dict[int, list[int]] = {}
@@ -211,11 +214,8 @@ class _LinksKernel:
             table = self._table(self._bits(np.array(self.memory.known)))
 
             def write(entry: str, inside: str) -> None:
-                x = self.text.set(
-                    "f",
-                    f"ld.global.{self.text.type}",
-                    f"[{self._in_table(table, entry, self.size)}]",
-                )
+                at = f"[{self._in_table(table, entry, self.size)}]"
+                x = self.text.set("f", f"ld.global.{self.text.type}", at)
                 self._store_entry(entry, start, x, inside)
 
             segments.append((self._new_part(write), 0, len(self.memory.known)))

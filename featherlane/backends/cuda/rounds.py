@@ -3,9 +3,9 @@ their results lie.
 
 Calls of one function that do not wait for each other are a segment: the threads compute them side
 by side. Segments that read nothing of each other are a round, and threads wait for each other
-between two rounds only. Memory is rows of 32 numbers, which hold one entry of the results of as
-many neighbouring calls as there is room for beside each other, for all states of the block; so the
-entries of a call are always 32 numbers apart. Places are used again when nobody reads them any more.
+between two rounds only. Memory is rows of 32 numbers, which hold one entry of the results of
+neighbouring calls beside each other, for all states of the block; so the entries of a call are
+always 32 numbers apart. Places are used again when nobody reads them any more.
 """
 
 from __future__ import annotations
