@@ -23,7 +23,7 @@ from featherlane.robot.tree import is_chain
 from featherlane.robot.tree_of import tree_of
 
 BLOCKS = 128  # about as many as a GPU has multiprocessors: more states than that share blocks
-MOST_PAIRS = 20_000  # of joints on one path, of which matrices take a call each or more
+MOST_PAIRS = 25_000  # of joints on one path, of which matrices take a call each or more
 DERIVATIVES = ("forward_dynamics_derivatives", AT)
 
 
