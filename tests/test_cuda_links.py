@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from repetition import repeated
 from test_backend import same_bits
 from test_on_device import EmulatedDriver
 
@@ -72,27 +73,29 @@ def compare(program, dtype, shape, count):
 # The bits of the interpreter
 
 
+CASES = [
+    (CHAIN, ID, "serial", {}, F32, (32, 32), 33),
+    (TREE, ID, "serial", {}, F64, (4, 64), 3),
+    (CHAIN, ID, "scan", TOGETHER, F32, (1, 64), 3),
+    (SHORT, ID, "scan", BLOCKED, F64, (2, 64, 3), 3),
+    (CHAIN, FD, "aba", {}, F32, (1, 32), 3),
+    (SHORT, FD, "abia", BLOCKED, F32, (4, 64), 3),
+    (SHORT, FD, "cfa", BLOCKED | {"elimination": "odd_even"}, F32, (1, 128), 1),
+    (SHORT, "mass_matrix_inverse", None, {}, F32, (2, 64), 3),
+    # further dtypes, sizes and functions
+    (SHORT, FD, "dca", BLOCKED, F32, (2, 32, 2), 3),
+    (CHAIN, ID, "serial", {}, F64, (1, 32), 33),
+    (TREE, ID, "scan", BLOCKED, F64, (8, 256), 1),
+    (TREE, FD, "aba", {}, F64, (16, 64), 3),
+    (CHAIN, FD, "cfa", BLOCKED | {"elimination": "cyclic_reduction"}, F64, (1, 32), 1),
+    (CHAIN, FD, "dca", BLOCKED, F64, (1, 256), 1),
+    (TREE, "mass_matrix", None, {}, F32, (2, 64), 3),
+    (TREE, "inverse_dynamics_derivatives", None, {}, F64, (1, 64), 1),
+]
+
+
 @pytest.mark.parametrize(
-    ("model", "name", "method", "options", "dtype", "shape", "count"),
-    [
-        (CHAIN, ID, "serial", {}, F32, (32, 32), 33),
-        (CHAIN, ID, "serial", {}, F64, (32, 32), 3),
-        (CHAIN, ID, "serial", {}, F32, (1, 32), 1),
-        (TREE, ID, "serial", {}, F64, (4, 128), 33),
-        (CHAIN, ID, "scan", TOGETHER, F32, (1, 64), 3),
-        (CHAIN, ID, "scan", TOGETHER, F64, (8, 256), 3),
-        (CHAIN, ID, "scan", BLOCKED, F32, (2, 64, 3), 3),
-        (TREE, ID, "scan", BLOCKED, F64, (1, 64), 1),
-        (CHAIN, FD, "aba", {}, F32, (1, 32), 3),
-        (TREE, FD, "aba", {}, F64, (16, 64), 3),
-        (CHAIN, FD, "abia", BLOCKED, F32, (4, 64), 3),
-        (SHORT, FD, "cfa", BLOCKED | {"elimination": "odd_even"}, F32, (1, 128), 1),
-        (SHORT, FD, "cfa", BLOCKED | {"elimination": "cyclic_reduction"}, F64, (1, 32), 1),
-        (SHORT, FD, "dca", BLOCKED, F32, (2, 32, 2), 3),
-        (TREE, "mass_matrix", None, {}, F32, (2, 64), 3),
-        (CHAIN, "mass_matrix_inverse", None, {}, F64, (1, 64), 3),
-        (TREE, "inverse_dynamics_derivatives", None, {}, F32, (1, 64), 1),
-    ],
+    ("model", "name", "method", "options", "dtype", "shape", "count"), repeated(CASES, 8)
 )
 def test_bits_of_the_interpreter(model, name, method, options, dtype, shape, count):
     compare(recorded(model, name, method, **options), dtype, shape, count)
@@ -100,7 +103,7 @@ def test_bits_of_the_interpreter(model, name, method, options, dtype, shape, cou
 
 def test_memory_too_large_for_a_block_is_global():
     program = recorded(fl.chain(16, seed=1), ID, "serial")
-    small = compare(program, F32, (1, 32), 3)
+    small = made(program, F32, Shape(1, 32))
     assert not small.slots
     assert small.launches[0].shared <= 48 << 10
     large = compare(program, F32, (32, 32), 3)
@@ -149,7 +152,7 @@ def test_the_method_follows_the_number_of_states():
     assert named == made(recorded(robot, ID, "serial"), F32, Shape(1, 32))
 
 
-@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("dtype", repeated([F32, F64]), ids=str)
 def test_derivatives_of_forward_dynamics(dtype):
     """Products with M^-1, in the order of its rows, of what two recorded functions give."""
     model = fl.chain(3, seed=1)
@@ -266,16 +269,16 @@ def test_a_launch_for_each_round_through_the_driver(monkeypatch):
     monkeypatch.setattr(device_calls, "driver", lambda: api)
     monkeypatch.setattr(device_calls, "_workspaces", device_calls._Workspaces())
     monkeypatch.setattr(device_calls, "LARGEST", 1)  # bytes: 32 states at a time
-    program = recorded(CHAIN, ID, "scan", **TOGETHER)
-    kernels = made(program, F32, Shape(8, 64, 2))
+    program = recorded(SHORT, ID, "scan", **TOGETHER)
+    kernels = made(program, F32, Shape(16, 32, 2))
     inputs = random_inputs(program.inputs, 35, F32)
-    arrays = [*inputs.values(), np.zeros((35, 7), F32)]
+    arrays = [*inputs.values(), np.zeros((35, 4), F32)]
     rows = [device_calls.Rows(api.place(x), x.nbytes // len(x)) for x in arrays]
     device_calls.DeviceFunction(lambda: kernels, F32).call(0, 0, rows, 35)
     same_bits(
         api.memory.read(rows[-1].address, arrays[-1]), emulator.run(kernels, inputs, F32)["tau"]
     )
-    assert len(api.launched) == 2 * len(kernels.launches) > 20
+    assert len(api.launched) == 2 * len(kernels.launches) == 18
 
 
 def test_files_tell_the_arguments():
