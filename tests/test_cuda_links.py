@@ -16,7 +16,7 @@ import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import calls as device_calls
 from featherlane.backends.cuda import emulator, files, links, rounds
-from featherlane.backends.cuda.links import Shape
+from featherlane.backends.cuda.rounds import Shape
 from featherlane.errors import CompileError
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.long.on_gpu import long_kernels, scan_options
@@ -45,7 +45,7 @@ def recorded(model, name, method=None, /, **options):
 
 
 def made(program, dtype, shape):
-    return links.kernels(lower(program, "cuda steps", dtype), "f", dtype, shape)
+    return links.kernels(lower(program, "cuda steps", dtype), shape, "f", dtype)
 
 
 def random_inputs(shapes, count, dtype):

@@ -18,76 +18,35 @@ import numpy as np
 
 from featherlane.backends.cuda import rounds as schedules
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, Launch
-from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry, straight_line
-from featherlane.backends.cuda.rounds import ROW, Round, Segment
+from featherlane.backends.cuda.ptx import HEADER, Text, entry, straight_line
+from featherlane.backends.cuda.rounds import ROW, Round, Segment, Shape
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.errors import CompileError
 from featherlane.program.call_list import CallList, call_list
 from featherlane.program.graph import Graph
-from featherlane.program.lower import lower
 from featherlane.program.program import Program, Y
 
-THREADS = 256  # of a block at most, so that each can have 255 registers
 LONGEST = 20_000  # operations of code: the time of the driver's compiler grows faster
 NEW_ROUND = 1 << 31  # added to the first word of a segment before which threads wait for each other
 
 
-class Shape(NamedTuple):
-    """How a kernel is spread: states and threads of a block, and blocks for the same states."""
-
-    states: int
-    threads: int
-    blocks: int = 1
-
-    @property
-    def lanes(self) -> int:
-        """Calls side by side."""
-        return self.threads // self.states * self.blocks
-
-
-def checked(shape: Shape) -> Shape:
-    """Raises CompileError for a shape that no kernel has."""
-    states, threads, blocks = shape
-    powers = all(n > 0 and n & (n - 1) == 0 for n in (states, threads))
-    if not powers or states > WARP or not WARP <= threads <= THREADS:
-        raise CompileError(
-            f"a block has {states} states and {threads} threads: wanted powers of two, at most "
-            f"{WARP} states, {WARP} to {THREADS} threads"
-        )
-    if blocks < 1:
-        raise CompileError(f"{blocks} blocks for {states} states: wanted 1 or more")
-    return shape
-
-
-def kernels(program: Program, name: str, dtype: np.dtype, shape: Shape) -> Kernels:
+def kernels(program: Program, shape: Shape, name: str, dtype: np.dtype) -> Kernels:
     """The kernel of a program that `lower(program, "cuda steps", dtype)` gave. With one block for
     the same states one launch runs it all, else there is a launch for each round. Raises
     CompileError if the code would be too long.
     """
-    dtype, shape, calls = np.dtype(dtype), checked(shape), call_list(program)
-    graphs = [lower(Program(f.graph), "cuda", dtype).main for f in calls.functions]
-    if (length := sum(map(operations, graphs))) > LONGEST:
+    dtype, shape, calls = np.dtype(dtype), schedules.checked(shape), call_list(program)
+    graphs = schedules.arithmetic(calls, dtype)
+    if (length := sum(map(schedules.operations, graphs))) > LONGEST:
         raise CompileError(
             f"{name} has {length:,} operations in {len(graphs)} different steps: a kernel of "
             f"recorded steps has at most {LONGEST:,}"
         )
-    rounds = scheduled(calls, graphs, shape)
+    rounds = schedules.scheduled(calls, graphs, shape)
     made = _LinksKernel(calls, graphs, rounds, name, dtype, shape)
     outputs = {x: out.shape for x, out in program.outputs.items()}
     text = "\n".join([*HEADER, *made.lines(), ""])
     return Kernels(text, made.launches(), dict(program.inputs), outputs, made.slots)
-
-
-def scheduled(calls: CallList, graphs: Sequence[Graph], shape: Shape) -> list[Round]:
-    """The rounds of a program. graphs: of the functions, lowered."""
-    if shape.lanes == 1:
-        return schedules.in_order(calls)
-    return schedules.side_by_side(calls, [*map(operations, graphs)], shape.lanes)
-
-
-def operations(graph: Graph) -> int:
-    """The instructions of a lowered graph."""
-    return sum(map(bool, graph.args))
 
 
 class _Part(NamedTuple):

@@ -13,15 +13,47 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.cuda.ptx import WARP
-from featherlane.program.call_list import CallList, FunctionCalls
+from featherlane.errors import CompileError
+from featherlane.program.call_list import CallList, FunctionCalls, call_list
+from featherlane.program.graph import Graph
+from featherlane.program.lower import lower
+from featherlane.program.program import Program
 
 ROW = WARP  # numbers of a row of memory
+THREADS = 256  # of a block at most, so that each can have 255 registers
 OVERHEAD = 40  # operations that as long as it takes to find a segment and its operands
+
+
+class Shape(NamedTuple):
+    """How a kernel is spread: states and threads of a block, and blocks for the same states."""
+
+    states: int
+    threads: int
+    blocks: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Calls side by side."""
+        return self.threads // self.states * self.blocks
+
+
+def checked(shape: Shape) -> Shape:
+    """Raises CompileError for a shape that no kernel has."""
+    states, threads, blocks = shape
+    powers = all(n > 0 and n & (n - 1) == 0 for n in (states, threads))
+    if not powers or states > WARP or not WARP <= threads <= THREADS:
+        raise CompileError(
+            f"a block has {states} states and {threads} threads: wanted powers of two, at most "
+            f"{WARP} states, {WARP} to {THREADS} threads"
+        )
+    if blocks < 1:
+        raise CompileError(f"{blocks} blocks for {states} states: wanted 1 or more")
+    return shape
 
 
 class Segment(NamedTuple):
@@ -228,3 +260,45 @@ def records(function: FunctionCalls, order: Sequence[int], numbers: np.ndarray) 
             bases[k] = len(words), int(at[0, k] - at[0, first])
         words.append(at[:, first])
     return Records(bases, np.array(words), function.constants[order].T)
+
+
+def arithmetic(calls: CallList, dtype: Any) -> list[Graph]:
+    """The graphs of all functions, lowered."""
+    return [lower(Program(f.graph), "cuda", dtype).main for f in calls.functions]
+
+
+class Prediction(NamedTuple):
+    """What a kernel takes: rounds; operations that a thread computes in turn, with what it takes to
+    find them; operations of all calls; bytes of memory of a state.
+    """
+
+    rounds: int
+    in_turn: int
+    operations: int
+    memory: int
+
+
+def predicted(program: Program, dtype: Any, shape: Shape) -> Prediction:
+    """What the kernel of a program in a shape takes."""
+    calls = call_list(program)
+    graphs = arithmetic(calls, dtype)
+    rounds, costs = scheduled(calls, graphs, shape), [*map(operations, graphs)]
+    numbers = memory(calls, rounds, shape.states).size // shape.states
+    return Prediction(
+        len(rounds),
+        cost(rounds, costs, shape.lanes),
+        sum(len(f.gives) * cost for f, cost in zip(calls.functions, costs, strict=True)),
+        numbers * np.dtype(dtype).itemsize,
+    )
+
+
+def scheduled(calls: CallList, graphs: Sequence[Graph], shape: Shape) -> list[Round]:
+    """The rounds of a program. graphs: of the functions, lowered."""
+    if shape.lanes == 1:
+        return in_order(calls)
+    return side_by_side(calls, [*map(operations, graphs)], shape.lanes)
+
+
+def operations(graph: Graph) -> int:
+    """The instructions of a lowered graph."""
+    return sum(map(bool, graph.args))

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda.links import THREADS, Shape, kernels
+from featherlane.backends.cuda.links import kernels
 from featherlane.backends.cuda.products import with_negative_products
 from featherlane.backends.cuda.ptx import WARP
+from featherlane.backends.cuda.rounds import THREADS, Shape
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.errors import CompileError
 from featherlane.functions.compile import input_shapes, output_shapes, scalar_function
@@ -17,6 +18,7 @@ from featherlane.functions.long.derivatives import AT
 from featherlane.functions.long.recording import OPTIONS, WIDE
 from featherlane.functions.table import TABLE, Variant
 from featherlane.program.lower import lower, traced
+from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot
 from featherlane.robot.tree import is_chain
@@ -33,17 +35,25 @@ def long_kernels(
     """The kernels of a function of a long robot, for any number of states, but meant for calls with
     `states` states. name: of the kernels. Raises CompileError for what has none.
     """
-    dtype, told = np.dtype(dtype), f"{variant.name} of {model.name!r} on a GPU"
-    variant = _with_method(model, variant, states)
-    _check_size(model, variant, told)
-    shape = _shape(model, variant, states)
+    dtype = np.dtype(dtype)
     with no_garbage():
-        run = _recorded(model, variant, shape, told)
-        program = traced(run, input_shapes(model, variant), "cuda steps")
-        made = kernels(lower(program, "cuda steps", dtype), name, dtype, shape)
+        made = kernels(*long_program(model, variant, dtype, states), name, dtype)
     if variant.name in DERIVATIVES:
         return with_negative_products(made, [*TABLE[variant.name].outputs][-1], name, dtype)
     return made
+
+
+def long_program(model: Robot, variant: Variant, dtype: Any, states: int) -> tuple[Program, Shape]:
+    """The recorded program that kernels are made of, lowered, and their shape; see
+    `long_kernels`. Products follow it for derivatives of forward dynamics.
+    """
+    told = f"{variant.name} of {model.name!r} on a GPU"
+    variant = _with_method(model, variant, states)
+    _check_size(model, variant, told)
+    shape = _shape(model, variant, states)
+    run = _recorded(model, variant, shape, told)
+    program = traced(run, input_shapes(model, variant), "cuda steps")
+    return lower(program, "cuda steps", dtype), shape
 
 
 def _block_states(states: int) -> int:
