@@ -163,7 +163,7 @@ def test_kernels_that_the_driver_refuses_and_missing_devices(cuda):
         api.load(0, [""], [LAUNCH])
     cuda.errors["cuDeviceGet"] = "ERROR_INVALID_DEVICE"
     with pytest.raises(fl.DeviceError, match="there is no GPU of this number"):
-        api.load(3, "", [LAUNCH])
+        api.load(3, [""], [LAUNCH])
     cuda.errors = {"cuStreamGetId": RuntimeError('Function "cuStreamGetId" not found')}
     with pytest.raises(fl.DeviceError, match="not found; wanted a driver of CUDA 12 or later"):
         api.number_of(0, 7)
@@ -185,7 +185,7 @@ def test_no_driver_no_device_and_no_bindings(cuda, monkeypatch):
 
 def test_kernels_are_loaded_whatever_other_streams_capture(cuda):
     api = driver.driver()
-    assert len(api.load(0, "text", [LAUNCH, LAUNCH])) == 2
+    assert len(api.load(0, ["text"], [LAUNCH, LAUNCH])) == 2
     before = cuda.called[: cuda.names().index("cuModuleLoadData")]
     assert ("cuThreadExchangeStreamCaptureMode", ("relaxed",)) in before
     assert ("cuModuleLoadData", (b"text\0",)) in cuda.called

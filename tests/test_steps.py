@@ -23,11 +23,11 @@ from featherlane.algorithms import rnea
 from featherlane.algorithms.parallel import scanned_inverse_dynamics
 from featherlane.backends.cpu import linked as host
 from featherlane.backends.cpu.steps.batching import LaneLayout
-from featherlane.backends.cpu.steps.calls import call_list
 from featherlane.backends.cpu.steps.run import LoadedSteps, StepEvaluator, block_length
 from featherlane.backends.cpu.steps.scratch import KEPT
 from featherlane.backends.llvm import jit
 from featherlane.backends.reference import evaluate
+from featherlane.program.call_list import call_list
 from featherlane.program.lower import lower
 from featherlane.program.nested import Fixed, build, flatten
 from featherlane.program.node import Node

@@ -56,8 +56,9 @@ TARGETS = {
     "cuda": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cuda.stages"),
     # One function for the work of each joint: what a hardware pipeline is cut from
     "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
-    # Each function of it goes through the passes of "cpu" on its own
+    # Each function of these goes through the passes of "cpu" or "cuda" on its own
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
+    "cuda steps": Target(STEPS, CALLS, frozenset(), "backends.cuda.links"),
     "c steps": Target(STEPS, (*CALLS, _arithmetic), EXPANDED, "backends.c"),
 }
 

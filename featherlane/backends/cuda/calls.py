@@ -48,7 +48,8 @@ class DeviceFunction:
                 rows = [(x.address + first * x.stride, x.stride) for x in arrays]
                 values = [y for row in rows for y in row] + [scratch, count]
                 for kernel, launch in zip(loaded, self.kernels.launches, strict=True):
-                    api.launch(device, stream, kernel, launch, count, values)
+                    own = [*values, *launch.arguments]
+                    api.launch(device, stream, kernel, launch, count, own)
 
     def _kernels_on(self, api: Driver, device: int, stream: int) -> list[Any]:
         with self._lock:

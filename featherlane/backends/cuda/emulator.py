@@ -82,13 +82,15 @@ class Shared:
     """The shared memory of all blocks, and who last wrote and read each word, before which barrier.
 
     A word may go from thread to thread of a warp after a barrier of the warp, to other warps after
-    one of the block.
+    one of the block. block: of each thread; with blocks=1, all blocks have the same memory, where
+    nothing may go from one to another.
     """
 
     def __init__(self, size: int, blocks: int, block: Array) -> None:
         words = -(-size // 4)
         self.size, self.words, self.block = size, words, block
         self.data = np.full(max(words * blocks, 2), 0xFFFFFFFF, np.uint32)  # NaN of both dtypes
+        self.own = block if blocks > 1 else np.zeros_like(block)
         empty = lambda value: np.full(words * blocks, value, np.int64)
         self.writer, self.reader = empty(NOBODY), empty(NOBODY)
         self.written, self.read = empty(-1), empty(-1)  # when
@@ -102,7 +104,7 @@ class Shared:
     def _words(self, address: Array, threads: Array, size: int, what: str) -> Array:
         if (address.astype(np.int64) + size > self.size).any():
             raise EmulationError(f"{what}: outside of the {self.size} bytes of shared memory")
-        first = self.block[threads] * self.words + address.astype(np.int64) // 4
+        first = self.own[threads] * self.words + address.astype(np.int64) // 4
         return first[:, None] + np.arange(size // 4)
 
     def _clashes(self, other: Array, when: Array, when_block: Array, threads: Array) -> bool:
@@ -110,6 +112,7 @@ class Shared:
         warp = np.where(other >= 0, other // WARP, SEVERAL - other)  # negative: no single one
         same_warp = warp == threads // WARP
         late = np.where(same_warp, when == self.now, when_block == self.now_block)
+        late |= (warp >= 0) & (self.block[np.maximum(warp, 0) * WARP] != self.block[threads])
         return bool(((other != NOBODY) & (other != threads) & late).any())
 
     def load(self, address: Array, threads: Array, dtype: Any, what: str) -> Array:
@@ -246,7 +249,9 @@ class Launched:
         columns: int,
         threads: int,
         shared: int,
+        scratch: tuple[int, int] = (0, 0),
     ) -> None:
+        """scratch: where memory begins that threads share, and its bytes."""
         self.memory = memory
         number = np.arange(blocks * columns * threads)
         self.number, block = number, number // threads
@@ -256,6 +261,7 @@ class Launched:
             "%ctaid.y": block // blocks,
         }
         self.shared = Shared(shared, blocks * columns, block)
+        self.scratch_start, self.scratch = scratch[0], Shared(scratch[1], 1, block)
         self.alive = np.ones(len(number), bool)
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
         self.text, self._parsed = text, dict[str, _Code]()
@@ -290,7 +296,7 @@ class Launched:
             if guard:
                 active &= self._read(guard, np.bool_) ^ bool(negated)
             given = _OPERANDS.findall(operands or "")
-            if name == "bra":
+            if name in ("bra", "bra.uni"):
                 if active.any() and not active[self.alive].all():
                     raise EmulationError(f"{line}: threads part")
                 at = code.labels[given[0]] if active.any() else at
@@ -304,6 +310,7 @@ class Launched:
                 if guard:
                     raise EmulationError(f"{line}: a barrier that some threads may not reach")
                 self.shared.barrier(name == "bar.sync")
+                self.scratch.barrier(name == "bar.sync")
             elif active.any():
                 self._step(line, name.split("."), given, active)
 
@@ -388,8 +395,17 @@ class Launched:
             if space == "shared":
                 value[active] = self.shared.load(at, self.number[active], kind, line)
             else:
+                in_scratch, place = self._in_scratch(at)
+                if len(place):
+                    self.scratch.load(place, self.number[active][in_scratch], kind, line)
                 value[active] = self.memory.bytes.view(kind)[self.memory.index(at, size, line)]
             self._write(register, value, active)
+
+    def _in_scratch(self, address: Array) -> tuple[Array, Array]:
+        """Which addresses are in the scratch memory, and where these are there."""
+        place = address.astype(np.int64) - self.scratch_start
+        inside = (place >= 0) & (place < self.scratch.size)
+        return inside, place[inside]
 
     def _store(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
         registers, size = given[1].strip("{}").split(", "), np.dtype(kind).itemsize
@@ -400,6 +416,9 @@ class Launched:
                 self.shared.store(place, self.number[active], value, line)
                 continue
             at = self.memory.index(place, size, line)
+            in_scratch, own = self._in_scratch(place)
+            if len(own):
+                self.scratch.store(own, self.number[active][in_scratch], value[in_scratch], line)
             if len(np.unique(at)) != len(at):
                 raise EmulationError(f"{line}: two threads write one number")
             self.memory.bytes.view(kind)[at] = value
@@ -432,17 +451,19 @@ def run(
     strides = [x.nbytes // max(count, 1) for x in spread]
     arguments = [y for pair in zip(places, strides, strict=True) for y in pair]
     groups = -(-count // WARP)
-    scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
+    shared = np.full(groups * WARP * kernels.slots, np.nan, dtype)
+    scratch = memory.place(shared)
     for launch in kernels.launches:
         Launched(
             kernels.texts[launch.text],
             launch.kernel,
-            [*arguments, scratch, count],
+            [*arguments, scratch, count, *launch.arguments],
             memory,
             blocks=-(-count // launch.states),
             columns=launch.columns,
             threads=launch.threads,
             shared=launch.shared,
+            scratch=(scratch, shared.nbytes),
         ).run()
     found = zip(kernels.outputs, places[len(given) :], spread[len(given) :], empty, strict=True)
     return {x: _gathered(memory.read(at, rows), apart, like) for x, at, rows, like in found}

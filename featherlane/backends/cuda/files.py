@@ -9,6 +9,7 @@ import numpy as np
 from featherlane.backends.cuda.stages import Kernels
 
 FORMAT = 1  # of the JSON; docs/gpu.md describes it
+SEGMENTS = ("first segment", "end of the segments")  # parameters of recorded programs
 
 
 def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
@@ -30,6 +31,7 @@ def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
             ),
             "address of the scratch memory",
             "number of states",
+            *SEGMENTS[: len(kernels.launches[0].arguments)],
         ],
         "launches": [
             {
@@ -39,6 +41,7 @@ def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
                 "shared_bytes": launch.shared,
                 "states_of_a_block": launch.states,
                 "grid_y": launch.columns,
+                "arguments": [*launch.arguments],
             }
             for launch in kernels.launches
         ],

@@ -63,7 +63,8 @@ class Stage(NamedTuple):
 
 class Launch(NamedTuple):
     """A kernel and how it is launched: threads and bytes of shared memory of a block, the states
-    that a block computes, the blocks for the same states, and which of the texts has it.
+    that a block computes, the blocks for the same states, which of the texts has it, and what
+    follows the other arguments.
     """
 
     kernel: str
@@ -72,6 +73,7 @@ class Launch(NamedTuple):
     states: int
     columns: int
     text: int = 0
+    arguments: tuple[int, ...] = ()
 
 
 class Part(NamedTuple):

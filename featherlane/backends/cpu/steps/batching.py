@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu.graphs.areas import BlockAllocator
-from featherlane.backends.cpu.steps.calls import CallList
+from featherlane.program.call_list import CallList
 
 NOWHERE = -1
 

@@ -24,7 +24,7 @@ from featherlane.backends.cpu.steps.batching import (
     allocate,
     assign_lanes,
 )
-from featherlane.backends.cpu.steps.calls import CallList, FunctionCalls
+from featherlane.program.call_list import CallList, FunctionCalls
 from featherlane.program.graph import Graph
 
 COLLECT = 0  # its number among the functions

@@ -11,9 +11,9 @@ from featherlane.backends.cache import digest
 from featherlane.backends.cpu.loaded import BatchEvaluator, LoadedLoop
 from featherlane.backends.cpu.steps import interpreter
 from featherlane.backends.cpu.steps.batching import LaneLayout, links
-from featherlane.backends.cpu.steps.calls import CallList, call_list
 from featherlane.backends.cpu.steps.encode import step_program
 from featherlane.backends.llvm import jit
+from featherlane.program.call_list import CallList, call_list
 from featherlane.program.graph import Graph, graph_key
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
