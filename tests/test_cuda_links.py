@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from repetition import repeated
 from test_backend import same_bits
-from test_on_device import EmulatedDriver
 
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import calls as device_calls
 from featherlane.backends.cuda import emulator, files, links, rounds
+from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 from featherlane.backends.cuda.rounds import Shape
+from featherlane.backends.cuda.workspaces import Workspaces
 from featherlane.errors import CompileError
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.long.on_gpu import long_kernels, scan_options
@@ -267,14 +268,14 @@ def test_blocks_of_one_launch_that_wait_for_each_other_are_found_out():
 def test_a_launch_for_each_round_through_the_driver(monkeypatch):
     api = EmulatedDriver()
     monkeypatch.setattr(device_calls, "driver", lambda: api)
-    monkeypatch.setattr(device_calls, "_workspaces", device_calls._Workspaces())
+    monkeypatch.setattr(device_calls, "workspaces", Workspaces())
     monkeypatch.setattr(device_calls, "LARGEST", 1)  # bytes: 32 states at a time
     program = recorded(SHORT, ID, "scan", **TOGETHER)
     kernels = made(program, F32, Shape(16, 32, 2))
     inputs = random_inputs(program.inputs, 35, F32)
     arrays = [*inputs.values(), np.zeros((35, 4), F32)]
     rows = [device_calls.Rows(api.place(x), x.nbytes // len(x)) for x in arrays]
-    device_calls.DeviceFunction(lambda: kernels, F32).call(0, 0, rows, 35)
+    device_calls.DeviceFunction(lambda _: kernels, lambda *_: "links", F32).call(0, 0, rows, 35)
     same_bits(
         api.memory.read(rows[-1].address, arrays[-1]), emulator.run(kernels, inputs, F32)["tau"]
     )

@@ -125,6 +125,7 @@ class Compiled(model.Robot):
         every: int = 1,
         width: int | None = None,
         device: str | None = None,
+        mapping: str | None = None,
     ) -> Function:
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
         of `Kinematics`) as a `Function` of plain arrays.
@@ -137,14 +138,16 @@ class Compiled(model.Robot):
         `actuation`, `linearize_step`, `rollout` and `policy`. width:
         lanes of a vector, by default the processor's most; results do not depend on it. device:
         "cuda", or "cuda:1" of several, copies NumPy arrays to a GPU and results back; arrays that
-        live on a GPU need none. Raises ValueError naming the argument.
+        live on a GPU need none. mapping: of the work to the threads of a GPU, "lanes", "team:4" or,
+        for long robots, "links:8" (docs/gpu.md), by default the one expected to be the fastest.
+        Raises ValueError naming the argument.
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
         variant = Variant(
             name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
         )
-        return copied(self._function(variant, width), device)
+        return copied(self._function(variant, width).mapped(mapping), device)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         variant = settled(variant)
@@ -272,10 +275,18 @@ class Compiled(model.Robot):
         explain = partial(self._explain, actuation=variant.actuation)
         origin = Compiled._function, (self, variant, width)
         graph = partial(dynamics_graph, self, variant)
-        on_gpu = None if steps else OnGPU(self._key(variant), partial(source_of, self, variant))
+        gpu = self._on_gpu(variant, steps is not None)
         return Function(
-            variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph, on_gpu
+            variant.name, inputs, outputs, kernel, collect, explain, single, origin, graph, gpu
         )
+
+    def _on_gpu(self, variant: Variant, is_long: bool) -> OnGPU:
+        """How GPUs run a variant. The modules for long robots are imported for those alone."""
+        if not is_long:
+            return OnGPU(self._key(variant), partial(source_of, self, variant))
+        from featherlane.functions.long.on_gpu import LongOnGPU
+
+        return LongOnGPU(self._key(variant), self, variant)
 
     def _kernel(self, variant: Variant, form: int | str | None, dtype: np.dtype) -> Kernel:
         """Returns the kernel of a variant, which equal models share. form: the lanes of vectors,

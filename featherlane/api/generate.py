@@ -13,16 +13,18 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.discrete import discrete, entries, groups
-from featherlane.functions.gpu import Source, kernels_of, source_of
+from featherlane.functions.gpu import kernels_of
 from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.program.graph import Graph
 from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
 from featherlane.robot.parameters import PARAMETERS
+
+if TYPE_CHECKING:
+    from featherlane.backends.cuda.stages import Kernels
 
 
 def generate(
@@ -137,24 +139,21 @@ def _ptx(
     for shown, what in named.items():
         own = f"{prefix}_{_in_code(functions, shown)}"
         check_start(own, "name")
-        kernels = kernels_of(_source(model, what), own, dtype)
+        kernels = _kernels(model, what, own, dtype)
         texts |= files.files(own, kernels, dtype)
     return texts
 
 
-def _source(model: Any, what: str | Graph) -> Source:
-    """What computes a graph, or a function of a robot."""
+def _kernels(model: Any, what: str | Graph, name: str, dtype: np.dtype) -> Kernels:
+    """The kernels of a graph, or of a function of a robot, for many states."""
     if isinstance(what, Graph):
-        return Program(what)
+        return kernels_of(Program(what), name, dtype)
     if model is None:
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
     variant = variant_named(model, what)
     model._checked(variant)
-    if model._is_long(variant):
-        raise CompileError(
-            f"{what} of {model.name!r}: robots of so many links have no kernels for GPUs"
-        )
-    return source_of(model, variant)
+    gpu = model._on_gpu(variant, model._is_long(variant))
+    return gpu.kernels(gpu.mappings[-1 if model._is_long(variant) else 0], name, dtype)
 
 
 def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, str | Graph]:

@@ -162,13 +162,30 @@ class Function:
 
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
         """The kernels for GPUs in one dtype."""
-        from featherlane.backends.cuda.calls import DeviceFunction
+        if self.gpu is None:
+            raise CompileError(f"{self.name} has no kernels for GPUs: pass arrays on the CPU")
+        if dtype not in self._on_gpu:
+            name = re.sub(r"\W", "_", self.name, flags=re.ASCII)  # that of a lambda is none in PTX
+            self._on_gpu.setdefault(dtype, self.gpu.function(name, dtype))
+        return self._on_gpu[dtype]
 
-        if (gpu := self.gpu) is None:
-            raise CompileError(f"{self.name} has no kernels for GPUs yet: pass arrays on the CPU")
-        name = re.sub(r"\W", "_", self.name, flags=re.ASCII)  # that of a lambda is none in PTX
-        return self._on_gpu.setdefault(
-            dtype, DeviceFunction(lambda: gpu.kernels(name, dtype), dtype)
+    def mapped(self, mapping: str | None) -> Function:
+        """The same function with another mapping of its work to the threads of GPUs."""
+        if mapping is None:
+            return self
+        if self.gpu is None:
+            raise CompileError(f"{self.name} has no kernels for GPUs, and so no mapping")
+        return Function(
+            self.name,
+            self.inputs,
+            self.outputs,
+            self._make_batch,
+            self.packed,
+            self._explain,
+            self._make_single,
+            (Function.mapped, (self, mapping)),
+            self._make_graph,
+            self.gpu.mapped(mapping),
         )
 
     def explain(self, name: str, shape: tuple[int, ...]) -> str:

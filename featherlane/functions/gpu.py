@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sequences import is_planned, planned
 from featherlane.functions.table import Variant
@@ -16,23 +17,64 @@ from featherlane.program.program import Program
 from featherlane.robot.model import Robot
 
 if TYPE_CHECKING:
+    from featherlane.backends.cuda.calls import DeviceFunction
     from featherlane.backends.cuda.stages import Kernels
 
 Source = Program | Composite
 
 
-class OnGPU(NamedTuple):
-    """A function that GPUs can run. key: of its code in the cache; source: makes what computes it."""
+class OnGPU:
+    """How GPUs run a function. key: of its code in the cache; source: makes what computes it;
+    mapping: of work to threads, None for the one that is expected to be the fastest.
+    """
 
-    key: str
-    source: Callable[[], Source]
+    mappings: tuple[str, ...] = ("lanes", "team:2", "team:4", "team:8")
 
-    def kernels(self, name: str, dtype: np.dtype) -> Kernels:
-        """The kernels, from the cache or made now. name: of the kernels."""
+    def __init__(self, key: str, source: Callable[[], Source], mapping: str | None = None) -> None:
+        self.key, self.source, self.fixed = key, source, mapping
+        if mapping is not None:
+            self._check(mapping)
+
+    def mapped(self, mapping: str) -> OnGPU:
+        """The same by one mapping."""
+        return OnGPU(self.key, self.source, mapping)
+
+    def function(self, name: str, dtype: np.dtype) -> DeviceFunction:
+        """What calls the kernels. name: of the kernels."""
+        from featherlane.backends.cuda.calls import DeviceFunction
+
+        choose = lambda states, count: self.fixed or self.choose(made.kernels, states, count)
+        made = DeviceFunction(lambda mapping: self._cached(mapping, name, dtype), choose, dtype)
+        return made
+
+    def _cached(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
         from featherlane.backends.cuda.cached import cached_kernels
 
-        make = lambda: kernels_of(self.source(), name, dtype)
-        return cached_kernels(f"{self.key} {name} {dtype}", make)
+        make = lambda: self.kernels(mapping, name, dtype)
+        return cached_kernels(f"{self.key} {mapping} {name} {dtype}", make)
+
+    def choose(self, made: Callable[[str], Kernels], states: int, multiprocessors: int) -> str:
+        """The mapping for so many states. made: gives the kernels of a mapping."""
+        from featherlane.backends.cuda.mappings import warps_for
+
+        warps = warps_for(made("lanes").work, states, multiprocessors)
+        return "lanes" if warps == 1 else f"team:{warps}"
+
+    def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
+        """The kernels of a mapping, made now."""
+        from featherlane.backends.cuda import teams
+
+        source = self.source()
+        if mapping == "lanes":
+            return kernels_of(source, name, dtype)
+        if isinstance(source, Composite):
+            raise CompileError(f"{name} is a plan of kernels: wanted mapping='lanes'")
+        return teams.kernels(lower(source, "cuda", dtype), name, dtype, int(mapping[5:]))
+
+    def _check(self, mapping: str) -> None:
+        """Raises ValueError for a mapping that there is not."""
+        if mapping not in self.mappings:
+            raise ValueError(f"mapping is {mapping!r}: wanted one of {', '.join(self.mappings)}")
 
 
 def source_of(model: Robot, variant: Variant) -> Source:

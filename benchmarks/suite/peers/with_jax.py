@@ -19,6 +19,7 @@ from . import reduced
 from .base import FLOAT32, FLOAT64, Arrays, Case, Peer, Prepared, Unsupported, lacks
 from .native import kept
 
+PLATFORM = "FEATHERLANE_BENCHMARK_JAX"  # where JAX computes: "cuda" in benchmarks on GPUs
 COORDINATES = "derivatives by coordinates, not along the motions of a free root"
 
 
@@ -128,7 +129,7 @@ def precision(dtype: str) -> Iterator[None]:
     import jax
     from jax.experimental import disable_x64, enable_x64
 
-    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_platforms", os.environ.get(PLATFORM, "cpu"))
     with enable_x64() if dtype == FLOAT64 else disable_x64():
         yield
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from featherlane.backends import cache
 from featherlane.backends.cuda.kernel import Launch, Shape
+from featherlane.backends.cuda.mappings import Work
 from featherlane.backends.cuda.stages import Kernels
 
 
@@ -32,8 +33,8 @@ def _read(code: bytes) -> Kernels:
     told = json.loads(code)
     launches = tuple(Launch(*launch) for launch in told.pop("launches"))
     inputs, outputs = _shapes(told.pop("inputs")), _shapes(told.pop("outputs"))
-    texts = tuple(told.pop("texts"))
-    return Kernels(texts=texts, launches=launches, inputs=inputs, outputs=outputs, **told)
+    texts, work = tuple(told.pop("texts")), Work(*told.pop("work"))
+    return Kernels(texts, launches, inputs, outputs, told.pop("slots"), work)
 
 
 def _shapes(told: dict[str, list[int]]) -> dict[str, Shape]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -24,22 +23,34 @@ class Rows(NamedTuple):
 
 
 class DeviceFunction:
-    """The kernels of a function in one dtype, on every device where they are called."""
+    """The kernels of a function in one dtype, on every device where they are called. make: gives
+    those of a mapping; choose: the mapping for so many states on so many multiprocessors.
+    """
 
-    def __init__(self, make: Callable[[], Kernels], dtype: np.dtype) -> None:
-        self._make, self.dtype = make, dtype
-        self._loaded: dict[int, list[Any]] = {}
+    def __init__(
+        self, make: Callable[[str], Kernels], choose: Callable[[int, int], str], dtype: np.dtype
+    ) -> None:
+        self._make, self._choose, self.dtype = make, choose, dtype
+        self._kernels: dict[str, Kernels] = {}
+        self._loaded: dict[tuple[int, str], list[Any]] = {}
         self._lock = Lock()
 
-    @cached_property
-    def kernels(self) -> Kernels:
-        return self._make()
+    def kernels(self, mapping: str) -> Kernels:
+        """The kernels of a mapping."""
+        if mapping not in self._kernels:
+            self._kernels.setdefault(mapping, self._make(mapping))
+        return self._kernels[mapping]
+
+    def mapping(self, device: int, states: int) -> str:
+        """The mapping that a call with so many states takes."""
+        return self._choose(states, driver().multiprocessors(device))
 
     def call(self, device: int, stream: int, arrays: Sequence[Rows], states: int) -> None:
         """Puts the kernels into a stream. arrays: inputs, then outputs."""
-        api = driver()
-        loaded = self._kernels_on(api, device, stream)
-        group = WARP * self.kernels.slots * self.dtype.itemsize  # bytes of scratch for 32 states
+        api, mapping = driver(), self.mapping(device, states)
+        loaded = self._kernels_on(api, device, stream, mapping)
+        kernels = self._kernels[mapping]
+        group = WARP * kernels.slots * self.dtype.itemsize  # bytes of scratch for 32 states
         groups = min(-(-states // WARP), max(LARGEST // group, 1)) if group else 0
         chunk = groups * WARP or max(states, 1)
         with workspaces.borrowed(api, device, stream, groups * group) as scratch:
@@ -47,15 +58,15 @@ class DeviceFunction:
                 count = min(chunk, states - first)
                 rows = [(x.address + first * x.stride, x.stride) for x in arrays]
                 values = [y for row in rows for y in row] + [scratch, count]
-                for kernel, launch in zip(loaded, self.kernels.launches, strict=True):
+                for kernel, launch in zip(loaded, kernels.launches, strict=True):
                     own = [*values, *launch.arguments]
                     api.launch(device, stream, kernel, launch, count, own)
 
-    def _kernels_on(self, api: Driver, device: int, stream: int) -> list[Any]:
+    def _kernels_on(self, api: Driver, device: int, stream: int, mapping: str) -> list[Any]:
         with self._lock:
-            if device not in self._loaded:
+            if (device, mapping) not in self._loaded:
                 if api.is_capturing(device, stream):
                     raise DeviceError(CAPTURED)
-                made = self.kernels
-                self._loaded[device] = api.load(device, made.texts, made.launches)
-            return self._loaded[device]
+                made = self.kernels(mapping)
+                self._loaded[device, mapping] = api.load(device, made.texts, made.launches)
+            return self._loaded[device, mapping]

@@ -78,6 +78,7 @@ class Driver:
         except DeviceError as error:
             raise DeviceError(f"there is no NVIDIA driver that works here: {error}") from None
         self._contexts: dict[int, Any] = {}
+        self._multiprocessors: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def _ask(self, function: str, *arguments: Any) -> Any:
@@ -128,6 +129,15 @@ class Driver:
         """The number of the device whose memory an address belongs to."""
         what = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(self._ask("cuPointerGetAttribute", what, address))
+
+    def multiprocessors(self, device: int) -> int:
+        """How many multiprocessors a device has."""
+        if device not in self._multiprocessors:
+            what = self.cuda.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+            number = self._ask("cuDeviceGet", device)
+            found = self._ask("cuDeviceGetAttribute", what, number)
+            self._multiprocessors[device] = int(found)
+        return self._multiprocessors[device]
 
     def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[Any]:
         """The kernels of PTX texts, which threads compile for a device at the same time."""

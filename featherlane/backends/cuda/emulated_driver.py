@@ -35,6 +35,9 @@ class EmulatedDriver:
     def device_of(self, address: int) -> int:
         return self.device[max(a for a in self.device if a <= address)]
 
+    def multiprocessors(self, device: int) -> int:
+        return 4
+
     def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[str]:
         self.loaded.append(device)
         return [texts[launch.text] for launch in launches]

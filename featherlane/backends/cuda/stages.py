@@ -21,6 +21,7 @@ from featherlane.backends.cuda.kernel import (
     Stage,
     stage_kernel,
 )
+from featherlane.backends.cuda.mappings import Work
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
@@ -37,6 +38,7 @@ class Kernels(NamedTuple):
     outputs: names and shapes of one state; slots: numbers of scratch memory for one state.
     Arguments of each kernel: the address and the bytes from state to state of each array, inputs
     first; the address of the scratch memory of whole groups of 32 states; the number of states.
+    work: by which mappings are compared.
     """
 
     texts: tuple[str, ...]
@@ -44,6 +46,7 @@ class Kernels(NamedTuple):
     inputs: Mapping[str, Shape]
     outputs: Mapping[str, Shape]
     slots: int
+    work: Work = Work(0, 0, 1)
 
 
 def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
@@ -60,7 +63,10 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     ]
     texts = tuple("\n".join([*HEADER, SHARED, *lines, ""]) for lines, _ in made)
     launches = tuple(launch._replace(text=k) for k, (_, launch) in enumerate(made))
-    return Kernels(texts, launches, inputs, outputs, slots)
+    each = [len(stage.nodes) for stage in stages]
+    total = sum(n * launch.columns for n, launch in zip(each, launches, strict=True))
+    work = Work(sum(each), total, len(launches))
+    return Kernels(texts, launches, inputs, outputs, slots, work)
 
 
 def stages_of(program: Program) -> tuple[list[Stage], int]:

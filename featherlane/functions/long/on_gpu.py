@@ -13,7 +13,13 @@ from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.cuda.rounds import THREADS, Shape
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.errors import CompileError
-from featherlane.functions.compile import input_shapes, output_shapes, scalar_function
+from featherlane.functions.compile import (
+    dynamics_program,
+    input_shapes,
+    output_shapes,
+    scalar_function,
+)
+from featherlane.functions.gpu import OnGPU
 from featherlane.functions.long.derivatives import AT
 from featherlane.functions.long.recording import OPTIONS, WIDE
 from featherlane.functions.table import TABLE, Variant
@@ -27,6 +33,31 @@ from featherlane.robot.tree_of import tree_of
 BLOCKS = 128  # about as many as a GPU has multiprocessors: more states than that share blocks
 MOST_PAIRS = 25_000  # of joints on one path, of which matrices take a call each or more
 DERIVATIVES = ("forward_dynamics_derivatives", AT)
+
+
+MAPPINGS = tuple(f"links:{1 << k}" for k in range(WARP.bit_length()))
+
+
+class LongOnGPU(OnGPU):
+    """How GPUs run a function of a long robot: threads lie over states and links."""
+
+    mappings = MAPPINGS
+
+    def __init__(
+        self, key: str, model: Robot, variant: Variant, mapping: str | None = None
+    ) -> None:
+        self.model, self.variant = model, variant
+        super().__init__(key, lambda: dynamics_program(model, variant), mapping)
+
+    def mapped(self, mapping: str) -> LongOnGPU:
+        return LongOnGPU(self.key, self.model, self.variant, mapping)
+
+    def choose(self, made: Callable[[str], Kernels], states: int, multiprocessors: int) -> str:
+        return f"links:{_block_states(states, multiprocessors)}"
+
+    def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
+        states = BLOCKS * int(mapping.removeprefix("links:"))
+        return long_kernels(self.model, self.variant, name, dtype, states)
 
 
 def long_kernels(
@@ -56,9 +87,9 @@ def long_program(model: Robot, variant: Variant, dtype: Any, states: int) -> tup
     return lower(program, "cuda steps", dtype), shape
 
 
-def _block_states(states: int) -> int:
+def _block_states(states: int, blocks: int = BLOCKS) -> int:
     """The states of a block: few, so that all multiprocessors have work."""
-    return min(1 << max(-(-states // BLOCKS) - 1, 0).bit_length(), WARP)
+    return min(1 << max(-(-states // blocks) - 1, 0).bit_length(), WARP)
 
 
 def _with_method(model: Robot, variant: Variant, states: int) -> Variant:

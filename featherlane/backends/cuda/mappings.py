@@ -1,0 +1,49 @@
+"""Which mapping of a function's work to threads is expected to be the fastest.
+
+"lanes": a thread computes a state, whose operations are one after the other. "team:W": W warps
+share 32 states, which takes less time where there are too few states to fill the GPU, and more
+where there are enough, since warps wait for each other. "links:S": a block computes S states of a
+long robot, its threads lie over states and links.
+
+No figure here was measured on a GPU: they are estimates, of which only ratios choose.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from featherlane.backends.cuda.ptx import WARP
+
+ISSUE = 2.4  # cycles from one instruction of a lone warp to the next
+SHARE = 0.65  # of the instructions that a multiprocessor could issue, of many warps
+SCHEDULERS = 4  # of a multiprocessor, each with an instruction in a cycle
+LAUNCH = 4_000  # cycles from the begin of a kernel to that of the next in a stream
+FILLED = {2: 0.95, 4: 0.9, 8: 0.8}  # the share of the time that the warps of a team have work
+LONG = 4_000  # operations of a thread from which on barriers and shared memory pay
+MULTIPROCESSORS = 132  # of an H100 or H200: where a device does not tell
+
+
+class Work(NamedTuple):
+    """What kernels do for a state. path: operations of one thread, over all launches; total:
+    operations of all threads; launches: kernels one after the other.
+    """
+
+    path: int
+    total: int
+    launches: int
+
+
+def cycles(work: Work, states: int, warps: int, multiprocessors: int) -> float:
+    """The expected time of a call, by teams of so many warps; 1: lanes."""
+    filled = FILLED.get(warps, 1.0)
+    alone = work.path / (warps * filled) * ISSUE
+    tiles = -(-states // WARP)
+    full = tiles * work.total / filled / (SCHEDULERS * SHARE * multiprocessors)
+    return max(alone, full) + work.launches * LAUNCH
+
+
+def warps_for(work: Work, states: int, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """The warps of the fastest team, or 1 where lanes are faster."""
+    if work.path < LONG:
+        return 1
+    return min((1, *FILLED), key=lambda warps: cycles(work, states, warps, multiprocessors))
