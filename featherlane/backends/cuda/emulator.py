@@ -2,8 +2,8 @@
 
 It knows the instructions that this package emits, and is stricter than a GPU: it refuses addresses
 outside of the arrays that it was given, registers that nothing has set, branches at which threads
-part, and reads of shared memory that another thread has written without a barrier in between, or
-the other way round.
+of a warp part, barriers that some warps of a block do not reach, and reads of memory that another
+thread has written without a barrier in between, or the other way round.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cuda.emulated_memory import EmulationError, Memory, Shared, Uses
 from featherlane.backends.cuda.kernel import MEMORY
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.program.op import fma
 
 Array = Any
-FIRST = 1 << 12  # the address of the first array: small numbers are no addresses
-GUARD = 64  # bytes around arrays, at least, that belong to none
-NOBODY, MANY, SEVERAL = -1, -2, -3  # who used a word of shared memory: no thread, threads of
-# several warps; SEVERAL - w: several threads of warp w
-
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("u32", "b32"), np.uint32),
     **dict.fromkeys(("u64", "b64"), np.uint64),
@@ -35,130 +31,6 @@ _LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
 _REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
 _TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
 _OPERANDS = re.compile(r"\[[^]]*\]|[^,\s]+")
-
-
-class EmulationError(RuntimeError):
-    """PTX that does what no kernel may do."""
-
-
-class Memory:
-    """Global memory: arrays at addresses, with nothing between them."""
-
-    def __init__(self) -> None:
-        self.bytes = np.zeros(0, np.uint8)
-        self.owned = np.zeros(0, bool)
-
-    def place(self, data: Array) -> int:
-        """Puts a contiguous array into memory and returns its address."""
-        raw = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
-        start = len(self.bytes) + GUARD
-        end = -(-(start + len(raw) + GUARD) // GUARD) * GUARD
-        grown, owned = np.zeros(end, np.uint8), np.zeros(end, bool)
-        grown[: len(self.bytes)], owned[: len(self.owned)] = self.bytes, self.owned
-        grown[start : start + len(raw)], owned[start : start + len(raw)] = raw, True
-        self.bytes, self.owned = grown, owned
-        return FIRST + start
-
-    def read(self, address: int, like: Array) -> Array:
-        """The array at an address, of another one's shape and dtype."""
-        start = address - FIRST
-        raw = self.bytes[start : start + like.nbytes].tobytes()
-        return np.frombuffer(raw, like.dtype).reshape(like.shape).copy()
-
-    def index(self, addresses: Array, size: int, what: str) -> Array:
-        """Numbers of elements of a size in memory, if they all belong to arrays."""
-        if (addresses % np.uint64(size)).any():
-            raise EmulationError(f"{what}: an address is no multiple of {size}")
-        start = addresses.astype(np.int64) - FIRST
-        inside = (start >= 0) & (start + size <= len(self.bytes))
-        if (
-            not inside.all()
-            or not self.owned[start].all()
-            or not self.owned[start + size - 1].all()
-        ):
-            raise EmulationError(f"{what}: an address is outside of all arrays")
-        return start // size
-
-
-class Shared:
-    """The shared memory of all blocks, and who last wrote and read each word, before which barrier.
-
-    A word may go from thread to thread of a warp after a barrier of the warp, to other warps after
-    one of the block.
-    """
-
-    def __init__(self, size: int, blocks: int, block: Array) -> None:
-        words = -(-size // 4)
-        self.size, self.words, self.block = size, words, block
-        self.data = np.zeros(max(words * blocks, 2), np.uint32)
-        empty = lambda value: np.full(words * blocks, value, np.int64)
-        self.writer, self.reader = empty(NOBODY), empty(NOBODY)
-        self.written, self.read = empty(-1), empty(-1)  # when
-        self.written_block, self.read_block = empty(-1), empty(-1)
-        self.now = self.now_block = 0
-
-    def barrier(self, whole_block: bool) -> None:
-        self.now += 1
-        self.now_block += whole_block
-
-    def _words(self, address: Array, threads: Array, size: int, what: str) -> Array:
-        if (address % size).any() or (address.astype(np.int64) + size > self.size).any():
-            raise EmulationError(f"{what}: outside of the {self.size} bytes of shared memory")
-        first = self.block[threads] * self.words + address.astype(np.int64) // 4
-        return first[:, None] + np.arange(size // 4)
-
-    def _clashes(self, other: Array, when: Array, when_block: Array, threads: Array) -> bool:
-        """Whether another thread's use, given with its times, is not separated by a barrier."""
-        warp = np.where(other >= 0, other // WARP, SEVERAL - other)  # negative: no single one
-        same_warp = warp == threads // WARP
-        late = np.where(same_warp, when == self.now, when_block == self.now_block)
-        return bool(((other != NOBODY) & (other != threads) & late).any())
-
-    def load(self, address: Array, threads: Array, dtype: Any, what: str) -> Array:
-        words = self._words(address, threads, np.dtype(dtype).itemsize, what)
-        own = np.broadcast_to(threads[:, None], words.shape)
-        used = self.writer[words], self.written[words], self.written_block[words]
-        if self._clashes(*used, own):
-            raise EmulationError(f"{what}: reads what another thread wrote, without a barrier")
-        self._note_reading(words, own)
-        return self.data[words].view(dtype)[:, 0]
-
-    def _note_reading(self, words: Array, own: Array) -> None:
-        """Several threads may read a word, in one instruction too."""
-        stale = self.read_block[words] != self.now_block
-        self.reader[words[stale]] = NOBODY
-        for part, threads in zip(words.T, own.T, strict=True):
-            order = np.argsort(part, kind="stable")
-            self._note_readers(part[order], threads[order])
-
-    def _note_readers(self, words: Array, own: Array) -> None:
-        """Words in their order, and the threads that read them in one instruction."""
-        first = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
-        least, most = np.minimum.reduceat(own, first), np.maximum.reduceat(own, first)
-        words, before = words[first], self.reader[words[first]]
-        alone = (least == most) & ((before == NOBODY) | (before == least))
-        warp = np.where(before >= 0, before // WARP, SEVERAL - before)
-        one_warp = (least // WARP == most // WARP) & ((before == NOBODY) | (warp == least // WARP))
-        self.reader[words] = np.where(
-            alone, least, np.where(one_warp, SEVERAL - least // WARP, MANY)
-        )
-        self.read[words], self.read_block[words] = self.now, self.now_block
-
-    def store(self, address: Array, threads: Array, value: Array, what: str) -> None:
-        words = self._words(address, threads, value.dtype.itemsize, what)
-        own = np.broadcast_to(threads[:, None], words.shape)
-        if len(np.unique(words)) != words.size:
-            raise EmulationError(f"{what}: two threads write one word")
-        reads = self.reader[words], self.read[words], self.read_block[words]
-        writes = self.writer[words], self.written[words], self.written_block[words]
-        if self._clashes(*reads, own) or self._clashes(*writes, own):
-            raise EmulationError(f"{what}: writes what another thread uses, without a barrier")
-        self.data[words] = np.ascontiguousarray(value)[:, None].view(np.uint32)
-        self.writer[words], self.written[words], self.written_block[words] = (
-            own,
-            self.now,
-            self.now_block,
-        )
 
 
 def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -203,7 +75,7 @@ COMPARE: dict[str, Callable[..., Array]] = {
 
 
 class Launched:
-    """One launch: the threads' registers and where they are in the text."""
+    """One launch: its text, its memory, and the gangs of warps that run it."""
 
     def __init__(
         self,
@@ -217,23 +89,23 @@ class Launched:
         threads: int,
         shared: int,
     ) -> None:
-        self.memory = memory
         number = np.arange(blocks * columns * threads)
-        self.number, block = number, number // threads
-        self.special = {
+        block = number // threads
+        special = {
             "%tid.x": number % threads,
             "%ctaid.x": block % blocks,
             "%ctaid.y": block // blocks,
         }
-        self.shared = Shared(shared, blocks * columns, block)
-        self.alive = np.ones(len(number), bool)
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
+        self.memory, self.threads = memory, threads
+        self.shared = Shared(shared, blocks * columns, threads)
+        self.uses = Uses(len(memory.bytes) // 4, threads)  # of global memory
         self.lines: list[tuple[str, tuple[Any, ...]]] = []
         self.labels: dict[str, int] = {}
-        self.registers: dict[str, Array] = {}
         self.kinds: dict[str, Any] = {}
         names = self._parse(text, kernel)
         self.parameters = dict(zip(names, arguments, strict=True))
+        self.gangs = [_Gang(self, number, special)]
 
     def _parse(self, text: str, kernel: str) -> list[str]:
         """The lines of a kernel; returns the names of its parameters."""
@@ -252,26 +124,88 @@ class Launched:
         return re.findall(r"\.param \.\w+ (\w+)", head)
 
     def run(self) -> None:
-        at = 0
-        while at < len(self.lines) and self.alive.any():
-            line, (negated, guard, name, operands) = self.lines[at]
-            at += 1
+        """Runs gang after gang to the next barrier of the block, until all have ended."""
+        while self.gangs:
+            running, waiting = self.gangs, list[_Gang]()
+            while running:
+                gang = running.pop()
+                running += gang.run()
+                if gang.alive.any():
+                    waiting.append(gang)
+            self._meet(waiting)
+            self.gangs = waiting
+
+    def _meet(self, waiting: Sequence[_Gang]) -> None:
+        """Raises EmulationError if a block has threads that are not at the barrier."""
+        self.barrier(whole_block=True)
+        if waiting:
+            block = np.concatenate([x.number[x.alive] for x in waiting]) // self.threads
+            if (np.bincount(block)[block] != self.threads).any():
+                raise EmulationError("bar.sync: a barrier that some threads may not reach")
+
+    def barrier(self, whole_block: bool) -> None:
+        self.shared.uses.barrier(whole_block)
+        self.uses.barrier(whole_block)
+
+
+class _Gang:
+    """Warps at the same line of a launch: their threads' numbers and registers."""
+
+    def __init__(self, launched: Launched, number: Array, special: dict[str, Array]) -> None:
+        self.launched, self.number, self.special = launched, number, special
+        self.symbols, self.kinds = launched.symbols, launched.kinds
+        self.alive = np.ones(len(number), bool)
+        self.registers: dict[str, Array] = {}
+        self.at = 0
+
+    def _part(self, mask: Array, at: int) -> _Gang:
+        """Some of these threads at another line."""
+        part = _Gang(
+            self.launched, self.number[mask], {x: y[mask] for x, y in self.special.items()}
+        )
+        part.alive, part.at = self.alive[mask], at
+        part.registers = {x: y[mask] for x, y in self.registers.items()}
+        return part
+
+    def run(self) -> list[_Gang]:
+        """Runs to a barrier of the block or to the end, or to a branch at which warps part: then
+        these threads are done here, and the parts are returned.
+        """
+        lines = self.launched.lines
+        while self.at < len(lines) and self.alive.any():
+            line, (negated, guard, name, operands) = lines[self.at]
+            self.at += 1
             active = self.alive.copy()
             if guard:
                 active &= self._read(guard, np.bool_) ^ bool(negated)
             given = _OPERANDS.findall(operands or "")
             if name == "bra":
+                to = self.launched.labels[given[0]]
                 if active.any() and not active[self.alive].all():
-                    raise EmulationError(f"{line}: threads part")
-                at = self.labels[given[0]] if active.any() else at
+                    return self._branch(line, active, to)
+                self.at = to if active.any() else self.at
             elif name == "ret":
                 self.alive &= ~active
             elif name.startswith("bar."):
                 if guard:
                     raise EmulationError(f"{line}: a barrier that some threads may not reach")
-                self.shared.barrier(name == "bar.sync")
+                if name == "bar.sync":
+                    return []
+                self.launched.barrier(whole_block=False)
             elif active.any():
                 self._step(line, name.split("."), given, active)
+        self.alive[:] = False
+        return []
+
+    def _branch(self, line: str, active: Array, to: int) -> list[_Gang]:
+        """The warps that take a branch, and the others."""
+        warp = self.number // WARP
+        taken = np.isin(warp, warp[active])
+        if (taken & self.alive & ~active).any():
+            raise EmulationError(f"{line}: threads part")
+        parts = [self._part(taken, to), self._part(~taken, self.at)]
+        self.alive[:] = False
+        return parts
 
     def _step(self, line: str, name: list[str], given: list[str], active: Array) -> None:
         if name[0] == "st":
@@ -340,29 +274,34 @@ class Launched:
 
     def _load(self, line: str, space: str, kind: Any, operand: str, active: Array) -> Array:
         if space == "param":
-            return np.full(len(self.number), self.parameters[operand[1:-1]], kind)
-        value = np.zeros(len(self.number), kind)
+            return np.full(len(self.number), self.launched.parameters[operand[1:-1]], kind)
+        value, threads = np.zeros(len(self.number), kind), self.number[active]
         if space == "shared":
             address = self._address(operand, np.uint32)[active]
-            value[active] = self.shared.load(address, self.number[active], kind, line)
+            value[active] = self.launched.shared.load(address, threads, kind, line)
         else:
-            address = self._address(operand, np.uint64)[active]
-            size = np.dtype(kind).itemsize
-            value[active] = self.memory.bytes.view(kind)[self.memory.index(address, size, line)]
+            at = self._words(operand, np.dtype(kind).itemsize, active, line)
+            self.launched.uses.load(at, threads, line)
+            words = self.launched.memory.bytes.view(np.uint32)
+            value[active] = words[at].view(kind)[:, 0]
         return value
 
+    def _words(self, operand: str, size: int, active: Array, line: str) -> Array:
+        """The words of global memory at the addresses of threads, a row for each."""
+        address = self._address(operand, np.uint64)[active]
+        at = self.launched.memory.index(address, size, line)
+        return (at * (size // 4))[:, None] + np.arange(size // 4)
+
     def _store(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
-        value = self._read(given[1], kind)[active]
+        value, threads = self._read(given[1], kind)[active], self.number[active]
         if space == "shared":
             address = self._address(given[0], np.uint32)[active]
-            self.shared.store(address, self.number[active], value, line)
+            self.launched.shared.store(address, threads, value, line)
             return
-        at = self.memory.index(
-            self._address(given[0], np.uint64)[active], value.dtype.itemsize, line
-        )
-        if len(np.unique(at)) != len(at):
-            raise EmulationError(f"{line}: two threads write one number")
-        self.memory.bytes.view(kind)[at] = value
+        at = self._words(given[0], value.dtype.itemsize, active, line)
+        self.launched.uses.store(at, threads, line)
+        words = self.launched.memory.bytes.view(np.uint32)
+        words[at] = np.ascontiguousarray(value)[:, None].view(np.uint32)
 
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 
 import numpy as np
 
@@ -140,7 +140,7 @@ EMIT: dict[str, Emit] = {
 def straight_line(
     graph: Graph,
     t: Text,
-    nodes: range,
+    nodes: Iterable[int],
     wanted: Set[int],
     load: Callable[[int], str],
     done: Callable[[int, str], None],

@@ -65,14 +65,15 @@ def pitch(n: int) -> int:
     return n | 1
 
 
-def bring(t: Text, warp: Warp, array: Array, place: str) -> None:
+def bring(t: Text, warp: Warp, array: Array, place: str, part: range) -> None:
     """Copies the rows of a warp's states to shared memory, from the address in `place` on. Threads
-    beyond the last state find zeros.
+    beyond the last state find zeros. part: which numbers of a thread, of n; other warps take the
+    others.
     """
     n, size = array.entries, t.dtype.itemsize
-    for first in range(0, n, FLIGHT):
+    for first in range(part.start, part.stop, FLIGHT):
         loaded = []
-        for j in range(first, min(first + FLIGHT, n)):
+        for j in range(first, min(first + FLIGHT, part.stop)):
             row, column = _entry_of(t, warp, n, j)
             inside = t.set("p", "setp.lt.u32", row, warp.states)
             x = t.set("f", f"mov.{t.type}", t.number(0.0))

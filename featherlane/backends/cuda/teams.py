@@ -1,0 +1,85 @@
+"""Teams: several warps for the same 32 states, for small batches of large functions.
+
+With few states a GPU has nothing to do but one warp after the other would take: the time of a call
+is that of one straight line. A team cuts the line into several, which takes barriers and shared
+memory, and loses where there are enough states to keep all warps busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from featherlane.backends.cuda.kernel import Stage, StageKernel
+from featherlane.backends.cuda.schedule import operations
+from featherlane.backends.cuda.stages import Kernels, arrays_of, names, stages_of, together
+from featherlane.backends.cuda.team_kernel import TeamKernel, Work
+from featherlane.errors import CompileError
+from featherlane.program.graph import simplify
+from featherlane.program.program import Program
+
+LONGEST = 6_000  # operations of a kernel at most: the time of the driver's compiler
+MEMORY_BYTES = 96 << 10  # of shared memory that a block may ask for on compute capability 7.0
+MOST_WARPS = 8  # of a team: more have less than 255 registers for each thread
+
+
+def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> Kernels:
+    """The kernels of a lowered program, with so many warps for 32 states. Columns, which are many
+    blocks for the same states anyway, have kernels of one warp each.
+    """
+    dtype, arrays, program = np.dtype(dtype), arrays_of(program), _by_depth(program)
+    stages, first = stages_of(program, LONGEST)
+    called = names(name, len(stages))
+    teams = _teams(program, called, stages, dtype, warps)
+    slots = first + max((team.layout.scratch_slots for team in teams.values()), default=0)
+    made: list[StageKernel] = []
+    for k, stage in enumerate(stages):
+        if k in teams:
+            teams[k].write(first, slots)
+            made.append(teams[k])
+        else:
+            made.append(StageKernel(stage, called[k], dtype, arrays, slots))
+    return together(program, made, slots)
+
+
+def estimate(program: Program, dtype: np.dtype, warps: int) -> Work:
+    """The work of the kernels of a lowered program, one after the other."""
+    program = _by_depth(program)
+    stages, _ = stages_of(program, LONGEST)
+    called = [""] * len(stages)
+    found = [x.work for x in _teams(program, called, stages, np.dtype(dtype), warps).values()]
+    columns = [len(operations(x.graph, x.nodes)) for x in stages if x.columns]
+    work = [*found, *(Work(n, n, 0) for n in columns)]
+    return Work(*map(sum, zip(*work, strict=True)))
+
+
+def _by_depth(program: Program) -> Program:
+    """The program in an order in which kernels of LONGEST operations are bands of depths: a stretch
+    of the order by columns would leave most warps without work.
+    """
+    graph = program.main
+    end = graph.op.index("call") if "call" in graph.op else len(graph)
+    depth = [0] * end
+    for k in range(end):
+        depth[k] = max((depth[a] + 1 for a in graph.args[k]), default=0)
+    parts = -(-end // LONGEST)
+    band = [0] * end
+    for n, k in enumerate(sorted(range(end), key=depth.__getitem__)):
+        band[k] = n * parts // end
+    order = [*sorted(range(end), key=band.__getitem__), *range(end, len(graph))]
+    return Program(simplify(graph, order), program.functions)
+
+
+def _teams(
+    program: Program, called: Sequence[str], stages: Sequence[Stage], dtype: np.dtype, warps: int
+) -> dict[int, TeamKernel]:
+    """The kernels of stages without columns, by their numbers, without text."""
+    if not 1 < warps <= MOST_WARPS:
+        raise CompileError(f"warps is {warps}: a team has 2 to {MOST_WARPS}")
+    arrays = arrays_of(program)
+    return {
+        k: TeamKernel(stage, called[k], dtype, arrays, warps, MEMORY_BYTES)
+        for k, stage in enumerate(stages)
+        if stage.columns is None
+    }
