@@ -100,6 +100,14 @@ def test_long_graphs_are_cut(monkeypatch):
     assert 0 < cut.slots < 1_000
 
 
+def test_conditions_before_a_cut_are_computed_again(monkeypatch):
+    monkeypatch.setattr(stages, "LONGEST", 8)
+    graph = fl.trace(random_function(1), {"x": 6})
+    assert "less" in graph.op
+    kernels = compare(Program(graph), random_inputs(graph.inputs, 5), np.float32)
+    assert len(kernels.launches) > 20
+
+
 @dtypes
 def test_columns_are_blocks_of_one_kernel(dtype):
     """A function with a single call, and functions with several calls."""

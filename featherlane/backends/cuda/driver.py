@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel import BLOCK_BYTES, Launch
 from featherlane.errors import DeviceError
 
 
@@ -68,9 +68,15 @@ class Driver:
 
     def load(self, device: int, text: str, launches: Sequence[Launch]) -> list[Any]:
         """The kernels of a PTX text, compiled for a device."""
+        more = self.cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         with self._on(device):
             module = self._ask("cuModuleLoadData", text.encode() + b"\0")
-            return [self._ask("cuModuleGetFunction", module, x.kernel.encode()) for x in launches]
+            loaded = []
+            for x in launches:
+                loaded.append(self._ask("cuModuleGetFunction", module, x.kernel.encode()))
+                if x.shared > BLOCK_BYTES:
+                    self._ask("cuFuncSetAttribute", loaded[-1], more, x.shared)
+            return loaded
 
     def launch(
         self,

@@ -22,11 +22,13 @@ ENTRY, SHORT_ENTRY = 5, 15
 
 
 class Work(NamedTuple):
-    """The work of a team. operations: those of the graph; longest: instructions of the longest warp
-    of each phase, with loads, stores and copies of outputs, summed up; barriers: of the block.
+    """The work of a team. operations: those of the graph; path: those of the longest warp of each
+    phase, summed up; longest: instructions of the longest warp, with loads, stores and copies of
+    outputs; barriers: of the block.
     """
 
     operations: int
+    path: int
     longest: int
     barriers: int
     launches: int = 1
@@ -182,7 +184,7 @@ class TeamKernel(StageKernel):
     def work(self) -> Work:
         longest = sum(map(max, self.loads))
         barriers = bool(self.places) + max(self.layout.phases - 1, 0)
-        return Work(len(self.schedule.needs), longest, barriers)
+        return Work(len(self.schedule.needs), self.schedule.longest, longest, barriers)
 
 
 def _share(numbers: list[int], w: int, warps: int) -> list[int]:

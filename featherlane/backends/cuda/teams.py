@@ -16,7 +16,7 @@ from featherlane.backends.cuda.schedule import operations
 from featherlane.backends.cuda.stages import Kernels, arrays_of, names, stages_of, together
 from featherlane.backends.cuda.team_kernel import TeamKernel, Work
 from featherlane.errors import CompileError
-from featherlane.program.graph import simplify
+from featherlane.program.graph import Graph, simplify
 from featherlane.program.program import Program
 
 LONGEST = 6_000  # operations of a kernel at most: the time of the driver's compiler
@@ -28,7 +28,7 @@ def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> Kernels
     """The kernels of a lowered program, with so many warps for 32 states. Columns, which are many
     blocks for the same states anyway, have kernels of one warp each.
     """
-    dtype, arrays, program = np.dtype(dtype), arrays_of(program), _by_depth(program)
+    dtype, arrays, program = np.dtype(dtype), arrays_of(program), program.map(_by_depth)
     stages, first = stages_of(program, LONGEST)
     called = names(name, len(stages))
     teams = _teams(program, called, stages, dtype, warps)
@@ -45,30 +45,28 @@ def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> Kernels
 
 def estimate(program: Program, dtype: np.dtype, warps: int) -> Work:
     """The work of the kernels of a lowered program, one after the other."""
-    program = _by_depth(program)
-    stages, _ = stages_of(program, LONGEST)
+    stages, _ = stages_of(program.map(_by_depth), LONGEST)
     called = [""] * len(stages)
     found = [x.work for x in _teams(program, called, stages, np.dtype(dtype), warps).values()]
     columns = [len(operations(x.graph, x.nodes)) for x in stages if x.columns]
-    work = [*found, *(Work(n, n, 0) for n in columns)]
+    work = [*found, *(Work(n, n, n, 0) for n in columns)]
     return Work(*map(sum, zip(*work, strict=True)))
 
 
-def _by_depth(program: Program) -> Program:
-    """The program in an order in which kernels of LONGEST operations are bands of depths: a stretch
-    of the order by columns would leave most warps without work.
+def _by_depth(graph: Graph) -> Graph:
+    """A graph in an order in which kernels of LONGEST operations are bands of depths: a stretch of
+    the order by columns would leave most warps without work.
     """
-    graph = program.main
     end = graph.op.index("call") if "call" in graph.op else len(graph)
-    depth = [0] * end
+    parts = -(-end // LONGEST)
+    if parts < 2:
+        return graph
+    depth, band = [0] * end, [0] * end
     for k in range(end):
         depth[k] = max((depth[a] + 1 for a in graph.args[k]), default=0)
-    parts = -(-end // LONGEST)
-    band = [0] * end
     for n, k in enumerate(sorted(range(end), key=depth.__getitem__)):
         band[k] = n * parts // end
-    order = [*sorted(range(end), key=band.__getitem__), *range(end, len(graph))]
-    return Program(simplify(graph, order), program.functions)
+    return simplify(graph, [*sorted(range(end), key=band.__getitem__), *range(end, len(graph))])
 
 
 def _teams(
