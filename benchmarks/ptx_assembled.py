@@ -5,6 +5,7 @@ each function the figures are those of its largest kernel, and the number of ker
 the processor's, of all of them together. With --teams, kernels of one warp and of teams: the depth
 is that of the graph, the efficiency is operations / (warps x operations of the longest warp of each
 phase), and the longest line counts the longest warp's instructions, with loads, stores and copies.
+The time is an estimate in instructions of a warp, for few states.
 """
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ def rows(
 
 def _work(program: Program, dtype: str, warps: int) -> dict[str, Any]:
     """The work of a team, or of one warp."""
-    work = teams.estimate(program, np.dtype(dtype), max(warps, 2))
-    if warps == 1:
-        work = work._replace(path=work.operations, longest=work.operations, barriers=0)
+    work = teams.estimate(program, np.dtype(dtype), warps)
     return {
         "warps": warps,
         "operations": work.operations,
@@ -98,6 +97,7 @@ def _work(program: Program, dtype: str, warps: int) -> dict[str, Any]:
         "efficiency": work.operations / warps / work.path,
         "longest line": work.longest,
         "barriers": work.barriers,
+        "time": work.time,
     }
 
 

@@ -154,6 +154,9 @@ def test_estimates(arm):
     two, four, eight = (teams.estimate(arm, np.dtype(F32), n) for n in (2, 4, 8))
     assert two.operations == four.operations == eight.operations
     assert two.operations > two.longest > four.longest > eight.longest > two.operations / 8
+    one = teams.estimate(arm, np.dtype(F32), 1)
+    assert one.longest > one.operations == two.operations
+    assert one.time > two.time > four.time
     kernels = teams.kernels(arm, "f", np.dtype(F32), 4)
     assert four.barriers * 4 == kernels.text.count("bar.sync 0;")
     for warps in (0, 1, 9):

@@ -14,17 +14,18 @@ import numpy as np
 from featherlane.backends.cuda.kernel import MEMORY, Key, Launch, Shape, Stage, StageKernel
 from featherlane.backends.cuda.ptx import WARP, straight_line
 from featherlane.backends.cuda.rows import PITCH, SHORT
-from featherlane.backends.cuda.schedule import schedule
+from featherlane.backends.cuda.schedule import BARRIER, schedule
 from featherlane.backends.cuda.team_memory import layout
 
 # Instructions that copy an entry of an output for 32 states: long lists and short ones (rows.show)
 ENTRY, SHORT_ENTRY = 5, 15
+LAUNCH = 1_000  # instructions of a warp that take as long as the launch of a kernel
 
 
 class Work(NamedTuple):
     """The work of a team. operations: those of the graph; path: those of the longest warp of each
     phase, summed up; longest: instructions of the longest warp, with loads, stores and copies of
-    outputs; barriers: of the block.
+    outputs; barriers: of the block; launches: kernels, one after the other.
     """
 
     operations: int
@@ -32,6 +33,13 @@ class Work(NamedTuple):
     longest: int
     barriers: int
     launches: int = 1
+
+    @property
+    def time(self) -> float:
+        """How long a call with few states takes, in instructions of a lone warp. The constants for
+        barriers and launches were not measured on a GPU.
+        """
+        return self.longest + BARRIER * self.barriers + LAUNCH * self.launches
 
 
 class TeamKernel(StageKernel):

@@ -1,8 +1,8 @@
 """Teams: several warps for the same 32 states, for small batches of large functions.
 
-With few states a GPU has nothing to do but one warp after the other would take: the time of a call
-is that of one straight line. A team cuts the line into several, which takes barriers and shared
-memory, and loses where there are enough states to keep all warps busy.
+With few states most of a GPU idles, and a call takes as long as the straight line of one warp. A
+team cuts the line into several ones. This costs barriers and traffic through shared memory, so that
+it loses where there are enough states to keep all processors busy.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from featherlane.backends.cuda import stages
 from featherlane.backends.cuda.kernel import Stage, StageKernel
 from featherlane.backends.cuda.schedule import operations
-from featherlane.backends.cuda.stages import Kernels, arrays_of, names, stages_of, together
-from featherlane.backends.cuda.team_kernel import TeamKernel, Work
+from featherlane.backends.cuda.stages import Kernels, arrays_of
+from featherlane.backends.cuda.team_kernel import ENTRY, TeamKernel, Work
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.program import Program
@@ -29,28 +30,38 @@ def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> Kernels
     blocks for the same states anyway, have kernels of one warp each.
     """
     dtype, arrays, program = np.dtype(dtype), arrays_of(program), program.map(_by_depth)
-    stages, first = stages_of(program, LONGEST)
-    called = names(name, len(stages))
-    teams = _teams(program, called, stages, dtype, warps)
+    parts, first = stages.stages_of(program, LONGEST)
+    called = stages.names(name, len(parts))
+    teams = _teams(program, called, parts, dtype, warps)
     slots = first + max((team.layout.scratch_slots for team in teams.values()), default=0)
     made: list[StageKernel] = []
-    for k, stage in enumerate(stages):
+    for k, part in enumerate(parts):
         if k in teams:
             teams[k].write(first, slots)
             made.append(teams[k])
         else:
-            made.append(StageKernel(stage, called[k], dtype, arrays, slots))
-    return together(program, made, slots)
+            made.append(StageKernel(part, called[k], dtype, arrays, slots))
+    return stages.together(program, made, slots)
 
 
 def estimate(program: Program, dtype: np.dtype, warps: int) -> Work:
-    """The work of the kernels of a lowered program, one after the other."""
-    stages, _ = stages_of(program.map(_by_depth), LONGEST)
-    called = [""] * len(stages)
-    found = [x.work for x in _teams(program, called, stages, np.dtype(dtype), warps).values()]
-    columns = [len(operations(x.graph, x.nodes)) for x in stages if x.columns]
-    work = [*found, *(Work(n, n, n, 0) for n in columns)]
+    """The work of the kernels of a lowered program, one after the other. One warp: that of a thread
+    for each state, as `stages.kernels` makes it.
+    """
+    if warps == 1:
+        return _work_of_one(stages.stages_of(program, stages.LONGEST)[0])
+    parts, _ = stages.stages_of(program.map(_by_depth), LONGEST)
+    teams = _teams(program, [""] * len(parts), parts, np.dtype(dtype), warps)
+    columns = [len(operations(x.graph, x.nodes)) for x in parts if x.columns]
+    work = [*(x.work for x in teams.values()), *(Work(n, n, n, 0) for n in columns)]
     return Work(*map(sum, zip(*work, strict=True)))
+
+
+def _work_of_one(parts: Sequence[Stage]) -> Work:
+    """The work of stages of one warp each."""
+    count = sum(len(operations(x.graph, x.nodes)) for x in parts)
+    entries = sum(len(to) for x in parts for to in x.shown.values())
+    return Work(count, count, count + ENTRY * entries, 0, len(parts))
 
 
 def _by_depth(graph: Graph) -> Graph:
@@ -70,14 +81,14 @@ def _by_depth(graph: Graph) -> Graph:
 
 
 def _teams(
-    program: Program, called: Sequence[str], stages: Sequence[Stage], dtype: np.dtype, warps: int
+    program: Program, called: Sequence[str], parts: Sequence[Stage], dtype: np.dtype, warps: int
 ) -> dict[int, TeamKernel]:
     """The kernels of stages without columns, by their numbers, without text."""
     if not 1 < warps <= MOST_WARPS:
         raise CompileError(f"warps is {warps}: a team has 2 to {MOST_WARPS}")
     arrays = arrays_of(program)
     return {
-        k: TeamKernel(stage, called[k], dtype, arrays, warps, MEMORY_BYTES)
-        for k, stage in enumerate(stages)
-        if stage.columns is None
+        k: TeamKernel(part, called[k], dtype, arrays, warps, MEMORY_BYTES)
+        for k, part in enumerate(parts)
+        if part.columns is None
     }
