@@ -130,9 +130,7 @@ def _check_rollout(bench: Bench, robot: Robot, model: Model) -> Row:
     states, rng = States.random(model, 33), np.random.default_rng(0)
     given = [states.q, states.v, rng.normal(size=(33, STEPS // 8, model.nv)), np.full(33, 1e-3)]
     function = model._function(Variant("rollout", integrator="rk4", steps=STEPS // 8))
-    out = [
-        DeviceArray(bench.gpu, np.zeros((33, *core))) for core in function.outputs.values()
-    ]
+    out = [DeviceArray(bench.gpu, np.zeros((33, *core))) for core in function.outputs.values()]
     function(*[DeviceArray(bench.gpu, x) for x in given], out=out)
     pairs = zip(out, function(*given), strict=True)
     same = all(np.array_equal(x.numpy(), y) for x, y in pairs)
@@ -203,7 +201,14 @@ def peers(bench: Bench) -> Iterator[Row]:
         for robot, model, name, dtype, batch in bench.cells((256, 65_536)):
             if dtype not in peer.precisions:
                 continue
-            yield row(robot, name, dtype, batch, who=peer.name, **_peer(peer, robot, model, name, dtype, batch))
+            yield row(
+                robot,
+                name,
+                dtype,
+                batch,
+                who=peer.name,
+                **_peer(peer, robot, model, name, dtype, batch),
+            )
 
 
 def _peer(peer: Any, robot: Robot, model: Model, name: str, dtype: str, batch: int) -> Row:

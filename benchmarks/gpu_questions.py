@@ -87,9 +87,7 @@ def bandwidth(gpu: Card) -> float:
         return float("nan")
     size = 1 << 30
     first, second = gpu.api.allocate(0, size), gpu.api.allocate(0, size)
-    seconds = gpu.seconds(
-        lambda: gpu.ask("cuMemcpyDtoDAsync", second, first, size, gpu.stream), 10
-    )
+    seconds = gpu.seconds(lambda: gpu.ask("cuMemcpyDtoDAsync", second, first, size, gpu.stream), 10)
     for address in (first, second):
         gpu.api.free(0, address)
     return 2 * size / seconds

@@ -101,6 +101,14 @@ def test_long_graphs_are_cut(monkeypatch):
     assert 0 < cut.slots < 1_000
 
 
+def test_conditions_before_a_cut_are_computed_again(monkeypatch):
+    monkeypatch.setattr(stages, "LONGEST", 8)
+    graph = fl.trace(random_function(1), {"x": 6})
+    assert "less" in graph.op
+    kernels = compare(Program(graph), random_inputs(graph.inputs, 5), np.float32)
+    assert len(kernels.launches) > 20
+
+
 @dtypes
 def test_columns_are_blocks_of_one_kernel(dtype):
     """A function with a single call, and functions with several calls."""
@@ -271,6 +279,6 @@ def test_graphs_and_what_is_refused(tmp_path):
         fl.generate(model, tmp_path, target="opencl")
     with pytest.raises(ValueError, match="batch_struct, code_limit and signature are for C"):
         fl.generate(model, tmp_path, target="ptx", batch_struct=True)
-    long = fl.chain(120)
-    with pytest.raises(fl.CompileError, match="no kernels for GPUs"):
-        fl.generate(long, tmp_path, ["inverse_dynamics"], target="ptx")
+    long = fl.chain(300)
+    with pytest.raises(fl.CompileError, match="pairs of joints lie on one path"):
+        fl.generate(long, tmp_path, ["mass_matrix"], target="ptx")

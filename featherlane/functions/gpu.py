@@ -43,7 +43,9 @@ class OnGPU:
         """What calls the kernels. name: of the kernels."""
         from featherlane.backends.cuda.calls import DeviceFunction
 
-        choose = lambda states, count: self.fixed or self.choose(made.kernels, states, count)
+        def choose(states: int, multiprocessors: int) -> str:
+            return self.fixed or self.choose(made.kernels, states, multiprocessors)
+
         made = DeviceFunction(lambda mapping: self._cached(mapping, name, dtype), choose, dtype)
         return made
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 from featherlane.backends.cores import physical_cores
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel import BLOCK_BYTES, Launch
 from featherlane.errors import DeviceError
 
 LEGACY = 1  # the handle of the default stream, which 0 stands for too
@@ -144,8 +144,15 @@ class Driver:
         with ThreadPoolExecutor(physical_cores()) as threads:
             modules = [*threads.map(partial(self._module, device), texts)]
         with self._on_whatever_is_captured(device):
-            pairs = ((modules[x.text], x.kernel.encode()) for x in launches)
-            return [self._ask("cuModuleGetFunction", *pair) for pair in pairs]
+            return [self._kernel(modules[x.text], x) for x in launches]
+
+    def _kernel(self, module: Any, launch: Launch) -> Any:
+        """A kernel, which may ask for its shared memory."""
+        kernel = self._ask("cuModuleGetFunction", module, launch.kernel.encode())
+        if launch.shared > BLOCK_BYTES:
+            what = self.cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._ask("cuFuncSetAttribute", kernel, what, launch.shared)
+        return kernel
 
     def _module(self, device: int, text: str) -> Any:
         with self._on_whatever_is_captured(device):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda import emulator
+from featherlane.backends.cuda.emulated_memory import FIRST, EmulationError, Memory
+from featherlane.backends.cuda.emulator import Launched
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.errors import DeviceError
 
@@ -17,7 +18,7 @@ class EmulatedDriver:
     """It keeps what it was asked for, and refuses memory or launches where it is told so."""
 
     def __init__(self) -> None:
-        self.memory = emulator.Memory()
+        self.memory = Memory()
         self.device: dict[int, int] = {}  # of allocations, by address
         self.launched = list[tuple[int, int, str, int]]()  # device, stream, kernel, states
         self.loaded, self.allocated, self.freed = list[int](), list[int](), list[int]()
@@ -54,7 +55,7 @@ class EmulatedDriver:
         if self.lost:
             raise DeviceError("NVIDIA's driver reports CUDA_ERROR_LAUNCH_FAILED: it is lost")
         self.launched.append((device, stream, launch.kernel, states))
-        emulator.Launched(
+        Launched(
             kernel,
             launch.kernel,
             values,
@@ -103,13 +104,13 @@ class EmulatedDriver:
     def to_device(self, device: int, stream: int, address: int, host: int, size: int) -> None:
         self.copied.append((device, stream, size))
         data = np.frombuffer(ctypes.string_at(host, size), np.uint8)
-        start = address - emulator.FIRST
+        start = address - FIRST
         self._check(start, size)
         self.memory.bytes[start : start + size] = data
 
     def to_host(self, device: int, stream: int, host: int, address: int, size: int) -> None:
         self.copied.append((device, stream, -size))
-        start = address - emulator.FIRST
+        start = address - FIRST
         self._check(start, size)
         ctypes.memmove(host, self.memory.bytes[start : start + size].tobytes(), size)
 
@@ -118,4 +119,4 @@ class EmulatedDriver:
 
     def _check(self, start: int, size: int) -> None:
         if not self.memory.owned[start : start + size].all():
-            raise emulator.EmulationError(f"a copy of {size} bytes leaves its array")
+            raise EmulationError(f"a copy of {size} bytes leaves its array")

@@ -2,8 +2,8 @@
 
 It knows the instructions that this package emits, and is stricter than a GPU: it refuses addresses
 outside of the arrays that it was given, registers that nothing has set, branches at which threads
-part, and reads of shared memory that another thread has written without a barrier in between, or
-the other way round.
+of a warp part, barriers that some warps of a block do not reach, and reads of memory that another
+thread has written without a barrier in between, or the other way round.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cuda.emulated_memory import EmulationError, Memory, Shared, Uses
 from featherlane.backends.cuda.kernel import MEMORY
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.program.op import fma
 
 Array = Any
-FIRST = 1 << 12  # the address of the first array: small numbers are no addresses
-GUARD = 64  # bytes around arrays, at least, that belong to none
-NOBODY, MANY, SEVERAL = -1, -2, -3  # who used a word of shared memory: no thread, threads of
-# several warps; SEVERAL - w: several threads of warp w
-
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("u32", "b32"), np.uint32),
     **dict.fromkeys(("u64", "b64"), np.uint64),
@@ -35,131 +31,6 @@ _LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
 _REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
 _TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
 _OPERANDS = re.compile(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+")
-
-
-class EmulationError(RuntimeError):
-    """PTX that does what no kernel may do."""
-
-
-class Memory:
-    """Global memory: arrays at addresses, with nothing between them."""
-
-    def __init__(self) -> None:
-        self.bytes = np.zeros(0, np.uint8)
-        self.owned = np.zeros(0, bool)
-
-    def place(self, data: Array) -> int:
-        """Puts a contiguous array into memory and returns its address."""
-        raw = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
-        start = len(self.bytes) + GUARD
-        end = -(-(start + len(raw) + GUARD) // GUARD) * GUARD
-        grown, owned = np.zeros(end, np.uint8), np.zeros(end, bool)
-        grown[: len(self.bytes)], owned[: len(self.owned)] = self.bytes, self.owned
-        grown[start : start + len(raw)], owned[start : start + len(raw)] = raw, True
-        self.bytes, self.owned = grown, owned
-        return FIRST + start
-
-    def read(self, address: int, like: Array) -> Array:
-        """The array at an address, of another one's shape and dtype."""
-        start = address - FIRST
-        raw = self.bytes[start : start + like.nbytes].tobytes()
-        return np.frombuffer(raw, like.dtype).reshape(like.shape).copy()
-
-    def index(self, addresses: Array, size: int, what: str) -> Array:
-        """Numbers of elements of a size in memory, if they all belong to arrays."""
-        start = addresses.astype(np.int64) - FIRST
-        inside = (start >= 0) & (start + size <= len(self.bytes))
-        if (
-            not inside.all()
-            or not self.owned[start].all()
-            or not self.owned[start + size - 1].all()
-        ):
-            raise EmulationError(f"{what}: an address is outside of all arrays")
-        return start // size
-
-
-class Shared:
-    """The shared memory of all blocks, and who last wrote and read each word, before which barrier.
-
-    A word may go from thread to thread of a warp after a barrier of the warp, to other warps after
-    one of the block. block: of each thread; with blocks=1, all blocks have the same memory, where
-    nothing may go from one to another.
-    """
-
-    def __init__(self, size: int, blocks: int, block: Array) -> None:
-        words = -(-size // 4)
-        self.size, self.words, self.block = size, words, block
-        self.data = np.full(max(words * blocks, 2), 0xFFFFFFFF, np.uint32)  # NaN of both dtypes
-        self.own = block if blocks > 1 else np.zeros_like(block)
-        empty = lambda value: np.full(words * blocks, value, np.int64)
-        self.writer, self.reader = empty(NOBODY), empty(NOBODY)
-        self.written, self.read = empty(-1), empty(-1)  # when
-        self.written_block, self.read_block = empty(-1), empty(-1)
-        self.now = self.now_block = 0
-
-    def barrier(self, whole_block: bool) -> None:
-        self.now += 1
-        self.now_block += whole_block
-
-    def _words(self, address: Array, threads: Array, size: int, what: str) -> Array:
-        if (address.astype(np.int64) + size > self.size).any():
-            raise EmulationError(f"{what}: outside of the {self.size} bytes of shared memory")
-        first = self.own[threads] * self.words + address.astype(np.int64) // 4
-        return first[:, None] + np.arange(size // 4)
-
-    def _clashes(self, other: Array, when: Array, when_block: Array, threads: Array) -> bool:
-        """Whether another thread's use, given with its times, is not separated by a barrier."""
-        warp = np.where(other >= 0, other // WARP, SEVERAL - other)  # negative: no single one
-        same_warp = warp == threads // WARP
-        late = np.where(same_warp, when == self.now, when_block == self.now_block)
-        late |= (warp >= 0) & (self.block[np.maximum(warp, 0) * WARP] != self.block[threads])
-        return bool(((other != NOBODY) & (other != threads) & late).any())
-
-    def load(self, address: Array, threads: Array, dtype: Any, what: str) -> Array:
-        words = self._words(address, threads, np.dtype(dtype).itemsize, what)
-        own = np.broadcast_to(threads[:, None], words.shape)
-        used = self.writer[words], self.written[words], self.written_block[words]
-        if self._clashes(*used, own):
-            raise EmulationError(f"{what}: reads what another thread wrote, without a barrier")
-        self._note_reading(words, own)
-        return self.data[words].view(dtype)[:, 0]
-
-    def _note_reading(self, words: Array, own: Array) -> None:
-        """Several threads may read a word, in one instruction too."""
-        stale = self.read_block[words] != self.now_block
-        self.reader[words[stale]] = NOBODY
-        for part, threads in zip(words.T, own.T, strict=True):
-            order = np.argsort(part, kind="stable")
-            self._note_readers(part[order], threads[order])
-
-    def _note_readers(self, words: Array, own: Array) -> None:
-        """Words in their order, and the threads that read them in one instruction."""
-        first = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
-        least, most = np.minimum.reduceat(own, first), np.maximum.reduceat(own, first)
-        words, before = words[first], self.reader[words[first]]
-        alone = (least == most) & ((before == NOBODY) | (before == least))
-        warp = np.where(before >= 0, before // WARP, SEVERAL - before)
-        one_warp = (least // WARP == most // WARP) & ((before == NOBODY) | (warp == least // WARP))
-        self.reader[words] = np.where(
-            alone, least, np.where(one_warp, SEVERAL - least // WARP, MANY)
-        )
-        self.read[words], self.read_block[words] = self.now, self.now_block
-
-    def store(self, address: Array, threads: Array, value: Array, what: str) -> None:
-        words = self._words(address, threads, value.dtype.itemsize, what)
-        own = np.broadcast_to(threads[:, None], words.shape)
-        if len(np.unique(words)) != words.size:
-            raise EmulationError(f"{what}: two threads write one word")
-        reads = self.reader[words], self.read[words], self.read_block[words]
-        writes = self.writer[words], self.written[words], self.written_block[words]
-        if self._clashes(*reads, own) or self._clashes(*writes, own):
-            raise EmulationError(f"{what}: writes what another thread uses, without a barrier")
-        self.data[words] = np.ascontiguousarray(value)[:, None].view(np.uint32)
-        self.writer[words], self.written[words], self.written_block[words] = (
-            own,
-            self.now,
-            self.now_block,
-        )
 
 
 def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -236,7 +107,7 @@ def _parse(text: str, head: str) -> _Code:
 
 
 class Launched:
-    """One launch: the threads' registers and where they are in the text."""
+    """One launch: its text, its memory, and the gangs of warps that run it."""
 
     def __init__(
         self,
@@ -249,70 +120,157 @@ class Launched:
         columns: int,
         threads: int,
         shared: int,
-        scratch: tuple[int, int] = (0, 0),
     ) -> None:
-        """scratch: where memory begins that threads share, and its bytes."""
-        self.memory = memory
         number = np.arange(blocks * columns * threads)
-        self.number, block = number, number // threads
-        self.special = {
+        block = number // threads
+        special = {
             "%tid.x": number % threads,
             "%ctaid.x": block % blocks,
             "%ctaid.y": block // blocks,
         }
-        self.shared = Shared(shared, blocks * columns, block)
-        self.scratch_start, self.scratch = scratch[0], Shared(scratch[1], 1, block)
-        self.alive = np.ones(len(number), bool)
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
+        self.memory, self.threads = memory, threads
+        self.shared = Shared(shared, blocks * columns, threads)
+        self.uses = Uses(len(memory.bytes) // 4, threads)  # of global memory
         self.text, self._parsed = text, dict[str, _Code]()
-        self.code = self._of(f".entry {kernel}")
-        self.registers: dict[str, Array] = {}
-        self.parameters: dict[str, Any] = dict(zip(self.code.parameters, arguments, strict=True))
+        code = self.code(f".entry {kernel}")
+        parameters = dict(zip(code.parameters, arguments, strict=True))
+        self.gangs = [_Gang(self, number, special, [_Frame(code, parameters, number >= 0)])]
 
-    def _of(self, head: str) -> _Code:
+    def code(self, head: str) -> _Code:
         """The code of a kernel or a function, parsed at its first use."""
         if head not in self._parsed:
             self._parsed[head] = _parse(self.text, head)
         return self._parsed[head]
 
-    def _call(self, operands: str) -> None:
-        """Runs a function with registers of its own."""
-        name, given = operands.split(", (", 1)
-        code = self._of(f".func {name}")
-        kinds = zip(code.kinds_of_parameters, given.rstrip(")").split(", "), strict=True)
-        values = [self._read(x, TYPES[kind]) for kind, x in kinds]
-        outside = self.code, self.registers, self.parameters, self.alive
-        self.code, self.registers, self.alive = code, {}, self.alive.copy()
-        self.parameters = dict(zip(code.parameters, values, strict=True))
-        self.run()
-        self.code, self.registers, self.parameters, self.alive = outside
-
     def run(self) -> None:
-        at, code = 0, self.code
-        while at < len(code.lines) and self.alive.any():
-            line, (negated, guard, name, operands) = code.lines[at]
-            at += 1
-            active = self.alive.copy()
+        """Runs gang after gang to the next barrier of the block, until all have ended."""
+        while self.gangs:
+            running, waiting = self.gangs, list[_Gang]()
+            while running:
+                gang = running.pop()
+                running += gang.run()
+                if gang.alive.any():
+                    waiting.append(gang)
+            self._meet(waiting)
+            self.gangs = waiting
+
+    def _meet(self, waiting: Sequence[_Gang]) -> None:
+        """Raises EmulationError if a block has threads that are not at the barrier."""
+        self.barrier(whole_block=True)
+        if waiting:
+            block = np.concatenate([x.number[x.alive] for x in waiting]) // self.threads
+            if (np.bincount(block)[block] != self.threads).any():
+                raise EmulationError("bar.sync: a barrier that some threads may not reach")
+
+    def barrier(self, whole_block: bool) -> None:
+        self.shared.uses.barrier(whole_block)
+        self.uses.barrier(whole_block)
+
+
+class _Frame:
+    """Where threads are in a kernel, or in a function that it calls. parameters: numbers, or one of
+    each thread; alive: the threads that have not returned from it.
+    """
+
+    def __init__(self, code: _Code, parameters: Mapping[str, Any], alive: Array) -> None:
+        self.code, self.parameters, self.alive = code, parameters, alive
+        self.registers: dict[str, Array] = {}
+        self.at = 0
+
+    def part(self, mask: Array) -> _Frame:
+        """That of some of the threads."""
+        each = lambda x: x[mask] if isinstance(x, np.ndarray) else x
+        parameters = {name: each(x) for name, x in self.parameters.items()}
+        part = _Frame(self.code, parameters, self.alive[mask])
+        part.registers = {x: y[mask] for x, y in self.registers.items()}
+        part.at = self.at
+        return part
+
+
+class _Gang:
+    """Warps at the same line of a launch. frames: of the kernel, and of functions inside of each
+    other.
+    """
+
+    def __init__(
+        self, launched: Launched, number: Array, special: dict[str, Array], frames: list[_Frame]
+    ) -> None:
+        self.launched, self.number, self.special = launched, number, special
+        self.symbols, self.frames = launched.symbols, frames
+
+    @property
+    def frame(self) -> _Frame:
+        return self.frames[-1]
+
+    @property
+    def alive(self) -> Array:
+        """The threads that have not ended."""
+        return self.frames[0].alive
+
+    def _part(self, mask: Array, at: int) -> _Gang:
+        """Some of these threads at another line."""
+        special = {x: y[mask] for x, y in self.special.items()}
+        frames = [frame.part(mask) for frame in self.frames]
+        frames[-1].at = at
+        return _Gang(self.launched, self.number[mask], special, frames)
+
+    def run(self) -> list[_Gang]:
+        """Runs to a barrier of the block or to the end, or to a branch at which warps part: then
+        these threads are done here, and the parts are returned.
+        """
+        while True:
+            frame = self.frame
+            if frame.at == len(frame.code.lines) or not frame.alive.any():
+                if len(self.frames) == 1:
+                    frame.alive[:] = False
+                    return []
+                self.frames.pop()
+                continue
+            line, (negated, guard, name, operands) = frame.code.lines[frame.at]
+            frame.at += 1
+            active = frame.alive.copy()
             if guard:
                 active &= self._read(guard, np.bool_) ^ bool(negated)
             given = _OPERANDS.findall(operands or "")
             if name in ("bra", "bra.uni"):
-                if active.any() and not active[self.alive].all():
-                    raise EmulationError(f"{line}: threads part")
-                at = code.labels[given[0]] if active.any() else at
-            elif name == "call":
-                if guard:
-                    raise EmulationError(f"{line}: a call that some threads may not make")
-                self._call(operands)
+                to = frame.code.labels[given[0]]
+                if active.any() and not active[frame.alive].all():
+                    return self._branch(line, active, to)
+                frame.at = to if active.any() else frame.at
             elif name == "ret":
-                self.alive &= ~active
+                frame.alive &= ~active
+            elif name == "call":
+                self._call(line, guard, operands)
             elif name.startswith("bar."):
                 if guard:
                     raise EmulationError(f"{line}: a barrier that some threads may not reach")
-                self.shared.barrier(name == "bar.sync")
-                self.scratch.barrier(name == "bar.sync")
+                if name == "bar.sync":
+                    return []
+                self.launched.barrier(whole_block=False)
             elif active.any():
                 self._step(line, name.split("."), given, active)
+
+    def _call(self, line: str, guard: str, operands: str) -> None:
+        """Begins a function, with registers of its own."""
+        if guard:
+            raise EmulationError(f"{line}: a call that some threads may not make")
+        name, given = operands.split(", (", 1)
+        code = self.launched.code(f".func {name}")
+        kinds = zip(code.kinds_of_parameters, given.rstrip(")").split(", "), strict=True)
+        values = [self._read(x, TYPES[kind]) for kind, x in kinds]
+        parameters = dict(zip(code.parameters, values, strict=True))
+        self.frames.append(_Frame(code, parameters, self.frame.alive.copy()))
+
+    def _branch(self, line: str, active: Array, to: int) -> list[_Gang]:
+        """The warps that take a branch, and the others."""
+        warp, alive = self.number // WARP, self.frame.alive
+        taken = np.isin(warp, warp[active])
+        if (taken & alive & ~active).any():
+            raise EmulationError(f"{line}: threads part")
+        parts = [self._part(taken, to), self._part(~taken, self.frame.at)]
+        self.alive[:] = False
+        return [part for part in parts if part.alive.any()]
 
     def _step(self, line: str, name: list[str], given: list[str], active: Array) -> None:
         if name[0] == "st":
@@ -347,8 +305,8 @@ class Launched:
 
     def _read(self, operand: str, kind: Any) -> Array:
         """An operand of all threads as a type; bits are taken as they are."""
-        if operand in self.registers:
-            value = self.registers[operand]
+        if operand in self.frame.registers:
+            value = self.frame.registers[operand]
             if value.dtype.itemsize != np.dtype(kind).itemsize:
                 raise EmulationError(f"{operand} is {value.dtype}, and read as {np.dtype(kind)}")
             return value.view(kind)
@@ -363,15 +321,16 @@ class Launched:
         return np.full(len(self.number), number).astype(kind)
 
     def _write(self, register: str, value: Array, active: Array) -> None:
-        kind = self.code.kinds[register.rstrip("0123456789")]
+        kind = self.frame.code.kinds[register.rstrip("0123456789")]
         if value.dtype.itemsize != np.dtype(kind).itemsize:
             raise EmulationError(f"{register} is {np.dtype(kind)}, and gets {value.dtype}")
         value = np.broadcast_to(value, self.number.shape).view(kind)
-        before = self.registers.get(register)
+        registers = self.frame.registers
+        before = registers.get(register)
         if before is None or active.all():
-            self.registers[register] = value.copy()
+            registers[register] = value.copy()
         else:
-            self.registers[register] = np.where(active, value, before)
+            registers[register] = np.where(active, value, before)
 
     def _addresses(
         self, line: str, space: str, operand: str, size: int, count: int, active: Array
@@ -386,42 +345,41 @@ class Launched:
 
     def _load(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
         if space == "param":
-            number = np.full(len(self.number), self.parameters[given[1][1:-1]]).astype(kind)
+            parameter = self.frame.parameters[given[1][1:-1]]
+            number = np.broadcast_to(parameter, self.number.shape).astype(kind)
             return self._write(given[0], number, active)
         registers, size = given[0].strip("{}").split(", "), np.dtype(kind).itemsize
+        threads = self.number[active]
         places = self._addresses(line, space, given[1], size, len(registers), active)
-        for register, at in zip(registers, places, strict=True):
+        for register, place in zip(registers, places, strict=True):
             value = np.zeros(len(self.number), kind)
             if space == "shared":
-                value[active] = self.shared.load(at, self.number[active], kind, line)
+                value[active] = self.launched.shared.load(place, threads, kind, line)
             else:
-                in_scratch, place = self._in_scratch(at)
-                if len(place):
-                    self.scratch.load(place, self.number[active][in_scratch], kind, line)
-                value[active] = self.memory.bytes.view(kind)[self.memory.index(at, size, line)]
+                at = self._words(place, size, line)
+                self.launched.uses.load(at, threads, line)
+                words = self.launched.memory.bytes.view(np.uint32)
+                value[active] = words[at].view(kind)[:, 0]
             self._write(register, value, active)
 
-    def _in_scratch(self, address: Array) -> tuple[Array, Array]:
-        """Which addresses are in the scratch memory, and where these are there."""
-        place = address.astype(np.int64) - self.scratch_start
-        inside = (place >= 0) & (place < self.scratch.size)
-        return inside, place[inside]
+    def _words(self, address: Array, size: int, line: str) -> Array:
+        """The words of global memory at the addresses of threads, a row for each."""
+        at = self.launched.memory.index(address, size, line)
+        return (at * (size // 4))[:, None] + np.arange(size // 4)
 
     def _store(self, line: str, space: str, kind: Any, given: list[str], active: Array) -> None:
         registers, size = given[1].strip("{}").split(", "), np.dtype(kind).itemsize
+        threads = self.number[active]
         places = self._addresses(line, space, given[0], size, len(registers), active)
         for register, place in zip(registers, places, strict=True):
             value = self._read(register, kind)[active]
             if space == "shared":
-                self.shared.store(place, self.number[active], value, line)
+                self.launched.shared.store(place, threads, value, line)
                 continue
-            at = self.memory.index(place, size, line)
-            in_scratch, own = self._in_scratch(place)
-            if len(own):
-                self.scratch.store(own, self.number[active][in_scratch], value[in_scratch], line)
-            if len(np.unique(at)) != len(at):
-                raise EmulationError(f"{line}: two threads write one number")
-            self.memory.bytes.view(kind)[at] = value
+            at = self._words(place, size, line)
+            self.launched.uses.store(at, threads, line)
+            words = self.launched.memory.bytes.view(np.uint32)
+            words[at] = np.ascontiguousarray(value)[:, None].view(np.uint32)
 
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:
@@ -451,8 +409,7 @@ def run(
     strides = [x.nbytes // max(count, 1) for x in spread]
     arguments = [y for pair in zip(places, strides, strict=True) for y in pair]
     groups = -(-count // WARP)
-    shared = np.full(groups * WARP * kernels.slots, np.nan, dtype)
-    scratch = memory.place(shared)
+    scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
     for launch in kernels.launches:
         Launched(
             kernels.texts[launch.text],
@@ -463,7 +420,6 @@ def run(
             columns=launch.columns,
             threads=launch.threads,
             shared=launch.shared,
-            scratch=(scratch, shared.nbytes),
         ).run()
     found = zip(kernels.outputs, places[len(given) :], spread[len(given) :], empty, strict=True)
     return {x: _gathered(memory.read(at, rows), apart, like) for x, at, rows, like in found}

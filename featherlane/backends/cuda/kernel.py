@@ -15,9 +15,20 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rows
-from featherlane.backends.cuda.ptx import WARP, Text, entry, straight_line
-from featherlane.backends.cuda.rows import CHUNK, PITCH, Array, Shown, Warp, odd, together
+from featherlane.backends.cuda.ptx import EMIT, WARP, Text, entry, straight_line
+from featherlane.backends.cuda.rows import (
+    ALL,
+    CHUNK,
+    PITCH,
+    Array,
+    Share,
+    Shown,
+    Warp,
+    odd,
+    together,
+)
 from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
 
 MEMORY = "memory"  # the shared memory of a block
 SHARED = f".extern .shared .align 16 .b8 {MEMORY}[];"
@@ -144,23 +155,34 @@ class Body:
         self.nodes: dict[Entry, list[int]] = {}  # that are an entry of an input
         for k, place in stage.inputs.items():
             self.nodes.setdefault(place, []).append(k)
-        length = lambda x: (numbers[x], x)
-        self.read = sorted({x for x, _ in stage.inputs.values()}, key=length)
+        at = self._place_inputs()
+        self._place_results(at)
+
+    barrier = TOGETHER  # of the threads that share memory
+
+    def _place_inputs(self) -> int:
+        """Gives inputs places in shared memory, and returns where the last one ends."""
+        length = lambda x: (self.numbers[x], x)
+        self.read = sorted({x for x, _ in self.stage.inputs.values()}, key=length)
         self.places, at = dict[Key, int](), 0  # bytes of a warp's memory before an array
         for x in self.read:
-            size = WARP * numbers[x] * self.size
-            if x not in in_slots and at + size <= INPUT_BYTES:
+            size = WARP * self.numbers[x] * self.size
+            if x not in self.in_slots and at + size <= INPUT_BYTES:
                 self.places[x] = at
                 at += size
-        first, self.whole = at, list[Key]()  # outputs whose rows leave as they are
-        for x in sorted(_given_whole(stage.shown, numbers), key=length):
-            size = WARP * odd(numbers[x]) * self.size
-            if x not in in_slots and at + size <= min(first + RESULT_BYTES, BLOCK_BYTES):
+        return at
+
+    def _place_results(self, at: int) -> None:
+        """Gives results places behind the inputs, which end at `at`."""
+        first, self.whole, shown = at, list[Key](), self.stage.shown  # rows that leave as they are
+        for x in sorted(_given_whole(shown, self.numbers), key=lambda x: (self.numbers[x], x)):
+            size = WARP * odd(self.numbers[x]) * self.size
+            if x not in self.in_slots and at + size <= min(first + RESULT_BYTES, BLOCK_BYTES):
                 self.whole.append(x)
                 self.places[x] = at
                 at += size
-        elsewhere = in_slots | {*self.whole}
-        tabled = {k: [e for e in to if e[0] not in elsewhere] for k, to in stage.shown.items()}
+        elsewhere = self.in_slots | {*self.whole}
+        tabled = {k: [e for e in to if e[0] not in elsewhere] for k, to in shown.items()}
         tabled = {k: to for k, to in tabled.items() if to}
         self.parts = _parts(tabled, (BLOCK_BYTES - at) // (PITCH * self.size)) if tabled else []
         self.before_slots = at
@@ -201,13 +223,14 @@ class Body:
         """An address in the warp's shared memory."""
         return self.text.set("r", "add.u32", self.thread.place, place)
 
-    def _bring(self) -> None:
+    def _bring(self, share: Share = ALL) -> None:
+        """Brings inputs, or a warp's share of them, to shared memory."""
         t, lane = self.text, self.warp.lane
         self.rows: dict[Key, str] = {}  # where this thread's row of an input is
         for x in self.read:
             if x in self.places:
                 start, size = self._at(self.places[x]), self.numbers[x] * self.size
-                rows.bring(t, self.warp, self.arrays[x], start)
+                rows.bring(t, self.warp, self.arrays[x], start, share)
                 self.rows[x] = t.set("r", "mad.lo.u32", lane, size, start)
             elif x not in self.in_slots:  # threads beyond the last state read its row
                 last = t.set("r", "sub.u32", self.warp.states, 1)
@@ -215,11 +238,13 @@ class Body:
                 base, stride = self.arrays[x].base, self.arrays[x].stride
                 self.rows[x] = t.set("w", "mad.lo.u64", own, stride, base)
         if self.places:
-            t.do(TOGETHER)
+            t.do(self.barrier)
 
     def _load(self, k: int) -> dict[int, str]:
         """Brings a value that this kernel does not compute, and those that come along with it."""
         t, stage, row = self.text, self.stage, WARP * self.size
+        if (op := stage.graph.op[k]) in CONDITIONS:
+            return {k: EMIT[op](t, *map(self._value, stage.graph.args[k]))}
         if k in stage.numbers:
             return {k: t.number(stage.numbers[k])}
         if k in stage.inputs:
@@ -229,6 +254,12 @@ class Body:
         else:
             at = f"{self.thread.scratch}+{stage.slots[k] * row}"
         return {k: rows.load(t, "global", 1, at)[0]}
+
+    def _value(self, k: int) -> str:
+        """A constant, or what is brought."""
+        if self.stage.graph.op[k] == "constant":
+            return self.text.number(float(self.stage.graph.value[k]))
+        return self._load(k)[k]
 
     def _load_input(self, name: Key, e: int) -> dict[int, str]:
         """Brings an entry of an input; of one in shared memory, the numbers beside it too."""
@@ -284,36 +315,43 @@ class Body:
         """Copies a part of the outputs to the user's arrays, all threads together."""
         self.text.do(TOGETHER)
         for name, pairs in part.shown.items():
-            shown = Shown(self.arrays[name], pairs)
-            table = f"{self.name}_table{len(self.tables)}"
-            self.tables.append(rows.table(table, shown))
-            rows.show(self.text, self.warp, shown, table, slots)
+            self._show_entries(name, pairs, slots)
         self.text.do(TOGETHER)
+
+    def _show_entries(self, name: Key, pairs: Sequence[tuple[int, int]], slots: str) -> None:
+        """Copies slots of shared memory to entries of one of the user's arrays."""
+        shown = Shown(self.arrays[name], pairs)
+        table = f"{self.name}_table{len(self.tables)}"
+        self.tables.append(rows.table(table, shown))
+        rows.show(self.text, self.warp, shown, table, slots)
 
 
 class Frame:
     """The beginning of a kernel in which a thread has a state: which one it is, and where its rows
     and slots are. arrays: all of the user's arrays, in the order of the parameters; slots: of
-    scratch memory; bytes: of the shared memory of a warp.
+    scratch memory; shared: bytes of the shared memory of a warp, or of a team of so many warps for
+    the same states.
     """
 
     def __init__(
-        self, text: Text, arrays: Mapping[Key, Shape], slots: int, bytes_of_warp: int
+        self, text: Text, arrays: Mapping[Key, Shape], slots: int, shared: int, team: int = 0
     ) -> None:
         self.text, self.numbers = text, {x: math.prod(shape) for x, shape in arrays.items()}
-        self.bytes = bytes_of_warp
+        self.bytes, self.team = shared, team
         self.warps = max(min(BLOCK_BYTES // max(self.bytes, 1), MOST_WARPS), 1)
         t = text
         thread = t.set("r", "mov.u32", "%tid.x")
         lane, warp = t.set("r", "and.b32", thread, WARP - 1), t.set("r", "shr.u32", thread, 5)
-        block = t.set("r", "mov.u32", "%ctaid.x")
-        tile = t.set("r", "mad.lo.u32", block, self.warps, warp)
+        self.number, tile = warp, t.set("r", "mov.u32", "%ctaid.x")
+        place = t.set("r", "mov.u32", MEMORY)
+        if not team:
+            tile = t.set("r", "mad.lo.u32", tile, self.warps, warp)
+            place = t.set("r", "mad.lo.u32", warp, self.bytes, place)
         self.first = t.set("w", "mul.wide.u32", tile, WARP)
         count = t.set("w", "ld.param.u64", "[count]")
         t.do(f"@{t.set('p', 'setp.ge.u64', self.first, count)} ret")
         left = t.set("w", "min.u64", t.set("w", "sub.u64", count, self.first), WARP)
         of_warp = Warp(lane, t.set("r", "cvt.u32.u64", left))
-        place = t.set("r", "mad.lo.u32", warp, self.bytes, t.set("r", "mov.u32", MEMORY))
         scratch, size = t.set("w", "ld.param.u64", "[scratch]"), t.dtype.itemsize
         start = t.set("w", "mad.wide.u32", tile, slots * WARP * size, scratch)
         own = t.set("w", "mad.wide.u32", lane, size, start)
@@ -334,6 +372,8 @@ class Frame:
         return entry(name, parameters, self.text)
 
     def launch(self, name: str, columns: int = 1) -> Launch:
+        if self.team:
+            return Launch(name, WARP * self.team, self.bytes, WARP, 1)
         states = WARP * self.warps
         return Launch(name, states, self.bytes * self.warps, states, columns)
 

@@ -18,7 +18,9 @@ ISSUE = 2.4  # cycles from one instruction of a lone warp to the next
 SHARE = 0.65  # of the instructions that a multiprocessor could issue, of many warps
 SCHEDULERS = 4  # of a multiprocessor, each with an instruction in a cycle
 LAUNCH = 4_000  # cycles from the begin of a kernel to that of the next in a stream
-FILLED = {2: 0.95, 4: 0.9, 8: 0.8}  # the share of the time that the warps of a team have work
+# The share of a team's time that is the work of one warp alone, divided by the warps: the rest is
+# uneven lines, barriers, and traffic through shared memory (estimates of large functions, gpu.md)
+FILLED = {2: 0.65, 4: 0.47, 8: 0.32}
 LONG = 4_000  # operations of a thread from which on barriers and shared memory pay
 MULTIPROCESSORS = 132  # of an H100 or H200: where a device does not tell
 

@@ -29,7 +29,7 @@ from featherlane.backends.cuda.kernel import (
 )
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, function
 from featherlane.backends.cuda.rows import Array, Warp
-from featherlane.backends.cuda.stages import Kernels, stages_of
+from featherlane.backends.cuda.stages import LONGEST, Kernels, arrays_of, stages_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.plan import (
     Block,
@@ -109,9 +109,7 @@ def _cut(atoms: Sequence[Collection[str]], size: Callable[[str], int]) -> Iterat
 
 
 def _of_program(program: Program) -> _Piece:
-    arrays = {("input", x): shape for x, shape in program.inputs.items()}
-    arrays |= {("output", x): out.shape for x, out in program.outputs.items()}
-    return _Piece(arrays, *stages_of(program))
+    return _Piece(arrays_of(program), *stages_of(program, LONGEST))
 
 
 @cache

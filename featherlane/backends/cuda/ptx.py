@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 import numpy as np
@@ -162,7 +162,7 @@ EMIT: dict[str, Emit] = {
 def straight_line(
     graph: Graph,
     t: Text,
-    nodes: range,
+    nodes: Iterable[int],
     wanted: Set[int],
     load: Callable[[int], Mapping[int, str]],
     done: Callable[[int, str], None],

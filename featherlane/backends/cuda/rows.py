@@ -96,10 +96,24 @@ def store(t: Text, space: str, registers: Sequence[str], at: str, guard: str = "
     t.do(f"{guard}st.{space}.{suffix} [{at}], {operand}")
 
 
-def _number_by_number(t: Text, warp: Warp, array: Array, place: str, pitch: int, out: bool) -> None:
+Share = tuple[int, int]  # of a warp in work of several: its number, and how many there are
+ALL: Share = (0, 1)
+
+
+def _own(count: int, share: Share) -> range:
+    """The share of a warp in so many things."""
+    return range(count * share[0] // share[1], count * (share[0] + 1) // share[1])
+
+
+def _number_by_number(
+    t: Text, warp: Warp, array: Array, place: str, pitch: int, out: bool, share: Share = ALL
+) -> None:
     """Moves rows of any stride between shared memory and the user's array, in a loop."""
     n, size = array.entries, t.dtype.itemsize
-    i = t.set("r", "mov.u32", warp.lane)
+    own = _own(n, share)
+    if not own:
+        return
+    i = t.set("r", "add.u32", warp.lane, WARP * own.start)
     again = t.label()
     t.lines.append(f"{again}:")
     row, column = _entry_of(t, i, n)
@@ -114,7 +128,7 @@ def _number_by_number(t: Text, warp: Warp, array: Array, place: str, pitch: int,
         t.do(f"{guard}ld.global.{t.type} {x}, [{address}]")
         store(t, "shared", [x], at)
     t.do(f"add.u32 {i}, {i}, {WARP}")
-    t.do(f"@{t.set('p', 'setp.lt.u32', i, WARP * n)} bra {again}")
+    t.do(f"@{t.set('p', 'setp.lt.u32', i, WARP * own.stop)} bra {again}")
 
 
 def _if_dense(t: Text, array: Array, dense: Callable[[], None], other: Callable[[], None]) -> None:
@@ -133,7 +147,9 @@ def _if_dense(t: Text, array: Array, dense: Callable[[], None], other: Callable[
     t.lines.append(f"{end}:")
 
 
-def _by_chunks(t: Text, warp: Warp, n: int, one: Callable[..., Callable[[], None]]) -> None:
+def _by_chunks(
+    t: Text, warp: Warp, n: int, one: Callable[..., Callable[[], None]], share: Share = ALL
+) -> None:
     """Moves 32 rows of n numbers that follow each other. one: begins to move so many numbers at an
     offset of bytes from the thread's first ones, under a guard, and returns what ends it.
     """
@@ -141,25 +157,26 @@ def _by_chunks(t: Text, warp: Warp, n: int, one: Callable[..., Callable[[], None
     wide = CHUNK // size
     limit = t.set("r", "mul.lo.u32", warp.states, n)  # the numbers that the warp has
     own = t.set("r", "mul.lo.u32", warp.lane, wide)
-    chunks = -(-n // wide)
-    for first in range(0, chunks, FLIGHT):
+    chunks = _own(-(-n // wide), share)
+    for first in range(chunks.start, chunks.stop, FLIGHT):
         ends = []
-        for j in range(first, min(first + FLIGHT, chunks)):
+        for j in range(first, min(first + FLIGHT, chunks.stop)):
             last = t.set("r", "add.u32", own, WARP * wide * j + wide)
             guard = f"@{t.set('p', 'setp.le.u32', last, limit)} "
             ends.append(one(own, wide, WARP * wide * j, guard))
         for end in ends:
             end()
-    if n % wide:  # the last numbers of an odd number of states
+    if n % wide and share[0] + 1 == share[1]:  # the last numbers of an odd number of states
         start = t.set("r", "and.b32", limit, -wide & 0xFFFFFFFF)
         index = t.set("r", "add.u32", start, warp.lane)
         guard = f"@{t.set('p', 'setp.lt.u32', index, limit)} "
         one(index, 1, 0, guard)()
 
 
-def bring(t: Text, warp: Warp, array: Array, place: str) -> None:
+def bring(t: Text, warp: Warp, array: Array, place: str, share: Share = ALL) -> None:
     """Copies the rows of a warp's states to shared memory, one behind the other, from the address
     in `place` on, a multiple of 16. What threads beyond the last state find there means nothing.
+    share: what this warp copies, if others copy the rest.
     """
     n, size = array.entries, t.dtype.itemsize
 
@@ -172,8 +189,8 @@ def bring(t: Text, warp: Warp, array: Array, place: str) -> None:
     _if_dense(
         t,
         array,
-        lambda: _by_chunks(t, warp, n, one),
-        lambda: _number_by_number(t, warp, array, place, n, out=False),
+        lambda: _by_chunks(t, warp, n, one, share),
+        lambda: _number_by_number(t, warp, array, place, n, False, share),
     )
 
 

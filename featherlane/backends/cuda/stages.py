@@ -7,7 +7,7 @@ for each call. What one kernel computes and another needs is kept in slots of sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from featherlane.backends.cuda.kernel import (
     SHARED,
     Columns,
     Entry,
+    Key,
     Launch,
     Shape,
     Stage,
@@ -26,6 +27,7 @@ from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
 from featherlane.program.program import Program, Y
 
 # Operations of a kernel at most: the time of the driver's compiler grows faster than their number
@@ -52,26 +54,43 @@ class Kernels(NamedTuple):
 def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     """The kernels of a lowered program."""
     dtype = np.dtype(dtype)
-    inputs = dict(program.inputs)
-    outputs = {x: out.shape for x, out in program.outputs.items()}
-    stages, slots = stages_of(program)
-    arrays = {("input", x): shape for x, shape in inputs.items()}
-    arrays |= {("output", x): shape for x, shape in outputs.items()}
+    stages, slots = stages_of(program, LONGEST)
+    arrays = arrays_of(program)
     made = [
-        stage_kernel(stage, f"{name}_{k}" if len(stages) > 1 else name, dtype, arrays, slots)
-        for k, stage in enumerate(stages)
+        stage_kernel(stage, one, dtype, arrays, slots)
+        for stage, one in zip(stages, names(name, len(stages)), strict=True)
     ]
+    each = [len(stage.nodes) for stage in stages]
+    total = sum(n * launch.columns for n, (_, launch) in zip(each, made, strict=True))
+    return together(program, made, slots, Work(sum(each), total, len(made)))
+
+
+def names(name: str, count: int) -> list[str]:
+    """The names of the kernels of a function."""
+    return [f"{name}_{k}" for k in range(count)] if count > 1 else [name]
+
+
+def arrays_of(program: Program) -> dict[Key, Shape]:
+    """The user's arrays, inputs first."""
+    arrays: dict[Key, Shape] = {("input", x): shape for x, shape in program.inputs.items()}
+    return arrays | {("output", x): out.shape for x, out in program.outputs.items()}
+
+
+def together(
+    program: Program, made: Sequence[tuple[list[str], Launch]], slots: int, work: Work
+) -> Kernels:
+    """Kernels of a program, each as a text of its own."""
     texts = tuple("\n".join([*HEADER, SHARED, *lines, ""]) for lines, _ in made)
     launches = tuple(launch._replace(text=k) for k, (_, launch) in enumerate(made))
-    each = [len(stage.nodes) for stage in stages]
-    total = sum(n * launch.columns for n, launch in zip(each, launches, strict=True))
-    work = Work(sum(each), total, len(launches))
-    return Kernels(texts, launches, inputs, outputs, slots, work)
+    outputs = {x: out.shape for x, out in program.outputs.items()}
+    return Kernels(texts, launches, dict(program.inputs), outputs, slots, work)
 
 
-def stages_of(program: Program) -> tuple[list[Stage], int]:
-    """The stages of a lowered program, and the slots of scratch memory that they share."""
-    return _Stages(program).made()
+def stages_of(program: Program, longest: int) -> tuple[list[Stage], int]:
+    """The stages of a lowered program, of so many operations at most, and the slots of scratch
+    memory that they share.
+    """
+    return _Stages(program, longest).made()
 
 
 class _Stretch(NamedTuple):
@@ -92,8 +111,8 @@ class _Stages:
     function that is called is one more; a value is a node of the graph of a step.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.main = program, program.main
+    def __init__(self, program: Program, longest: int) -> None:
+        self.program, self.main, self.longest = program, program.main, longest
         self.calls = calls_of(self.main)
         end = self.main.op.index("call") if self.calls else len(self.main)
         if any(self.main.op[k] not in ("call", "result") for k in range(end, len(self.main))):
@@ -111,7 +130,7 @@ class _Stages:
 
     def _cut(self, step: int, end: int) -> Iterator[_Stretch]:
         """Stretches of equal length."""
-        parts = -(-end // LONGEST) or 1
+        parts = -(-end // self.longest) or 1
         for n in range(parts):
             yield _Stretch(step, range(end * n // parts, end * (n + 1) // parts))
 
@@ -147,9 +166,13 @@ class _Stages:
         return own is not None and graph.op[node] == "input" and graph.value[node][1] in own.varying
 
     def _brought(self, stretch: _Stretch) -> list[int]:
-        """The nodes that a stretch needs and does not compute, but for constants."""
+        """The nodes that a stretch needs and does not compute, but for constants. Conditions, which
+        are no numbers, are computed again.
+        """
         graph, nodes = self.graphs[stretch.step], stretch.nodes
         used = {a for k in nodes for a in graph.args[k]}
+        again = {a for a in used if a < nodes.start and graph.op[a] in CONDITIONS}
+        used = (used - again) | {b for a in again for b in graph.args[a]}
         used |= {k for k in self._wanted(stretch.step) if k in nodes}
         outside = (a for a in used if a < nodes.start or graph.op[a] == "input")
         return sorted(a for a in outside if graph.op[a] != "constant")
