@@ -2,8 +2,8 @@
 
 It knows the instructions that this package emits, and is stricter than a GPU: it refuses addresses
 outside of the arrays that it was given, registers that nothing has set, branches at which threads
-part, and reads of shared memory that another thread has written without a barrier in between, or
-the other way round.
+of a warp part, or warps part for longer than until a line further on, and reads of shared or
+scratch memory that another thread has written without a barrier in between, or the other way round.
 """
 
 from __future__ import annotations
@@ -233,6 +233,8 @@ class Launched:
         self.shared = Shared(shared, blocks * columns, block)
         self.scratch_start, self.scratch = scratch[0], Shared(scratch[1], 1, block)
         self.alive = np.ones(len(number), bool)
+        self.ahead = np.full(len(number), NOBODY)  # the line where a thread waits for others
+        self.parted: set[int] = set()  # these lines
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
         self.lines: list[tuple[str, tuple[Any, ...]]] = []
         self.labels: dict[str, int] = {}
@@ -261,15 +263,19 @@ class Launched:
         at = 0
         while at < len(self.lines) and self.alive.any():
             line, (negated, guard, name, operands) = self.lines[at]
+            if at in self.parted:
+                self.parted.remove(at)
+                self.ahead[self.ahead == at] = NOBODY
             at += 1
-            active = self.alive.copy()
+            here = self.alive & (self.ahead == NOBODY)
+            active = here.copy()
             if guard:
                 active &= self._read(guard, np.bool_) ^ bool(negated)
             given = _OPERANDS.findall(operands or "")
             if name in ("bra", "bra.uni"):
-                if active.any() and not active[self.alive].all():
-                    raise EmulationError(f"{line}: threads part")
-                at = self.labels[given[0]] if active.any() else at
+                at = self._branch(line, at, self.labels[given[0]], here, active)
+            elif self.parted and name in ("ret", "bar.sync"):
+                raise EmulationError(f"{line}: some threads wait further on")
             elif name == "ret":
                 self.alive &= ~active
             elif name.startswith("bar."):
@@ -279,6 +285,23 @@ class Launched:
                 self.scratch.barrier(name == "bar.sync")
             elif active.any():
                 self._step(line, name.split("."), given, active)
+
+    def _branch(self, line: str, at: int, to: int, here: Array, going: Array) -> int:
+        """The line after a branch. Whole warps may go ahead and wait there for the others, which
+        must come to that line.
+        """
+        if not going.any():
+            return at
+        if going[here].all():
+            if self.parted and to > min(self.parted):
+                raise EmulationError(f"{line}: passes threads that wait")
+            return to
+        left = np.unique(self.number[here & ~going] // WARP)
+        if to < at or np.isin(self.number[going] // WARP, left).any():
+            raise EmulationError(f"{line}: threads part")
+        self.parted.add(to)
+        self.ahead[going] = to
+        return at
 
     def _step(self, line: str, name: list[str], given: list[str], active: Array) -> None:
         if name[0] == "st":
