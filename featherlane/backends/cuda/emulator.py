@@ -9,7 +9,7 @@ thread has written without a barrier in between, or the other way round.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,12 +74,22 @@ COMPARE: dict[str, Callable[..., Array]] = {
 }
 
 
-class _Code(NamedTuple):
-    """A kernel or a function. lines: with their parts; kinds: types of registers by the letters of
-    their names.
-    """
+class _Line(NamedTuple):
+    """An instruction: the condition under which it is done, if there is one, and what is done."""
 
-    lines: list[tuple[str, tuple[Any, ...]]]
+    text: str
+    negated: bool
+    guard: str | None
+    name: str
+    parts: list[str]  # of the name
+    given: list[str]
+    operands: str
+
+
+class _Code(NamedTuple):
+    """A kernel or a function. kinds: types of registers by the letters of their names."""
+
+    lines: list[_Line]
     labels: dict[str, int]
     kinds: dict[str, Any]
     parameters: list[str]
@@ -97,7 +107,12 @@ def _parse(text: str, head: str) -> _Code:
         elif line.endswith(":"):
             code.labels[line[:-1]] = len(code.lines)
         elif match := _LINE.fullmatch(line):
-            code.lines.append((line, match.groups()))
+            negated, guard, name, operands = match.groups(default="")
+            given = _OPERANDS.findall(operands)
+            parts = name.split(".")
+            code.lines.append(
+                _Line(line, bool(negated), guard or None, name, parts, given, operands)
+            )
         else:
             raise EmulationError(f"no PTX that is known here: {line}")
     for kind, name in re.findall(r"\.param \.(\w+) (\w+)", declared):
@@ -144,13 +159,18 @@ class Launched:
         return self._parsed[head]
 
     def run(self) -> None:
-        """Runs gang after gang to the next barrier of the block, until all have ended."""
+        """Runs all gangs to the next barrier of the block, until all have ended. The one that is
+        the furthest behind runs first, and joins others where it reaches them.
+        """
         while self.gangs:
             running, waiting = self.gangs, list[_Gang]()
             while running:
-                gang = running.pop()
-                running += gang.run()
-                if gang.alive.any():
+                gang = running.pop(min(range(len(running)), key=lambda k: running[k].line))
+                parts = gang.run({other.line for other in running})
+                for part in parts:
+                    same = [k for k, other in enumerate(running) if part.meets(other)]
+                    running.append(part.joined(running.pop(same[0])) if same else part)
+                if not parts and gang.alive.any():
                     waiting.append(gang)
             self._meet(waiting)
             self.gangs = waiting
@@ -174,9 +194,14 @@ class _Frame:
     """
 
     def __init__(self, code: _Code, parameters: Mapping[str, Any], alive: Array) -> None:
-        self.code, self.parameters, self.alive = code, parameters, alive
+        self.code, self.parameters = code, parameters
         self.registers: dict[str, Array] = {}
         self.at = 0
+        self.lives(alive)
+
+    def lives(self, alive: Array) -> None:
+        """Sets which threads are alive."""
+        self.alive, self.some, self.whole = alive, bool(alive.any()), bool(alive.all())
 
     def part(self, mask: Array) -> _Frame:
         """That of some of the threads."""
@@ -208,6 +233,26 @@ class _Gang:
         """The threads that have not ended."""
         return self.frames[0].alive
 
+    @property
+    def line(self) -> int:
+        """Where it is in the kernel."""
+        return self.frames[0].at
+
+    def meets(self, other: _Gang) -> bool:
+        """Whether both are at one line of the kernel, in no function."""
+        return len(self.frames) == len(other.frames) == 1 and self.line == other.line
+
+    def joined(self, other: _Gang) -> _Gang:
+        """Both, with the registers that both have."""
+        both = lambda x, y: np.concatenate([x, y])
+        special = {x: both(y, other.special[x]) for x, y in self.special.items()}
+        mine, others = self.frame, other.frame
+        frame = _Frame(mine.code, mine.parameters, both(mine.alive, others.alive))
+        common = mine.registers.keys() & others.registers.keys()
+        frame.registers = {x: both(mine.registers[x], others.registers[x]) for x in common}
+        frame.at = mine.at
+        return _Gang(self.launched, both(self.number, other.number), special, [frame])
+
     def _part(self, mask: Array, at: int) -> _Gang:
         """Some of these threads at another line."""
         special = {x: y[mask] for x, y in self.special.items()}
@@ -215,43 +260,42 @@ class _Gang:
         frames[-1].at = at
         return _Gang(self.launched, self.number[mask], special, frames)
 
-    def run(self) -> list[_Gang]:
-        """Runs to a barrier of the block or to the end, or to a branch at which warps part: then
-        these threads are done here, and the parts are returned.
+    def run(self, stops: Set[int]) -> list[_Gang]:
+        """Runs to a barrier of the block or to the end, and returns nothing; or to a branch at
+        which warps part, and returns the parts; or to a line of `stops`, and returns itself.
         """
         while True:
             frame = self.frame
-            if frame.at == len(frame.code.lines) or not frame.alive.any():
+            if frame.at in stops and len(self.frames) == 1:
+                return [self]
+            if frame.at == len(frame.code.lines) or not frame.some:
                 if len(self.frames) == 1:
-                    frame.alive[:] = False
+                    frame.lives(np.zeros(len(frame.alive), bool))
                     return []
                 self.frames.pop()
                 continue
-            line, (negated, guard, name, operands) = frame.code.lines[frame.at]
+            line = frame.code.lines[frame.at]
             frame.at += 1
-            active = frame.alive.copy()
-            if guard:
-                active &= self._read(guard, np.bool_) ^ bool(negated)
-            given = _OPERANDS.findall(operands or "")
-            if name in ("bra", "bra.uni"):
-                to = frame.code.labels[given[0]]
-                if active.any() and not active[frame.alive].all():
-                    return self._branch(line, active, to)
-                frame.at = to if active.any() else frame.at
-            elif name == "ret":
-                frame.alive &= ~active
-            elif name == "call":
-                self._call(line, guard, operands)
-            elif name.startswith("bar."):
-                if guard:
-                    raise EmulationError(f"{line}: a barrier that some threads may not reach")
-                if name == "bar.sync":
+            active = frame.alive
+            if line.guard:
+                active = active & (self._read(line.guard, np.bool_) ^ line.negated)
+            if line.name in ("bra", "bra.uni"):
+                if parts := self._branch(line, active):
+                    return parts
+            elif line.name == "ret":
+                frame.lives(frame.alive & ~active)
+            elif line.name == "call":
+                self._call(line.text, line.guard, line.operands)
+            elif line.parts[0] == "bar":
+                if line.guard:
+                    raise EmulationError(f"{line.text}: a barrier that some threads may not reach")
+                if line.name == "bar.sync":
                     return []
                 self.launched.barrier(whole_block=False)
-            elif active.any():
-                self._step(line, name.split("."), given, active)
+            elif not line.guard or active.any():
+                self._step(line, active)
 
-    def _call(self, line: str, guard: str, operands: str) -> None:
+    def _call(self, line: str, guard: str | None, operands: str) -> None:
         """Begins a function, with registers of its own."""
         if guard:
             raise EmulationError(f"{line}: a call that some threads may not make")
@@ -262,23 +306,32 @@ class _Gang:
         parameters = dict(zip(code.parameters, values, strict=True))
         self.frames.append(_Frame(code, parameters, self.frame.alive.copy()))
 
-    def _branch(self, line: str, active: Array, to: int) -> list[_Gang]:
-        """The warps that take a branch, and the others."""
-        warp, alive = self.number // WARP, self.frame.alive
+    def _branch(self, line: _Line, active: Array) -> list[_Gang]:
+        """Goes to a label, or returns the warps that do and the others."""
+        frame = self.frame
+        to = frame.code.labels[line.given[0]]
+        if not line.guard or active[frame.alive].all():
+            frame.at = to
+            return []
+        if not active.any():
+            return []
+        warp = self.number // WARP
         taken = np.isin(warp, warp[active])
-        if (taken & alive & ~active).any():
-            raise EmulationError(f"{line}: threads part")
-        parts = [self._part(taken, to), self._part(~taken, self.frame.at)]
-        self.alive[:] = False
-        return [part for part in parts if part.alive.any()]
+        if (taken & frame.alive & ~active).any():
+            raise EmulationError(f"{line.text}: threads part")
+        parts = [self._part(taken, to), self._part(~taken, frame.at)]
+        self.frames[0].lives(np.zeros(len(frame.alive), bool))
+        return [part for part in parts if part.frames[0].some]
 
-    def _step(self, line: str, name: list[str], given: list[str], active: Array) -> None:
+    def _step(self, line: _Line, active: Array) -> None:
+        name = line.parts
         if name[0] == "st":
-            self._store(line, name[1], TYPES[name[-1]], given, active)
+            self._store(line.text, name[1], TYPES[name[-1]], line.given, active)
         elif name[0] == "ld":
-            self._load(line, name[1], TYPES[name[-1]], given, active)
+            self._load(line.text, name[1], TYPES[name[-1]], line.given, active)
         else:
-            self._write(given[0], self._compute(line, name, given[1:]), active)
+            found = self._compute(line.text, name, line.given[1:])
+            self._write(line.given[0], found, None if active is self.frame.alive else active)
 
     def _compute(self, line: str, name: list[str], given: list[str]) -> Array:
         op, kind = name[0], TYPES[name[-1]]
@@ -320,17 +373,19 @@ class _Gang:
         number = self.symbols[operand] if operand in self.symbols else int(operand, 0)
         return np.full(len(self.number), number).astype(kind)
 
-    def _write(self, register: str, value: Array, active: Array) -> None:
+    def _write(self, register: str, value: Array, active: Array | None) -> None:
+        """Sets a register. active: the threads that do, None for all that are alive."""
         kind = self.frame.code.kinds[register.rstrip("0123456789")]
         if value.dtype.itemsize != np.dtype(kind).itemsize:
             raise EmulationError(f"{register} is {np.dtype(kind)}, and gets {value.dtype}")
         value = np.broadcast_to(value, self.number.shape).view(kind)
         registers = self.frame.registers
         before = registers.get(register)
-        if before is None or active.all():
+        if before is None or (active is None and self.frame.whole):
             registers[register] = value.copy()
         else:
-            registers[register] = np.where(active, value, before)
+            mask = self.frame.alive if active is None else active
+            registers[register] = np.where(mask, value, before)
 
     def _addresses(
         self, line: str, space: str, operand: str, size: int, count: int, active: Array

@@ -3,8 +3,8 @@
 A block computes some states, and its threads are spread over calls and states: thread t computes
 calls for state t modulo the number of states. The code has one part for each function, and goes
 through the segments of a schedule (`rounds`), which is a table in the text, as are the records of
-all calls. All threads are always in the same segment; those without a call of their own repeat
-another one's and store nothing.
+all calls. All threads are always in the same segment; warps without a call leave it, and single
+threads without one repeat another one's and store nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from featherlane.backends.cuda import rounds as schedules
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, Launch
-from featherlane.backends.cuda.ptx import HEADER, Text, entry, straight_line
+from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry, straight_line
 from featherlane.backends.cuda.rounds import ROW, Round, Segment, Shape
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.errors import CompileError
@@ -85,6 +85,8 @@ class _LinksKernel:
         self._go_through_segments()
         for part in self.parts:
             self._write(part)
+        self.text.lines.append(f"{self.over}:")
+        self.text.do(f"bra.uni {self.next}")
         self.text.lines.append(f"{self.end}:")
         self.text.do("ret")
 
@@ -259,6 +261,11 @@ class _LinksKernel:
         slot = t.set("r", "shr.u32", thread, states.bit_length() - 1)
         slice = t.set("r", "mov.u32", "%ctaid.y")
         self.slot = t.set("r", "mad.lo.u32", slice, threads // states, slot)
+        self.first_of_warp = ""
+        if threads > WARP:
+            warp = t.set("r", "and.b32", thread, threads - WARP)
+            slot = t.set("r", "shr.u32", warp, states.bit_length() - 1)
+            self.first_of_warp = t.set("r", "mad.lo.u32", slice, threads // states, slot)
         self.first = t.set("w", "mul.wide.u32", tile, states)
         count = t.set("w", "ld.param.u64", "[count]")
         left = t.set("w", "min.u64", t.set("w", "sub.u64", count, self.first), states)
@@ -274,7 +281,7 @@ class _LinksKernel:
     def _go_through_segments(self) -> None:
         """Finds the next segment, waits for other threads where a round begins, and jumps."""
         t = self.text
-        self.next, self.end = t.label(), t.label()
+        self.next, self.over, self.end = t.label(), t.label(), t.label()
         bounds = [t.set("w", "ld.param.u64", f"[{x}]") for x in ("first", "end")]
         at, end = (t.set("r", "cvt.u32.u64", x) for x in bounds)
         t.lines.append(f"{self.next}:")
@@ -322,6 +329,9 @@ class _LinksKernel:
         """A part for all records of a segment, as many side by side as there are lanes."""
         t = self.text
         t.lines.append(f"{part.label}:")
+        if self.first_of_warp:
+            idle = t.set("p", "setp.ge.u32", self.first_of_warp, self.records)
+            t.do(f"@{idle} bra.uni {self.over}")
         done, again = t.set("r", "mov.u32", 0), t.label()
         t.lines.append(f"{again}:")
         own = t.set("r", "add.u32", self.slot, done)
@@ -330,7 +340,7 @@ class _LinksKernel:
         part.write(t.set("r", "add.u32", self.first_record, known), inside)
         t.do(f"add.u32 {done}, {done}, {self.shape.lanes}")
         t.do(f"@{t.set('p', 'setp.lt.u32', done, self.records)} bra.uni {again}")
-        t.do(f"bra.uni {self.next}")
+        t.do(f"bra.uni {self.over}")
 
 
 def _record_range(segment: Segment, order: list[list[int]]) -> tuple[int, int, int]:
