@@ -8,14 +8,15 @@ the other way round.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cuda import parse
 from featherlane.backends.cuda.kernel import MEMORY
 from featherlane.backends.cuda.ptx import WARP
+from featherlane.errors import CompileError
 from featherlane.program.op import fma
 
 Array = Any
@@ -31,10 +32,6 @@ TYPES: dict[str, Any] = {
     "f64": np.float64,
     "pred": np.bool_,
 }
-_LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
-_REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
-_TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
-_OPERANDS = re.compile(r"\[[^]]*\]|[^,\s]+")
 
 
 class EmulationError(RuntimeError):
@@ -228,42 +225,25 @@ class Launched:
         self.shared = Shared(shared, blocks * columns, block)
         self.alive = np.ones(len(number), bool)
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
-        self.lines: list[tuple[str, tuple[Any, ...]]] = []
-        self.labels: dict[str, int] = {}
         self.registers: dict[str, Array] = {}
-        self.kinds: dict[str, Any] = {}
-        names = self._parse(text, kernel)
-        self.parameters = dict(zip(names, arguments, strict=True))
-
-    def _parse(self, text: str, kernel: str) -> list[str]:
-        """The lines of a kernel; returns the names of its parameters."""
-        start = text.index(f".entry {kernel}(\n")
-        end = text.index("\n}\n", start)
-        head, body = text[start:end].split("\n{\n", 1)
-        for line in body.split("\n"):
-            if match := _REGISTERS.fullmatch(line):
-                self.kinds[match[2]] = TYPES[match[1]]
-            elif line.endswith(":"):
-                self.labels[line[:-1]] = len(self.lines)
-            elif match := _LINE.fullmatch(line):
-                self.lines.append((line, match.groups()))
-            else:
-                raise EmulationError(f"no PTX that is known here: {line}")
-        return re.findall(r"\.param \.\w+ (\w+)", head)
+        try:
+            self.text = parse.parsed(text, kernel)
+        except CompileError as error:
+            raise EmulationError(str(error)) from error
+        self.parameters = dict(zip(self.text.parameters, arguments, strict=True))
 
     def run(self) -> None:
-        at = 0
-        while at < len(self.lines) and self.alive.any():
-            line, (negated, guard, name, operands) = self.lines[at]
+        at, lines = 0, self.text.lines
+        while at < len(lines) and self.alive.any():
+            line, negated, guard, name, given = lines[at]
             at += 1
             active = self.alive.copy()
             if guard:
-                active &= self._read(guard, np.bool_) ^ bool(negated)
-            given = _OPERANDS.findall(operands or "")
+                active &= self._read(guard, np.bool_) ^ negated
             if name == "bra":
                 if active.any() and not active[self.alive].all():
                     raise EmulationError(f"{line}: threads part")
-                at = self.labels[given[0]] if active.any() else at
+                at = self.text.labels[given[0]] if active.any() else at
             elif name == "ret":
                 self.alive &= ~active
             elif name.startswith("bar."):
@@ -324,7 +304,7 @@ class Launched:
         return np.full(len(self.number), number).astype(kind)
 
     def _write(self, register: str, value: Array, active: Array) -> None:
-        kind = self.kinds[register.rstrip("0123456789")]
+        kind = TYPES[self.text.kind(register)]
         if value.dtype.itemsize != np.dtype(kind).itemsize:
             raise EmulationError(f"{register} is {np.dtype(kind)}, and gets {value.dtype}")
         value = np.broadcast_to(value, self.number.shape).view(kind)
@@ -367,10 +347,10 @@ class Launched:
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:
     """Places the tables of a text in memory; their addresses by name."""
-    found = {}
-    for kind, name, numbers in _TABLE.findall(text):
-        found[name] = memory.place(np.array([int(x) for x in numbers.split(",")], TYPES[kind]))
-    return found
+    return {
+        table.name: memory.place(np.array(table.numbers, TYPES[table.kind]))
+        for table in parse.tables(text)
+    }
 
 
 def run(

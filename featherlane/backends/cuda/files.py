@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,17 @@ FORMAT = 1  # of the JSON; docs/gpu.md describes it
 
 def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
     """The text of NAME.ptx and of NAME.json."""
+    return {f"{name}.ptx": kernels.text, f"{name}.json": as_json(launches(kernels, dtype))}
+
+
+def as_json(told: dict[str, Any]) -> str:
+    return json.dumps(told, indent=2) + "\n"
+
+
+def launches(kernels: Kernels, dtype: np.dtype) -> dict[str, Any]:
+    """What a program needs to launch kernels."""
     arrays = [*kernels.inputs.items(), *kernels.outputs.items()]
-    told = {
+    return {
         "format": FORMAT,
         "dtype": dtype.name,
         "inputs": [{"name": x, "shape": [*shape]} for x, shape in kernels.inputs.items()],
@@ -40,4 +50,3 @@ def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
             for launch in kernels.launches
         ],
     }
-    return {f"{name}.ptx": kernels.text, f"{name}.json": json.dumps(told, indent=2) + "\n"}

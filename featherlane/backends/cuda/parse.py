@@ -1,0 +1,76 @@
+"""Reads PTX as this package writes it: one instruction a line."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from featherlane.errors import CompileError
+
+_LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
+_REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
+_TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
+_OPERANDS = re.compile(r"\[[^]]*\]|[^,\s]+")
+
+
+class Instruction(NamedTuple):
+    """A line. Threads run it if their register `guard` is true, or false where it is negated."""
+
+    line: str
+    negated: bool
+    guard: str | None
+    name: str
+    operands: list[str]
+
+    @property
+    def parts(self) -> list[str]:
+        return self.name.split(".")
+
+
+class Parsed(NamedTuple):
+    """A kernel. parameters: their names; kinds: the types of registers, by their names without the
+    number; labels: the index of the instruction that follows.
+    """
+
+    parameters: list[str]
+    kinds: dict[str, str]
+    lines: list[Instruction]
+    labels: dict[str, int]
+
+    def kind(self, register: str) -> str:
+        """The type of a register."""
+        return self.kinds[register.rstrip("0123456789")]
+
+
+class Table(NamedTuple):
+    """Numbers in global memory."""
+
+    name: str
+    kind: str
+    numbers: list[int]
+
+
+def parsed(text: str, kernel: str) -> Parsed:
+    """A kernel of a text. Raises CompileError for a line of another form."""
+    start = text.index(f".entry {kernel}(\n")
+    head, body = text[start : text.index("\n}\n", start)].split("\n{\n", 1)
+    found = Parsed(re.findall(r"\.param \.\w+ (\w+)", head), {}, [], {})
+    for line in body.split("\n"):
+        if match := _REGISTERS.fullmatch(line):
+            found.kinds[match[2]] = match[1]
+        elif line.endswith(":"):
+            found.labels[line[:-1]] = len(found.lines)
+        elif match := _LINE.fullmatch(line):
+            operands = _OPERANDS.findall(match[4] or "")
+            found.lines.append(Instruction(line, bool(match[1]), match[2], match[3], operands))
+        else:
+            raise CompileError(f"no PTX that is known here: {line}")
+    return found
+
+
+def tables(text: str) -> list[Table]:
+    """The tables of all kernels of a text."""
+    return [
+        Table(name, kind, [int(x) for x in numbers.split(",")])
+        for kind, name, numbers in _TABLE.findall(text)
+    ]
