@@ -180,7 +180,8 @@ def instructions(image):
     assert at == len(all_words)
 
 
-CAPABILITY, EXECUTION_MODE, ENTRY_POINT, FMUL, BARRIER = 17, 16, 15, 133, 224
+EXTENDED, ENTRY_POINT, EXECUTION_MODE, FMUL, BARRIER = 12, 15, 16, 133, 224
+FMA = 26  # of OpenCL's extended instructions
 CONTRACTION_OFF, SUBGROUP_SIZE = 31, 35
 
 
@@ -196,7 +197,10 @@ def test_spirv_has_the_operations_of_the_text(dtype):
     modes = {int(w[1]): list(w[2:]) for code, w in found if code == EXECUTION_MODE}
     assert CONTRACTION_OFF in modes
     assert modes[SUBGROUP_SIZE] == [WARP]
-    assert codes.count(FMUL) == kernels.text.count(f"mul.rn.f{8 * np.dtype(dtype).itemsize}")
+    f = f"f{8 * np.dtype(dtype).itemsize}"
+    assert codes.count(FMUL) == kernels.text.count(f"mul.rn.{f}")
+    fused = [1 for code, w in found if code == EXTENDED and w[3] == FMA]
+    assert len(fused) == kernels.text.count(f"fma.rn.{f}")
     assert codes.count(BARRIER) == kernels.text.count("bar.warp.sync")
 
 

@@ -8,15 +8,15 @@ the other way round.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda import parse
 from featherlane.backends.cuda.kernel import MEMORY
+from featherlane.backends.cuda.parse import LINE, OPERANDS, REGISTERS, TABLE
 from featherlane.backends.cuda.ptx import WARP
-from featherlane.errors import CompileError
 from featherlane.program.op import fma
 
 Array = Any
@@ -225,25 +225,42 @@ class Launched:
         self.shared = Shared(shared, blocks * columns, block)
         self.alive = np.ones(len(number), bool)
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
+        self.lines: list[tuple[str, tuple[Any, ...]]] = []
+        self.labels: dict[str, int] = {}
         self.registers: dict[str, Array] = {}
-        try:
-            self.text = parse.parsed(text, kernel)
-        except CompileError as error:
-            raise EmulationError(str(error)) from error
-        self.parameters = dict(zip(self.text.parameters, arguments, strict=True))
+        self.kinds: dict[str, Any] = {}
+        names = self._parse(text, kernel)
+        self.parameters = dict(zip(names, arguments, strict=True))
+
+    def _parse(self, text: str, kernel: str) -> list[str]:
+        """The lines of a kernel; returns the names of its parameters."""
+        start = text.index(f".entry {kernel}(\n")
+        end = text.index("\n}\n", start)
+        head, body = text[start:end].split("\n{\n", 1)
+        for line in body.split("\n"):
+            if match := REGISTERS.fullmatch(line):
+                self.kinds[match[2]] = TYPES[match[1]]
+            elif line.endswith(":"):
+                self.labels[line[:-1]] = len(self.lines)
+            elif match := LINE.fullmatch(line):
+                self.lines.append((line, match.groups()))
+            else:
+                raise EmulationError(f"no PTX that is known here: {line}")
+        return re.findall(r"\.param \.\w+ (\w+)", head)
 
     def run(self) -> None:
-        at, lines = 0, self.text.lines
-        while at < len(lines) and self.alive.any():
-            line, negated, guard, name, given = lines[at]
+        at = 0
+        while at < len(self.lines) and self.alive.any():
+            line, (negated, guard, name, operands) = self.lines[at]
             at += 1
             active = self.alive.copy()
             if guard:
-                active &= self._read(guard, np.bool_) ^ negated
+                active &= self._read(guard, np.bool_) ^ bool(negated)
+            given = OPERANDS.findall(operands or "")
             if name == "bra":
                 if active.any() and not active[self.alive].all():
                     raise EmulationError(f"{line}: threads part")
-                at = self.text.labels[given[0]] if active.any() else at
+                at = self.labels[given[0]] if active.any() else at
             elif name == "ret":
                 self.alive &= ~active
             elif name.startswith("bar."):
@@ -304,7 +321,7 @@ class Launched:
         return np.full(len(self.number), number).astype(kind)
 
     def _write(self, register: str, value: Array, active: Array) -> None:
-        kind = TYPES[self.text.kind(register)]
+        kind = self.kinds[register.rstrip("0123456789")]
         if value.dtype.itemsize != np.dtype(kind).itemsize:
             raise EmulationError(f"{register} is {np.dtype(kind)}, and gets {value.dtype}")
         value = np.broadcast_to(value, self.number.shape).view(kind)
@@ -347,10 +364,10 @@ class Launched:
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:
     """Places the tables of a text in memory; their addresses by name."""
-    return {
-        table.name: memory.place(np.array(table.numbers, TYPES[table.kind]))
-        for table in parse.tables(text)
-    }
+    found = {}
+    for kind, name, numbers in TABLE.findall(text):
+        found[name] = memory.place(np.array([int(x) for x in numbers.split(",")], TYPES[kind]))
+    return found
 
 
 def run(

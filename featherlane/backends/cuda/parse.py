@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from featherlane.errors import CompileError
 
-_LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
-_REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
-_TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
-_OPERANDS = re.compile(r"\[[^]]*\]|[^,\s]+")
+LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
+REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
+TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
+OPERANDS = re.compile(r"\[[^]]*\]|[^,\s]+")
 
 
 class Instruction(NamedTuple):
@@ -56,12 +56,12 @@ def parsed(text: str, kernel: str) -> Parsed:
     head, body = text[start : text.index("\n}\n", start)].split("\n{\n", 1)
     found = Parsed(re.findall(r"\.param \.\w+ (\w+)", head), {}, [], {})
     for line in body.split("\n"):
-        if match := _REGISTERS.fullmatch(line):
+        if match := REGISTERS.fullmatch(line):
             found.kinds[match[2]] = match[1]
         elif line.endswith(":"):
             found.labels[line[:-1]] = len(found.lines)
-        elif match := _LINE.fullmatch(line):
-            operands = _OPERANDS.findall(match[4] or "")
+        elif match := LINE.fullmatch(line):
+            operands = OPERANDS.findall(match[4] or "")
             found.lines.append(Instruction(line, bool(match[1]), match[2], match[3], operands))
         else:
             raise CompileError(f"no PTX that is known here: {line}")
@@ -72,5 +72,5 @@ def tables(text: str) -> list[Table]:
     """The tables of all kernels of a text."""
     return [
         Table(name, kind, [int(x) for x in numbers.split(",")])
-        for kind, name, numbers in _TABLE.findall(text)
+        for kind, name, numbers in TABLE.findall(text)
     ]
