@@ -101,6 +101,19 @@ def test_long_graphs_are_cut(monkeypatch):
 
 
 @dtypes
+def test_conditions_go_from_kernel_to_kernel(monkeypatch, dtype):
+    monkeypatch.setattr(stages, "LONGEST", 4)
+
+    def run(x):
+        below = [x[k] < x[k + 1] for k in range(5)]
+        return {"y": [np.where(c, x[k] * x[0], x[k] - x[1]) for k, c in enumerate(below)]}
+
+    program = Program(fl.trace(run, {"x": 6}))
+    kernels = compare(program, random_inputs(program.inputs), dtype)
+    assert "setp.ne" in kernels.text  # of a number in a slot
+
+
+@dtypes
 def test_columns_are_blocks_of_one_kernel(dtype):
     """A function with a single call, and functions with several calls."""
     program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")

@@ -14,14 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rows
-from featherlane.backends.cuda.ptx import WARP, Text, entry, straight_line
+from featherlane.backends.cuda.ptx import RELOAD, WARP, Text, entry, straight_line
 from featherlane.backends.cuda.rows import PITCH, Array, Shown, Warp, pitch
 from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
 
 MEMORY = "memory"  # the shared memory of a block
 BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without being asked for more
 INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
 MOST_WARPS = 4  # of a block
+# As ptx.RELOAD, for what does not lie in shared memory. Kernels of large functions move a third of
+# the bytes to half of those that they moved with 64 (docs/gpu.md)
+RELOAD_FAR = 512
 
 Shape = tuple[int, ...]
 Key = tuple[str, str]  # of one of the user's arrays: "input" or "output", and its name
@@ -203,7 +207,13 @@ class StageKernel:
             at = f"[{self.each}+{stage.operands[k] * row}]"
         else:
             at = f"[{self.scratch}+{stage.slots[k] * row}]"
-        return t.set("f", f"ld.global.{t.type}", at)
+        x = t.set("f", f"ld.global.{t.type}", at)
+        is_condition = stage.graph.op[k] in CONDITIONS
+        return t.set("p", f"setp.ne.{t.type}", x, t.number(0.0)) if is_condition else x
+
+    def _reload(self, k: int) -> int:
+        entry = self.stage.inputs.get(k)
+        return RELOAD if entry is not None and entry[0] in self.places else RELOAD_FAR
 
     def _compute(self) -> None:
         t, stage, size = self.text, self.stage, self.size
@@ -214,6 +224,8 @@ class StageKernel:
 
         def done(k: int, register: str) -> None:
             nonlocal part
+            if k in stage.stores and stage.graph.op[k] in CONDITIONS:  # slots keep numbers
+                register = t.set("f", f"selp.{t.type}", t.number(1.0), t.number(0.0), register)
             for slot in stage.stores.get(k, ()):
                 at = f"[{self.results}+{slot * WARP * size}]"
                 t.do(f"st.global.{t.type} {at}, {register}")
@@ -225,7 +237,7 @@ class StageKernel:
                 part = next(waiting, None)
 
         wanted = {*stage.stores, *stage.shown}
-        straight_line(stage.graph, t, stage.nodes, wanted, self._load, done)
+        straight_line(stage.graph, t, stage.nodes, wanted, self._load, done, self._reload)
 
     def _show(self, part: Part, slots: str) -> None:
         """Copies a part of the outputs to the user's arrays, all threads together."""
