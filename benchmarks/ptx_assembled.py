@@ -5,18 +5,19 @@ nvidia-cuda-nvcc); CUDA 13 has none for sm_70: --ptxas names another one, such a
 nvidia-cuda-nvcc-cu12, which is then used for all. For gfx90a and gfx942 of AMD, and for spirv64,
 LLVM is used; SPIR-V is validated where spirv-val is found. Each kernel is assembled alone, on one
 core, and is a row of --csv; the table has the largest kernel of each function and the sum of their
-times. With --check the exit status is 1 if a kernel is over its budget.
+processor times. With --check the exit status is 1 if a kernel is over its budget.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -30,18 +31,17 @@ import featherlane as fl
 from featherlane.backends.cuda import stages
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.stages import Kernels
-from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.vendors.devices import AMD, DEVICES
 from featherlane.backends.vendors.emit import emitted
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.lower import lower
 
-ROBOTS = ("iiwa14", "hyq:free", "go2", "atlas", "g1")
+ROBOTS = ("iiwa14", "hyq:free", "go2:free", "atlas:free", "g1:free")
 ARCHES = ("sm_80", "sm_90", "sm_100", "sm_120")
 # What a kernel may have at most on NVIDIA's processors: registers, bytes spilled by a thread in
 # float32, and seconds of ptxas
-BUDGET = {"registers": 255, "spilled, B": 1_500, "seconds": 3.0}
+BUDGET = {"registers": 255, "spilled, B": 2_500, "seconds": 3.0}
 
 
 class Case(NamedTuple):
@@ -74,10 +74,24 @@ def _alone(made: Kernels, launch: Launch) -> Kernels:
     return made._replace(text=head + text, launches=(launch,))
 
 
+class _Timed:
+    """The processor time of the processes that end within: others may be at work."""
+
+    def __enter__(self) -> _Timed:
+        self.before = os.times()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        after = os.times()
+        self.seconds = after.children_user - self.before.children_user
+
+
 def _code_bytes(image: bytes) -> int:
-    """The bytes of machine code of an object file."""
-    sections = list(llvm.ObjectFileRef.from_data(image).sections())
-    return sum(x.size() for x in sections if (x.name() or b"").startswith(b".text"))
+    """The bytes of machine code of an ELF file of 64 bits: of its executable sections."""
+    (table_at,) = struct.unpack_from("<Q", image, 0x28)
+    size, count = struct.unpack_from("<HH", image, 0x3A)
+    headers = (struct.unpack_from("<IIQQQQ", image, table_at + k * size) for k in range(count))
+    return sum(length for _, _, flags, _, _, length in headers if flags & 4)
 
 
 def by_ptxas(case: Case, arch: str, ptxas: str) -> dict[str, Any]:
@@ -86,36 +100,33 @@ def by_ptxas(case: Case, arch: str, ptxas: str) -> dict[str, Any]:
         path = Path(folder, "kernel.ptx")
         path.write_text(case.kernels.text)
         call = [ptxas, "-v", f"-arch={arch}", str(path), "-o", f"{folder}/kernel.cubin"]
-        start = time.perf_counter()
-        done = subprocess.run(call, capture_output=True, text=True)
-        seconds = time.perf_counter() - start
+        with _Timed() as timed:
+            done = subprocess.run(call, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr)
         code = _code_bytes(Path(folder, "kernel.cubin").read_bytes())
     told = done.stderr
-    found = re.search(r"Compile time = ([\d.]+) ms", told)
     return {
         "registers": _number(r"Used (\d+) registers", told),
         "spilled, B": _number(r"(\d+) bytes spill stores", told),
         "code, kB": code / 1e3,
-        "seconds": float(found[1]) / 1e3 if found else seconds,
+        "seconds": timed.seconds,
     }
 
 
 def by_llvm(case: Case, device: str) -> dict[str, Any]:
     """The figures of a kernel for AMD; for SPIR-V, those that it has, and whether it is valid."""
-    start = time.perf_counter()
-    image = emitted(case.kernels, device, "object")
-    seconds = time.perf_counter() - start
+    with _Timed() as timed:
+        image = emitted(case.kernels, device, "object")
     if DEVICES[device][1] is not AMD:
-        return {"code, kB": len(image) / 1e3, "seconds": seconds, "valid": _valid(image)}
+        return {"code, kB": len(image) / 1e3, "seconds": timed.seconds, "valid": _valid(image)}
     told = emitted(case.kernels, device, "assembly").decode()
     return {
         "registers": _number(r"\.vgpr_count: +(\d+)", told),
         "scalar registers": _number(r"\.sgpr_count: +(\d+)", told),
         "spilled, B": _number(r"\.private_segment_fixed_size: +(\d+)", told),
         "code, kB": _code_bytes(image) / 1e3,
-        "seconds": seconds,
+        "seconds": timed.seconds,
     }
 
 
