@@ -28,8 +28,9 @@ from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph
 from featherlane.program.program import Program, Y
 
-# Operations of a kernel at most: the time of the driver's compiler grows faster than their number
-LONGEST = 7_000
+# Operations from which a graph is cut: the time of the driver's compiler grows faster than their
+# number, and should stay below 3 s for a kernel, which may have 1.4 times as many by SLACK
+LONGEST = 5_000
 SLACK = 0.2  # of a stretch: how far from equal lengths it is cut, where fewer values are alive
 Value = tuple[int, int]  # a step, and a node of its graph
 
