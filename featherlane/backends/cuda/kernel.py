@@ -23,8 +23,8 @@ MEMORY = "memory"  # the shared memory of a block
 BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without being asked for more
 INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
 MOST_WARPS = 4  # of a block
-# As ptx.RELOAD, for what does not lie in shared memory. Kernels of large functions move a third of
-# the bytes to half of those that they moved with 64 (docs/gpu.md)
+# As ptx.RELOAD, for what does not lie in shared memory: with 128, kernels of large functions load
+# up to four times as much from scratch memory
 RELOAD_FAR = 512
 
 Shape = tuple[int, ...]
