@@ -1,11 +1,12 @@
-"""How fast is a GPU, for which batch, and beside whom? Results are checked before anything is timed.
+"""How fast is a GPU, for which batch, and beside whom? Results are checked before all timing.
 
 In this order, until `--minutes` are over: bits of all functions against the CPU; questions on which
-the design rests (`gpu_questions.py`); rates of batches whose arrays stay on the GPU, beside what its
-memory and its arithmetic allow; latency of small batches, plain and as a CUDA graph; NumPy arrays
-that go over and come back; peers on the same GPU (`suite/peers/on_gpu.py`); the CPU of the same
-machine; and the partitions of a gradient between CPU and GPU (`gpu_partitions.py`). Without a GPU
-the emulator takes its place: everything runs on few states, is checked, and its times mean nothing.
+the design rests (`gpu_questions.py`); rates of batches whose arrays stay on the GPU, beside what
+its memory and its arithmetic allow; latency of small batches, plain and as a CUDA graph; NumPy
+arrays that go over and come back; peers on the same GPU (`suite/peers/on_gpu.py`); the CPU of the
+same machine; and the partitions of a gradient between CPU and GPU (`gpu_partitions.py`). Without a
+GPU the emulator takes its place: all of it runs on few states and is checked, and times mean
+nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ NAMES = (
     "inverse_dynamics_derivatives",
     "forward_dynamics_derivatives",
 )
-PARTS = ("check", "questions", "rates", "latency", "copies", "peers", "cpu", "partitions")
 BATCHES = (1, 16, 256, 4096, 65_536, 1_048_576)
 LATENCY = (1, 16, 64, 256)
 MOST_BYTES = 16 << 30  # of the arrays of a cell
@@ -256,7 +256,8 @@ def _by_the_clock(work: Callable[[], object], least: float = 0.05) -> float:
 
 
 def questions(bench: Bench) -> Iterator[Row]:
-    yield from gpu_questions.answers(bench.gpu, bench.median)
+    models = [model for _, model in bench.robots]
+    yield from gpu_questions.answers(bench.gpu, models, bench.median)
 
 
 def partitions(bench: Bench) -> Iterator[Row]:
@@ -270,6 +271,18 @@ def row(robot: Robot, name: str, dtype: str, batch: int, **figures: Any) -> Row:
     return {"robot": robot.title, "function": name, "dtype": dtype, "batch": batch, **figures}
 
 
+PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
+    "check": check,
+    "questions": questions,
+    "rates": rates,
+    "latency": latency,
+    "copies": copies,
+    "peers": peers,
+    "cpu": cpu,
+    "partitions": partitions,
+}
+
+
 def main() -> None:
     options = parser(__doc__, robots=ROBOTS, functions=NAMES, minutes=8.0, csv=None, json=None)
     options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
@@ -279,14 +292,15 @@ def main() -> None:
     robots = [(robot, fl.load(str(robot.urdf), root=robot.root)) for robot in chosen(args.robots)]
     bench, found = Bench(gpu, robots, args), list[Row]()
     for part in args.parts:
-        say(part)
-        for figures in globals()[part](bench):
+        print(f"\n{part}")
+        for figures in PARTS[part](bench):
             found.append({"part": part, **figures})
             say("  ".join(_text(x) for x in figures.values()))
             if args.csv:
                 _write_csv(args.csv, found)
-    columns = list(dict.fromkeys(key for each in found for key in each))
-    print(table(columns, [[_text(each.get(c, "")) for c in columns] for each in found]))
+        own = [each for each in found if each["part"] == part]
+        columns = list(dict.fromkeys(key for each in own for key in each if key != "part"))
+        print(table(columns, [[_text(each.get(c, "")) for c in columns] for each in own]))
     print("\n" + "\n".join([gpu.name, *machine_lines()]))
     write_json(args.json, found, gpu=gpu.name)
     if any(each.get("value") == "DIFFERENT" for each in found):

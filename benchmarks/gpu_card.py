@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import featherlane as fl
+from featherlane.backends.cuda import calls, copies, kept
 from featherlane.backends.cuda import driver as drivers
 
 
@@ -111,8 +112,9 @@ class Emulated(Card):
     def __init__(self) -> None:
         from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 
-        self.api = EmulatedDriver()
-        drivers.driver = lambda: self.api
+        self.api: Any = EmulatedDriver()
+        for module in (drivers, calls, copies, kept):
+            module.driver = lambda: self.api  # type: ignore[attr-defined, assignment]
         self.stream = self.api.new_stream(0)
 
     def copy_in(self, address: int, data: np.ndarray) -> None:

@@ -12,17 +12,19 @@ How float64 of large robots does, and grid-rbd on the same GPU, are rows of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gpu_card import Card, DeviceArray
 from robots import States
 
-from featherlane.backends.cuda.calls import DeviceFunction, Rows
+from featherlane.api.model import Model
+from featherlane.backends.cuda.calls import DeviceFunction
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry
-from featherlane.functions.on_device import is_on_device
 
 Row = dict[str, Any]
 Median = Callable[[Callable[[], object]], float]
@@ -58,9 +60,8 @@ def code(gpu: Card, median: Median, most: int = 1 << 16) -> Iterator[Row]:
             blocks = 2 if gpu.emulated else BLOCKS
             launch = Launch("f", WARP * warps, 0, 1, 1)
 
-            def run(k: Any = kernel, launch: Launch = launch, blocks: int = blocks) -> None:
-                gpu.api.launch(0, gpu.stream, k, launch, blocks, [numbers.address])
-
+            values = [numbers.address]
+            run = partial(gpu.api.launch, 0, gpu.stream, kernel, launch, blocks, values)
             done = count * WARP * warps * blocks
             seconds = median(run)
             yield {
@@ -93,30 +94,101 @@ def bandwidth(gpu: Card) -> float:
     return 2 * size / seconds
 
 
-class Kernels:
-    """A function of a robot in float32 by one mapping, kernel by kernel."""
+class Call:
+    """A function of a robot in float32 by one mapping, on arrays that stay on the GPU."""
 
-    def __init__(self, gpu: Card, model: Any, name: str, mapping: str, batch: int) -> None:
-        self.gpu, self.batch = gpu, batch
-        function = model.function(name, mapping=mapping)
-        self.given = [
-            DeviceArray(gpu, x) for x in States.random(model, batch).inputs(model, name, "float32")
-        ]
-        self.out = [
-            DeviceArray(gpu, np.zeros((batch, *core), np.float32))
-            for core in function.outputs.values()
-        ]
-        assert all(map(is_on_device, self.given))
-        self.rows = [Rows(x.address, x.dtype.itemsize * x[0].size) for x in ()]
-        self.function: DeviceFunction = function.on_gpu(np.dtype(np.float32))
+    def __init__(self, gpu: Card, model: Model, name: str, mapping: str, batch: int) -> None:
+        self.function = model.function(name, mapping=mapping)
+        states = States.random(model, batch).inputs(model, name, "float32")
+        self.given = [DeviceArray(gpu, x) for x in states]
+        shapes = [(batch, *core) for core in self.function.outputs.values()]
+        self.out = [DeviceArray(gpu, np.zeros(shape, np.float32)) for shape in shapes]
+        self.results = self.out if len(self.out) > 1 else self.out[0]
+
+    def run(self) -> None:
+        self.function(*self.given, out=self.results)
 
     def free(self) -> None:
         for x in (*self.given, *self.out):
             x.free()
 
 
-def answers(gpu: Card, median: Median) -> Iterator[Row]:
+def mappings(gpu: Card, models: Sequence[Model], median: Median) -> Iterator[Row]:
+    """One thread for a state, and teams, for the derivatives of each robot."""
+    for model in models:
+        for batch in (16,) if gpu.emulated else (1, 256, 4096, 16_384, 65_536):
+            for mapping in ("lanes", "team:4", "team:8")[: 2 if gpu.emulated else 3]:
+                call = Call(gpu, model, "inverse_dynamics_derivatives", mapping, batch)
+                call.run()
+                seconds = median(call.run)
+                call.free()
+                yield {
+                    "question": f"mapping {mapping}",
+                    "robot": model.name,
+                    "batch": batch,
+                    "seconds": seconds,
+                    "states_per_second": batch / seconds,
+                }
+
+
+def parts(gpu: Card, models: Sequence[Model], median: Median) -> Iterator[Row]:
+    """The kernels of derivatives of forward dynamics, each alone, on numbers that mean nothing."""
+    batch = 32 if gpu.emulated else 65_536
+    for model in models:
+        made = _device_function(model, "forward_dynamics_derivatives").kernels("lanes")
+        addresses = [gpu.api.allocate(0, 1 << 20)] * (len(made.inputs) + len(made.outputs))
+        scratch = gpu.api.allocate(0, max(4 * made.slots * min(batch, 4096), 16))
+        values = [y for x in addresses for y in (x, 0)] + [scratch, min(batch, 4096)]
+        loaded = gpu.api.load(0, made.texts, made.launches)
+        for kernel, launch in zip(loaded, made.launches, strict=True):
+            work = partial(gpu.api.launch, 0, gpu.stream, kernel, launch, min(batch, 4096), values)
+            yield {
+                "question": f"kernel {launch.kernel}",
+                "robot": model.name,
+                "batch": min(batch, 4096),
+                "seconds": float("nan") if gpu.emulated else median(work),
+            }
+        for address in {*addresses, scratch}:
+            gpu.api.free(0, address)
+
+
+def _device_function(model: Model, name: str) -> DeviceFunction:
+    return model.function(name).on_gpu(np.dtype(np.float32))
+
+
+def launches(gpu: Card, model: Model, median: Median) -> Iterator[Row]:
+    """A call that has next to nothing to do: of the driver alone, of ours, and in a CUDA graph."""
+    call = Call(gpu, model, "inverse_dynamics", "lanes", 1)
+    call.run()
+    begin = time.perf_counter()
+    for _ in range(100):
+        call.run()
+    host = (time.perf_counter() - begin) / 100
+    gpu.wait()
+    yield {"question": "a call, on the CPU", "seconds": host}
+    yield {"question": "a call, on the GPU", "seconds": median(call.run)}
+    with gpu.graph(call.run) as replay:
+        yield {"question": "a call in a CUDA graph", "seconds": median(replay)}
+    call.free()
+
+
+def compiling(gpu: Card, models: Sequence[Model]) -> Iterator[Row]:
+    """Seconds of the driver's compiler for all kernels of a function, by threads."""
+    for model in models:
+        for name in ("inverse_dynamics", "forward_dynamics_derivatives"):
+            made = _device_function(model, name).kernels("lanes")
+            begin = time.perf_counter()
+            gpu.api.load(0, made.texts, made.launches)
+            seconds = time.perf_counter() - begin
+            told = f"compiling {name}, {len(made.texts)} texts"
+            yield {"question": told, "robot": model.name, "seconds": seconds}
+
+
+def answers(gpu: Card, models: Sequence[Model], median: Median) -> Iterator[Row]:
+    """All answers. models: a small robot first, then large ones."""
     yield {"question": "memory", "bytes_per_second": bandwidth(gpu)}
     yield from code(gpu, median, 2048 if gpu.emulated else 1 << 16)
-    yield from compiling(gpu)
-    yield from mappings(gpu, median)
+    yield from launches(gpu, models[0], median)
+    yield from compiling(gpu, models)
+    yield from mappings(gpu, models[-1:], median)
+    yield from parts(gpu, models[-1:], median)

@@ -1,123 +1,227 @@
-"""What does the assembler make of the kernels for GPUs: registers, spills, code, its own time?
+"""What do assemblers make of the kernels for GPUs: registers, spills, code, their own time?
 
-Nothing is run: `ptxas` (of the CUDA toolkit, or of the package nvidia-cuda-nvcc) must be found. For
-each function the figures are those of its largest kernel, and the number of kernels; the time is
-the processor's, of all of them together. With --teams, kernels of one warp and of teams: the depth
-is that of the graph, the efficiency is operations / (warps x operations of the longest warp of each
-phase), and the longest line counts the longest warp's instructions, with loads, stores and copies.
-The time is an estimate in instructions of a warp, for few states.
+Nothing is run. For NVIDIA's processors `ptxas` must be found (CUDA toolkit, or PyPI
+nvidia-cuda-nvcc); CUDA 13 has none for sm_70: --ptxas names another one, such as that of PyPI
+nvidia-cuda-nvcc-cu12, which is then used for all. For gfx90a and gfx942 of AMD, and for spirv64,
+LLVM is used; SPIR-V is validated where spirv-val is found. Each kernel is assembled alone, on one
+core, and is a row of --csv; the table has the largest kernel of each function and the sum of their
+processor times. With --check the exit status is 1 if a kernel is over its budget.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterator, Sequence
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from options import parser, write_json
-from robots import Robot, chosen, machine_lines, say, table
+from robots import DTYPES, Robot, chosen, machine_lines, say, table
 
 import featherlane as fl
-from featherlane.api.model import Model
-from featherlane.backends.cuda import stages, teams
-from featherlane.functions.compile import dynamics_program
-from featherlane.functions.table import FUNCTIONS, Variant
-from featherlane.program.lower import lower
-from featherlane.program.program import Program
+from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.vendors.devices import AMD, DEVICES
+from featherlane.backends.vendors.emit import emitted
+from featherlane.functions.table import FUNCTIONS
 
-DTYPES = ["float32", "float64"]
-ROBOTS = ("iiwa14", "hyq:free", "atlas:free")
-NUMBERS = {
-    "registers": r"Used (\d+) registers",
-    "spilled, B": r"(\d+) bytes spill stores",
-}
+ROBOTS = ("iiwa14", "hyq:free", "go2:free", "atlas:free", "g1:free")
+ARCHES = ("sm_80", "sm_90", "sm_100", "sm_120")
+# What a kernel may have at most on NVIDIA's processors: registers, bytes spilled by a thread in
+# float32, and seconds of ptxas
+BUDGET = {"registers": 255, "spilled, B": 2_500, "seconds": 3.0}
 
 
-def assembled(text: str, target: str) -> dict[str, Any]:
-    """The figures of PTX for a processor."""
+class Case(NamedTuple):
+    """One kernel of a function: its text alone."""
+
+    robot: str
+    function: str
+    mapping: str
+    dtype: str
+    kernels: Kernels
+    launch: Launch
+
+
+def cases(
+    robots: Sequence[Robot], names: Sequence[str], dtypes: Sequence[str], mappings: Sequence[str]
+) -> Iterator[Case]:
+    for robot in robots:
+        model = fl.load(str(robot.urdf), root=robot.root)
+        for name, mapping, dtype in product(names, mappings, dtypes):
+            gpu = model.function(name).gpu
+            assert gpu is not None
+            for made in alone(gpu.kernels(mapping, name, np.dtype(dtype))):
+                yield Case(robot.title, name, mapping, dtype, made, made.launches[0])
+
+
+def alone(made: Kernels) -> Iterator[Kernels]:
+    """Each kernel, with its text alone."""
+    for launch in made.launches:
+        texts, launches = (made.texts[launch.text],), (launch._replace(text=0),)
+        yield made._replace(texts=texts, launches=launches)
+
+
+class _Timed:
+    """The processor time of the processes that end within: others may be at work."""
+
+    def __enter__(self) -> _Timed:
+        self.before = os.times()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        after = os.times()
+        self.seconds = after.children_user - self.before.children_user
+
+
+def _code_bytes(image: bytes) -> int:
+    """The bytes of machine code of an ELF file of 64 bits: of its executable sections."""
+    (table_at,) = struct.unpack_from("<Q", image, 0x28)
+    size, count = struct.unpack_from("<HH", image, 0x3A)
+    headers = (struct.unpack_from("<IIQQQQ", image, table_at + k * size) for k in range(count))
+    return sum(length for _, _, flags, _, _, length in headers if flags & 4)
+
+
+def by_ptxas(case: Case, arch: str, ptxas: str) -> dict[str, Any]:
+    """The figures of a kernel for a processor of NVIDIA."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.ptx")
-        path.write_text(text)
-        start = os.times().children_user
-        done = subprocess.run(
-            ["ptxas", "-v", f"-arch={target}", str(path), "-o", f"{folder}/kernel.cubin"],
-            capture_output=True,
-            text=True,
-        )
-        seconds = os.times().children_user - start
+        path.write_text(case.kernels.text)
+        call = [ptxas, "-v", f"-arch={arch}", str(path), "-o", f"{folder}/kernel.cubin"]
+        with _Timed() as timed:
+            done = subprocess.run(call, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr)
-        size = Path(folder, "kernel.cubin").stat().st_size
-    found = {name: [int(x) for x in re.findall(p, done.stderr)] for name, p in NUMBERS.items()}
+        code = _code_bytes(Path(folder, "kernel.cubin").read_bytes())
+    told = done.stderr
     return {
-        **{name: max(numbers) for name, numbers in found.items()},
-        "spilled in all, B": sum(found["spilled, B"]),
-        "file, kB": size / 1e3,
-        "ptxas, s": seconds,
+        "registers": _number(r"Used (\d+) registers", told),
+        "spilled, B": _number(r"(\d+) bytes spill stores", told),
+        "code, kB": code / 1e3,
+        "seconds": timed.seconds,
     }
 
 
-def rows(
-    robot: Robot, model: Model, target: str, names: list[str], dtypes: list[str], sizes: list[int]
-) -> Iterator[dict[str, Any]]:
-    for name, dtype, warps in product(names, dtypes, [1, *sizes]):
-        say(f"{robot.title}, {name}, {dtype}, {warps} warps")
-        program = lower(dynamics_program(model, Variant(name)), "cuda", dtype)
-        if warps == 1:
-            made = stages.kernels(program, name, np.dtype(dtype))
-        else:
-            made = teams.kernels(program, name, np.dtype(dtype), warps)
-        yield {
-            "robot": robot.title,
-            "function": name,
-            "dtype": dtype,
-            **(_work(program, dtype, warps) if sizes else {}),
-            "kernels": len(made.launches),
-            "scratch, B": made.slots * np.dtype(dtype).itemsize,
-            "shared, kB": max(launch.shared for launch in made.launches) / 1024,
-            **assembled(made.texts, target),
-        }
-
-
-def _work(program: Program, dtype: str, warps: int) -> dict[str, Any]:
-    """The work of a team, or of one warp."""
-    work = teams.estimate(program, np.dtype(dtype), warps)
+def by_llvm(case: Case, device: str) -> dict[str, Any]:
+    """The figures of a kernel for AMD; for SPIR-V, those that it has, and whether it is valid."""
+    with _Timed() as timed:
+        image = emitted(case.kernels, device, "object")
+    if DEVICES[device][1] is not AMD:
+        return {"code, kB": len(image) / 1e3, "seconds": timed.seconds, "valid": _valid(image)}
+    told = emitted(case.kernels, device, "assembly").decode()
     return {
-        "warps": warps,
-        "operations": work.operations,
-        "depth": sum(graph.cost().depth for graph in program.graphs),
-        "efficiency": work.operations / warps / work.path,
-        "longest line": work.longest,
-        "barriers": work.barriers,
-        "time": work.time,
+        "registers": _number(r"\.vgpr_count: +(\d+)", told),
+        "scalar registers": _number(r"\.sgpr_count: +(\d+)", told),
+        "spilled, B": _number(r"\.private_segment_fixed_size: +(\d+)", told),
+        "code, kB": _code_bytes(image) / 1e3,
+        "seconds": timed.seconds,
     }
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    if found is None:
+        raise RuntimeError(f"the assembler does not tell {pattern!r}: {text[-300:]}")
+    return int(found[1])
+
+
+def _valid(module: bytes) -> str:
+    """What spirv-val says of a module."""
+    if shutil.which("spirv-val") is None:
+        return "no spirv-val"
+    call = ["spirv-val", "--target-env", "opencl2.2", "-"]
+    done = subprocess.run(call, input=module, capture_output=True)
+    return "no" if done.returncode else "yes"
+
+
+def rows(arches: Sequence[str], all_cases: Iterator[Case], ptxas: str) -> Iterator[dict[str, Any]]:
+    for case in all_cases:
+        say(f"{case.robot}, {case.dtype}, {case.launch.kernel}")
+        for arch in arches:
+            yield {
+                "robot": case.robot,
+                "function": case.function,
+                "mapping": case.mapping,
+                "dtype": case.dtype,
+                "kernel": case.launch.kernel,
+                "processor": arch,
+                "shared, kB": case.launch.shared / 1024,
+                "scratch, B": case.kernels.slots * np.dtype(case.dtype).itemsize,
+                **(by_llvm(case, arch) if arch in DEVICES else by_ptxas(case, arch, ptxas)),
+            }
+
+
+def largest(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each function: the largest figure of its kernels, and the time of all."""
+    key = lambda row: tuple(row[x] for x in ("robot", "function", "mapping", "dtype", "processor"))
+    result = []
+    for _, group in groupby(sorted(found, key=key), key):
+        own = list(group)
+        row = {x: own[0][x] for x in ("robot", "function", "mapping", "dtype", "processor")}
+        row["kernels"] = len(own)
+        for x in own[0].keys() - row.keys() - {"kernel", "valid", "seconds"}:
+            row[x] = max(kernel[x] for kernel in own)
+        row["seconds"] = sum(kernel["seconds"] for kernel in own)
+        if "valid" in own[0]:
+            row["valid"] = min(kernel["valid"] for kernel in own)
+        result.append(row)
+    return result
+
+
+def over_budget(found: Sequence[dict[str, Any]]) -> list[str]:
+    """What is beyond the budget, a line for each."""
+    return [
+        f"{row['robot']}, {row['dtype']}, {row['kernel']}, {row['processor']}: {what} {row[what]:g}"
+        for row in found
+        for what, most in BUDGET.items()
+        if row["processor"] not in DEVICES and row[what] > most
+        if what != "spilled, B" or row["dtype"] == "float32"
+    ]
+
+
+def _write_csv(file: Path, found: Sequence[dict[str, Any]]) -> None:
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(dict.fromkeys(x for row in found for x in row)))
+        writer.writeheader()
+        writer.writerows(found)
 
 
 def main() -> None:
-    options = parser(__doc__, robots=ROBOTS, functions=FUNCTIONS, dtype=DTYPES, json=None)
-    options.add_argument("--arch", default="sm_90", help="the processor (%(default)s)")
-    options.add_argument("--teams", type=int, nargs="+", default=[], help="warps of teams: 2 to 8")
+    options = parser(__doc__, robots=ROBOTS, functions=FUNCTIONS, json=None, csv=None)
+    known = ("sm_70", *ARCHES, *DEVICES)
+    options.add_argument("--arch", nargs="+", default=ARCHES, choices=known, help="processors")
+    options.add_argument("--mapping", nargs="+", default=["lanes"], help="lanes, team:4 ...")
+    options.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES, help="dtypes")
+    options.add_argument("--ptxas", default="ptxas", help="the assembler of NVIDIA (%(default)s)")
+    options.add_argument("--check", action="store_true", help="fail if a kernel is over its budget")
     args = options.parse_args()
-    if shutil.which("ptxas") is None:
-        sys.exit("ptxas is not found: it is part of the CUDA toolkit")
-    found: list[dict[str, Any]] = []
-    for robot in chosen(args.robots):
-        model = fl.load(str(robot.urdf), root=robot.root)
-        found += rows(
-            robot, model, args.arch, args.functions or [*FUNCTIONS], args.dtype, args.teams
-        )
-    columns = [*found[0]]
-    print(table(columns, [[_text(row[c]) for c in columns] for row in found]))
+    if shutil.which(args.ptxas) is None and not DEVICES.keys() >= {*args.arch}:
+        sys.exit(f"{args.ptxas} is not found: it is part of the CUDA toolkit")
+    names = args.functions or [*FUNCTIONS]
+    of_all = cases([*chosen(args.robots)], names, args.dtypes, args.mapping)
+    found = [
+        {x: round(y, 3) if isinstance(y, float) else y for x, y in row.items()}
+        for row in rows(args.arch, of_all, args.ptxas)
+    ]
+    shown = largest(found)
+    columns = list(dict.fromkeys(x for row in shown for x in row))
+    print(table(columns, [[_text(row.get(c, "")) for c in columns] for row in shown]))
     print("\n" + "\n".join(machine_lines()))
     write_json(args.json, found, arch=args.arch)
+    if args.csv:
+        _write_csv(args.csv, found)
+    beyond = over_budget(found)
+    print("\n" + "\n".join(["over the budget:", *beyond] if beyond else ["all in the budget"]))
+    sys.exit(1 if args.check and beyond else 0)
 
 
 def _text(value: Any) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 from options import parser, write_json
-from ptx_assembled import assembled
+from ptx_assembled import Case, alone, by_ptxas
 from robots import machine_lines, say, table
 
 import featherlane as fl
 from featherlane.backends.cuda import rounds
+from featherlane.backends.cuda.stages import Kernels
 from featherlane.functions.long.on_gpu import long_kernels, long_program
 from featherlane.functions.table import FUNCTIONS, Variant
 
@@ -52,8 +53,17 @@ def row(links: int, variant: Variant, states: int, dtype: str, arch: str) -> dic
         "shared, kB": made.launches[0].shared / 1024,
         "text, kB": len(made.text) // 1000,
         "made, s": seconds,
-        **assembled(made.text, arch),
+        **_assembled(made, variant.name, dtype, arch),
     }
+
+
+def _assembled(made: Kernels, name: str, dtype: str, arch: str) -> dict[str, Any]:
+    """The largest figures of all kernels."""
+    each = {
+        one.texts[0]: Case("", name, "links", dtype, one, one.launches[0]) for one in alone(made)
+    }
+    found = [by_ptxas(case, arch, "ptxas") for case in each.values()]
+    return {x: max(row[x] for row in found) for x in found[0]}
 
 
 def rows(links: list[int], names: list[str], arch: str) -> Iterator[dict[str, Any]]:

@@ -110,6 +110,19 @@ def test_conditions_before_a_cut_are_computed_again(monkeypatch):
 
 
 @dtypes
+def test_conditions_go_from_kernel_to_kernel(monkeypatch, dtype):
+    monkeypatch.setattr(stages, "LONGEST", 4)
+
+    def run(x):
+        below = [x[k] < x[k + 1] for k in range(5)]
+        return {"y": [np.where(c, x[k] * x[0], x[k] - x[1]) for k, c in enumerate(below)]}
+
+    program = Program(fl.trace(run, {"x": 6}))
+    kernels = compare(program, random_inputs(program.inputs), dtype)
+    assert "setp.ne" in kernels.text  # of a number in a slot
+
+
+@dtypes
 def test_columns_are_blocks_of_one_kernel(dtype):
     """A function with a single call, and functions with several calls."""
     program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")
@@ -275,7 +288,7 @@ def test_graphs_and_what_is_refused(tmp_path):
     files = fl.generate(None, tmp_path, {"cost": graph}, target="ptx")
     assert [p.name for p in files] == ["functions_cost.ptx", "functions_cost.json"]
     model = fl.load("double_pendulum")
-    with pytest.raises(ValueError, match="target is 'opencl': wanted 'c' or 'ptx'"):
+    with pytest.raises(ValueError, match="target is 'opencl': wanted 'c', 'ptx', 'gfx90a'"):
         fl.generate(model, tmp_path, target="opencl")
     with pytest.raises(ValueError, match="batch_struct, code_limit and signature are for C"):
         fl.generate(model, tmp_path, target="ptx", batch_struct=True)

@@ -14,7 +14,7 @@ from test_backend import same_bits
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import calls as device_calls
-from featherlane.backends.cuda import emulator, files, links, ptx, rounds
+from featherlane.backends.cuda import emulator, files, links, rounds
 from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 from featherlane.backends.cuda.rounds import Shape
 from featherlane.backends.cuda.workspaces import Workspaces
@@ -260,41 +260,6 @@ def test_blocks_of_one_launch_that_wait_for_each_other_are_found_out():
         emulator.run(
             kernels._replace(launches=(whole,)), random_inputs(program.inputs, 1, F32), F32
         )
-
-
-def of_two_warps(*lines):
-    """Threads of which p0 holds for the first warp, and p1 for the first thread."""
-    text = ptx.Text(F32)
-    text.lines += ["mov.u32 %r0, %tid.x;", "setp.lt.u32 %p0, %r0, 32;", "setp.lt.u32 %p1, %r0, 1;"]
-    text.lines += lines
-    text.count.update(r=2, p=2)
-    kernel = "\n".join([*ptx.entry("f", [("u64", "a")], text), ""])
-    return emulator.Launched(
-        kernel, "f", [0], emulator.Memory(), blocks=1, columns=1, threads=64, shared=4
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["@%p1 bra.uni $L1;", "$L1:", "ret;"], "threads part"),
-        (["$L1:", "@%p0 bra.uni $L1;", "ret;"], "threads part"),
-        (["@%p0 bra.uni $L1;", "bar.sync 0;", "$L1:", "ret;"], "wait further on"),
-        (["@%p0 bra.uni $L1;", "ret;", "$L1:", "ret;"], "wait further on"),
-        (["@%p0 bra.uni $L1;", "bra.uni $L2;", "$L1:", "ret;", "$L2:", "ret;"], "passes threads"),
-    ],
-)
-def test_warps_that_part_for_good_are_refused(lines, message):
-    with pytest.raises(emulator.EmulationError, match=message):
-        of_two_warps(*lines).run()
-
-
-def test_warps_may_go_ahead_and_wait():
-    launched = of_two_warps(
-        "mov.u32 %r1, 1;", "@%p0 bra.uni $L1;", "mov.u32 %r1, 2;", "$L1:", "bar.sync 0;", "ret;"
-    )
-    launched.run()
-    assert launched.registers["%r1"].tolist() == [1] * 32 + [2] * 32
 
 
 # Launches

@@ -237,6 +237,7 @@ class EmulatedCuda:
     """The driver's functions that load and launch, with the limit of shared memory."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
 
     def __init__(self, most=227 << 10):
@@ -272,12 +273,12 @@ def test_the_driver_is_asked_for_large_shared_memory():
     launches = [Launch("small", 32, 48 << 10, 32, 1), Launch("large", 256, 96 << 10, 32, 1)]
     cuda = EmulatedCuda()
     api = driver_of(cuda)
-    for kernel, launch in zip(api.load(0, "", launches), launches, strict=True):
+    for kernel, launch in zip(api.load(0, [""], launches), launches, strict=True):
         api.launch(0, 0, kernel, launch, 5, [1, 2])
     assert cuda.launched == [b"small", b"large"]
     assert cuda.limit == {b"small": 48 << 10, b"large": 96 << 10}
     with pytest.raises(fl.DeviceError, match="CUDA_ERROR_INVALID_VALUE in cuFuncSetAttribute"):
-        driver_of(EmulatedCuda(64 << 10)).load(0, "", launches)
+        driver_of(EmulatedCuda(64 << 10)).load(0, [""], launches)
 
 
 # The assembler, where there is one

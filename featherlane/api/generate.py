@@ -26,6 +26,8 @@ from featherlane.robot.parameters import PARAMETERS
 if TYPE_CHECKING:
     from featherlane.backends.cuda.stages import Kernels
 
+TARGETS = ("c", "ptx", "gfx90a", "gfx942", "spirv64")  # C, NVIDIA, two of AMD, OpenCL
+
 
 def generate(
     model: Model | None,
@@ -43,7 +45,9 @@ def generate(
     """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, NAME_check.c, whose
     `main` compares every function with values from Python, and CMakeLists.txt. With target="ptx":
     for each function its kernels for NVIDIA GPUs, NAME_FUNCTION.ptx, and how to launch them,
-    NAME_FUNCTION.json (docs/gpu.md).
+    NAME_FUNCTION.json (docs/gpu.md). With "gfx90a" or "gfx942", AMD's processors, the kernels are
+    assembly, NAME_FUNCTION.s, and with "spirv64" modules, NAME_FUNCTION.spv: no device of these has
+    run them yet.
 
     functions: names of `Model`'s functions, by default the seven; a frame, a parameter or an
     integrator follows after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world";
@@ -64,10 +68,12 @@ def generate(
     """
     _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
     named = _named(functions)
-    if target == "ptx":
+    if target != "c":
         if batch_struct or code_limit is not None or signature != "plain":
-            raise ValueError("target is 'ptx': batch_struct, code_limit and signature are for C")
-        return _write(Path(folder), _ptx(model, functions, named, name, checked_dtype(dtype)))
+            told = "batch_struct, code_limit and signature are for C"
+            raise ValueError(f"target is {target!r}: {told}")
+        texts = _for_gpu(model, functions, named, name, checked_dtype(dtype), target)
+        return _write(Path(folder), texts)
     # Few programs write code, and the others do not wait for these modules
     from featherlane.backends.c import acados
     from featherlane.backends.c.library import CFunction, library
@@ -86,10 +92,10 @@ def generate(
         program, told, meanings = _described(model, shown, what, dtype, code_limit)
         inputs = {x: _inputs(model, x, shape, states, rng) for x, shape in program.inputs.items()}
         made.append(CFunction(_in_code(functions, shown), program, told, meanings, inputs))
-    texts = library(prefix, made, _preface(prefix, model, dtype), dtype, batch_struct)
+    code = library(prefix, made, _preface(prefix, model, dtype), dtype, batch_struct)
     if dynamics:
-        texts |= acados.files(prefix, dynamics)
-    return _write(Path(folder), texts)
+        code |= acados.files(prefix, dynamics)
+    return _write(Path(folder), code)
 
 
 def _prefix(model: Model | None, name: str | None) -> str:
@@ -117,30 +123,36 @@ def _check_arguments(
         raise TypeError(f"name is {name!r}: wanted a text")
     if not str(folder):
         raise ValueError("folder is empty: name one, or '.' for the current one")
-    if target not in ("c", "ptx"):
-        raise ValueError(f"target is {target!r}: wanted 'c' or 'ptx'")
+    if target not in TARGETS:
+        *most, last = map(repr, TARGETS)
+        raise ValueError(f"target is {target!r}: wanted {', '.join(most)} or {last}")
     for what, count in counts.items():
         if count is not None and (not isinstance(count, Integral) or count < 1):
             raise ValueError(f"{what} is {count!r}: wanted a whole number, 1 or more")
 
 
-def _ptx(
+def _for_gpu(
     model: Model | None,
     functions: Iterable[str] | Mapping[str, str | Graph],
     named: Mapping[str, str | Graph],
     name: str | None,
     dtype: np.dtype,
-) -> dict[str, str]:
-    """The texts of kernels for GPUs, and how they are launched, by the names of the files."""
+    target: str,
+) -> dict[str, str | bytes]:
+    """Kernels for GPUs, and how they are launched, by the names of the files."""
     from featherlane.backends.c.names import check_start
     from featherlane.backends.cuda import files
+    from featherlane.backends.vendors import files as vendors
 
-    prefix, texts = _prefix(model, name), dict[str, str]()
+    prefix, texts = _prefix(model, name), dict[str, str | bytes]()
     for shown, what in named.items():
         own = f"{prefix}_{_in_code(functions, shown)}"
         check_start(own, "name")
         kernels = _kernels(model, what, own, dtype)
-        texts |= files.files(own, kernels, dtype)
+        if target == "ptx":
+            texts |= files.files(own, kernels, dtype)
+        else:
+            texts |= vendors.files(own, kernels, dtype, target)
     return texts
 
 
@@ -294,12 +306,15 @@ def _check_folder(folder: Path, name: str) -> None:
         raise ValueError(f"folder {str(folder)!r} holds {min(others)} of another library: {told}")
 
 
-def _write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+def _write(folder: Path, texts: Mapping[str, str] | Mapping[str, str | bytes]) -> list[Path]:
     paths = [folder / file for file in texts]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, texts.values(), strict=True):
-            path.write_text(text, encoding="utf-8")
+            if isinstance(text, bytes):
+                path.write_bytes(text)
+            else:
+                path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ValueError(f"folder {str(folder)!r} cannot be written to: {error}") from error
     return paths

@@ -211,7 +211,10 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     choice(
-        "--target", "the language: C99, or PTX for GPUs (%(default)s)", ("c", "ptx"), default="c"
+        "--target",
+        "C99, PTX for NVIDIA's GPUs, a processor of AMD, or SPIR-V (%(default)s)",
+        ("c", "ptx", "gfx90a", "gfx942", "spirv64"),
+        default="c",
     ),
     free_text("--output", "the folder to write to, created if missing", required=True),
     ANY_FUNCTION,
@@ -225,8 +228,8 @@ def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
 
     Writes C99 without dependencies: a header, a source, a program that checks every function
-    against values from Python, and a CMakeLists.txt (docs/c.md); or PTX for NVIDIA GPUs, with a
-    JSON of how to launch each function (docs/gpu.md).
+    against values from Python, and a CMakeLists.txt (docs/c.md); or kernels for GPUs, with a JSON
+    of how to launch each function (docs/gpu.md).
     """
     from featherlane.api.generate import generate as write
     from featherlane.backends.c.names import identifier

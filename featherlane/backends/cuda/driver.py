@@ -125,6 +125,11 @@ class Driver:
         finally:
             self._ask("cuThreadExchangeStreamCaptureMode", before)
 
+    def ask(self, device: int, function: str, *arguments: Any) -> Any:
+        """The result of any function of the driver, on a device: for benchmarks."""
+        with self._on(device):
+            return self._ask(function, *arguments)
+
     def device_of(self, address: int) -> int:
         """The number of the device whose memory an address belongs to."""
         what = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

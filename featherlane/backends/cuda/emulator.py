@@ -8,15 +8,16 @@ thread has written without a barrier in between, or the other way round.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from featherlane.backends.cuda.emulated_memory import EmulationError, Memory, Shared, Uses
 from featherlane.backends.cuda.kernel import MEMORY
+from featherlane.backends.cuda.parse import Instruction, Parsed, parsed, tables
 from featherlane.backends.cuda.ptx import WARP
+from featherlane.errors import CompileError
 from featherlane.program.op import fma
 
 Array = Any
@@ -27,10 +28,6 @@ TYPES: dict[str, Any] = {
     "f64": np.float64,
     "pred": np.bool_,
 }
-_LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
-_REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
-_TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
-_OPERANDS = re.compile(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+")
 
 
 def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -74,53 +71,6 @@ COMPARE: dict[str, Callable[..., Array]] = {
 }
 
 
-class _Line(NamedTuple):
-    """An instruction: the condition under which it is done, if there is one, and what is done."""
-
-    text: str
-    negated: bool
-    guard: str | None
-    name: str
-    parts: list[str]  # of the name
-    given: list[str]
-    operands: str
-
-
-class _Code(NamedTuple):
-    """A kernel or a function. kinds: types of registers by the letters of their names."""
-
-    lines: list[_Line]
-    labels: dict[str, int]
-    kinds: dict[str, Any]
-    parameters: list[str]
-    kinds_of_parameters: list[str]
-
-
-def _parse(text: str, head: str) -> _Code:
-    start = text.index(f"{head}(\n")
-    end = text.index("\n}\n", start)
-    declared, body = text[start:end].split("\n{\n", 1)
-    code = _Code([], {}, {}, [], [])
-    for line in body.split("\n"):
-        if match := _REGISTERS.fullmatch(line):
-            code.kinds[match[2]] = TYPES[match[1]]
-        elif line.endswith(":"):
-            code.labels[line[:-1]] = len(code.lines)
-        elif match := _LINE.fullmatch(line):
-            negated, guard, name, operands = match.groups(default="")
-            given = _OPERANDS.findall(operands)
-            parts = name.split(".")
-            code.lines.append(
-                _Line(line, bool(negated), guard or None, name, parts, given, operands)
-            )
-        else:
-            raise EmulationError(f"no PTX that is known here: {line}")
-    for kind, name in re.findall(r"\.param \.(\w+) (\w+)", declared):
-        code.parameters.append(name)
-        code.kinds_of_parameters.append(kind)
-    return code
-
-
 class Launched:
     """One launch: its text, its memory, and the gangs of warps that run it."""
 
@@ -147,16 +97,19 @@ class Launched:
         self.memory, self.threads = memory, threads
         self.shared = Shared(shared, blocks * columns, threads)
         self.uses = Uses(len(memory.bytes) // 4, threads)  # of global memory
-        self.text, self._parsed = text, dict[str, _Code]()
-        code = self.code(f".entry {kernel}")
+        self.text, self._parsed = text, dict[tuple[str, str], Parsed]()
+        code = self.code(kernel, "entry")
         parameters = dict(zip(code.parameters, arguments, strict=True))
         self.gangs = [_Gang(self, number, special, [_Frame(code, parameters, number >= 0)])]
 
-    def code(self, head: str) -> _Code:
+    def code(self, name: str, what: str) -> Parsed:
         """The code of a kernel or a function, parsed at its first use."""
-        if head not in self._parsed:
-            self._parsed[head] = _parse(self.text, head)
-        return self._parsed[head]
+        if (name, what) not in self._parsed:
+            try:
+                self._parsed[name, what] = parsed(self.text, name, what)
+            except CompileError as error:
+                raise EmulationError(str(error)) from None
+        return self._parsed[name, what]
 
     def run(self) -> None:
         """Runs all gangs to the next barrier of the block, until all have ended. The one that is
@@ -193,7 +146,7 @@ class _Frame:
     each thread; alive: the threads that have not returned from it.
     """
 
-    def __init__(self, code: _Code, parameters: Mapping[str, Any], alive: Array) -> None:
+    def __init__(self, code: Parsed, parameters: Mapping[str, Any], alive: Array) -> None:
         self.code, self.parameters = code, parameters
         self.registers: dict[str, Array] = {}
         self.at = 0
@@ -285,31 +238,31 @@ class _Gang:
             elif line.name == "ret":
                 frame.lives(frame.alive & ~active)
             elif line.name == "call":
-                self._call(line.text, line.guard, line.operands)
+                self._call(line)
             elif line.parts[0] == "bar":
                 if line.guard:
-                    raise EmulationError(f"{line.text}: a barrier that some threads may not reach")
+                    raise EmulationError(f"{line.line}: a barrier that some threads may not reach")
                 if line.name == "bar.sync":
                     return []
                 self.launched.barrier(whole_block=False)
             elif not line.guard or active.any():
                 self._step(line, active)
 
-    def _call(self, line: str, guard: str | None, operands: str) -> None:
+    def _call(self, line: Instruction) -> None:
         """Begins a function, with registers of its own."""
-        if guard:
-            raise EmulationError(f"{line}: a call that some threads may not make")
-        name, given = operands.split(", (", 1)
-        code = self.launched.code(f".func {name}")
-        kinds = zip(code.kinds_of_parameters, given.rstrip(")").split(", "), strict=True)
-        values = [self._read(x, TYPES[kind]) for kind, x in kinds]
+        if line.guard:
+            raise EmulationError(f"{line.line}: a call that some threads may not make")
+        name, *given = (x.strip("()") for x in line.operands)
+        code = self.launched.code(name, "func")
+        pairs = zip(given, code.parameters.values(), strict=True)
+        values = [self._read(x, TYPES[kind]) for x, kind in pairs]
         parameters = dict(zip(code.parameters, values, strict=True))
         self.frames.append(_Frame(code, parameters, self.frame.alive.copy()))
 
-    def _branch(self, line: _Line, active: Array) -> list[_Gang]:
+    def _branch(self, line: Instruction, active: Array) -> list[_Gang]:
         """Goes to a label, or returns the warps that do and the others."""
         frame = self.frame
-        to = frame.code.labels[line.given[0]]
+        to = frame.code.labels[line.operands[0]]
         if not line.guard or active[frame.alive].all():
             frame.at = to
             return []
@@ -318,20 +271,20 @@ class _Gang:
         warp = self.number // WARP
         taken = np.isin(warp, warp[active])
         if (taken & frame.alive & ~active).any():
-            raise EmulationError(f"{line.text}: threads part")
+            raise EmulationError(f"{line.line}: threads part")
         parts = [self._part(taken, to), self._part(~taken, frame.at)]
         self.frames[0].lives(np.zeros(len(frame.alive), bool))
         return [part for part in parts if part.frames[0].some]
 
-    def _step(self, line: _Line, active: Array) -> None:
+    def _step(self, line: Instruction, active: Array) -> None:
         name = line.parts
         if name[0] == "st":
-            self._store(line.text, name[1], TYPES[name[-1]], line.given, active)
+            self._store(line.line, name[1], TYPES[name[-1]], line.operands, active)
         elif name[0] == "ld":
-            self._load(line.text, name[1], TYPES[name[-1]], line.given, active)
+            self._load(line.line, name[1], TYPES[name[-1]], line.operands, active)
         else:
-            found = self._compute(line.text, name, line.given[1:])
-            self._write(line.given[0], found, None if active is self.frame.alive else active)
+            found = self._compute(line.line, name, line.operands[1:])
+            self._write(line.operands[0], found, None if active is self.frame.alive else active)
 
     def _compute(self, line: str, name: list[str], given: list[str]) -> Array:
         op, kind = name[0], TYPES[name[-1]]
@@ -375,7 +328,7 @@ class _Gang:
 
     def _write(self, register: str, value: Array, active: Array | None) -> None:
         """Sets a register. active: the threads that do, None for all that are alive."""
-        kind = self.frame.code.kinds[register.rstrip("0123456789")]
+        kind = TYPES[self.frame.code.kind(register)]
         if value.dtype.itemsize != np.dtype(kind).itemsize:
             raise EmulationError(f"{register} is {np.dtype(kind)}, and gets {value.dtype}")
         value = np.broadcast_to(value, self.number.shape).view(kind)
@@ -439,10 +392,7 @@ class _Gang:
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:
     """Places the tables of a text in memory; their addresses by name."""
-    found = {}
-    for kind, name, numbers in _TABLE.findall(text):
-        found[name] = memory.place(np.array([int(x) for x in numbers.split(",")], TYPES[kind]))
-    return found
+    return {x.name: memory.place(np.array(x.numbers, TYPES[x.kind])) for x in tables(text)}
 
 
 def run(

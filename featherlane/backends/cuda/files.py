@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +16,25 @@ SEGMENTS = ("first segment", "end of the segments")  # parameters of recorded pr
 
 def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
     """The texts of NAME.ptx, or of NAME_0.ptx and so on, and of NAME.json."""
-    arrays = [*kernels.inputs.items(), *kernels.outputs.items()]
+    names = names_of(name, "ptx", kernels)
+    texts = dict(zip(names, kernels.texts, strict=True))
+    return {**texts, f"{name}.json": as_json(launches(kernels, dtype, names))}
+
+
+def names_of(name: str, ending: str, kernels: Kernels) -> list[str]:
+    """The names of the files of all texts."""
     parts = len(kernels.texts)
-    names = [f"{name}_{k}.ptx" if parts > 1 else f"{name}.ptx" for k in range(parts)]
-    told = {
+    return [f"{name}_{k}.{ending}" if parts > 1 else f"{name}.{ending}" for k in range(parts)]
+
+
+def as_json(told: dict[str, Any]) -> str:
+    return json.dumps(told, indent=2) + "\n"
+
+
+def launches(kernels: Kernels, dtype: np.dtype, names: Sequence[str]) -> dict[str, Any]:
+    """What a program needs to launch kernels, which are in files of these names."""
+    arrays = [*kernels.inputs.items(), *kernels.outputs.items()]
+    return {
         "format": FORMAT,
         "dtype": dtype.name,
         "inputs": [{"name": x, "shape": [*shape]} for x, shape in kernels.inputs.items()],
@@ -46,5 +63,3 @@ def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
             for launch in kernels.launches
         ],
     }
-    texts = dict(zip(names, kernels.texts, strict=True))
-    return {**texts, f"{name}.json": json.dumps(told, indent=2) + "\n"}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rows
-from featherlane.backends.cuda.ptx import EMIT, WARP, Text, entry, straight_line
+from featherlane.backends.cuda.ptx import EMIT, RELOAD, WARP, Text, entry, straight_line
 from featherlane.backends.cuda.rows import (
     ALL,
     CHUNK,
@@ -36,6 +36,9 @@ BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without bein
 INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
 RESULT_BYTES = 24 << 10  # of it for whole rows of results of a warp; others leave by tables
 MOST_WARPS = 4  # of a block
+# As ptx.RELOAD, for what does not lie in shared memory: with 128, kernels of large functions load
+# up to four times as much from scratch memory
+RELOAD_FAR = 512
 TOGETHER = "bar.warp.sync 0xffffffff"  # what a thread of the warp wrote, the others may read
 
 Shape = tuple[int, ...]
@@ -300,11 +303,15 @@ class Body:
                 part = next(waiting, None)
 
         wanted = {*stage.stores, *stage.shown}
-        straight_line(stage.graph, t, stage.nodes, wanted, self._load, done)
+        straight_line(stage.graph, t, stage.nodes, wanted, self._load, done, self._reload)
         if self.whole:
             t.do(TOGETHER)
         for x in self.whole:
             rows.give(t, self.warp, self.arrays[x], self._at(self.places[x]))
+
+    def _reload(self, k: int) -> int:
+        entry = self.stage.inputs.get(k)
+        return RELOAD if entry is not None and entry[0] in self.places else RELOAD_FAR
 
     def _own_row(self, x: Key) -> str:
         """Where the thread's row of an output is laid out."""

@@ -18,7 +18,7 @@ from featherlane.program.graph import Graph
 
 HEADER = [".version 6.4", ".target sm_70", ".address_size 64"]
 WARP = 32  # threads that run in step
-RELOAD = 128  # nodes after which inputs are loaded again, so that they do not take registers
+RELOAD = 64  # nodes without a use after which a value is loaded again, and takes no register
 REGISTERS = {"f": "f", "b": "b", "r": "u32", "w": "u64", "p": "pred"}  # kinds and their types
 
 
@@ -166,27 +166,29 @@ def straight_line(
     wanted: Set[int],
     load: Callable[[int], Mapping[int, str]],
     done: Callable[[int, str], None],
+    reload: Callable[[int], int] = lambda k: RELOAD,
 ) -> None:
     """The instructions of some nodes of a graph, in order. load: brings an input, or a node from
     before, into a register, and others that come along with it; done: is told the register of each
-    node that is `wanted`.
+    node that is `wanted`; reload: how many nodes without a use of it a value from `load` waits in
+    its register.
     """
     computed: dict[int, str] = {}
-    loaded: dict[int, str] = {}
+    loaded: dict[int, tuple[str, int]] = {}  # and when it was last used
 
-    def value(k: int) -> str:
+    def value(k: int, now: int) -> str:
         if k in computed:
             return computed[k]
         if graph.op[k] == "constant":
             return t.number(float(graph.value[k]))
-        if k not in loaded:
-            loaded.update(load(k))
-        return loaded[k]
+        if k not in loaded or now - loaded[k][1] > reload(k):
+            loaded.update({other: (x, now) for other, x in load(k).items()})
+        register = loaded[k][0]
+        loaded[k] = register, now
+        return register
 
-    for k in nodes:
+    for now, k in enumerate(nodes):
         if graph.args[k]:
-            computed[k] = EMIT[graph.op[k]](t, *map(value, graph.args[k]))
+            computed[k] = EMIT[graph.op[k]](t, *(value(a, now) for a in graph.args[k]))
         if k in wanted:
-            done(k, value(k))
-        if not k % RELOAD:
-            loaded.clear()
+            done(k, value(k, now))

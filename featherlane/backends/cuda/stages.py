@@ -8,6 +8,7 @@ for each call. What one kernel computes and another needs is kept in slots of sc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,10 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 from featherlane.program.program import Program, Y
 
-# Operations of a kernel at most: the time of the driver's compiler grows faster than their number
-LONGEST = 7_000
+# Operations from which a graph is cut: the time of the driver's compiler grows faster than their
+# number, and should stay below 3 s for a kernel, which may have 1.4 times as many by SLACK
+LONGEST = 5_000
+SLACK = 0.2  # of a stretch: how far from equal lengths it is cut, where fewer values are alive
 Value = tuple[int, int]  # a step, and a node of its graph
 
 
@@ -49,6 +52,13 @@ class Kernels(NamedTuple):
     outputs: Mapping[str, Shape]
     slots: int
     work: Work = Work(0, 0, 1)
+
+    @property
+    def text(self) -> str:
+        """All texts as one, for tools that take one."""
+        head = [*HEADER, *([SHARED] if any(SHARED in text for text in self.texts) else [])]
+        lines = (line for text in self.texts for line in text.split("\n"))
+        return "\n".join([*head, *(line for line in lines if line and line not in head), ""])
 
 
 def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
@@ -100,6 +110,16 @@ class _Stretch(NamedTuple):
     nodes: range
 
 
+def _alive(graph: Graph, end: int) -> list[int]:
+    """How many computed values are known before each node up to `end`, and needed from there on."""
+    last = {a: k for k in range(end) for a in graph.args[k] if graph.args[a]}
+    change = np.zeros(end + 2, np.int64)
+    for a, k in last.items():
+        change[a + 1] += 1
+        change[k + 1] -= 1
+    return np.cumsum(change).tolist()
+
+
 def _entry(main: Graph, node: int) -> Entry:
     """The entry of the user's arrays that an input of the main graph is."""
     name, entry = main.value[node]
@@ -129,10 +149,14 @@ class _Stages:
             self.stage_of |= {(step, k): s for k in nodes}
 
     def _cut(self, step: int, end: int) -> Iterator[_Stretch]:
-        """Stretches of equal length."""
+        """Stretches of about equal length, cut where few values are alive."""
         parts = -(-end // self.longest) or 1
-        for n in range(parts):
-            yield _Stretch(step, range(end * n // parts, end * (n + 1) // parts))
+        alive, slack = _alive(self.graphs[step], end), int(SLACK * end / parts)
+        cuts = [0]
+        for middle in (end * n // parts for n in range(1, parts)):
+            cuts.append(min(range(middle - slack, middle + slack + 1), key=alive.__getitem__))
+        for nodes in starmap(range, pairwise([*cuts, end])):
+            yield _Stretch(step, nodes)
 
     def _find_results(self) -> None:
         """The values of single calls, and the (step, call, entry) of columns, by nodes of main."""

@@ -41,9 +41,19 @@ import sys, types
 package = sys.modules["featherlane"] = types.ModuleType("featherlane")
 package.__path__ = {path!r}
 sys.path.append({llvmlite!r})
-from featherlane.backends.llvm import worker
-worker.main()
+from {module} import main
+main()
 """
+
+
+def python_of(module: str) -> list[str]:
+    """The command that runs `main` of a module of this package, in a process that imports nothing
+    but what that module does.
+    """
+    llvmlite_folder = os.path.dirname(os.path.dirname(os.path.abspath(llvmlite.__file__)))
+    path = [*sys.modules["featherlane"].__path__]
+    text = PROGRAM.format(path=path, llvmlite=llvmlite_folder, module=module)
+    return [sys.executable, "-I", "-S", "-c", text]
 
 
 def wanted() -> int:
@@ -79,10 +89,8 @@ class _Worker:
     """A worker process. Raises OSError or EOFError if it cannot be had."""
 
     def __init__(self) -> None:
-        package = os.path.dirname(os.path.dirname(os.path.abspath(llvmlite.__file__)))
-        text = PROGRAM.format(path=[*sys.modules["featherlane"].__path__], llvmlite=package)
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", text],
+            python_of(worker.__name__),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

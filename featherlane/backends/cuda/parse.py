@@ -1,0 +1,80 @@
+"""Reads PTX as this package writes it: one instruction a line."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from featherlane.errors import CompileError
+
+LINE = re.compile(r"(?:@(!?)(%\w+) )?([\w.]+)(?: (.*))?;")
+REGISTERS = re.compile(r"\.reg \.(\w+) (%\w+)<(\d+)>;")
+TABLE = re.compile(r"\.global \.align \d+ \.(\w+) (\w+)\[\d+\] = \{(.*)\};")
+OPERANDS = re.compile(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+")
+
+
+class Instruction(NamedTuple):
+    """A line. Threads run it if their register `guard` is true, or false where it is negated.
+    parts: of its name.
+    """
+
+    line: str
+    negated: bool
+    guard: str | None
+    name: str
+    parts: list[str]
+    operands: list[str]
+
+
+class Parsed(NamedTuple):
+    """A kernel or a function. parameters: types by names; kinds: the types of registers, by their
+    names without the number; labels: the index of the instruction that follows.
+    """
+
+    parameters: dict[str, str]
+    kinds: dict[str, str]
+    lines: list[Instruction]
+    labels: dict[str, int]
+
+    def kind(self, register: str) -> str:
+        """The type of a register."""
+        return self.kinds[register.rstrip("0123456789")]
+
+
+class Table(NamedTuple):
+    """Numbers in global memory."""
+
+    name: str
+    kind: str
+    numbers: list[int]
+
+
+def parsed(text: str, name: str, what: str = "entry") -> Parsed:
+    """A kernel of a text, or with what="func" a function. Raises CompileError for a line of another
+    form.
+    """
+    start = text.index(f".{what} {name}(\n")
+    head, body = text[start : text.index("\n}\n", start)].split("\n{\n", 1)
+    parameters = {x: kind for kind, x in re.findall(r"\.param \.(\w+) (\w+)", head)}
+    found = Parsed(parameters, {}, [], {})
+    for line in body.split("\n"):
+        if match := REGISTERS.fullmatch(line):
+            found.kinds[match[2]] = match[1]
+        elif line.endswith(":"):
+            found.labels[line[:-1]] = len(found.lines)
+        elif match := LINE.fullmatch(line):
+            operands = OPERANDS.findall(match[4] or "")
+            negated, guard, full, _ = match.groups()
+            parts = full.split(".")
+            found.lines.append(Instruction(line, bool(negated), guard, full, parts, operands))
+        else:
+            raise CompileError(f"no PTX that is known here: {line}")
+    return found
+
+
+def tables(text: str) -> list[Table]:
+    """The tables of all kernels of a text."""
+    return [
+        Table(name, kind, [int(x) for x in numbers.split(",")])
+        for kind, name, numbers in TABLE.findall(text)
+    ]
