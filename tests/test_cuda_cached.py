@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import featherlane as fl
 from featherlane.backends import cache
 from featherlane.backends.cuda.cached import cached_kernels
 from featherlane.backends.cuda.stages import kernels
@@ -71,3 +72,15 @@ def test_without_a_cache_they_are_made_each_time(monkeypatch, make):
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     assert cached_kernels("a product", make) == cached_kernels("a product", make)
     assert make.times == 2
+
+
+def test_a_function_is_traced_once_for_all_processes(folder, monkeypatch):
+    """Mappings and dtypes have entries of their own, and warm ones need no program."""
+    arm = fl.load("double_pendulum")
+    gpu = arm.function("inverse_dynamics").gpu
+    cold = gpu.function("f", np.dtype(np.float32)).kernels("lanes")
+    other = gpu.function("f", np.dtype(np.float64)).kernels("team:2")
+    monkeypatch.setattr(gpu, "source", None)
+    assert gpu.function("f", np.dtype(np.float32)).kernels("lanes") == cold
+    assert gpu.function("f", np.dtype(np.float64)).kernels("team:2") == other
+    assert len({*folder.glob("*.code")}) == 2

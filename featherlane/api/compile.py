@@ -27,14 +27,14 @@ def compile_function(
     *,
     width: int | None = None,
     device: str | None = None,
+    mapping: str | None = None,
 ) -> Function:
     """Compiles your own function of arrays, or a graph, to a batched `Function`.
 
     function: as in `trace`, with `inputs` giving the shape of each argument by name; or a traced
     (or differentiated) Graph. Several results come in a named tuple, with the names of the outputs.
-    width: lanes of a vector, by default the processor's most. device: "cuda", or "cuda:1" of
-    several, copies NumPy arrays to a GPU and results back; arrays that live on a GPU need none. A
-    pickle of the result contains the graph, not the Python function.
+    width: lanes of a vector, by default the processor's most. device, mapping: for GPUs, as in
+    `Model.function`. A pickle of the result contains the graph, not the Python function.
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"
@@ -44,7 +44,7 @@ def compile_function(
         )
     else:
         graph, name = simplify(trace(function, inputs)), getattr(function, "__name__", "function")
-    return copied(_of_graph(graph, name, width), device)
+    return copied(_of_graph(graph, name, width).mapped(mapping), device)
 
 
 def _of_graph(graph: Graph, name: str, width: int | None) -> Function:

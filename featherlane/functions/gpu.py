@@ -70,7 +70,9 @@ class OnGPU:
         if mapping == "lanes":
             return kernels_of(source, name, dtype)
         if isinstance(source, Composite):
-            raise CompileError(f"{name} is a plan of kernels: wanted mapping='lanes'")
+            raise CompileError(
+                f"mapping is {mapping!r}: {name} is made of several functions, wanted 'lanes'"
+            )
         return teams.kernels(lower(source, "cuda", dtype), name, dtype, int(mapping[5:]))
 
     def _check(self, mapping: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from featherlane.backends import cache
 from featherlane.backends.cuda.kernel import Launch, Shape
@@ -31,10 +32,15 @@ def _written(kernels: Kernels) -> bytes:
 
 def _read(code: bytes) -> Kernels:
     told = json.loads(code)
-    launches = tuple(Launch(*launch) for launch in told.pop("launches"))
+    launches = tuple(_launch(*launch) for launch in told.pop("launches"))
     inputs, outputs = _shapes(told.pop("inputs")), _shapes(told.pop("outputs"))
     texts, work = tuple(told.pop("texts")), Work(*told.pop("work"))
     return Kernels(texts, launches, inputs, outputs, told.pop("slots"), work)
+
+
+def _launch(*fields: Any) -> Launch:
+    launch = Launch(*fields)
+    return launch._replace(arguments=tuple(launch.arguments))
 
 
 def _shapes(told: dict[str, list[int]]) -> dict[str, Shape]:
