@@ -1,0 +1,82 @@
+"""One suite for all backends: functions of robots have the bits of the reference interpreter, which
+runs the lowered program operation by operation.
+"""
+
+import numpy as np
+import pytest
+import textbook
+from repetition import repeated
+from test_backend import DTYPES, same_bits
+
+from featherlane.backends import reference
+from featherlane.backends.cuda import emulator
+from featherlane.functions.compile import dynamics_program
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.lower import lower
+
+BATCH = 37  # a warp of a GPU and five states, and parts of all vectors
+
+
+def on_cpu(width):
+    """In vectors of so many lanes; None: the widest of the processor."""
+    return lambda model, name, inputs: model.function(name, width=width)(*inputs.values())
+
+
+def one_by_one(model, name, inputs):
+    """Each state by the kernel for one state."""
+    function = model.function(name)
+    rows = [function(*(x[k] for x in inputs.values())) for k in range(BATCH)]
+    if not isinstance(rows[0], tuple):
+        return np.stack(rows)
+    return tuple(map(np.stack, zip(*rows, strict=True)))
+
+
+def in_threads(model, name, inputs):
+    return model.function(name)(*inputs.values(), threads=3)
+
+
+def on_gpu(mapping):
+    """The kernels of a mapping, by the emulator."""
+
+    def run(model, name, inputs):
+        dtype = next(iter(inputs.values())).dtype
+        kernels = model.function(name).gpu.kernels(mapping, "f", dtype)
+        return tuple(emulator.run(kernels, inputs, dtype).values())
+
+    return run
+
+
+BACKENDS = {
+    "cpu": on_cpu(None),
+    "cpu, 1 lane": on_cpu(1),
+    "cpu, 4 lanes": on_cpu(4),
+    "cpu, one state": one_by_one,
+    "cpu, 3 threads": in_threads,
+    **{f"cuda, {x}": on_gpu(x) for x in ("lanes", "team:2", "team:4", "team:8")},
+}
+ROBOTS = {
+    "revolute": ("revolute", "prismatic", "helical"),
+    "curved": ("free", "universal", "spherical"),
+    "branched": ("planar", "revolute", "revolute", "continuous"),
+}
+
+
+@pytest.fixture(scope="module", params=repeated(["curved", "revolute", "branched"]))
+def model(request):
+    return textbook.tree(ROBOTS[request.param], seed=4, physics=True)
+
+
+@pytest.mark.parametrize("name", repeated([*FUNCTIONS][1:] + [*FUNCTIONS][:1], 2))
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bits_of_the_interpreter(model, backend, name, dtype):
+    program = lower(dynamics_program(model, Variant(name)), "cpu", dtype)
+    rng = np.random.default_rng(2)
+    inputs = {x: rng.normal(size=(BATCH, *shape)) for x, shape in program.inputs.items()}
+    inputs["q"] = model.random_configuration(BATCH, seed=rng)
+    inputs = {x: y.astype(dtype) for x, y in inputs.items()}
+    wanted = reference.evaluate(program, inputs, dtype)
+    found = BACKENDS[backend](model, name, inputs)
+    found = found if isinstance(found, tuple) else (found,)
+    for x, y in zip(found, wanted.values(), strict=True):
+        same_bits(x, np.broadcast_to(y, x.shape))
