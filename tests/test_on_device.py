@@ -180,3 +180,18 @@ def test_functions_of_ones_own(gpu):
     found = cost(gpu.Array(x), gpu.Array(w))
     for name in ("cost", "x"):
         same_bits(getattr(found, name).get(), getattr(cost(x, w), name))
+
+
+def test_derivatives_from_a_known_inverse(gpu, arm):
+    q, v, a = states(arm, 4)
+    minv = arm.mass_matrix_inverse(q)
+    given = gpu.Array(minv)
+    found = arm.forward_dynamics_derivatives(gpu.Array(q), gpu.Array(v), a=gpu.Array(a), minv=given)
+    wanted = arm.forward_dynamics_derivatives(q, v, a=a, minv=minv)
+    assert found.da_dtau is given
+    for x, y in zip(found, wanted, strict=True):
+        same_bits(x.get(), y)
+    with pytest.raises(TypeError, match="out= and minv= together on a GPU"):
+        arm.forward_dynamics_derivatives(
+            gpu.Array(q), gpu.Array(v), a=gpu.Array(a), minv=given, out=found
+        )

@@ -17,6 +17,7 @@ from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 from featherlane.functions.foreign import any_foreign, call
+from featherlane.functions.on_device import any_on_device
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
 
@@ -141,6 +142,8 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, FirstCalls, Ed
             )
         plain = f_ext is None and params is None and f_ext_frame == "body"
         if minv is not None:
+            if any_on_device((q, v, a, minv)):
+                return self._from_known_on_gpu((q, v, a, minv), (params, f_ext, f_ext_frame), out)
             if any_foreign((q, v, a, minv)):
                 more: dict[str, Any] = {"f_ext_frame": f_ext_frame, "params": params}
                 run = lambda q, v, a, minv, **rest: self.forward_dynamics_derivatives(
@@ -191,6 +194,19 @@ class Model(Kinematics, Sensitivities, Configurations, TimeSteps, FirstCalls, Ed
             minv = np.array(minv)
         function(*given, out=(da_dq, da_dv), threads=threads)
         return _with_inverse(da_dq, da_dv, minv, da_dtau)
+
+    def _from_known_on_gpu(
+        self, known: Arrays, more: Arrays, out: Any
+    ) -> ForwardDynamicsDerivatives:
+        """The same with arrays on a GPU, of which none is copied: da_dtau is minv itself."""
+        if out is not None:
+            raise TypeError(
+                "out= and minv= together on a GPU: use model.function("
+                f"{FROM_INVERSE!r}), whose out= takes da_dq and da_dv"
+            )
+        function, given = self._bound(FROM_INVERSE, known, *more)
+        da_dq, da_dv = function(*given)
+        return ForwardDynamicsDerivatives(da_dq, da_dv, known[3])
 
 
 FROM_INVERSE = "forward_dynamics_derivatives_from"
