@@ -11,6 +11,7 @@ from featherlane.api.compiled import settled
 from featherlane.backends.cuda import emulator, plans
 from featherlane.functions import sequences
 from featherlane.functions.gpu import kernels_of, source_of
+from featherlane.functions.operations import Operation
 from featherlane.functions.table import INTEGRATORS, Variant
 
 BATCH = 35  # a whole warp, and three states of another
@@ -98,3 +99,18 @@ def test_functions_without_their_barriers_are_found_out(small):
     texts = [kernels.texts[0].replace("bar.warp.sync 0xffffffff;\n", "")]
     with pytest.raises(emulator.EmulationError, match="without a barrier"):
         emulator.run(kernels._replace(texts=texts), inputs, np.float32)
+
+
+@pytest.mark.parametrize("mode", ["tangents", "adjoints"])
+def test_derivatives_of_rollouts_by_all_arrays(small, mode):
+    """What frameworks call: plans with rows of temporaries, backwards through time."""
+    rollout = Operation(small, Variant("rollout", integrator="euler", steps=4, every=2))
+    derivative = getattr(rollout, mode)(("q", "v", "tau")).function()
+    kernels = derivative.gpu.kernels("lanes", "f", np.dtype(np.float64))
+    rng = np.random.default_rng(7)
+    inputs = {x: rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}
+    inputs |= {"q": small.random_configuration(BATCH), "dt": np.full(BATCH, 0.01)}
+    found = emulator.run(kernels, inputs, np.float64)
+    wanted = derivative(*(inputs[x] for x in derivative.inputs))
+    for x, y in zip(found.values(), wanted, strict=True):
+        same_bits(x, y)
