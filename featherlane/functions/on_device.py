@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,8 +49,15 @@ class View(NamedTuple):
     @property
     def end(self) -> int:
         """The address behind the last number."""
-        spans = (s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True))
-        return self.address + (sum(spans) + self.dtype.itemsize) * (math.prod(self.shape) > 0)
+        return self.address + _span(self.shape, self.strides, self.dtype.itemsize)
+
+
+@lru_cache(maxsize=1024)  # calls with arrays of the same layout come again and again
+def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """The bytes from the first number of an array to behind the last one."""
+    if not math.prod(shape):
+        return 0
+    return sum(s * (n - 1) for n, s in zip(shape, strides, strict=True)) + itemsize
 
 
 def is_on_device(value: Any) -> bool:
@@ -132,6 +140,7 @@ def _by_dlpack(name: str, value: Any, stream: int) -> View:
     return View(name, x.address, x.shape, strides, x.dtype, device, x.writable, None, x.capsule)
 
 
+@lru_cache(maxsize=1024)
 def _dense(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
     """The strides of an array in C order."""
     return tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
@@ -205,28 +214,44 @@ def _views(arrays: Mapping[str, Any], stream: int, first: View | None = None) ->
     return views
 
 
-def _rows(view: View, core: tuple[int, ...], lead: tuple[int, ...]) -> Rows:
-    """The rows of an array for all states, in their order. Raises ValueError where the numbers of
-    a state, or the states, do not follow each other evenly.
+@lru_cache(maxsize=1024)
+def _stride(
+    name: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    itemsize: int,
+    core: tuple[int, ...],
+    lead: tuple[int, ...],
+) -> int:
+    """The bytes from state to state of an array, 0 where all have the same one. Raises ValueError
+    where the numbers of a state, or the states, do not follow each other evenly.
     """
-    from featherlane.backends.cuda.calls import Rows
-
-    cut, size = len(view.shape) - len(core), view.dtype.itemsize
-    dense = [size * math.prod(core[k + 1 :]) for k in range(len(core))]
-    pairs = zip(core, view.strides[cut:], dense, strict=True)
+    cut = len(shape) - len(core)
+    dense = [itemsize * math.prod(core[k + 1 :]) for k in range(len(core))]
+    pairs = zip(core, strides[cut:], dense, strict=True)
     if any(n > 1 and stride != wanted for n, stride, wanted in pairs):
-        raise ValueError(f"the numbers of a state of {view.name} do not follow each other: copy it")
-    own = view.shape[:cut]
+        raise ValueError(f"the numbers of a state of {name} do not follow each other: copy it")
+    own = shape[:cut]
+    if math.prod(lead) == 1:  # as if others followed: kernels are the fastest then
+        return itemsize * math.prod(core)
     if math.prod(own) <= 1:
-        return Rows(view.address, 0)
-    axes = [(n, s) for n, s in zip(own, view.strides[:cut], strict=True) if n > 1]
+        return 0
+    axes = [(n, s) for n, s in zip(own, strides[:cut], strict=True) if n > 1]
     even = all(s == t * m for (_, s), (m, t) in pairwise(axes))
     if math.prod(own) != math.prod(lead) or not even:
         raise ValueError(
-            f"the states of {view.name}, shape {view.shape}, do not lie evenly in memory, or are "
+            f"the states of {name}, shape {shape}, do not lie evenly in memory, or are "
             f"broadcast along some of the axes {lead}: copy it"
         )
-    return Rows(view.address, axes[-1][1])
+    return axes[-1][1]
+
+
+def _rows(view: View, core: tuple[int, ...], lead: tuple[int, ...]) -> Rows:
+    """The rows of an array for all states, in their order."""
+    from featherlane.backends.cuda.calls import Rows
+
+    layout = view.name, view.shape, view.strides, view.dtype.itemsize
+    return Rows(view.address, _stride(*layout, core, lead))
 
 
 def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
