@@ -4,9 +4,9 @@ In this order, until `--minutes` are over: bits of all functions against the CPU
 the design rests (`gpu_questions.py`); rates of batches whose arrays stay on the GPU, beside what
 its memory and its arithmetic allow; latency of small batches, plain and as a CUDA graph; NumPy
 arrays that go over and come back; peers on the same GPU (`suite/peers/on_gpu.py`); the CPU of the
-same machine; and the partitions of a gradient between CPU and GPU (`gpu_partitions.py`). Without a
-GPU the emulator takes its place: all of it runs on few states and is checked, and times mean
-nothing.
+same machine; the partitions of a gradient between CPU and GPU (`gpu_partitions.py`); and links by
+groups of states. Without a GPU the emulator takes its place: all of it runs on few states and is
+checked, and times mean nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from suite.peers.with_jax import PLATFORM
 
 import featherlane as fl
 from featherlane.api.model import Model
+from featherlane.backends.cuda.calls import Rows
+from featherlane.functions.long.on_gpu import LongOnGPU
 from featherlane.functions.table import Variant
 
 ROBOTS = ("iiwa14", "hyq:free", "go2:free", "atlas:free", "g1:free")
@@ -271,6 +275,46 @@ def row(robot: Robot, name: str, dtype: str, batch: int, **figures: Any) -> Row:
     return {"robot": robot.title, "function": name, "dtype": dtype, "batch": batch, **figures}
 
 
+def links(bench: Bench) -> Iterator[Row]:
+    """Links by groups of states, as in Yang, Wu and Pan (2016), by method."""
+    lengths, groups = ((16, 64, 256, 1024), (1, 16, 256, 4096))
+    if bench.gpu.emulated:
+        lengths, groups = (16,), (1,)
+    for count, batch in product(lengths, groups):
+        model = fl.chain(count, seed=1)
+        for name, methods in METHODS.items():
+            for method in methods:
+                if bench.over:
+                    return
+                mapping = f"links:{min(max(batch // 128, 1), 32)}"
+                function = LongOnGPU(
+                    f"benchmark {name} {method} {count}",
+                    model,
+                    Variant(name, method=method),
+                    mapping,
+                ).function(name, np.dtype(np.float32))
+                states = States.random(model, batch).inputs(model, name, "float32")
+                arrays = [DeviceArray(bench.gpu, x) for x in (*states, np.zeros_like(states[0]))]
+                rows = [Rows(x.address, 4 * count) for x in arrays]
+                run = partial(function.call, 0, bench.gpu.stream, rows, batch)
+                run()
+                seconds = bench.median(run)
+                for x in arrays:
+                    x.free()
+                yield {
+                    "robot": f"chain of {count}",
+                    "function": f"{name}, {method}",
+                    "dtype": "float32",
+                    "batch": batch,
+                    "seconds": seconds,
+                    "states_per_second": batch / seconds,
+                }
+
+
+METHODS = {
+    "inverse_dynamics": ("serial", "scan"),
+    "forward_dynamics": ("aba", "abia", "cfa", "dca"),
+}
 PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "check": check,
     "questions": questions,
@@ -280,6 +324,7 @@ PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "peers": peers,
     "cpu": cpu,
     "partitions": partitions,
+    "links": links,
 }
 
 

@@ -66,6 +66,11 @@ def test_robots_of_many_links(gpu):
     function, given = chain.function("forward_dynamics", mapping="links:2"), states(chain, 2)
     same_bits(function(*map(gpu.Array, given)).get(), chain.forward_dynamics(*given))
     assert function.on_gpu(np.dtype(np.float64)).mapping(0, 5) == "links:2"
+    before = len(gpu.launched)
+    spread = chain.function("inverse_dynamics", method="scan", mapping="links:1/4")
+    found = spread(*map(gpu.Array, given)).get()
+    np.testing.assert_allclose(found, chain.inverse_dynamics(*given), rtol=1e-9, atol=1e-9)
+    assert len(gpu.launched) - before > 10  # one for each round
     free = chain.function("forward_dynamics").on_gpu(np.dtype(np.float64))
     assert [free.mapping(0, n) for n in (1, 5, 1000)] == ["links:1", "links:2", "links:32"]
 

@@ -35,7 +35,10 @@ MOST_PAIRS = 25_000  # of joints on one path, of which matrices take a call each
 DERIVATIVES = ("forward_dynamics_derivatives", AT)
 
 
-MAPPINGS = tuple(f"links:{1 << k}" for k in range(WARP.bit_length()))
+MAPPINGS = (
+    *(f"links:{1 << k}" for k in range(WARP.bit_length())),
+    *(f"links:1/{blocks}" for blocks in (2, 4, 8)),  # several blocks for one state
+)
 
 
 class LongOnGPU(OnGPU):
@@ -56,32 +59,41 @@ class LongOnGPU(OnGPU):
         return f"links:{_block_states(states, multiprocessors)}"
 
     def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
-        states = BLOCKS * int(mapping.removeprefix("links:"))
-        return long_kernels(self.model, self.variant, name, dtype, states)
+        states, _, blocks = mapping.removeprefix("links:").partition("/")
+        meant = BLOCKS * int(states), int(blocks or 1)
+        return long_kernels(self.model, self.variant, name, dtype, *meant)
 
 
 def long_kernels(
-    model: Robot, variant: Variant, name: str, dtype: Any, states: int = BLOCKS * WARP
+    model: Robot,
+    variant: Variant,
+    name: str,
+    dtype: Any,
+    states: int = BLOCKS * WARP,
+    blocks: int = 1,
 ) -> Kernels:
     """The kernels of a function of a long robot, for any number of states, but meant for calls with
-    `states` states. name: of the kernels. Raises CompileError for what has none.
+    `states` states. name: of the kernels; blocks: that share the calls of the same states, with a
+    launch for each round. Raises CompileError for what has none.
     """
     dtype = np.dtype(dtype)
     with no_garbage():
-        made = kernels(*long_program(model, variant, dtype, states), name, dtype)
+        made = kernels(*long_program(model, variant, dtype, states, blocks), name, dtype)
     if variant.name in DERIVATIVES:
         return with_negative_products(made, [*TABLE[variant.name].outputs][-1], name, dtype)
     return made
 
 
-def long_program(model: Robot, variant: Variant, dtype: Any, states: int) -> tuple[Program, Shape]:
+def long_program(
+    model: Robot, variant: Variant, dtype: Any, states: int, blocks: int = 1
+) -> tuple[Program, Shape]:
     """The recorded program that kernels are made of, lowered, and their shape; see
     `long_kernels`. Products follow it for derivatives of forward dynamics.
     """
     told = f"{variant.name} of {model.name!r} on a GPU"
     variant = _with_method(model, variant, states)
     _check_size(model, variant, told)
-    shape = _shape(model, variant, states)
+    shape = _shape(model, variant, states)._replace(blocks=blocks)
     run = _recorded(model, variant, shape, told)
     program = traced(run, input_shapes(model, variant), "cuda steps")
     return lower(program, "cuda steps", dtype), shape
