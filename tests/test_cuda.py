@@ -13,7 +13,7 @@ from test_backend import DTYPES, dtypes, every_operation, random_function, same_
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cuda import emulator, kernel, ptx, rows, stages
+from featherlane.backends.cuda import emulator, kernel, parse, ptx, rows, stages
 from featherlane.functions.compile import dynamics_program, input_shapes, scalar_function
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, Output
@@ -139,7 +139,7 @@ def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
     program = robot_program(fl.load("iiwa14"), "inverse_dynamics_derivatives")
     kernels = compare(program, random_inputs(program.inputs), np.float32)
     assert all(launch.shared <= 12 << 10 for launch in kernels.launches)
-    assert kernels.texts[0].count(".global .align 4 .u32") > 2  # a table for each part
+    assert kernels.texts[0].count(".global .align 8 .u64") > 2  # a table for each part
     assert re.search(r"ld\.global\.f32 %f\d+, \[%w\d+\+24\];", kernels.texts[0])
 
 
@@ -165,6 +165,13 @@ def test_inputs_and_numbers_as_outputs():
     nodes = (y, graph.constant(2.5), x, x, graph.constant(0.0), graph.constant(-0.0))
     graph.outputs = {"a": Output((6,), nodes), "x": Output((), (x,)), "c": Output((0,), ())}
     compare(Program(graph), random_inputs(graph.inputs), np.float64)
+
+
+def test_tables_have_room_for_every_entry():
+    pairs = [(3, 7), (70_000, 2), (5_000_000, 400)]
+    (found,) = parse.tables(rows.table("t", rows.Shown(rows.Array(6_000_000, "", ""), pairs)))
+    assert [(x >> 32, x & 0xFFFFFFFF) for x in found.numbers] == pairs
+    assert found.kind == "u64"
 
 
 def test_divisions_by_multiplication():

@@ -9,6 +9,7 @@ from test_backend import same_bits
 
 import featherlane as fl
 from featherlane.backends.cuda import mappings
+from featherlane.backends.cuda.driver import Properties
 from featherlane.backends.cuda.mappings import Work, cycles, warps_for
 
 SMALL, LARGE = Work(600, 600, 1), Work(18_000, 18_000, 4)
@@ -63,15 +64,16 @@ def test_calls_take_what_is_expected_to_be_fast(gpu, arm, monkeypatch):
 
 def test_robots_of_many_links(gpu):
     chain = fl.chain(101)
-    function, given = chain.function("forward_dynamics", mapping="links:2"), states(chain, 2)
-    same_bits(function(*map(gpu.Array, given)).get(), chain.forward_dynamics(*given))
-    assert function.on_gpu(np.dtype(np.float64)).mapping(0, 5) == "links:2"
-    before = len(gpu.launched)
+    given = states(chain, 2)
+    serial = chain.function("inverse_dynamics", method="serial", mapping="links:2")
+    same_bits(serial(*map(gpu.Array, given)).get(), serial(*given))
+    assert serial.on_gpu(np.dtype(np.float64)).mapping(0, 5) == "links:2"
     spread = chain.function("inverse_dynamics", method="scan", mapping="links:1/4")
+    given, before = [x[:1] for x in given], len(gpu.launched)
     found = spread(*map(gpu.Array, given)).get()
-    np.testing.assert_allclose(found, chain.inverse_dynamics(*given), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found, serial(*given), rtol=1e-9, atol=1e-9)
     assert len(gpu.launched) - before > 10  # one for each round
-    free = chain.function("forward_dynamics").on_gpu(np.dtype(np.float64))
+    free = chain.function("inverse_dynamics").on_gpu(np.dtype(np.float64))
     assert [free.mapping(0, n) for n in (1, 5, 1000)] == ["links:1", "links:2", "links:32"]
 
 
@@ -86,6 +88,20 @@ def test_mappings_that_there_are_not(arm):
         arm.function("mass_matrix", mapping="warp")
     with pytest.raises(ValueError, match="mapping is 'lanes': wanted one of links:1, links:2"):
         fl.chain(101).function("inverse_dynamics", mapping="lanes")
-    rollout = arm.function("rollout", steps=2, mapping="team:4").on_gpu(np.dtype(np.float64))
-    with pytest.raises(fl.CompileError, match="'team:4': rollout is made of several functions"):
-        rollout.kernels("team:4")
+    with pytest.raises(ValueError, match=r"mapping is 'team:4': wanted one of lanes$"):
+        arm.function("rollout", steps=2, mapping="team:4")
+
+
+def test_devices_with_little_shared_memory_get_no_teams(gpu, arm, monkeypatch):
+    monkeypatch.setattr(mappings, "LONG", 10)
+    function = arm.function("mass_matrix").on_gpu(np.dtype(np.float32))
+    assert function.mapping(0, 1).startswith("team:")
+    monkeypatch.setattr(gpu, "properties", lambda device: Properties(40, 64 << 10, 16 << 30))
+    assert function.mapping(0, 1) == "lanes"
+
+
+def test_steps_of_robots_of_many_links_are_refused(gpu):
+    chain = fl.chain(101)
+    q, v, tau = states(chain, 2)
+    with pytest.raises(fl.CompileError, match=r"step of .* steps of robots of so many links have"):
+        chain.step(*map(gpu.Array, (q, v, tau)), 0.01)

@@ -257,12 +257,11 @@ def test_functions_on_gpus_are_calls_of_xla_too(model, wrapped, monkeypatch):
         assert "custom_call" in lowered(run, q, v, a)
     rollout = lambda q, v, tau: wrapped.rollout(q, v, tau, 0.01)
     tau = np.zeros((2, 4, model.nv))
-    assert "custom_call" in lowered(rollout, q, v, tau, platform="cpu")
+    for platform in ("cpu", "cuda"):
+        assert "custom_call" in lowered(rollout, q, v, tau, platform=platform)
     assert not in_python
-    assert "custom_call" not in lowered(rollout, q, v, tau)
-    assert in_python == [4]
     assert "custom_call" not in lowered(wrapped.inverse_dynamics, q, v, a, platform="rocm")
-    assert in_python == [4, 3]
+    assert in_python == [3]
 
 
 alive = []  # XLA keeps the addresses of handlers for good

@@ -2,13 +2,17 @@
 kernels.
 """
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from emulated_gpu import emulated, states
 from test_backend import same_bits
 
 import featherlane as fl
-from featherlane.backends.cuda import calls
+from featherlane.backends.cuda import calls, stages
 from featherlane.backends.cuda.workspaces import Workspaces
 
 
@@ -65,6 +69,7 @@ def test_single_numbers_go_over(gpu, arm):
 
 def test_long_functions_have_a_workspace_made_once(gpu, arm, monkeypatch):
     monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")  # whose kernels are longer
     model = fl.load("double_pendulum")  # functions of its own
     given = states(model, 40)
     arrays = [*map(gpu.Array, given)]
@@ -85,6 +90,7 @@ def test_long_functions_have_a_workspace_made_once(gpu, arm, monkeypatch):
 
 def test_captures_allocate_nothing(gpu, monkeypatch):
     monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")  # whose kernels are longer
     model = fl.load("double_pendulum")
     arrays, gpu.capturing = [*map(gpu.Array, states(model, 40))], True
     with pytest.raises(fl.DeviceError, match="call the function once for as many states"):
@@ -114,6 +120,7 @@ def test_kernels_are_not_loaded_in_a_capture(gpu):
 
 def test_failures_leave_the_inputs_and_the_cpu_alone(gpu, monkeypatch):
     monkeypatch.setattr("featherlane.backends.cuda.stages.LONGEST", 60)
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")  # whose kernels are longer
     model = fl.load("double_pendulum")
     given = states(model, 40)
     arrays = [*map(gpu.Array, given)]
@@ -195,3 +202,63 @@ def test_derivatives_from_a_known_inverse(gpu, arm):
         arm.forward_dynamics_derivatives(
             gpu.Array(q), gpu.Array(v), a=gpu.Array(a), minv=given, out=found
         )
+
+
+def test_layouts_that_no_kernel_can_write_or_read(gpu, arm):
+    given = [gpu.Array(x) for x in states(arm, 4)]
+    out = gpu.Array(np.zeros((4, 2)))
+    out.strides = (0, 8)
+    with pytest.raises(ValueError, match="out for tau: its states share memory"):
+        arm.inverse_dynamics(*given, out=out)
+    out.strides = (20, 8)
+    with pytest.raises(ValueError, match="at addresses that are no multiples of 8"):
+        arm.inverse_dynamics(*given, out=out)
+    wide = gpu.Array(np.zeros((12, 2)))
+    wide.shape, turned = (6, 2), given[0]
+    turned.address, turned.shape, turned.strides = wide.address + 7 * 16, (4, 2), (-16, 8)
+    gpu.device |= {wide.address + k * 16: 0 for k in range(12)}
+    with pytest.raises(ValueError, match="shares memory with q"):
+        arm.inverse_dynamics(*given, out=_rows_of(wide, 4))
+
+
+def _rows_of(array, count):
+    array.shape = (count, 2)
+    array.address += 4 * 16
+    return array
+
+
+def test_words_that_are_no_names_in_ptx(gpu):
+    x = np.arange(6.0).reshape(2, 3)
+    for name in ("memory", "WARP_SZ", "_", "größe"):
+        function = lambda x: {"y": 2 * x}
+        function.__name__ = name
+        same_bits(fl.compile(function, {"x": 3})(gpu.Array(x)).get(), 2 * x)
+
+
+def test_threads_that_share_a_stream_take_turns(gpu, monkeypatch):
+    """Kernels of two calls never alternate, since both use the stream's workspace."""
+    monkeypatch.setattr(stages, "LONGEST", 100)
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")  # whose kernels are longer
+    arm = fl.load("double_pendulum", gravity=(0, 0, -9.0))
+    plain, function = states(arm, 3), arm.function("forward_dynamics_derivatives")
+    given = [gpu.Array(x) for x in plain]
+    function(*given)
+    launch, begun = gpu.launch, threading.Event()
+
+    def slow(device, stream, kernel, launched, *rest):
+        begun.set()
+        time.sleep(0.02)
+        launch(device, stream, kernel, launched, *rest)
+
+    monkeypatch.setattr(gpu, "launch", slow)
+    gpu.launched.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(function, *given)
+        begun.wait()
+        second = pool.submit(function, *given)
+        for x, y in zip(first.result(), second.result(), strict=True):
+            same_bits(x.get(), y.get())
+    kernels = [name for *_, name, _ in gpu.launched]
+    half = len(kernels) // 2
+    assert half > 1
+    assert kernels[:half] == kernels[half:]

@@ -26,7 +26,7 @@ from featherlane.functions.compile import (
 from featherlane.functions.copied import copied
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
-from featherlane.functions.gpu import OnGPU, source_of
+from featherlane.functions.gpu import MAPPINGS, OF_PLANS, OnGPU, Source, source_of
 from featherlane.functions.policy import Policy
 from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
@@ -283,10 +283,20 @@ class Compiled(model.Robot):
     def _on_gpu(self, variant: Variant, is_long: bool) -> OnGPU:
         """How GPUs run a variant. The modules for long robots are imported for those alone."""
         if not is_long:
-            return OnGPU(self._key(variant), partial(source_of, self, variant))
+            mappings = OF_PLANS if is_planned(self, variant) else MAPPINGS
+            source = partial(self._source, variant)
+            return OnGPU(self._key(variant), source, mappings=mappings)
         from featherlane.functions.long.on_gpu import LongOnGPU
 
         return LongOnGPU(self._key(variant), self, variant)
+
+    def _source(self, variant: Variant) -> Source:
+        """What computes a variant on GPUs. Raises CompileError for steps of long robots."""
+        dynamics = Variant("forward_dynamics")
+        if variant.name in (STEPS | ROLLOUTS) and self._is_long(dynamics):
+            told = f"{variant.name} of {self.name!r}"
+            raise CompileError(f"{told}: steps of robots of so many links have no kernels for GPUs")
+        return source_of(self, variant)
 
     def _kernel(self, variant: Variant, form: int | str | None, dtype: np.dtype) -> Kernel:
         """Returns the kernel of a variant, which equal models share. form: the lanes of vectors,

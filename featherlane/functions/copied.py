@@ -37,6 +37,7 @@ class CopiedFunction(Function):
             function.explain,
             origin=(copied, (function, f"cuda:{device}")),
             graph=function._make_graph,
+            gpu=function.gpu,
         )
 
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:

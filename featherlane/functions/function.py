@@ -57,6 +57,13 @@ def _signature(inputs: Shapes) -> Signature:
         return Signature([Parameter("arrays", Parameter.VAR_POSITIONAL), *options])
 
 
+def kernel_name(name: str) -> str:
+    """A name that a kernel can have: that of a lambda is none in PTX, nor are some words."""
+    name = re.sub(r"\W", "_", name, flags=re.ASCII)
+    is_taken = name in ("memory", "WARP_SZ") or not name.strip("_")
+    return f"f_{name}" if is_taken or not name.isascii() else name
+
+
 class Form(NamedTuple):
     """A function compiled for one dtype. kernel: None where recorded steps compute it."""
 
@@ -165,8 +172,7 @@ class Function:
         if self.gpu is None:
             raise CompileError(f"{self.name} has no kernels for GPUs: pass arrays on the CPU")
         if dtype not in self._on_gpu:
-            name = re.sub(r"\W", "_", self.name, flags=re.ASCII)  # that of a lambda is none in PTX
-            self._on_gpu.setdefault(dtype, self.gpu.function(name, dtype))
+            self._on_gpu.setdefault(dtype, self.gpu.function(kernel_name(self.name), dtype))
         return self._on_gpu[dtype]
 
     def mapped(self, mapping: str | None) -> Function:

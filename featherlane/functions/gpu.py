@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sequences import is_planned, planned
 from featherlane.functions.table import Variant
@@ -18,33 +17,41 @@ from featherlane.robot.model import Robot
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction
+    from featherlane.backends.cuda.driver import Properties
     from featherlane.backends.cuda.stages import Kernels
 
 Source = Program | Composite
+MAPPINGS = ("lanes", "team:2", "team:4", "team:8")
+OF_PLANS = ("lanes",)
 
 
 class OnGPU:
     """How GPUs run a function. key: of its code in the cache; source: makes what computes it;
-    mapping: of work to threads, None for the one that is expected to be the fastest.
+    mapping: of work to threads, None for the one that is expected to be the fastest; mappings: that
+    there are.
     """
 
-    mappings: tuple[str, ...] = ("lanes", "team:2", "team:4", "team:8")
-
-    def __init__(self, key: str, source: Callable[[], Source], mapping: str | None = None) -> None:
-        self.key, self.source, self.fixed = key, source, mapping
+    def __init__(
+        self,
+        key: str,
+        source: Callable[[], Source],
+        mapping: str | None = None,
+        mappings: Sequence[str] = MAPPINGS,
+    ) -> None:
+        self.key, self.source, self.fixed, self.mappings = key, source, mapping, tuple(mappings)
         if mapping is not None:
             self._check(mapping)
 
     def mapped(self, mapping: str) -> OnGPU:
         """The same by one mapping."""
-        return OnGPU(self.key, self.source, mapping)
+        return OnGPU(self.key, self.source, mapping, self.mappings)
 
     def function(self, name: str, dtype: np.dtype) -> DeviceFunction:
         """What calls the kernels. name: of the kernels."""
         from featherlane.backends.cuda.calls import DeviceFunction
 
-        def choose(states: int, multiprocessors: int) -> str:
-            return self.fixed or self.choose(made.kernels, states, multiprocessors)
+        def choose(states: int, device: Properties) -> str:
+            return self.fixed or self.choose(made.kernels, states, device)
 
         made = DeviceFunction(lambda mapping: self._cached(mapping, name, dtype), choose, dtype)
         return made
@@ -55,11 +62,14 @@ class OnGPU:
         make = lambda: self.kernels(mapping, name, dtype)
         return cached_kernels(f"{self.key} {mapping} {name} {dtype}", make)
 
-    def choose(self, made: Callable[[str], Kernels], states: int, multiprocessors: int) -> str:
+    def choose(self, made: Callable[[str], Kernels], states: int, device: Properties) -> str:
         """The mapping for so many states. made: gives the kernels of a mapping."""
+        from featherlane.backends.cuda import teams
         from featherlane.backends.cuda.mappings import warps_for
 
-        warps = warps_for(made("lanes").work, states, multiprocessors)
+        if device.shared < teams.MEMORY_BYTES:  # compute capability 7.5
+            return "lanes"
+        warps = warps_for(made("lanes").work, states, device.multiprocessors)
         return "lanes" if warps == 1 else f"team:{warps}"
 
     def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
@@ -69,10 +79,7 @@ class OnGPU:
         source = self.source()
         if mapping == "lanes":
             return kernels_of(source, name, dtype)
-        if isinstance(source, Composite):
-            raise CompileError(
-                f"mapping is {mapping!r}: {name} is made of several functions, wanted 'lanes'"
-            )
+        assert isinstance(source, Program)  # plans have lanes only
         return teams.kernels(lower(source, "cuda", dtype), name, dtype, int(mapping[5:]))
 
     def _check(self, mapping: str) -> None:

@@ -47,17 +47,19 @@ class View(NamedTuple):
     alive: object = None
 
     @property
-    def end(self) -> int:
-        """The address behind the last number."""
-        return self.address + _span(self.shape, self.strides, self.dtype.itemsize)
+    def span(self) -> tuple[int, int]:
+        """The lowest address, and the one behind the highest number."""
+        first, end = _span(self.shape, self.strides, self.dtype.itemsize)
+        return self.address + first, self.address + end
 
 
 @lru_cache(maxsize=1024)  # calls with arrays of the same layout come again and again
-def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """The bytes from the first number of an array to behind the last one."""
+def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    """The bytes from the first number of an array to the lowest one, and to behind the highest."""
     if not math.prod(shape):
-        return 0
-    return sum(s * (n - 1) for n, s in zip(shape, strides, strict=True)) + itemsize
+        return 0, 0
+    far = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
+    return sum(min(x, 0) for x in far), sum(max(x, 0) for x in far) + itemsize
 
 
 def is_on_device(value: Any) -> bool:
@@ -251,7 +253,18 @@ def _rows(view: View, core: tuple[int, ...], lead: tuple[int, ...]) -> Rows:
     from featherlane.backends.cuda.calls import Rows
 
     layout = view.name, view.shape, view.strides, view.dtype.itemsize
-    return Rows(view.address, _stride(*layout, core, lead))
+    stride = _stride(*layout, core, lead)
+    if (view.address | stride) % view.dtype.itemsize:
+        size = view.dtype.itemsize
+        raise ValueError(f"{view.name} has numbers at addresses that are no multiples of {size}")
+    return Rows(view.address, stride)
+
+
+def _check_apart(rows: Sequence[Rows], results: Mapping[str, View], cores: Sequence[Any]) -> None:
+    """Raises ValueError for results of which states share memory, as those of `expand` do."""
+    for (name, view), row, core in zip(results.items(), rows, cores, strict=True):
+        if abs(row.stride) < math.prod(core) * view.dtype.itemsize:
+            raise ValueError(f"{name}: its states share memory, wanted an array of its own")
 
 
 def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
@@ -277,6 +290,7 @@ def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
     pairs = zip((*views.values(), *results.values()), function.cores, strict=True)
     rows = [_rows(x, core, lead) for x, core in pairs]
     if states := math.prod(lead):
+        _check_apart(rows[len(views) :], results, [*function.outputs.values()])
         with _ordered(stream, [*views.values(), *results.values()]) as device:
             function.on_gpu(first.dtype).call(device, stream, rows, states)
     if len(made) == 1:
@@ -318,7 +332,8 @@ def _check_results(
             raise ValueError(f"{result.name} is read-only")
     pairs = [(result, other) for result in results.values() for other in views.values()]
     for result, other in [*pairs, *combinations(results.values(), 2)]:
-        if result.address < other.end and other.address < result.end:
+        (first, end), (begin, last) = result.span, other.span
+        if first < last and begin < end:
             raise ValueError(
                 f"{result.name} shares memory with {other.name}: wanted an array of its own"
             )

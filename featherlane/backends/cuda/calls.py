@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cuda.driver import Driver, driver
+from featherlane.backends.cuda.driver import Driver, Properties, driver
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.backends.cuda.workspaces import CAPTURED, LARGEST, workspaces
 from featherlane.errors import DeviceError
+
+SHARE = 64  # workspaces may take this part of a large device's memory, so that all of it has work
 
 
 class Rows(NamedTuple):
@@ -24,11 +26,14 @@ class Rows(NamedTuple):
 
 class DeviceFunction:
     """The kernels of a function in one dtype, on every device where they are called. make: gives
-    those of a mapping; choose: the mapping for so many states on so many multiprocessors.
+    those of a mapping; choose: the mapping for so many states on a device.
     """
 
     def __init__(
-        self, make: Callable[[str], Kernels], choose: Callable[[int, int], str], dtype: np.dtype
+        self,
+        make: Callable[[str], Kernels],
+        choose: Callable[[int, Properties], str],
+        dtype: np.dtype,
     ) -> None:
         self._make, self._choose, self.dtype = make, choose, dtype
         self._kernels: dict[str, Kernels] = {}
@@ -43,7 +48,7 @@ class DeviceFunction:
 
     def mapping(self, device: int, states: int) -> str:
         """The mapping that a call with so many states takes."""
-        return self._choose(states, driver().multiprocessors(device))
+        return self._choose(states, driver().properties(device))
 
     def call(self, device: int, stream: int, arrays: Sequence[Rows], states: int) -> None:
         """Puts the kernels into a stream. arrays: inputs, then outputs."""
@@ -51,7 +56,8 @@ class DeviceFunction:
         loaded = self._kernels_on(api, device, stream, mapping)
         kernels = self._kernels[mapping]
         group = WARP * kernels.slots * self.dtype.itemsize  # bytes of scratch for 32 states
-        groups = min(-(-states // WARP), max(LARGEST // group, 1)) if group else 0
+        largest = max(LARGEST, api.properties(device).memory // SHARE)
+        groups = min(-(-states // WARP), max(largest // group, 1)) if group else 0
         chunk = groups * WARP or max(states, 1)
         with workspaces.borrowed(api, device, stream, groups * group) as scratch:
             for first in range(0, states, chunk):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, Launch
@@ -44,7 +44,15 @@ ADVICE = {
         "arrays on the CPU still work",
     ),
     **dict.fromkeys(
-        ("STREAM_CAPTURE_UNSUPPORTED", "STREAM_CAPTURE_IMPLICIT", "STREAM_CAPTURE_INVALIDATED"),
+        (
+            "STREAM_CAPTURE_UNSUPPORTED",
+            "STREAM_CAPTURE_IMPLICIT",
+            "STREAM_CAPTURE_INVALIDATED",
+            "STREAM_CAPTURE_ISOLATION",
+            "STREAM_CAPTURE_MERGE",
+            "STREAM_CAPTURE_UNJOINED",
+            "STREAM_CAPTURE_WRONG_THREAD",
+        ),
         "a CUDA graph is being captured: call the function once before, on the same stream",
     ),
     **dict.fromkeys(
@@ -60,6 +68,14 @@ NO_MEMORY = (
     "the GPU has no memory left for {}: free arrays, or call fl.empty_cache(), which frees the "
     "workspaces, or pass fewer states"
 )
+
+
+class Properties(NamedTuple):
+    """Of a device: multiprocessors, bytes of shared memory that a block may ask for, of memory."""
+
+    multiprocessors: int
+    shared: int
+    memory: int
 
 
 class Driver:
@@ -78,7 +94,7 @@ class Driver:
         except DeviceError as error:
             raise DeviceError(f"there is no NVIDIA driver that works here: {error}") from None
         self._contexts: dict[int, Any] = {}
-        self._multiprocessors: dict[int, int] = {}
+        self._properties: dict[int, Properties] = {}
         self._lock = threading.Lock()
 
     def _ask(self, function: str, *arguments: Any) -> Any:
@@ -135,14 +151,20 @@ class Driver:
         what = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(self._ask("cuPointerGetAttribute", what, address))
 
-    def multiprocessors(self, device: int) -> int:
-        """How many multiprocessors a device has."""
-        if device not in self._multiprocessors:
-            what = self.cuda.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-            number = self._ask("cuDeviceGet", device)
-            found = self._ask("cuDeviceGetAttribute", what, number)
-            self._multiprocessors[device] = int(found)
-        return self._multiprocessors[device]
+    def properties(self, device: int) -> Properties:
+        """What mappings and workspaces depend on."""
+        if device not in self._properties:
+            attribute, number = self.cuda.CUdevice_attribute, self._ask("cuDeviceGet", device)
+            processors, shared = (
+                int(self._ask("cuDeviceGetAttribute", what, number))
+                for what in (
+                    attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                    attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                )
+            )
+            memory = int(self._ask("cuDeviceTotalMem", number))
+            self._properties[device] = Properties(processors, shared, memory)
+        return self._properties[device]
 
     def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[Any]:
         """The kernels of PTX texts, which threads compile for a device at the same time."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cuda.driver import Properties
 from featherlane.backends.cuda.emulated_memory import FIRST, EmulationError, Memory
 from featherlane.backends.cuda.emulator import Launched
 from featherlane.backends.cuda.kernel import Launch
@@ -36,8 +37,8 @@ class EmulatedDriver:
     def device_of(self, address: int) -> int:
         return self.device[max(a for a in self.device if a <= address)]
 
-    def multiprocessors(self, device: int) -> int:
-        return 4
+    def properties(self, device: int) -> Properties:
+        return Properties(4, 227 << 10, 0)
 
     def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[str]:
         self.loaded.append(device)

@@ -237,7 +237,7 @@ class _Gang:
                     return parts
             elif line.name == "ret":
                 frame.lives(frame.alive & ~active)
-            elif line.name == "call":
+            elif line.parts[0] == "call":
                 self._call(line)
             elif line.parts[0] == "bar":
                 if line.guard:

@@ -33,7 +33,8 @@ from featherlane.program.op import CONDITIONS
 MEMORY = "memory"  # the shared memory of a block
 SHARED = f".extern .shared .align 16 .b8 {MEMORY}[];"
 BLOCK_BYTES = 48 << 10  # of shared memory that every processor has without being asked for more
-INPUT_BYTES = 30 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
+INPUT_BYTES = 20 << 10  # of it for inputs of a warp; rows of longer ones are read as they lie
+WARP_BYTES = 24 << 10  # for a warp, where results leave in parts: more would idle processors
 RESULT_BYTES = 24 << 10  # of it for whole rows of results of a warp; others leave by tables
 MOST_WARPS = 4  # of a block
 # As ptx.RELOAD, for what does not lie in shared memory: with 128, kernels of large functions load
@@ -187,7 +188,8 @@ class Body:
         elsewhere = self.in_slots | {*self.whole}
         tabled = {k: [e for e in to if e[0] not in elsewhere] for k, to in shown.items()}
         tabled = {k: to for k, to in tabled.items() if to}
-        self.parts = _parts(tabled, (BLOCK_BYTES - at) // (PITCH * self.size)) if tabled else []
+        most = min(max(WARP_BYTES, at + WARP_BYTES // 3), BLOCK_BYTES)
+        self.parts = _parts(tabled, (most - at) // (PITCH * self.size)) if tabled else []
         self.before_slots = at
         most = max((len(part.slots) for part in self.parts), default=0)
         self.bytes = -(-(at + most * PITCH * self.size) // CHUNK) * CHUNK

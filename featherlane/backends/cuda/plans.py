@@ -48,7 +48,7 @@ from featherlane.program.plan import (
 )
 from featherlane.program.program import Program
 
-LONGEST_TEXT = 8_000  # lines of what is compiled in one piece
+LONGEST_TEXT = 8_000  # lines of what is compiled in one piece, but for loops over time
 
 
 class Place(NamedTuple):
@@ -86,7 +86,9 @@ def kernels(composite: Composite, name: str, dtype: np.dtype) -> Kernels:
     texts, launches = list[str](), list[Launch]()
     for k, part in enumerate(parts):
         own = f"{name}_{k}" if len(parts) > 1 else name
-        written = _Written(composite, functions, draft.needed, part)
+        own_bytes = _Written(composite, functions, draft.needed, part).needed.bytes
+        sizes = _Sizes(draft.needed.slots, own_bytes)
+        written = _Written(composite, functions, sizes, part)
         lines = [*HEADER, SHARED, *functions.lines(written.called), *written.frame.lines(own), ""]
         texts.append("\n".join(lines))
         launches.append(written.frame.launch(own)._replace(text=k))
@@ -223,17 +225,17 @@ class _Written:
             yield
             return
         number, lines, before = len(self.atoms), len(self.text.lines), self.called
-        self.called, self.depth = {}, 1
+        self.called, self.depth, needed = {}, 1, self.needed
         yield
         self.atoms.append(self.called)
         self.called, self.depth = before | self.called, 0
         if self.part is not None and number not in self.part:
             del self.text.lines[lines:]
-            self.called = before
+            self.called, self.needed = before, needed
 
     def call(self, name: str, operands: Iterable[str | int]) -> None:
         self.called[name] = None
-        self.text.do(f"call {name}, ({', '.join(map(str, operands))})")
+        self.text.do(f"call.uni {name}, ({', '.join(map(str, operands))})")
 
     def need(self, slots: int, bytes_of_warp: int = 0) -> None:
         self.needed = _Sizes(*map(max, self.needed, (slots, bytes_of_warp)))
@@ -314,16 +316,19 @@ class _Steps:
         scratch = self.kernel.slot(self.free) if made.slots else self.kernel.frame.thread.scratch
         for number, stage in enumerate(made.stages):
             name, body = self.kernel.functions.of(piece, number, in_slots)
-            self.kernel.need(self.free + made.slots, body.bytes)
             used = [arrays[x] for x in body.arrays_used]
             given = [y for place in used for y in (place.base, place.stride) if y is not None]
             columns = stage.columns.calls if stage.columns else 1
-            self._call(name, scratch, columns, given)
+            needed = _Sizes(self.free + made.slots, body.bytes)
+            self._call(name, needed, scratch, columns, given)
 
-    def _call(self, name: str, scratch: str, columns: int, given: Sequence[str]) -> None:
+    def _call(
+        self, name: str, needed: _Sizes, scratch: str, columns: int, given: Sequence[str]
+    ) -> None:
         """Calls the function of a stage, once for each column."""
         t, ((lane, states), place, *_) = self.text, self.kernel.frame.thread
         with self.kernel.atom(), t.loop(columns) as column:
+            self.kernel.need(*needed)
             self.kernel.call(name, [lane, states, place, scratch, column, *given])
 
     # Work on matrices in scratch memory

@@ -240,15 +240,16 @@ class Shown(NamedTuple):
 
 def table(name: str, shown: Shown) -> str:
     """The table of a list of entries: entry and slot as the two halves of a number."""
-    words = ", ".join(str(entry << 16 | slot) for entry, slot in shown.pairs)
-    return f".global .align 4 .u32 {name}[{len(shown.pairs)}] = {{{words}}};"
+    words = ", ".join(str(entry << 32 | slot) for entry, slot in shown.pairs)
+    return f".global .align 8 .u64 {name}[{len(shown.pairs)}] = {{{words}}};"
 
 
 def _looked_up(t: Text, name: str, k: str) -> tuple[str, str]:
     """The entry and the slot of number k of a table."""
-    at = t.set("w", "mad.wide.u32", k, 4, t.set("w", "mov.u64", name))
-    word = t.set("r", "ld.global.u32", f"[{at}]")
-    return t.set("r", "shr.u32", word, 16), t.set("r", "and.b32", word, 0xFFFF)
+    at = t.set("w", "mad.wide.u32", k, 8, t.set("w", "mov.u64", name))
+    word = t.set("w", "ld.global.u64", f"[{at}]")
+    entry = t.set("r", "cvt.u32.u64", t.set("w", "shr.u64", word, 32))
+    return entry, t.set("r", "cvt.u32.u64", word)
 
 
 def show(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> None:

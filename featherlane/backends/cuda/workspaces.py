@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from featherlane.backends.cuda.driver import Driver
 from featherlane.errors import DeviceError
@@ -33,6 +34,7 @@ class Block:
     size: int
     users: int = 0
     recorded: bool = False
+    turn: Any = field(default_factory=Lock)  # of the call whose kernels go into the stream
 
     @property
     def is_free(self) -> bool:
@@ -61,7 +63,8 @@ class Workspaces:
             block.users += 1
             block.recorded |= capturing
         try:
-            yield block.address
+            with block.turn:
+                yield block.address
         finally:
             with self._lock:
                 block.users -= 1
@@ -82,7 +85,7 @@ class Workspaces:
         try:
             address = api.allocate(key[0], size)
         except MemoryError:
-            self._give_back(api, [other for other in own if other != key])
+            self._give_back(api, [x for x in own if x != key and x in self._blocks])
             address = api.allocate(key[0], size)
         blocks.append(Block(address, size))
         return blocks[-1]

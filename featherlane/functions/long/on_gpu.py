@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cuda.driver import Properties
 from featherlane.backends.cuda.links import kernels
 from featherlane.backends.cuda.products import with_negative_products
 from featherlane.backends.cuda.ptx import WARP
@@ -44,19 +45,17 @@ MAPPINGS = (
 class LongOnGPU(OnGPU):
     """How GPUs run a function of a long robot: threads lie over states and links."""
 
-    mappings = MAPPINGS
-
     def __init__(
         self, key: str, model: Robot, variant: Variant, mapping: str | None = None
     ) -> None:
         self.model, self.variant = model, variant
-        super().__init__(key, lambda: dynamics_program(model, variant), mapping)
+        super().__init__(key, lambda: dynamics_program(model, variant), mapping, MAPPINGS)
 
     def mapped(self, mapping: str) -> LongOnGPU:
         return LongOnGPU(self.key, self.model, self.variant, mapping)
 
-    def choose(self, made: Callable[[str], Kernels], states: int, multiprocessors: int) -> str:
-        return f"links:{_block_states(states, multiprocessors)}"
+    def choose(self, made: Callable[[str], Kernels], states: int, device: Properties) -> str:
+        return f"links:{_block_states(states, device.multiprocessors)}"
 
     def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
         states, _, blocks = mapping.removeprefix("links:").partition("/")
