@@ -94,8 +94,10 @@ class Card:
         """What replays `work` as a CUDA graph. Its workspaces must have been made before."""
         mode = self.api.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self.ask("cuStreamBeginCapture", self.stream, mode)
-        work()
-        graph = self.ask("cuStreamEndCapture", self.stream)
+        try:
+            work()
+        finally:
+            graph = self.ask("cuStreamEndCapture", self.stream)
         ready = self.ask("cuGraphInstantiate", graph, 0)
         yield lambda: self.ask("cuGraphLaunch", ready, self.stream)
         self.wait()

@@ -12,6 +12,7 @@ How float64 of large robots does, and grid-rbd on the same GPU, are rows of the 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -88,6 +89,7 @@ def bandwidth(gpu: Card) -> float:
         return float("nan")
     size = 1 << 30
     first, second = gpu.api.allocate(0, size), gpu.api.allocate(0, size)
+    gpu.ask("cuMemcpyDtoDAsync", second, first, size, gpu.stream)
     seconds = gpu.seconds(lambda: gpu.ask("cuMemcpyDtoDAsync", second, first, size, gpu.stream), 10)
     for address in (first, second):
         gpu.api.free(0, address)
@@ -133,22 +135,24 @@ def mappings(gpu: Card, models: Sequence[Model], median: Median) -> Iterator[Row
 
 def parts(gpu: Card, models: Sequence[Model], median: Median) -> Iterator[Row]:
     """The kernels of derivatives of forward dynamics, each alone, on numbers that mean nothing."""
-    batch = 32 if gpu.emulated else 65_536
+    batch = 32 if gpu.emulated else 4096
     for model in models:
         made = _device_function(model, "forward_dynamics_derivatives").kernels("lanes")
-        addresses = [gpu.api.allocate(0, 1 << 20)] * (len(made.inputs) + len(made.outputs))
-        scratch = gpu.api.allocate(0, max(4 * made.slots * min(batch, 4096), 16))
-        values = [y for x in addresses for y in (x, 0)] + [scratch, min(batch, 4096)]
+        rows = [4 * math.prod(s) for s in (*made.inputs.values(), *made.outputs.values())]
+        addresses = [gpu.api.allocate(0, max(row * batch, 16)) for row in rows]
+        scratch = gpu.api.allocate(0, max(4 * made.slots * batch, 16))
+        values = [y for pair in zip(addresses, rows, strict=True) for y in pair]
+        values += [scratch, batch]
         loaded = gpu.api.load(0, made.texts, made.launches)
         for kernel, launch in zip(loaded, made.launches, strict=True):
-            work = partial(gpu.api.launch, 0, gpu.stream, kernel, launch, min(batch, 4096), values)
+            work = partial(gpu.api.launch, 0, gpu.stream, kernel, launch, batch, values)
             yield {
                 "question": f"kernel {launch.kernel}",
                 "robot": model.name,
-                "batch": min(batch, 4096),
+                "batch": batch,
                 "seconds": float("nan") if gpu.emulated else median(work),
             }
-        for address in {*addresses, scratch}:
+        for address in (*addresses, scratch):
             gpu.api.free(0, address)
 
 
