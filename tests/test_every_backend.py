@@ -57,7 +57,7 @@ BACKENDS = {
 ROBOTS = {
     "revolute": ("revolute", "prismatic", "helical"),
     "curved": ("free", "universal", "spherical"),
-    "branched": ("planar", "revolute", "revolute", "continuous"),
+    "branched": ("planar", "revolute", "revolute", "cylindrical"),
 }
 
 

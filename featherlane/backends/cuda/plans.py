@@ -29,7 +29,7 @@ from featherlane.backends.cuda.kernel import (
 )
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, function
 from featherlane.backends.cuda.rows import Array, Warp
-from featherlane.backends.cuda.stages import LONGEST, Kernels, arrays_of, stages_of
+from featherlane.backends.cuda.stages import Kernels, arrays_of, longest, stages_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.plan import (
     Block,
@@ -110,8 +110,8 @@ def _cut(atoms: Sequence[Collection[str]], size: Callable[[str], int]) -> Iterat
     yield range(first, len(atoms))
 
 
-def _of_program(program: Program) -> _Piece:
-    return _Piece(arrays_of(program), *stages_of(program, LONGEST))
+def _of_program(program: Program, dtype: np.dtype) -> _Piece:
+    return _Piece(arrays_of(program), *stages_of(program, longest(dtype)))
 
 
 @cache
@@ -158,7 +158,7 @@ class _Functions:
     def piece(self, program: Program) -> _Piece:
         known = self._pieces.get(id(program))
         if known is None:
-            known = self._pieces[id(program)] = program, _of_program(program)
+            known = self._pieces[id(program)] = program, _of_program(program, self.dtype)
         return known[1]
 
     def of(self, program: Program, number: int, in_slots: frozenset[Key]) -> tuple[str, Body]:

@@ -64,7 +64,7 @@ class Kernels(NamedTuple):
 def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     """The kernels of a lowered program."""
     dtype = np.dtype(dtype)
-    stages, slots = stages_of(program, LONGEST)
+    stages, slots = stages_of(program, longest(dtype))
     arrays = arrays_of(program)
     made = [
         stage_kernel(stage, one, dtype, arrays, slots)
@@ -73,6 +73,11 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     each = [len(stage.nodes) for stage in stages]
     total = sum(n * launch.columns for n, (_, launch) in zip(each, made, strict=True))
     return together(program, made, slots, Work(sum(each), total, len(made)))
+
+
+def longest(dtype: np.dtype) -> int:
+    """LONGEST in a dtype: numbers of 64 bits take the driver's compiler longer."""
+    return LONGEST if dtype.itemsize == 4 else LONGEST * 7 // 10
 
 
 def names(name: str, count: int) -> list[str]:
