@@ -2,6 +2,8 @@
 runs the lowered program operation by operation.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 import textbook
@@ -55,21 +57,27 @@ BACKENDS = {
     **{f"cuda, {x}": on_gpu(x) for x in ("lanes", "team:2", "team:4", "team:8")},
 }
 ROBOTS = {
-    "revolute": ("revolute", "prismatic", "helical"),
     "curved": ("free", "universal", "spherical"),
+    "revolute": ("revolute", "prismatic", "helical"),
     "branched": ("planar", "revolute", "revolute", "cylindrical"),
 }
+CASES = [  # the first robot on every backend, the others by turns
+    *[("curved", backend) for backend in BACKENDS],
+    *[("revolute", x) for x in ("cpu", "cpu, 1 lane", "cuda, team:2", "cuda, team:8")],
+    *[("branched", x) for x in ("cpu", "cpu, one state", "cuda, lanes", "cuda, team:4")],
+]
 
 
-@pytest.fixture(scope="module", params=repeated(["curved", "revolute", "branched"]))
-def model(request):
-    return textbook.tree(ROBOTS[request.param], seed=4, physics=True)
+@cache
+def model_of(robot):
+    return textbook.tree(ROBOTS[robot], seed=4, physics=True)
 
 
 @pytest.mark.parametrize("name", repeated([*FUNCTIONS][1:] + [*FUNCTIONS][:1], 2))
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_bits_of_the_interpreter(model, backend, name, dtype):
+@pytest.mark.parametrize(("robot", "backend"), repeated(CASES, len(BACKENDS)))
+def test_bits_of_the_interpreter(robot, backend, name, dtype):
+    model = model_of(robot)
     program = lower(dynamics_program(model, Variant(name)), "cpu", dtype)
     rng = np.random.default_rng(2)
     inputs = {x: rng.normal(size=(BATCH, *shape)) for x, shape in program.inputs.items()}

@@ -216,11 +216,11 @@ def test_what_is_dropped_leaves_nothing_behind(one):
 
     graph, zeros = fl.trace(lambda x: [x[0] * x[1] + x[2]], {{"x": 3}}), np.zeros((4, 2))
     resident = []
-    for k in range(2001):
+    for k in range(1201):
         {one}
-        if k % 400 == 0:
+        if k % 240 == 0:
             gc.collect()
             resident.append(int(open("/proc/self/statm").read().split()[1]) * 4096)
     print(*(b - a for a, b in zip(resident[1:], resident[2:])))
     """
-    assert min(map(int, finished(python(code)).split())) / 400 < 300
+    assert min(map(int, finished(python(code)).split())) / 240 < 400

@@ -49,7 +49,7 @@ def estimate(program: Program, dtype: np.dtype, warps: int) -> Work:
     for each state, as `stages.kernels` makes it.
     """
     if warps == 1:
-        return _work_of_one(stages.stages_of(program, stages.LONGEST)[0])
+        return _work_of_one(stages.stages_of(program, stages.longest(np.dtype(dtype)))[0])
     parts, _ = stages.stages_of(program.map(_by_depth), LONGEST)
     teams = _teams(program, [""] * len(parts), parts, np.dtype(dtype), warps)
     columns = [len(operations(x.graph, x.nodes)) for x in parts if x.columns]
