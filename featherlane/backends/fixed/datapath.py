@@ -26,7 +26,10 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.program.graph import Graph
 
 OPERATIONS = frozenset(
-    "input constant neg abs add sub mul div sin cos exponent power_of_two less less_equal select".split()
+    [
+        *("input", "constant", "neg", "abs", "add", "sub", "mul", "div", "sin", "cos"),
+        *("exponent", "power_of_two", "less", "less_equal", "select"),
+    ]
 )
 
 
