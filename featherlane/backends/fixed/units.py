@@ -109,8 +109,8 @@ class SineCosine(NamedTuple):
         fraction = max(given.width - given.fraction + phase - 1, 2)
         if fraction > TURN_BITS:
             raise CompileError(
-                f"sine of {given} to {out}: 2/pi needs {fraction} bits, wanted {TURN_BITS} at most; "
-                "give the angle fewer bits before the point"
+                f"sine of {given} to {out}: 2/pi needs {fraction} bits, wanted {TURN_BITS} at "
+                "most; give the angle a smaller range"
             )
         turn = round(2 / math.pi * 2**fraction)
         shift = given.fraction + fraction - phase
