@@ -181,3 +181,17 @@ def test_what_cannot_be_built_is_refused(change, message):
     graph.outputs["y"] = Output((), (k,))
     with pytest.raises(CompileError, match=message):
         evaluate(Datapath(graph, (Format(8, 4), Format(8, 4), form)), {"x": np.zeros((1, 2))})
+
+
+@pytest.mark.parametrize("op", sorted(CONDITIONS))
+@pytest.mark.parametrize(("of_a", "of_b"), [(0, 3), (3, 0), (2, 2)])
+def test_comparisons_of_all_pairs(op, of_a, of_b):
+    graph = Graph()
+    a, b = graph.declare("x", (2,))
+    condition = graph.node(op, a, b)
+    graph.outputs["y"] = Output((), (graph.node("select", condition, a, b),))
+    forms = Format(5, of_a), Format(5, of_b)
+    datapath = Datapath(graph, (*forms, None, Format(10, 3)))
+    x = np.stack(np.meshgrid(np.arange(-16, 16), np.arange(-16, 16)), -1).reshape(-1, 2)
+    found = Evaluator(datapath)({"x": x}).integers["y"]
+    assert_array_equal(found, [exactly(datapath, row)[3] for row in x.tolist()])
