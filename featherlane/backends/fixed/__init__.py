@@ -1,0 +1,1 @@
+"""Programs in fixed point: formats of signals, and what circuits compute with them, to the bit."""

@@ -1,0 +1,49 @@
+"""What a circuit computes: a graph with a format for each of its values.
+
+The integers of a node follow from those of its operands. Let an operand be A / 2^fa, and the node's
+format (w, f). Then "fit Y at g" is Y 2^(f - g), rounded down (an arithmetic shift), of which the
+last w bits are kept in two's complement; an overflow is where that changes the number.
+
+    constant      the nearest integer, halves to even; one that the format does not hold is refused
+    input         the nearest integer, halves to even, or the nearest that the format holds
+    neg, abs      fit -A, |A| at fa
+    add, sub      fit A 2^(g - fa) +- B 2^(g - fb) at g = max(fa, fb)
+    mul           fit A B + half at fa + fb, where half is 2^(fa + fb - f - 1), or 0 if f >= fa + fb
+    less, ...     of A 2^(g - fa) and B 2^(g - fb): a condition has no format
+    select        fit A or B at its own fraction
+    sin, cos      see `units.sine_cosine`
+    exponent      floor(log2 |A|) - fa; -fa - 1 where A is 0. Its format has no fraction
+    power_of_two  its integer is the exponent k, not 2^k: its format has no fraction
+    mul by one    fit A at fa - k: a shift by a number of places that depends on data
+    div           1 / A for A normalised, 1 <= |A / 2^fa| < 2: see `units.reciprocal`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from featherlane.backends.fixed.formats import Format
+from featherlane.program.graph import Graph
+
+OPERATIONS = frozenset(
+    [
+        *("input", "constant", "neg", "abs", "add", "sub", "mul", "div", "sin", "cos"),
+        *("exponent", "power_of_two", "less", "less_equal", "select"),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Datapath:
+    """A graph of OPERATIONS, each node live and tagged by its call (`passes.outline`), and the
+    format of each node; None for conditions.
+    """
+
+    graph: Graph
+    formats: tuple[Format | None, ...]
+
+    def format(self, k: int) -> Format:
+        """The format of a node that is a number."""
+        found = self.formats[k]
+        assert found is not None, f"node {k} is a condition"
+        return found

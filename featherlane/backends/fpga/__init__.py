@@ -1,0 +1,1 @@
+"""Programs as pipelines in SystemVerilog, for FPGAs."""
