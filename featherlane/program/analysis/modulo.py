@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from math import ceil
 
 from featherlane.program.analysis.modules import classes, modules_of
 from featherlane.program.analysis.pipeline import ROUNDING, Operator, Pipeline
@@ -53,24 +54,26 @@ def pipelined(
     interval: int,
     pool: Sequence[Hashable] | None = None,
     arrival: Mapping[str, int] | None = None,
-    spare: int = 0,
+    spare: Sequence[float] = (0.0,),
 ) -> Pipeline:
     """Returns the pipeline of a graph of which all nodes are live.
 
     operators: of each node, None for inputs, constants and wires. clock: nanoseconds a cycle. pool:
     of each node, by default one for all. arrival: the cycles of inputs by name, 0 for others.
-    spare: how many units more than needed each pool and kind may have where that shortens the
-    pipeline. Of all pipelines found it is the one of the lowest latency, then of the fewest units,
-    then of the fewest registers. Raises ValueError for an operator that takes longer than a cycle.
+    spare: shares by which the units of each pool and kind may be more than needed where that
+    shortens the pipeline, the smallest first. Of all pipelines found it is the one of the lowest
+    latency, then of the fewest units, then of the fewest registers. Raises ValueError for an
+    operator that takes longer than a cycle.
     """
     pool = whole(graph) if pool is None else pool
     places = collect(graph, operators, pool, arrival or {})
     _check_operators(operators, clock, interval)
     best: Pipeline | None = None
     shortest = _latency(places, _listed(places, clock, interval, None, _late(places, clock)))
-    for more in range(spare + 1):
-        counts = {key: -(-n // interval) + more for key, n in places.keys().items()}
-        counts = {key: min(n, places.keys()[key]) for key, n in counts.items()}
+    operations = places.keys()
+    for share in spare:
+        counts = {key: -(-n // interval) for key, n in operations.items()}
+        counts = {key: min(n + ceil(share * n), operations[key]) for key, n in counts.items()}
         for start in _starts(places, clock, interval, counts):
             found = pipeline_of(graph, operators, pool, clock, interval, places, start)
             if best is None or _rank(found) < _rank(best):
