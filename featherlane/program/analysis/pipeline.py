@@ -7,11 +7,14 @@ node. A pipeline does not depend on the method that found it, and checks itself.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from featherlane.program.graph import Graph
+
+ROUNDING = 1e-9  # of sums of delays, relative to the clock
 
 
 class Operator(NamedTuple):
@@ -37,14 +40,16 @@ class Pipeline:
 
     operators: of each node, None for inputs, constants and what is only wires. clock: nanoseconds a
     cycle. interval: cycles from one state to the next. start: the cycle in which each node reads
-    its operands (that of its only operand where it is only wires; when the input is there; 0 for
-    constants). pool: operations share units with those of the same pool and kind. unit: the number
-    of a node's unit in its pool and kind; -1 for operations that do not share. latency: the cycle
-    in which all outputs are read, together.
+    its operands (in which its only operand is there, where it is only wires; in which an input is
+    there; 0 for constants). pool: operations share units with those of the same pool and kind.
+    unit: the number of a node's unit in its pool and kind; -1 for operations that do not share. The
+    sine and the cosine of one angle may be computed by one unit in one cycle. latency: the cycle in
+    which all outputs are read, together.
 
     The result of a node is there in cycle start + cycles. A later cycle reads it from a register:
     register 0 holds it for the `interval` cycles after that, register 1 for the `interval` next
-    ones, and so on.
+    ones, and so on. Wires have no registers of their own: they are wires behind those of their
+    operand.
     """
 
     graph: Graph
@@ -64,3 +69,188 @@ class Pipeline:
     def register(self, k: int, cycle: int) -> int:
         """The register from which a cycle reads the result of node k; -1: its wire."""
         return (cycle - self.ready(k) - 1) // self.interval if cycle > self.ready(k) else -1
+
+    @property
+    def throughput(self) -> float:
+        """States a second."""
+        return 1e9 / (self.clock * self.interval)
+
+    @property
+    def time(self) -> float:
+        """Microseconds from the inputs to the outputs of a state."""
+        return self.latency * self.clock * 1e-3
+
+    @property
+    def units(self) -> Counter[tuple[Hashable, str]]:
+        """The number of units by pool and kind. An operation that does not share is one."""
+        found: Counter[tuple[Hashable, str]] = Counter()
+        for k, operator in enumerate(self.operators):
+            if operator and operator.shared:
+                key = self.pool[k], operator.kind
+                found[key] = max(found[key], self.unit[k] + 1)
+            elif operator:
+                found[self.pool[k], operator.kind] += 1
+        return found
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """The number of units by kind, of all pools."""
+        found: Counter[str] = Counter()
+        for (_, kind), count in self.units.items():
+            found[kind] += count
+        return found
+
+    @property
+    def last_read(self) -> tuple[int, ...]:
+        """The last cycle in which the result of each node, or of wires behind it, is read."""
+        last = [self.ready(k) for k in range(len(self.graph))]
+        for out in self.graph.outputs.values():
+            for k in out.nodes:
+                last[k] = max(last[k], self.latency)
+        for k in reversed(range(len(self.graph))):
+            read = last[k] if self._is_wire(k) else self.start[k]
+            for a in self.graph.args[k]:
+                last[a] = max(last[a], read)
+        return tuple(last)
+
+    @property
+    def registers(self) -> tuple[int, ...]:
+        """How many registers the result of each node needs, up to its last reader."""
+        return tuple(
+            0 if self._is_wire(k) or self.graph.op[k] == "constant" else self.register(k, cycle) + 1
+            for k, cycle in enumerate(self.last_read)
+        )
+
+    def _is_wire(self, k: int) -> bool:
+        return self.operators[k] is None and bool(self.graph.args[k])
+
+    def __str__(self) -> str:
+        """The figures, one a line, and the operations of each cycle."""
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(self.kinds.items()))
+        lines = [
+            f"interval {self.interval}, latency {self.latency} cycles of {self.clock:g} ns "
+            f"= {self.time:.3f} us, {self.throughput / 1e6:.3g} million states a second",
+            f"units: {kinds or 'none'}",
+            f"registers: {sum(self.registers)}",
+        ]
+        work: dict[int, Counter[str]] = {}
+        for k, operator in enumerate(self.operators):
+            if operator:
+                work.setdefault(self.start[k], Counter())[operator.kind] += 1
+        for cycle, counts in sorted(work.items()):
+            shown = ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items()))
+            lines.append(f"cycle {cycle}: {shown}")
+        return "\n".join(lines)
+
+    # Checks
+
+    def verify(self) -> None:
+        """Raises ValueError, with the node and the cycle, where an operand is not there yet, what
+        is chained takes longer than a cycle, two operations want a unit in one phase, numbers of
+        units have gaps, or an output is not there in time.
+        """
+        self._check_columns()
+        arrival = list[float]()  # nanoseconds into the cycle in which the result is there
+        for k in range(len(self.graph)):
+            self._check_operands(k)
+            arrival.append(self._arrival(k, arrival))
+        self._check_units()
+        for name, out in self.graph.outputs.items():
+            for k in out.nodes:
+                if self.graph.op[k] != "constant" and self.ready(k) > self.latency:
+                    raise ValueError(
+                        f"output {name!r} is read in cycle {self.latency}, but {self._name(k)} is "
+                        f"there in cycle {self.ready(k)}"
+                    )
+
+    def _name(self, k: int) -> str:
+        return f"node {k} ({self.graph.op[k]})"
+
+    def _check_columns(self) -> None:
+        for name in ("operators", "start", "pool", "unit"):
+            if (n := len(getattr(self, name))) != len(self.graph):
+                raise ValueError(f"{name} has {n} entries: the graph has {len(self.graph)} nodes")
+        if self.interval < 1 or self.clock <= 0:
+            raise ValueError(
+                f"interval is {self.interval} and clock {self.clock}: wanted 1 or more cycles, of "
+                "more than 0 ns"
+            )
+        for k, operator in enumerate(self.operators):
+            if operator and not self.graph.args[k]:
+                raise ValueError(f"{self._name(k)} has an operator, {operator.kind}")
+            if self.start[k] < 0:
+                raise ValueError(f"{self._name(k)} starts in cycle {self.start[k]}")
+
+    def _operands(self, k: int) -> Iterator[int]:
+        return (a for a in self.graph.args[k] if self.graph.op[a] != "constant")
+
+    def _check_operands(self, k: int) -> None:
+        for a in self._operands(k):
+            if self.ready(a) > self.start[k]:
+                raise ValueError(
+                    f"{self._name(k)} starts in cycle {self.start[k]}, but its operand "
+                    f"{self._name(a)} is there in cycle {self.ready(a)}"
+                )
+        if self._is_wire(k):
+            operands = set(self._operands(k))
+            if len(operands) > 1:
+                raise ValueError(f"{self._name(k)} is only wires, but of {len(operands)} operands")
+            if operands and self.start[k] != self.ready(a := operands.pop()):
+                raise ValueError(
+                    f"{self._name(k)} is only wires and starts in cycle {self.start[k]}, but its "
+                    f"operand {self._name(a)} is there in cycle {self.ready(a)}"
+                )
+
+    def _arrival(self, k: int, arrival: list[float]) -> float:
+        """The nanoseconds into its cycle after which the result of node k is there: what comes out
+        of a register, and inputs, are there at 0.
+        """
+        operator = self.operators[k]
+        start = self.start[k]
+        waits = (arrival[a] for a in self._operands(k) if self.ready(a) == start)
+        begin = max(waits, default=0.0)
+        if operator is None:
+            return begin
+        if operator.cycles:
+            self._check_time(k, start, begin + operator.before)
+            begin, added = 0.0, operator.after
+        else:
+            added = operator.before + operator.after
+        self._check_time(k, self.ready(k), begin + added)
+        return begin + added
+
+    def _check_time(self, k: int, cycle: int, time: float) -> None:
+        if time > self.clock * (1 + ROUNDING):
+            raise ValueError(
+                f"{self._name(k)} takes until {time:.3f} ns of cycle {cycle}, which has "
+                f"{self.clock:g} ns"
+            )
+
+    def _check_units(self) -> None:
+        busy: dict[tuple[Hashable, str, int, int], int] = {}
+        numbers: dict[tuple[Hashable, str], set[int]] = {}
+        for k, operator in enumerate(self.operators):
+            unit = self.unit[k]
+            if (unit >= 0) != bool(operator and operator.shared) or unit < -1:
+                raise ValueError(
+                    f"{self._name(k)} has unit {unit}: wanted 0 or more of what is shared, -1 else"
+                )
+            if operator and operator.shared:
+                numbers.setdefault((self.pool[k], operator.kind), set()).add(unit)
+                key = self.pool[k], operator.kind, unit, self.start[k] % self.interval
+                other = busy.setdefault(key, k)
+                if other != k and not self._is_pair(other, k):
+                    raise ValueError(
+                        f"{self._name(other)} in cycle {self.start[other]} and {self._name(k)} in "
+                        f"cycle {self.start[k]} want unit {unit} of {operator.kind} in pool "
+                        f"{self.pool[k]} in one phase of interval {self.interval}"
+                    )
+        for (pool, kind), found in numbers.items():
+            if len(found) != max(found) + 1:
+                missing = min(set(range(max(found))) - found)
+                raise ValueError(f"no operation is on unit {missing} of {kind} in pool {pool}")
+
+    def _is_pair(self, a: int, b: int) -> bool:
+        """Tells whether two nodes are the sine and cosine of one angle, computed at once."""
+        same = self.graph.args[a] == self.graph.args[b] and self.start[a] == self.start[b]
+        return same and {self.graph.op[a], self.graph.op[b]} == {"sin", "cos"}

@@ -1,0 +1,232 @@
+"""Devices: what they have, what operators cost there, and how long they take.
+
+A device is a file in the folder `devices`. The delays of a device are a model, named there, and
+every figure says which one it stands for.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from math import frexp
+from typing import Any, NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.errors import CompileError
+from featherlane.program.analysis.pipeline import ROUNDING, Operator
+
+FOLDER = files("featherlane.backends.fpga") / "devices"
+
+
+class Multiplier(NamedTuple):
+    """A multiplier for operands of up to these widths, in either order. cycles: its registers, None
+    if the model says them.
+    """
+
+    widths: tuple[int, int]
+    dsps: int
+    luts: int
+    cycles: int | None = None
+
+    @property
+    def kind(self) -> str:
+        return f"multiply {self.widths[0]}x{self.widths[1]}"
+
+
+class Unit(NamedTuple):
+    """What a unit for a whole function costs."""
+
+    dsps: int
+    luts: int
+    ffs: int
+
+
+class Delay(NamedTuple):
+    """Registers, and nanoseconds before and after them, of an operator; `bit` more for each bit."""
+
+    cycles: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    bit: float = 0.0
+
+
+class Device(NamedTuple):
+    """A device with one of its delay models.
+
+    multipliers: the cheapest first. luts: of operators, a bit of the result; multiplexers: LUTs a
+    bit by the number of sources; shift_register: the longest one in a LUT, and the shortest chain
+    of registers that is made one.
+    """
+
+    name: str
+    model: str
+    dsps: int
+    luts: int
+    ffs: int
+    multipliers: tuple[Multiplier, ...]
+    units: Mapping[str, Unit]
+    bits: Mapping[str, float]
+    multiplexers: tuple[tuple[int, float], ...]
+    shift_register: tuple[int, int]
+    delays: Mapping[str, Delay]
+
+    def multiplier(self, a: int, b: int) -> Multiplier:
+        """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
+        for found in self.multipliers:
+            if max(a, b) <= max(found.widths) and min(a, b) <= min(found.widths):
+                return found
+        widest = "x".join(map(str, self.multipliers[-1].widths))
+        raise CompileError(f"{self.name} has no multiplier for {a}x{b} bits: {widest} at most")
+
+
+def names() -> list[str]:
+    """The names of all devices."""
+    return sorted(f.name.removesuffix(".toml") for f in FOLDER.iterdir() if f.name[-5:] == ".toml")
+
+
+def load(name: str, model: str | None = None) -> Device:
+    """Returns a device, by the name of its file, with a delay model, by default its first one.
+    Raises ValueError for an unknown device or model.
+    """
+    if name not in names():
+        raise ValueError(f"device is {name!r}: wanted one of {', '.join(names())}")
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    models = data["models"]
+    model = next(iter(models)) if model is None else model
+    if model not in models:
+        raise ValueError(f"model is {model!r}: {name} has {', '.join(models)}")
+    bits: dict[str, Any] = data["luts"]
+    longest, shortest = bits.pop("shift_register")
+    return Device(
+        data["name"],
+        model,
+        **data["resources"],
+        multipliers=tuple(
+            Multiplier((m["widths"][0], m["widths"][1]), m["dsps"], m["luts"], m.get("cycles"))
+            for m in data["multipliers"]
+        ),
+        units={kind: Unit(**unit) for kind, unit in data["units"].items()},
+        multiplexers=tuple((n, luts) for n, luts in bits.pop("multiplexer")),
+        shift_register=(longest, shortest),
+        bits=bits,
+        delays={kind: Delay(**delay) for kind, delay in models[model].items()},
+    )
+
+
+# Operators of datapaths
+
+DELAYS = {  # the row of a model for each operation but multiplications
+    **dict.fromkeys(("neg", "abs", "add", "sub"), "add"),
+    **dict.fromkeys(("less", "less_equal"), "compare"),
+    **dict.fromkeys(("sin", "cos"), "sine_cosine"),
+    "select": "select",
+    "div": "reciprocal",
+    "exponent": "exponent",
+}
+SHARED = frozenset(["sine_cosine", "reciprocal"])
+
+
+def operators(datapath: Datapath, device: Device, clock: float) -> tuple[Operator | None, ...]:
+    """Returns the operator of each node of a datapath on a device, for a clock in nanoseconds.
+
+    Multipliers, and units for sine and cosine and for reciprocals, are shared; all others are not,
+    since a multiplexer costs more than an adder. A sign is an adder. A product with a constant
+    power of two is wires, or an adder if it rounds or has a sign, and one with `power_of_two`,
+    which is wires itself, a shifter. Raises CompileError for an operator that does not fit a cycle.
+    """
+    found = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
+    for own in set(found):
+        if own and (longest := max(own.before, own.after)) > clock * (1 + ROUNDING):
+            raise CompileError(
+                f"{own.kind} takes {longest:g} ns on {device.name} ({device.model}): a cycle of "
+                f"{clock:g} ns is too short, {1e3 / longest:.1f} MHz would do"
+            )
+    return found
+
+
+def operator(datapath: Datapath, device: Device, k: int) -> Operator | None:
+    """The operator of one node; None for inputs, constants and wires."""
+    op = datapath.graph.op[k]
+    if op in ("input", "constant", "power_of_two"):
+        return None
+    if op == "mul":
+        return _product(datapath, device, k)
+    kind = DELAYS[op]
+    return _operator(device, kind, kind, width(datapath, k))
+
+
+def _operator(
+    device: Device, row: str, kind: str, bits: int, cycles: int | None = None
+) -> Operator:
+    delay = device.delays[row]
+    registers = delay.cycles if cycles is None or not delay.cycles else cycles
+    shared = kind in SHARED or row == "multiply"
+    return Operator(kind, registers, delay.before, delay.after + delay.bit * bits, shared)
+
+
+def _product(datapath: Datapath, device: Device, k: int) -> Operator | None:
+    graph = datapath.graph
+    if "power_of_two" in [graph.op[a] for a in graph.args[k]]:
+        return _operator(device, "shift", "shift", width(datapath, k))
+    if is_shift(datapath, k):
+        rounds = not _is_exact(datapath, k)
+        return _operator(device, "add", "add", width(datapath, k)) if rounds else None
+    own = multiplier(datapath, device, k)
+    return _operator(device, "multiply", own.kind, sum(own.widths), own.cycles)
+
+
+def multiplier(datapath: Datapath, device: Device, k: int) -> Multiplier:
+    """The multiplier of a product."""
+    a, b = (significant(datapath, a) for a in datapath.graph.args[k])
+    return device.multiplier(a, b)
+
+
+def is_shift(datapath: Datapath, k: int) -> bool:
+    """Tells whether a node is a product with a constant power of two, or with minus one."""
+    return any(_is_power(datapath.graph.number(a)) for a in datapath.graph.args[k])
+
+
+def _is_power(x: float | None) -> bool:
+    return x is not None and abs(frexp(x)[0]) == 0.5
+
+
+def _is_exact(datapath: Datapath, k: int) -> bool:
+    """Tells whether a product with a power of two only moves bits: no bit is rounded away, and
+    the sign stays.
+    """
+    graph = datapath.graph
+    a, b = graph.args[k]
+    x, given = (graph.number(a), b) if _is_power(graph.number(a)) else (graph.number(b), a)
+    assert x is not None
+    moved = datapath.format(given).fraction - (frexp(x)[1] - 1)
+    return x > 0 and moved <= datapath.format(k).fraction
+
+
+def significant(datapath: Datapath, k: int) -> int:
+    """The width of an operand of a product. A constant has the bits of its odd factor."""
+    x, given = datapath.graph.number(k), datapath.format(k)
+    if x is None:
+        return given.width
+    return max(significant_bits(x, given), 2)
+
+
+def significant_bits(x: float, given: Format) -> int:
+    """The width of the integer of a constant, with its sign, without zeros at its end."""
+    n = abs(round(x * 2.0**given.fraction))
+    return (n // (n & -n)).bit_length() + 1 if n else 1
+
+
+def width(datapath: Datapath, k: int) -> int:
+    """The width of the circuit of a node that is no product: that of the result with the bits
+    below, which carry into it; of a condition, that of its operands at one fraction.
+    """
+    graph = datapath.graph
+    given = [f for a in graph.args[k] if (f := datapath.formats[a])]
+    finest = max((f.fraction for f in given), default=0)
+    own = datapath.formats[k]
+    if own is None:
+        return max(f.width + finest - f.fraction for f in given)
+    below = max(finest - own.fraction, 0) if graph.op[k] in ("add", "sub", "neg", "abs") else 0
+    return own.width + below

@@ -1,0 +1,141 @@
+"""What a scheduler of pipelines places: one task for each operator, with the tasks that it reads.
+
+Wires belong to the task in front of them, and the sine and cosine of one angle are one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from featherlane.program.analysis.pipeline import Operator, Pipeline
+from featherlane.program.graph import Graph
+
+Key = tuple[Hashable, str]  # the pool and the kind of units
+AT_ONCE = {"sin", "cos"}
+INPUT = Operator("input")
+
+
+class Work(NamedTuple):
+    """What a task takes. key: the units that it shares, None if it has its own."""
+
+    cycles: int
+    before: float
+    after: float
+    key: Key | None
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Tasks in an order of evaluation.
+
+    needs, readers: tasks. first: the earliest cycle of each, that of arrival for inputs. nodes:
+    the nodes of each task; of_node: the task of each node, -1 for constants. ends: the tasks that
+    outputs read.
+    """
+
+    work: list[Work]
+    needs: list[tuple[int, ...]]
+    readers: list[list[int]]
+    first: list[int]
+    of_node: list[int]
+    ends: frozenset[int]
+
+    def keys(self) -> dict[Key, int]:
+        """The operations of each pool and kind that share units."""
+        found: dict[Key, int] = {}
+        for work in self.work:
+            if work.key is not None:
+                found[work.key] = found.get(work.key, 0) + 1
+        return found
+
+    def mirrored(self) -> Places:
+        """The same tasks with time reversed: results before operands."""
+        n = len(self.work)
+        turn = lambda w: w._replace(before=w.after, after=w.before) if w.cycles else w
+        work = [turn(w) for w in reversed(self.work)]
+        turned = lambda rows: [tuple(n - 1 - a for a in row) for row in reversed(rows)]
+        return Places(
+            work, turned(self.readers), [list(row) for row in turned(self.needs)],
+            [0] * n, [n - 1 - t if t >= 0 else t for t in self.of_node], frozenset(),
+        )  # fmt: skip
+
+
+def collect(
+    graph: Graph,
+    operators: Sequence[Operator | None],
+    pool: Sequence[Hashable],
+    arrival: Mapping[str, int],
+) -> Places:
+    """Returns the tasks of a graph. Raises ValueError for wires with two operands and for an
+    unknown input.
+    """
+    if unknown := sorted(set(arrival) - set(graph.inputs)):
+        known = ", ".join(graph.inputs) or "none"
+        raise ValueError(f"arrival has input {unknown[0]!r}: the graph has {known}")
+    found = Places([], [], [], [], [], frozenset())
+    pairs: dict[tuple[tuple[int, ...], Operator | None], int] = {}
+    for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
+        operator = operators[k]
+        needs = tuple(dict.fromkeys(t for a in args if (t := found.of_node[a]) >= 0))
+        if op == "constant" or (operator is None and args and not needs):
+            found.of_node.append(-1)
+        elif operator is None and args:
+            if len({a for a in args if found.of_node[a] >= 0}) > 1:
+                raise ValueError(f"node {k} ({op}) of several operands has no operator")
+            found.of_node.append(needs[0])
+        elif op in AT_ONCE and (args, operator) in pairs:
+            found.of_node.append(pairs[args, operator])
+        else:
+            if op in AT_ONCE:
+                pairs[args, operator] = len(found.work)
+            found.of_node.append(len(found.work))
+            _enter(found, operator or INPUT, pool[k], needs)
+            found.first.append(arrival.get(graph.value[k][0], 0) if op == "input" else 0)
+    ends = {found.of_node[k] for out in graph.outputs.values() for k in out.nodes} - {-1}
+    return Places(
+        found.work, found.needs, found.readers, found.first, found.of_node, frozenset(ends)
+    )
+
+
+def _enter(found: Places, operator: Operator, pool: Hashable, needs: tuple[int, ...]) -> None:
+    t = len(found.work)
+    key = (pool, operator.kind) if operator.shared else None
+    if operator.cycles:
+        work = Work(operator.cycles, operator.before, operator.after, key)
+    else:
+        work = Work(0, 0.0, operator.before + operator.after, key)
+    found.work.append(work)
+    found.needs.append(needs)
+    found.readers.append([])
+    for a in needs:
+        found.readers[a].append(t)
+
+
+def pipeline_of(
+    graph: Graph,
+    operators: Sequence[Operator | None],
+    pool: Sequence[Hashable],
+    clock: float,
+    interval: int,
+    places: Places,
+    start: Sequence[int],
+) -> Pipeline:
+    """Returns the pipeline in which each task starts in its cycle; units are numbered here."""
+    unit, taken = [-1] * len(start), dict[tuple[Key, int], int]()
+    for t in sorted(range(len(start)), key=lambda t: (start[t], t)):
+        key = places.work[t].key
+        if key is not None:
+            phase = key, start[t] % interval
+            unit[t] = taken[phase] = taken.get(phase, -1) + 1
+    ready = [s + work.cycles for s, work in zip(start, places.work, strict=True)]
+    starts, units = list[int](), list[int]()
+    for k, t in enumerate(places.of_node):
+        wire = operators[k] is None and graph.args[k]
+        starts.append(0 if t < 0 else ready[t] if wire else start[t])
+        units.append(unit[t] if t >= 0 and operators[k] is not None else -1)
+    latency = max((ready[t] for t in places.ends), default=0)
+    return Pipeline(
+        graph, tuple(operators), clock, interval, tuple(starts), tuple(pool), tuple(units), latency
+    )
