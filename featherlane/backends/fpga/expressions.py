@@ -1,0 +1,237 @@
+"""The circuits of operations without a unit of their own: an expression of some bits for each, with
+the wires that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.text import (
+    Signal,
+    fitted,
+    literal,
+    shifted_left,
+    signed_width,
+    zeros,
+)
+from featherlane.errors import CompileError
+
+
+class Circuit(NamedTuple):
+    """Wires with their expressions, and the expression of the result, of the format's bits."""
+
+    wires: list[tuple[Signal, str]]
+    result: str
+
+
+class Place(NamedTuple):
+    """A node that is to be computed of these signals. name: what its wires begin with."""
+
+    datapath: Datapath
+    k: int
+    name: str
+    operands: tuple[Signal, ...]
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """The formats of the operands."""
+        return tuple(self.datapath.format(a) for a in self.datapath.graph.args[self.k])
+
+    @property
+    def out(self) -> Format:
+        return self.datapath.format(self.k)
+
+    def wire(self, suffix: str, width: int, number: bool = True) -> Signal:
+        """A wire between operands and result."""
+        return Signal(f"{self.name}_{suffix}", width, number)
+
+
+def circuit(p: Place) -> Circuit:
+    """The circuit of a node. Raises CompileError for an operation that has none."""
+    op = p.datapath.graph.op[p.k]
+    if op not in CIRCUITS:
+        raise CompileError(f"node {p.k}: there is no circuit for {op}")
+    return CIRCUITS[op](p)
+
+
+def _aligned(p: Place, n: int, m: int) -> tuple[list[str], int, int]:
+    """Two operands at one fraction, the larger one's width, and that fraction."""
+    a, b = p.formats[n], p.formats[m]
+    fraction = max(a.fraction, b.fraction)
+    terms = [shifted_left(p.operands[i].name, fraction - of.fraction) for i, of in ((n, a), (m, b))]
+    width = max(of.width + fraction - of.fraction for of in (a, b))
+    return terms, width, fraction
+
+
+def _sum(sign: str) -> Callable[[Place], Circuit]:
+    def rule(p: Place) -> Circuit:
+        (a, b), width, fraction = _aligned(p, 0, 1)
+        total = p.wire("sum", width + 1)
+        return Circuit([(total, f"{a} {sign} {b}")], fitted(total, fraction, p.out))
+
+    return rule
+
+
+def _negated(p: Place) -> Circuit:
+    (a,), (of,) = p.operands, p.formats
+    negative = p.wire("negative", of.width + 1)
+    return Circuit([(negative, f"-{a.name}")], fitted(negative, of.fraction, p.out))
+
+
+def _absolute(p: Place) -> Circuit:
+    (of,) = p.formats
+    size, text = _size(p)
+    return Circuit([(size, text)], fitted(size, of.fraction, p.out))
+
+
+def _size(p: Place) -> tuple[Signal, str]:
+    """The magnitude of the operand, in one bit more."""
+    (a,), (of,) = p.operands, p.formats
+    return p.wire("size", of.width + 1), f"{a.name} < 0 ? -{a.name} : {a.name}"
+
+
+def _compared(sign: str) -> Callable[[Place], Circuit]:
+    def rule(p: Place) -> Circuit:
+        (a, b), *_ = _aligned(p, 0, 1)
+        return Circuit([], f"{a} {sign} {b}")
+
+    return rule
+
+
+def _selected(p: Place) -> Circuit:
+    condition, a, b = p.operands
+    formats = [p.datapath.format(k) for k in p.datapath.graph.args[p.k][1:]]
+    named, wires = [], []
+    for suffix, signal, of in zip(("if", "else"), (a, b), formats, strict=True):
+        chosen = p.wire(suffix, p.out.width)  # a literal has no bits that can be selected
+        whole = p.wire(f"{suffix}_all", signal.width)
+        wires += [(whole, signal.name), (chosen, fitted(whole, of.fraction, p.out))]
+        named.append(chosen.name)
+    return Circuit(wires, f"{condition.name} ? {named[0]} : {named[1]}")
+
+
+def _exponent(p: Place) -> Circuit:
+    """By halves: whether the upper one has a one, and then the half that has it."""
+    (of,) = p.formats
+    size, text = _size(p)
+    bits = (of.width - 1).bit_length()
+    part = p.wire(f"upper_{bits}", (1 << bits) + 1)
+    wires = [(size, text), (part, size.name)]
+    flags = []
+    for n in reversed(range(bits)):
+        half = 1 << n
+        flag, rest = p.wire(f"bit_{n}", 1, number=False), p.wire(f"upper_{n}", half + 1)
+        high, low = f"{part.name}[{2 * half - 1}:{half}]", f"{part.name}[{half - 1}:0]"
+        wires += [(flag, f"|{high}"), (rest, f"{{1'b0, {flag.name} ? {high} : {low}}}")]
+        flags.append(flag.name)
+        part = rest
+    position = p.wire("position", bits + 1)
+    wires.append((position, f"{{{', '.join([zeros(1), *flags])}}}"))
+    empty = p.wire("empty", 2)
+    wires.append((empty, f"{{1'b0, ~{part.name}[0]}}"))
+    total = p.wire("exponent", max(bits, signed_width(of.fraction)) + 2)
+    offset = literal(of.fraction, signed_width(of.fraction))
+    wires.append((total, f"{position.name} - {offset} - {empty.name}"))
+    return Circuit(wires, fitted(total, 0, p.out))
+
+
+def _power(p: Place) -> Circuit:
+    (a,), (of,) = p.operands, p.formats
+    whole = p.wire("given", a.width)
+    return Circuit([(whole, a.name)], fitted(whole, of.fraction, p.out))
+
+
+def _product(p: Place) -> Circuit:
+    """Of a number and a power of two: a shift; of a number and a constant that is one: wires."""
+    power = power_operand(p.datapath, p.k)
+    return _moved(p) if power is None else _shifted(p, power)
+
+
+def power_operand(datapath: Datapath, k: int) -> int | None:
+    """Which operand of a product is a power of two that depends on data. Raises CompileError if
+    both are.
+    """
+    ops = [datapath.graph.op[a] for a in datapath.graph.args[k]]
+    if ops.count("power_of_two") == 2:
+        raise CompileError(
+            f"node {k} is a product of two powers of two: there is no circuit for it"
+        )
+    return ops.index("power_of_two") if "power_of_two" in ops else None
+
+
+def _shifted(p: Place, power: int) -> Circuit:
+    """A 2^k, from its last bits with zeros behind them, shifted to the right."""
+    a, of = p.operands[1 - power], p.formats[1 - power]
+    k, exponents = p.operands[power], p.formats[power]
+    offset = p.out.fraction - of.fraction  # the shift to the left is k + offset
+    most = min(p.out.width, max(exponents.most + offset, 0))
+    places = max(most - (exponents.least + offset), 0)
+    whole = p.wire("whole", of.width + most)
+    wires = [(whole, shifted_left(a.name, most))]
+    if places == 0:  # all shifts to the left are so large that nothing stays
+        return Circuit(wires, fitted(whole, 0, p.out._replace(fraction=0)))
+    width = max(signed_width(most - offset), exponents.width) + 1
+    by, right = p.wire("by", width), p.wire("right", whole.width)
+    start = literal(most - offset, signed_width(most - offset))
+    wires.append((by, f"{start} - {k.name}"))
+    count = p.wire("count", max(width, places.bit_length() + 1))
+    wires.append((count, f"{by.name} < 0 ? {literal(0, 2)} : {by.name}"))
+    wires.append((right, f"{whole.name} >>> $unsigned({count.name})"))
+    return Circuit(wires, fitted(right, 0, p.out._replace(fraction=0)))
+
+
+class Factor(NamedTuple):
+    """A constant as odd 2^places; 0 is 0 2^0."""
+
+    odd: int
+    places: int
+
+
+def factor(datapath: Datapath, k: int) -> tuple[int, Factor] | None:
+    """The operand of a product that is a constant, by its position, if there is one."""
+    args = datapath.graph.args[k]
+    for n, a in enumerate(args):
+        if datapath.graph.op[a] == "constant":
+            x = constant_integer(datapath, a)
+            places = (x & -x).bit_length() - 1 if x else 0
+            return n, Factor(x >> places, places)
+    return None
+
+
+def half(shift: int) -> int:
+    """What is added to a product before that many of its last bits are dropped."""
+    return 1 << shift - 1 if shift > 0 else 0
+
+
+def _moved(p: Place) -> Circuit:
+    found = factor(p.datapath, p.k)
+    if found is None or found[1].odd not in (-1, 0, 1):
+        raise CompileError(f"node {p.k} is a product without a multiplier")
+    n, (odd, places) = found
+    a, (x, y) = p.operands[1 - n], p.formats
+    fraction = x.fraction + y.fraction - places
+    shift = fraction - p.out.fraction
+    total = p.wire("product", max(a.width, shift + 1) + 2)
+    sign = {1: "", -1: "-", 0: ""}[odd]
+    text = f"{sign}{a.name}" if odd else literal(0, 2)
+    if odd and half(shift):
+        text += f" + {literal(half(shift), shift + 1)}"
+    return Circuit([(total, text)], fitted(total, fraction, p.out))
+
+
+CIRCUITS: dict[str, Callable[[Place], Circuit]] = {
+    "neg": _negated,
+    "abs": _absolute,
+    "add": _sum("+"),
+    "sub": _sum("-"),
+    "mul": _product,
+    "less": _compared("<"),
+    "less_equal": _compared("<="),
+    "select": _selected,
+    "exponent": _exponent,
+    "power_of_two": _power,
+}

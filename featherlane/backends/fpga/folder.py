@@ -1,0 +1,127 @@
+"""The folder of a design as its users get it: sources, a test bench with vectors, constraints, and
+reports.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends.fpga import words
+from featherlane.backends.fpga.bench import bench
+from featherlane.backends.fpga.netlist import Field, constant_integer
+from featherlane.backends.fpga.report import facts, report
+from featherlane.backends.fpga.verilog import Design
+
+FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
+SLOWEST = 64  # cycles of the test bench to each one that a design without stalls takes
+CONSTRAINTS = """\
+# The clock of {name}: {clock:g} ns. Pins and input and output delays are those of your board.
+create_clock -name clock -period {clock:.3f} [get_ports clock]
+# create_clock on the port of your clock, and constraints of a block diagram, replace the line above
+set_input_delay -clock clock 0.0 [get_ports -filter {{DIRECTION == IN && NAME != "clock"}}]
+set_output_delay -clock clock 0.0 [get_ports -filter {{DIRECTION == OUT}}]
+"""
+
+
+def write(
+    design: Design,
+    folder: str | Path,
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    further: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Writes a design with the vectors of some states, and returns the files.
+
+    inputs, outputs: integers (states, *shape) by name; further: what the report says besides, as
+    ranges and errors. `iverilog -g2012 *.sv` in the folder makes a simulation of them.
+    """
+    made = files(design, inputs, outputs, further or {})
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in made.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in made]
+
+
+def files(
+    design: Design,
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    further: Mapping[str, Any],
+) -> dict[str, str]:
+    """The text of each file."""
+    given = words.given_values(design.datapath, design.inputs, inputs)
+    wanted = words.result_values(design.datapath, design.outputs, outputs)
+    states = len(given)
+    cycles = design.latency + (states + design.depth) * design.interval + 100
+    simulated = bench(
+        design.name,
+        design.input_bits,
+        design.output_bits,
+        states,
+        SLOWEST * cycles,
+        design.pipeline.clock,
+    )
+    known = {**facts(design), **further}
+    return {
+        **design.sources,
+        f"{design.name}_bench.sv": simulated,
+        VECTORS: _digits(given, design.inputs),
+        WANTED: _digits(wanted, design.outputs),
+        f"{design.name}.xdc": CONSTRAINTS.format(name=design.name, clock=design.pipeline.clock),
+        "constants.json": json.dumps(constants(design), indent=1) + "\n",
+        FACTS: json.dumps({**stream_facts(design), "report": known}, indent=1) + "\n",
+        "report.txt": report(known),
+    }
+
+
+def _digits(values: np.ndarray, fields: list[Field]) -> str:
+    return words.hexadecimal(words.packed(values, words.places(fields)))
+
+
+def constants(design: Design) -> list[dict[str, Any]]:
+    """Each constant: the number, its integer and its format."""
+    found = []
+    for k in design.datapath.graph.nodes_of("constant"):
+        to = design.datapath.formats[k]
+        if to is not None:
+            value = design.datapath.graph.number(k)
+            x = constant_integer(design.datapath, k)
+            found.append(
+                {"node": k, "value": value, "integer": x, "width": to[0], "fraction": to[1]}
+            )
+    return found
+
+
+def stream_facts(design: Design) -> dict[str, Any]:
+    """What a program that simulates the folder, or drives the streams, must know."""
+    graph = design.datapath.graph
+    where: dict[int, list[list[Any]]] = {}
+    for name, out in graph.outputs.items():
+        for n, k in enumerate(out.nodes):
+            where.setdefault(k, []).append([name, n])
+    return {
+        "name": design.name,
+        "interval": design.interval,
+        "latency": design.latency,
+        "depth": design.depth,
+        "clock_ns": design.pipeline.clock,
+        "inputs": [_field(design, f, [list(graph.value[f.node])]) for f in design.inputs],
+        "outputs": [_field(design, f, where[f.node]) for f in design.outputs],
+        "fixed_outputs": [
+            {"entries": entries, "value": graph.number(k)}
+            for k, entries in where.items()
+            if graph.op[k] == "constant"
+        ],
+    }
+
+
+def _field(design: Design, field: Field, entries: list[list[Any]]) -> dict[str, Any]:
+    """A field of a word. entries: name of an array and position in it."""
+    width, fraction = design.datapath.format(field.node)
+    return {"entries": entries, "offset": field.offset, "width": width, "fraction": fraction}

@@ -1,0 +1,197 @@
+"""The signals of a design: what each node is called, in which module it lies, which of its
+registers are read, and by whom.
+
+A module computes the nodes of one call. What several calls share lies in a module of its pool,
+inputs that are read late in a module of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.text import Signal, identifier, literal
+from featherlane.errors import CompileError
+from featherlane.program.analysis.pipeline import Pipeline
+from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
+
+WIRE = -1  # the number of the register that is none: the result as it is computed
+Unit = tuple[Hashable, str, int]  # pool, kind and number
+
+
+class Field(NamedTuple):
+    """Some bits of a word of a stream: an entry of an input, or a node that is a result."""
+
+    signal: Signal
+    node: int
+    offset: int
+
+
+def constant_integer(datapath: Datapath, k: int) -> int:
+    """The integer of a constant. Raises CompileError for one that its format does not hold."""
+    value, to = datapath.graph.number(k), datapath.format(k)
+    x = None if value is None else round(value * 2.0**to.fraction)
+    if x is None or not to.least <= x <= to.most:
+        raise CompileError(f"node {k} is the constant {value}, which {to} does not hold")
+    return x
+
+
+class Netlist:
+    """The signals and modules of a datapath in a pipeline."""
+
+    def __init__(self, name: str, datapath: Datapath, pipeline: Pipeline) -> None:
+        self.name, self.datapath, self.pipeline = name, datapath, pipeline
+        self.graph: Graph = datapath.graph
+        self.home = _homes(name, self.graph)
+        _check(self.graph, pipeline)
+
+    # Names
+
+    @cached_property
+    def _plain(self) -> list[str]:
+        names = []
+        for k, (op, value) in enumerate(zip(self.graph.op, self.graph.value, strict=True)):
+            if op == "input":
+                names.append(f"in_{identifier(value[0])}_{value[1]}")
+            else:
+                names.append(f"{_tag(self.graph.tag[k])}_{k}")
+        return names
+
+    def signal(self, k: int, register: int = WIRE) -> Signal:
+        """The result of a node, or one of its registers."""
+        name = self._plain[k] if register == WIRE else f"{self._plain[k]}_r{register}"
+        found = self.datapath.formats[k]
+        return Signal(name, found.width) if found else Signal(name, 1, number=False)
+
+    def is_constant(self, k: int) -> bool:
+        """Whether a node is a constant, which is written where it is read."""
+        return self.graph.op[k] == "constant"
+
+    def is_wires(self, k: int) -> bool:
+        """Whether a node is only wires behind its operand."""
+        return self.pipeline.operators[k] is None and bool(self.graph.args[k])
+
+    def read(self, k: int, cycle: int) -> Signal:
+        """What a cycle reads as the result of a node."""
+        if self.is_constant(k):
+            to = self.datapath.format(k)
+            return Signal(literal(constant_integer(self.datapath, k), to.width), to.width)
+        return self.signal(k, self.pipeline.register(k, cycle))
+
+    def cycle(self, k: int, register: int = WIRE) -> int:
+        """A cycle in which a register of a node is read."""
+        return self.pipeline.ready(k) + (register + 1) * self.pipeline.interval
+
+    # Who reads what
+
+    @cached_property
+    def registers(self) -> list[set[int]]:
+        """The registers of each node, WIRE among them, that something reads."""
+        found: list[set[int]] = [{WIRE} if op == "input" else set() for op in self.graph.op]
+        for out in self.graph.outputs.values():
+            for k in out.nodes:
+                self._note(found, k, self.pipeline.latency)
+        for k in reversed(range(len(self.graph))):
+            if self.is_wires(k):
+                cycles = [self.cycle(k, register) for register in found[k]]
+            else:
+                cycles = [self.pipeline.start[k]]
+            for a in self.graph.args[k]:
+                for cycle in cycles:
+                    self._note(found, a, cycle)
+        return found
+
+    def _note(self, found: list[set[int]], k: int, cycle: int) -> None:
+        if self.is_constant(k):
+            return
+        if cycle < self.pipeline.ready(k):
+            raise CompileError(
+                f"node {k} is there in cycle {self.pipeline.ready(k)} and read in cycle {cycle}"
+            )
+        found[k].add(self.pipeline.register(k, cycle))
+
+    @cached_property
+    def units(self) -> dict[Unit, list[int]]:
+        """The nodes of each shared unit."""
+        found = defaultdict[Unit, list[int]](list)
+        for k, operator in enumerate(self.pipeline.operators):
+            if operator is not None and operator.shared:
+                found[self.pipeline.pool[k], operator.kind, self.pipeline.unit[k]].append(k)
+        return dict(found)
+
+    @cached_property
+    def unit_home(self) -> dict[Hashable, str]:
+        """The module in which the units of each pool lie."""
+        calls = defaultdict[Hashable, set[str]](set)
+        for (pool, *_), nodes in self.units.items():
+            calls[pool] |= {self.home[k] for k in nodes}
+        homes = dict[Hashable, str]()
+        for pool, own in calls.items():
+            several = f"{self.name}_pool{len(homes)}"
+            homes[pool] = several if len(own) > 1 else next(iter(own))
+        return homes
+
+    # Words of the streams
+
+    @cached_property
+    def inputs(self) -> list[Field]:
+        """The fields of a word of the stream of inputs: live entries, in the order of inputs."""
+        names = list(self.graph.inputs)
+        nodes = self.graph.nodes_of("input")
+        nodes.sort(key=lambda k: (names.index(self.graph.value[k][0]), self.graph.value[k][1]))
+        return list(_packed((self.signal(k), k) for k in nodes))
+
+    @cached_property
+    def outputs(self) -> list[Field]:
+        """The fields of a word of the stream of results: each node that is one, once; no
+        constants.
+        """
+        nodes = [k for out in self.graph.outputs.values() for k in out.nodes]
+        live = [k for k in dict.fromkeys(nodes) if not self.is_constant(k)]
+        return list(_packed((self.read(k, self.pipeline.latency), k) for k in live))
+
+
+def _packed(signals: Iterator[tuple[Signal, int]]) -> Iterator[Field]:
+    offset = 0
+    for signal, k in signals:
+        yield Field(signal, k, offset)
+        offset += signal.width
+
+
+def _tag(tag: object) -> str:
+    return "main" if tag is None else identifier(str(tag))
+
+
+def _homes(name: str, graph: Graph) -> list[str]:
+    """The module of each node. Conditions without a call lie with their first reader."""
+    calls: list[tuple[int, str]] = [
+        (getattr(tag, "call", 0), "inputs" if op == "input" else _tag(tag))
+        for tag, op in zip(graph.tag, graph.op, strict=True)
+    ]
+    for k in reversed(range(len(graph))):
+        for a in graph.args[k]:
+            if graph.op[a] in CONDITIONS and not calls[a][0]:
+                calls[a] = calls[k]
+    same = Counter(tag for _, tag in {*calls})
+    return [
+        f"{name}_{tag}" if same[tag] == 1 or tag == "inputs" else f"{name}_{tag}_c{call}"
+        for call, tag in calls
+    ]
+
+
+def _check(graph: Graph, pipeline: Pipeline) -> None:
+    """Raises CompileError where a pipeline is not one of this graph, or starts before cycle 0."""
+    if len(pipeline.start) != len(graph):
+        raise CompileError(
+            f"the pipeline has {len(pipeline.start)} nodes, the datapath {len(graph)}"
+        )
+    if min(pipeline.start, default=0) < 0:
+        raise CompileError(f"the pipeline starts in cycle {min(pipeline.start)}: wanted 0 or later")
+    for k in graph.nodes_of("power_of_two"):
+        readers = [n for n, args in enumerate(graph.args) if k in args]
+        if any(graph.op[n] != "mul" for n in readers):
+            raise CompileError(f"node {k} (power_of_two) has a reader that is no product")

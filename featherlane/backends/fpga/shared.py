@@ -1,0 +1,230 @@
+"""Units in a module: multipliers, and units for sine, cosine and reciprocals, with the multiplexers
+in front of those that are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from featherlane.backends.fpga.expressions import Factor, factor, half, power_operand
+from featherlane.backends.fpga.functions import FunctionUnit
+from featherlane.backends.fpga.multipliers import Multiplier
+from featherlane.backends.fpga.netlist import Netlist, constant_integer
+from featherlane.backends.fpga.part import Part
+from featherlane.backends.fpga.text import Signal, fitted, literal, signed_width
+from featherlane.errors import CompileError
+
+FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
+
+
+class Product(NamedTuple):
+    """A product on a multiplier: the wider operand first, bits that are dropped, bits of the sum
+    with half.
+    """
+
+    a: Signal
+    b: Signal
+    fraction: int
+    shift: int
+    result: int
+
+
+@dataclass
+class Units:
+    """The units of a design, noted while it is written."""
+
+    netlist: Netlist
+    multipliers: list[Multiplier] = field(default_factory=list)
+    functions: list[FunctionUnit] = field(default_factory=list)
+
+    def cycles(self, k: int) -> int:
+        operator = self.netlist.pipeline.operators[k]
+        return operator.cycles if operator else 0
+
+    def takes_unit(self, k: int) -> bool:
+        """Whether a node has a unit of its own: a product that is neither a shift nor wires, a
+        function.
+        """
+        op, datapath = self.netlist.graph.op[k], self.netlist.datapath
+        if op in FUNCTIONS:
+            return True
+        if op != "mul" or power_operand(datapath, k) is not None:
+            return False
+        found = factor(datapath, k)
+        return found is None or found[1].odd not in (-1, 0, 1)
+
+    # Products
+
+    def multiply(self, part: Part, k: int) -> None:
+        """A multiplier for one product."""
+        found = factor(self.netlist.datapath, k)
+        constant = found[1] if found else None
+        product = self._product(part, k, constant)
+        odd = constant.odd if constant else None
+        m = Multiplier(product.a.width, product.b.width, product.result, self.cycles(k), odd)
+        signal = self.netlist.signal(k)
+        result = part.declare(Signal(f"{signal.name}_product", m.result))
+        ports = {"clock": "clock", "a": product.a.name}
+        if odd is None:
+            ports["b"] = product.b.name
+        ports |= {"half": literal(half(product.shift), m.result), "result": result.name}
+        part.instance(f"{self.netlist.name}_{m.name}", f"multiply_{signal.name}", ports)
+        part.assign(signal, self._fitted(result, product, k), self._what(k))
+        self.multipliers.append(m)
+
+    def share(self, part: Part, name: str, nodes: Sequence[int]) -> None:
+        """A unit for several nodes, in each phase for one of them."""
+        if self.netlist.graph.op[nodes[0]] in FUNCTIONS:
+            self._share_function(part, name, nodes)
+        else:
+            self._share_multiplier(part, name, nodes)
+
+    def _share_multiplier(self, part: Part, name: str, nodes: Sequence[int]) -> None:
+        for k in nodes:
+            if (op := self.netlist.graph.op[k]) != "mul" or self._is_shift(k):
+                raise CompileError(
+                    f"node {k} ({op}) is shared: there are shared units for products, sines, "
+                    "cosines and reciprocals alone"
+                )
+        products = {k: self._product(part, k, None) for k in nodes}
+        m = Multiplier(
+            max(p.a.width for p in products.values()),
+            max(p.b.width for p in products.values()),
+            max(p.result for p in products.values()),
+            self._same_cycles(nodes),
+        )
+        phases = self._phases(nodes)
+        operands = {}
+        for port, width in (("a", m.a), ("b", m.b)):
+            texts = {phase: getattr(products[k], port).name for phase, (k, *_) in phases.items()}
+            operands[port] = part.choose(Signal(f"{name}_{port}", width), texts).name
+        halves = {
+            (phase + m.half_cycle) % part.interval: literal(half(products[k].shift), m.result)
+            for phase, (k, *_) in phases.items()
+        }
+        added = part.choose(Signal(f"{name}_half", m.result), halves)
+        result = part.declare(Signal(f"{name}_result", m.result))
+        ports = {"clock": "clock", **operands, "half": added.name, "result": result.name}
+        part.instance(f"{self.netlist.name}_{m.name}", name, ports)
+        for k in nodes:
+            text = self._fitted(result, products[k], k)
+            part.assign(self.netlist.signal(k), text, self._what(k))
+        self.multipliers.append(m)
+
+    def _is_shift(self, k: int) -> bool:
+        return power_operand(self.netlist.datapath, k) is not None
+
+    def _product(self, part: Part, k: int, constant: Factor | None) -> Product:
+        """constant: what stands for the operand that is one, if the unit knows it."""
+        datapath, start = self.netlist.datapath, self.netlist.pipeline.start[k]
+        args = datapath.graph.args[k]
+        fraction = sum(datapath.format(a).fraction for a in args)
+        signals = [self._operand(part, a, start) for a in args]
+        if constant:
+            odd = Signal(literal(constant.odd, w := signed_width(constant.odd)), w)
+            other = next(a for a in args if datapath.graph.op[a] != "constant")
+            signals, fraction = [part.read(other, start), odd], fraction - constant.places
+        else:
+            signals.sort(key=lambda signal: -signal.width)
+        shift = fraction - datapath.format(k).fraction
+        width = sum(signal.width for signal in signals)
+        return Product(
+            signals[0], signals[1], fraction, shift, width if shift <= width - 2 else shift + 2
+        )
+
+    def _operand(self, part: Part, a: int, cycle: int) -> Signal:
+        """An operand; of a constant, only the bits that it needs."""
+        if not self.netlist.is_constant(a):
+            return part.read(a, cycle)
+        x = constant_integer(self.netlist.datapath, a)
+        width = max(signed_width(x), 2)
+        return Signal(literal(x, width), width)
+
+    def _fitted(self, result: Signal, product: Product, k: int) -> str:
+        return fitted(result, product.fraction, self.netlist.datapath.format(k))
+
+    def _what(self, k: int) -> str:
+        return what(self.netlist, k)
+
+    # Functions
+
+    def function(self, part: Part, k: int, also: Sequence[int]) -> None:
+        """A unit for one function; also: the cosine, or sine, of the same angle."""
+        signal = self.netlist.signal(k)
+        operand = part.read(self._argument(k), self.netlist.pipeline.start[k])
+        self._place(part, f"compute_{signal.name}", [k, *also], operand.name)
+
+    def _share_function(self, part: Part, name: str, nodes: Sequence[int]) -> None:
+        """A unit for each pair of formats among the nodes."""
+        kinds = dict[FunctionUnit, list[int]]()
+        for k in nodes:
+            kinds.setdefault(self._unit(k), []).append(k)
+        self._same_cycles(nodes)
+        for n, (unit, own) in enumerate(kinds.items()):
+            own_name = f"{name}_{n}" if n else name
+            start = self.netlist.pipeline.start
+            texts = {
+                phase: part.read(self._argument(k), start[k]).name
+                for phase, (k, *_) in self._phases(own).items()
+            }
+            operand = part.choose(Signal(f"{own_name}_a", unit.given.width), texts)
+            self._place(part, own_name, own, operand.name)
+
+    def _place(self, part: Part, name: str, nodes: Sequence[int], operand: str) -> None:
+        """The instance of a function's unit and the wires of its results."""
+        unit, op = self._unit(nodes[0]), self.netlist.graph.op
+        ports = {"clock": "clock", "a": operand}
+        outputs = ("result",) if unit.op == "div" else ("sine", "cosine")
+        for port in outputs:
+            ports[port] = part.declare(Signal(f"{name}_{port}", unit.out.width)).name
+        part.instance(f"{self.netlist.name}_{unit.name}", name, ports)
+        for k in nodes:
+            part.assign(self.netlist.signal(k), ports[FUNCTIONS[op[k]]], self._what(k))
+        self.functions.append(unit)
+
+    def _argument(self, k: int) -> int:
+        graph = self.netlist.graph
+        if graph.op[k] != "div":
+            return graph.args[k][0]
+        one, a = graph.args[k]
+        if graph.number(one) != 1.0:
+            raise CompileError(f"node {k} divides node {one}: there are units for 1 / a alone")
+        return a
+
+    def _unit(self, k: int) -> FunctionUnit:
+        datapath = self.netlist.datapath
+        op = "div" if datapath.graph.op[k] == "div" else "sin"
+        given = datapath.format(self._argument(k))
+        return FunctionUnit(op, given, datapath.format(k), self.cycles(k))
+
+    # Phases
+
+    def _phases(self, nodes: Sequence[int]) -> dict[int, list[int]]:
+        """The nodes that start in each phase: one, or functions of one operand."""
+        start, graph = self.netlist.pipeline.start, self.netlist.graph
+        phases = dict[int, list[int]]()
+        for k in nodes:
+            same = phases.setdefault(start[k] % self.netlist.pipeline.interval, [])
+            if same and (graph.op[k] not in ("sin", "cos") or not self._is_pair(same[0], k)):
+                raise CompileError(f"nodes {same[0]} and {k} want one unit in one phase")
+            same.append(k)
+        return dict(sorted(phases.items()))
+
+    def _is_pair(self, a: int, b: int) -> bool:
+        start, graph = self.netlist.pipeline.start, self.netlist.graph
+        return start[a] == start[b] and graph.args[a] == graph.args[b]
+
+    def _same_cycles(self, nodes: Sequence[int]) -> int:
+        found = {self.cycles(k) for k in nodes}
+        if len(found) > 1:
+            raise CompileError(f"nodes {nodes[0]} and others share a unit, with cycles {found}")
+        return found.pop()
+
+
+def what(netlist: Netlist, k: int) -> str:
+    """A comment: the operation and when its result is there."""
+    to = netlist.datapath.formats[k]
+    shown = f" {to}" if to else ""
+    return f"{netlist.graph.op[k]}{shown}, in cycle {netlist.pipeline.ready(k)}"

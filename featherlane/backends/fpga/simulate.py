@@ -1,0 +1,227 @@
+"""Simulation of the folder of a design, by Verilator or by Icarus Verilog: two simulators that share
+no code, so that each checks the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends import cache as disk
+from featherlane.backends.fpga import words
+from featherlane.backends.fpga.driver import DRIVER
+from featherlane.errors import CompileError
+
+Array = Any
+PACKAGES = {"verilator": "verilator", "g++": "g++", "iverilog": "iverilog", "vvp": "iverilog"}
+LIMIT = 1000  # cycles for each state, besides the latency: a simulation that takes more hangs
+
+
+class Simulation(NamedTuple):
+    """The results, a row for each state, and the cycles in which words went in and out."""
+
+    values: Array
+    accepted: Array
+    emitted: Array
+
+
+def tool(name: str) -> str:
+    """The path of a program. Raises CompileError, which names its package, if it is missing."""
+    if (found := shutil.which(name)) is None:
+        raise CompileError(
+            f"{name} is not installed: simulations need it (Debian, Ubuntu: apt install "
+            f"{PACKAGES[name]})"
+        )
+    return found
+
+
+def run(command: list[str], folder: Path) -> str:
+    """Runs a program in a folder and returns its output. Raises CompileError if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        told = (done.stderr or done.stdout).strip().splitlines()[:5]
+        raise CompileError(f"{Path(command[0]).name} failed: {' | '.join(told)}")
+    return done.stdout
+
+
+class Folder(NamedTuple):
+    """The sources of a design, and the fields of its words, by width and offset."""
+
+    name: str
+    sources: dict[str, str]
+    latency: int
+    interval: int
+    inputs: list[tuple[int, int]]
+    outputs: list[tuple[int, int]]
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Folder:
+        """Reads what `folder.write` wrote."""
+        folder = Path(folder)
+        facts = json.loads((folder / "design.json").read_text())
+        sources = {path.name: path.read_text() for path in sorted(folder.glob("*.sv"))}
+        fields = ([(f["width"], f["offset"]) for f in facts[key]] for key in ("inputs", "outputs"))
+        return cls(facts["name"], sources, facts["latency"], facts["interval"], *fields)
+
+    def limit(self, states: int) -> int:
+        """The cycles after which a simulation is given up."""
+        return LIMIT * (states + 10) * self.interval + 10 * self.latency
+
+
+# Icarus
+
+
+def icarus(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1) -> Simulation:
+    """Simulates states in Icarus Verilog. values: integers (states, fields of inputs); stalls: of
+    256 cycles, so many without a word in, and as many without a reader behind.
+
+    Raises CompileError if Icarus is missing, does not take the sources, or finds bits that are not
+    known.
+    """
+    device, compiler, runner = Folder.read(folder), tool("iverilog"), tool("vvp")
+    states = len(values)
+    with tempfile.TemporaryDirectory() as name:
+        work, bench = Path(name), f"{device.name}_bench"
+        for source, text in device.sources.items():
+            (work / source).write_text(text)
+        given = words.packed(values, device.inputs)
+        (work / "inputs.hex").write_text(words.hexadecimal(given))
+        settings = {
+            "STATES": states, "STALLS": stalls, "SEED": seed, "WRITE": 1,
+            "LIMIT": device.limit(states),
+        }  # fmt: skip
+        chosen = [f"-P{bench}.{key}={value}" for key, value in settings.items()]
+        run([compiler, "-g2012", "-s", bench, *chosen, "-o", "a.vvp", *device.sources], work)
+        run([runner, "-n", "a.vvp"], work)
+        return _written((work / "written.txt").read_text(), device, states)
+
+
+def _written(text: str, device: Folder, states: int) -> Simulation:
+    rows = [line.split() for line in text.splitlines()]
+    accepted = [int(row[1]) for row in rows if row[0] == "accepted"]
+    emitted = [row for row in rows if row[0] == "emitted"]
+    _check_count(len(emitted), states)
+    size = max((width + offset for width, offset in device.outputs), default=1)
+    try:
+        found = words.from_hexadecimal("\n".join(row[2] for row in emitted), -(-size // 8))
+    except ValueError:
+        raise CompileError("results have bits that are not known (x)") from None
+    cycles = np.array([int(row[1]) for row in emitted])
+    return Simulation(words.unpacked(found, device.outputs), np.array(accepted), cycles)
+
+
+def _check_count(found: int, states: int) -> None:
+    if found != states:
+        raise CompileError(f"{found} of {states} states came out of the stream")
+
+
+# Verilator
+
+
+def verilator(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1) -> Simulation:
+    """Simulates states in C++ that Verilator makes of the sources; arguments as of `icarus`.
+
+    The library is kept in the cache of compiled code. Raises CompileError if Verilator or a C++
+    compiler is missing, or does not take the sources.
+    """
+    device = Folder.read(folder)
+    states, given = len(values), words.packed(values, device.inputs)
+    size = max((width + offset for width, offset in device.outputs), default=1)
+    results = np.zeros((states, -(-size // 32) * 4), np.uint8)
+    accepted, emitted = np.zeros((2, states), np.int64)
+    run_states = library(device).simulate
+    run_states.restype = ctypes.c_long
+    pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (given, results, accepted, emitted)]
+    found = run_states(
+        *pointers,
+        *(ctypes.c_long(n) for n in (given.shape[1], results.shape[1], states)),
+        *(ctypes.c_ulong(n) for n in (seed, stalls, device.limit(states))),
+    )
+    _check_count(found, states)
+    return Simulation(words.unpacked(results, device.outputs), accepted, emitted)
+
+
+def library(device: Folder) -> ctypes.CDLL:
+    """The design as a library of C++."""
+    sources = {n: text for n, text in device.sources.items() if not n.endswith("_bench.sv")}
+    facts = [_version(), device.name, DRIVER, sources]
+    code = disk.fetch(f"verilator {disk.digest(json.dumps(facts).encode())}", lambda: _build(
+        device.name, sources
+    ))  # fmt: skip
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "design.so"
+        path.write_bytes(code)
+        return ctypes.CDLL(str(path))
+
+
+@cache
+def _version() -> str:
+    return run([tool("verilator"), "--version"], Path.cwd()).strip()
+
+
+def _build(name: str, sources: dict[str, str]) -> bytes:
+    """Compiles a design: what runs in each cycle is optimised, the rest is not."""
+    program, compiler = tool("verilator"), tool("g++")
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        for source, text in sources.items():
+            (work / source).write_text(text)
+        (work / "driver.cpp").write_text(DRIVER)
+        (work / "runtime.o").write_bytes(_runtime())
+        flags = "--cc --prefix Vdesign -Mdir made -Wno-fatal -Wno-lint -Wno-style -O3"
+        flags += " --x-assign fast --x-initial fast --noassert"
+        run([program, *flags.split(), "--top-module", name, *sources], work)
+        made = sorted((work / "made").glob("*.cpp"))
+        slow = [path.name for path in made if "Slow" in path.name]
+        fast = [path.name for path in made if "Slow" not in path.name]
+        (work / "slow.cpp").write_text("".join(f'#include "made/{n}"\n' for n in slow))
+        (work / "fast.cpp").write_text("".join(f'#include "made/{n}"\n' for n in fast))
+        options = [*_options(), "-Imade"]
+        run([compiler, *options, "-O0", "-c", "slow.cpp", "-o", "slow.o"], work)
+        run(
+            [
+                compiler, *options, "-O1", "-shared", "-o", "design.so",
+                "driver.cpp", "fast.cpp", "slow.o", "runtime.o", "-pthread",
+            ],
+            work,
+        )  # fmt: skip
+        return (work / "design.so").read_bytes()
+
+
+def _options() -> list[str]:
+    root = _root()
+    return [
+        "-std=c++17", "-fPIC", f"-I{root}/include", f"-I{root}/include/vltstd",
+        "-DVL_TIME_CONTEXT", "-w",
+    ]  # fmt: skip
+
+
+@cache
+def _root() -> str:
+    return run([tool("verilator"), "--getenv", "VERILATOR_ROOT"], Path.cwd()).strip()
+
+
+@cache
+def _runtime() -> bytes:
+    """Verilator's own library, compiled once."""
+
+    def make() -> bytes:
+        with tempfile.TemporaryDirectory() as name:
+            work = Path(name)
+            text = ""
+            for source in ("verilated.cpp", "verilated_threads.cpp"):
+                if (Path(_root()) / "include" / source).exists():
+                    text += f'#include "{source}"\n'
+            (work / "runtime.cpp").write_text(text)
+            run([tool("g++"), *_options(), "-O1", "-c", "runtime.cpp", "-o", "runtime.o"], work)
+            return (work / "runtime.o").read_bytes()
+
+    return disk.fetch(f"verilator runtime {_version()}", make)

@@ -1,0 +1,86 @@
+"""Pieces of SystemVerilog text: signals, literals, alignment, and the bits that a format keeps.
+
+Only what Verilator, Icarus and Yosys all accept is written. Every product and sum is a signal of
+its own with all its bits: where an expression stands inside another one, SystemVerilog computes it
+in the width of the outer one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from featherlane.backends.fixed.formats import Format
+
+
+class Signal(NamedTuple):
+    """A wire or register: a signed number, or one bit that is a condition."""
+
+    name: str
+    width: int
+    number: bool = True
+
+    @property
+    def type(self) -> str:
+        """Its type in a declaration."""
+        return f"logic signed [{self.width - 1}:0]" if self.number else "logic"
+
+
+def identifier(text: str) -> str:
+    """A text as a name in SystemVerilog, unless it is empty or a keyword."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return name if re.match(r"[A-Za-z]", name) else f"n{name}"
+
+
+def literal(x: int, width: int) -> str:
+    """A signed number of a width."""
+    return f"-{width}'sd{-x}" if x < 0 else f"{width}'sd{x}"
+
+
+def signed_width(x: int) -> int:
+    """The fewest bits of a signed number that hold x."""
+    return (x if x >= 0 else ~x).bit_length() + 1
+
+
+def zeros(count: int) -> str:
+    """So many bits that are 0."""
+    return f"{count}'b0"
+
+
+def shifted_left(name: str, places: int) -> str:
+    """A signal times 2^places, in as many bits more."""
+    return f"$signed({{{name}, {zeros(places)}}})" if places else name
+
+
+def fitted(of: Signal, fraction: int, to: Format) -> str:
+    """The bits of a signal with a fraction that a format keeps: shifted, rounded down, of which the
+    last ones stay.
+    """
+    shift = fraction - to.fraction
+    if shift < 0:
+        return _padded(of, -shift, to.width)
+    return _bits(of, shift, to.width)
+
+
+def _bits(of: Signal, first: int, count: int) -> str:
+    """`count` bits from bit `first` upwards; beyond the highest one stands the sign."""
+    sign = f"{of.name}[{of.width - 1}]"
+    if first >= of.width:
+        return f"{{{count}{{{sign}}}}}"
+    last = min(first + count, of.width) - 1
+    whole = first == 0 and last == of.width - 1
+    kept = of.name if whole else f"{of.name}[{last}:{first}]"
+    missing = count - (last - first + 1)
+    return f"{{{{{missing}{{{sign}}}}}, {kept}}}" if missing else kept
+
+
+def _padded(of: Signal, places: int, width: int) -> str:
+    """The last bits of a signal that is shifted to the left."""
+    if places >= width:
+        return zeros(width)
+    return f"{{{_bits(of, 0, width - places)}, {zeros(places)}}}"
+
+
+def indented(lines: list[str], by: str = "  ") -> list[str]:
+    """Lines, each further to the right."""
+    return [by + line if line else line for line in lines]

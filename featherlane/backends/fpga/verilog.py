@@ -1,0 +1,268 @@
+"""SystemVerilog of a datapath in a pipeline: a module for each call, one that connects them, and a
+stream around it.
+
+Nothing is decided here: what is computed says the `Datapath`, when and where the `Pipeline`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga import functions, multipliers, stream
+from featherlane.backends.fpga.expressions import Place, circuit
+from featherlane.backends.fpga.functions import FunctionUnit
+from featherlane.backends.fpga.multipliers import DSP48E2, Multiplier, Tile
+from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
+from featherlane.backends.fpga.part import Part
+from featherlane.backends.fpga.shared import FUNCTIONS, Units, what
+from featherlane.backends.fpga.text import Signal, identifier, indented
+from featherlane.errors import CompileError
+from featherlane.program.analysis.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Design:
+    """The sources of a design, by the names of their files, and what a user of them must know.
+
+    inputs, outputs: the fields of a word of each stream. depth: states that may be under way, in
+    the datapath and the FIFO of results. modules: those that can be synthesised on their own, with
+    the multipliers and functions in each.
+    """
+
+    name: str
+    sources: dict[str, str]
+    datapath: Datapath
+    pipeline: Pipeline
+    inputs: list[Field]
+    outputs: list[Field]
+    depth: int
+    tile: Tile
+    modules: dict[str, tuple[list[Multiplier], list[FunctionUnit]]]
+
+    @property
+    def interval(self) -> int:
+        return self.pipeline.interval
+
+    @property
+    def latency(self) -> int:
+        return self.pipeline.latency
+
+    @property
+    def multipliers(self) -> Counter[Multiplier]:
+        """How often each multiplier is there."""
+        return Counter(m for own, _ in self.modules.values() for m in own)
+
+    @property
+    def input_bits(self) -> int:
+        """Bits of a word of inputs."""
+        return stream.bits(self.inputs)
+
+    @property
+    def output_bits(self) -> int:
+        """Bits of a word of results."""
+        return stream.bits(self.outputs)
+
+    @property
+    def top(self) -> str:
+        """The module with the streams."""
+        return self.name
+
+
+def design(
+    name: str,
+    datapath: Datapath,
+    pipeline: Pipeline,
+    tile: Tile = DSP48E2,
+    depth: int | None = None,
+) -> Design:
+    """Returns the design of a datapath in a pipeline. tile: the multipliers of the device. depth:
+    states that may be under way; as many as never make the datapath wait, if None.
+
+    Raises CompileError for a pipeline that is not one of this graph, and for what no circuit
+    computes.
+    """
+    if identifier(name) != name:
+        raise CompileError(f"name is {name!r}: wanted letters, digits and _, a letter first")
+    netlist = Netlist(name, datapath, pipeline)
+    depth = stream.full_depth(pipeline) if depth is None else depth
+    writer = _Writer(netlist)
+    modules = {
+        part: (writer.units[part].multipliers, writer.units[part].functions)
+        for part in writer.parts
+    }
+    sources = {f"{part}.sv": text for part, text in writer.texts().items()}
+    for m in sorted({m for own, _ in modules.values() for m in own}, key=str):
+        sources[f"{name}_{m.name}.sv"] = multipliers.module(f"{name}_", m, tile)
+    for unit in sorted({unit for _, own in modules.values() for unit in own}, key=str):
+        sources[f"{name}_{unit.name}.sv"] = functions.module(f"{name}_", unit, tile)
+    sources |= stream.sources(netlist, depth)
+    return Design(
+        name, sources, datapath, pipeline, netlist.inputs, netlist.outputs, depth, tile, modules
+    )
+
+
+class _Writer:
+    """Writes the modules of a netlist."""
+
+    def __init__(self, netlist: Netlist) -> None:
+        self.netlist = netlist
+        self.parts: dict[str, Part] = {}
+        self.units: dict[str, Units] = {}
+        self._pairs: dict[object, list[int]] = self._find_pairs()
+        for k, registers in enumerate(netlist.registers):
+            if registers and not netlist.is_constant(k):
+                self._node(k)
+        for n, ((pool, kind, _), nodes) in enumerate(netlist.units.items()):
+            part = self._part(netlist.unit_home[pool])
+            name = f"unit_{identifier(kind)}_{n}"
+            self.units[part.name].share(part, name, nodes)
+
+    def _part(self, name: str) -> Part:
+        if name not in self.parts:
+            self.parts[name] = Part(name, self.netlist)
+            self.units[name] = Units(self.netlist)
+        return self.parts[name]
+
+    # Nodes
+
+    def _node(self, k: int) -> None:
+        operator, registers = self.netlist.pipeline.operators[k], self.netlist.registers[k]
+        if self.netlist.graph.op[k] == "input":
+            self._input(k)
+        elif self.netlist.is_wires(k):
+            for register in sorted(registers):
+                self._wires(k, register)
+            return
+        elif operator is None:
+            raise CompileError(f"node {k} ({self.netlist.graph.op[k]}) has no operator")
+        elif not operator.shared:
+            self._compute(k, operator.cycles)
+        self._capture(k, max(registers))
+
+    def _capture(self, k: int, last: int) -> None:
+        """The registers of a node up to the last one that is read."""
+        if last == WIRE:
+            return
+        part, ready = self._part(self.netlist.home[k]), self.netlist.pipeline.ready(k)
+        source = part.read(k, ready)
+        for register in range(last + 1):
+            source = part.capture(self.netlist.signal(k, register), source.name, ready)
+
+    def _wires(self, k: int, register: int) -> None:
+        part, signal = self._part(self.netlist.home[k]), self.netlist.signal(k, register)
+        part.assign(signal, self._circuit(part, k, signal.name, self.netlist.cycle(k, register)))
+
+    def _circuit(self, part: Part, k: int, name: str, cycle: int) -> str:
+        operands = tuple(part.read(a, cycle) for a in self.netlist.graph.args[k])
+        wires, result = circuit(Place(self.netlist.datapath, k, name, operands))
+        for wire, text in wires:
+            part.assign(wire, text)
+        return result
+
+    def _compute(self, k: int, cycles: int) -> None:
+        """A node on a unit of its own."""
+        part = self._part(self.netlist.home[k])
+        units, signal = self.units[part.name], self.netlist.signal(k)
+        if self.netlist.graph.op[k] in FUNCTIONS:
+            first, *also = self._pairs.get(self._pair_key(k), [k])
+            if k == first:
+                units.function(part, k, also)
+        elif units.takes_unit(k):
+            units.multiply(part, k)
+        else:
+            text = self._circuit(part, k, signal.name, self.netlist.pipeline.start[k])
+            self._registered(part, k, signal, text, cycles)
+
+    def _registered(self, part: Part, k: int, signal: Signal, text: str, cycles: int) -> None:
+        """An expression with registers behind it."""
+        if cycles == 0:
+            part.assign(signal, text, what(self.netlist, k))
+            return
+        for n in range(cycles):
+            last = n == cycles - 1
+            wire = signal if last else signal._replace(name=f"{signal.name}_stage{n + 1}")
+            part.delay(wire, text)
+            text = wire.name
+
+    def _find_pairs(self) -> dict[object, list[int]]:
+        """The nodes that one unit, of their own, computes: the sine and cosine of one angle."""
+        found = dict[object, list[int]]()
+        for op in ("sin", "cos"):
+            for k in self.netlist.graph.nodes_of(op):
+                found.setdefault(self._pair_key(k), []).append(k)
+        return found
+
+    def _pair_key(self, k: int) -> object:
+        netlist, op = self.netlist, self.netlist.graph.op[k]
+        if op == "div":
+            return k
+        home, start = netlist.home[k], netlist.pipeline.start[k]
+        operator = netlist.pipeline.operators[k]
+        return home, start, netlist.graph.args[k], netlist.datapath.format(k), operator
+
+    def _input(self, k: int) -> None:
+        """An input that arrives later than the first cycles, behind registers."""
+        interval, signal = self.netlist.pipeline.interval, self.netlist.signal(k)
+        late = self.netlist.pipeline.start[k] // interval
+        if late:
+            part = self._part(self.netlist.home[k])
+            source = signal._replace(name=f"{signal.name}_given")
+            part.reads[source.name] = source
+            for n in range(late):
+                delayed = signal._replace(name=f"{signal.name}_late{n + 1}")
+                source = part.capture(delayed, source.name, interval - 1)
+            part.assign(signal, source.name)
+
+    # Modules
+
+    def texts(self) -> dict[str, str]:
+        """The text of each module, and of the one that connects them."""
+        outside = {field.signal.name for field in self.netlist.outputs}
+        wanted = outside.union(*(({s.name for s in part.needs}) for part in self.parts.values()))
+        gives = {
+            name: [s for s in part.drives.values() if s.name in wanted]
+            for name, part in self.parts.items()
+        }
+        made = {
+            name: part.text(gives[name], self._comment(name)) for name, part in self.parts.items()
+        }
+        top = f"{self.netlist.name}_datapath"
+        return {**made, top: self._connected(top, gives)}
+
+    def _comment(self, name: str) -> str:
+        own = Counter(
+            self.netlist.graph.op[k]
+            for k, home in enumerate(self.netlist.home)
+            if home == name and self.netlist.graph.args[k]
+        )
+        shown = ", ".join(f"{count} {op}" for op, count in sorted(own.items()))
+        return f"{name}: {shown or 'registers and shared units'}"
+
+    def _connected(self, top: str, gives: dict[str, list[Signal]]) -> str:
+        netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
+        ports = [
+            "input logic clock",
+            f"input logic [{bits - 1}:0] phase_next",
+            f"input logic [{stream.bits(netlist.inputs) - 1}:0] given",
+            f"output logic [{stream.bits(netlist.outputs) - 1}:0] results",
+        ]
+        lines = []
+        for signal, k, offset in netlist.inputs:
+            late = netlist.pipeline.start[k] // netlist.pipeline.interval
+            name = f"{signal.name}_given" if late else signal.name
+            lines.append(f"{signal.type} {name};")
+            lines.append(f"assign {name} = given[{offset + signal.width - 1}:{offset}];")
+        lines += [f"{signal.type} {signal.name};" for own in gives.values() for signal in own]
+        for signal, _, offset in netlist.outputs:
+            lines.append(f"assign results[{offset + signal.width - 1}:{offset}] = {signal.name};")
+        for name, part in self.parts.items():
+            names = ["clock", *(["phase_next"] if part.has_phases else [])]
+            names += [signal.name for signal in (*part.needs, *gives[name])]
+            rows = ",\n".join(f"  .{port}({port})" for port in names)
+            lines += [*f"{name} part_{name} (\n{rows}\n);".split("\n")]
+        head = ",\n".join(indented(ports))
+        text = [f"// The modules of {netlist.name} and the wires between them"]
+        text += [f"module {top} (\n{head}\n);", *indented(lines), "endmodule", ""]
+        return "\n".join(text)
