@@ -36,8 +36,9 @@ Seen = Callable[[int, Interval], Interval]  # of a node: its bounds, changed by 
 
 
 def outwards(low: float, high: float) -> Interval:
-    """The interval of bounds that were rounded once each."""
-    return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
+    """The interval of bounds that were rounded once each; a bound of 0 was not rounded."""
+    low = math.nextafter(low, -math.inf) if low else 0.0
+    return Interval(low, math.nextafter(high, math.inf) if high else 0.0)
 
 
 def intervals(graph: Graph, inputs: Bounds, seen: Seen = lambda k, x: x) -> list[Interval | None]:
