@@ -2,6 +2,8 @@
 once.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is loaded
 
 # isort: split
@@ -38,6 +40,9 @@ from featherlane.scalar import (
     tanh,
 )
 
+if TYPE_CHECKING:
+    from featherlane.api.accelerator import accelerator
+
 __all__ = [
     "FUNCTIONS",
     "Body",
@@ -54,6 +59,7 @@ __all__ = [
     "ModelBuilder",
     "ModelError",
     "Placement",
+    "accelerator",
     "acos",
     "asin",
     "atan2",
@@ -86,6 +92,15 @@ __all__ = [
     "vjp",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The names that few programs need: their modules are loaded when they are asked for."""
+    if name != "accelerator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from featherlane.api.accelerator import accelerator
+
+    return accelerator
 
 
 def __dir__() -> list[str]:

@@ -134,5 +134,3 @@ def _slot(busy, key, first, interval, what, late):
     number = 2 + sum(other[0] == key for other in busy)
     busy[key, number, first % interval] = what
     return first, number
-
-

@@ -89,6 +89,7 @@ def input_ranges(
     inputs: Mapping[str, tuple[int, ...]],
     given: Mapping[str, Ends],
     seed: int = 0,
+    states: int = SAMPLES + SAMPLES // 3,
 ) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
     """Returns the bounds of each input, and sampled states within them.
 
@@ -99,7 +100,7 @@ def input_ranges(
     """
     defaults = _limits(model)
     limits = {name: given.get(name) or defaults.get(name) for name in inputs}
-    rng, count = np.random.default_rng(seed), SAMPLES + SAMPLES // 3
+    rng, count = np.random.default_rng(seed), states
     motion = {name: given.get(name) or defaults[name] for name in ("q", "v", "a")}
     samples = {name: _drawn(rng, ends, count) for name, ends in motion.items()}
     samples["q"] = np.clip(model.random_configuration(count, seed=rng), *motion["q"])

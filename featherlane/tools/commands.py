@@ -212,8 +212,8 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     ROOT,
     choice(
         "--target",
-        "C99, PTX for NVIDIA's GPUs, a processor of AMD, or SPIR-V (%(default)s)",
-        ("c", "ptx", "gfx90a", "gfx942", "spirv64"),
+        "C99, PTX for NVIDIA's GPUs, a processor of AMD, SPIR-V, or Verilog (%(default)s)",
+        ("c", "ptx", "gfx90a", "gfx942", "spirv64", "verilog"),
         default="c",
     ),
     free_text("--output", "the folder to write to, created if missing", required=True),
@@ -223,14 +223,27 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     free_text("--name", "prefix of all names in the code (the robot's name)"),
     count("--code-limit", "most operations of a function as straight-line code (as in Python)"),
     choice("--signature", "acados: discrete dynamics too (plain)", SIGNATURES, default="plain"),
+    count("--interval", "Verilog: clock cycles from one state to the next (1)"),
+    free_text("--format", "Verilog: numbers, q16.16 or alike, proved or fitted (q16.16)"),
+    free_text("--device", "Verilog: the FPGA (xcvu9p)"),
+    count("--clock", "Verilog: MHz (125)"),
+    choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
 
     Writes C99 without dependencies: a header, a source, a program that checks every function
     against values from Python, and a CMakeLists.txt (docs/c.md); or kernels for GPUs, with a JSON
-    of how to launch each function (docs/gpu.md).
+    of how to launch each function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
+    with a test bench and a report, in a folder for each function if there are several
+    (docs/fpga.md).
     """
+    hardware = {name: getattr(args, name) for name in HARDWARE}
+    hardware = {name: value for name, value in hardware.items() if value is not None}
+    if args.target == "verilog":
+        return _pipelines(args, hardware)
+    if hardware:
+        raise ValueError(f"--{min(hardware)} is for --target verilog")
     from featherlane.api.generate import generate as write
     from featherlane.backends.c.names import identifier
 
@@ -249,6 +262,29 @@ def generate(args: argparse.Namespace) -> Answer:
         signature=args.signature,
     )
     return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
+
+
+HARDWARE = ("interval", "format", "device", "clock", "sharing")
+
+
+def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
+    """Writes a pipeline for each function."""
+    from featherlane.api.accelerator import accelerator
+    from featherlane.backends.c.names import identifier
+
+    if args.batch_struct or args.code_limit is not None or args.signature != "plain":
+        raise ValueError("--batch-struct, --code-limit and --signature are for --target c")
+    model, answers, texts = _model(args), [], []
+    functions = {name or identifier(what): what for name, what in args.function or ()}
+    functions = functions or {name: name for name in FUNCTIONS}
+    prefix = identifier(args.name or model.name)
+    for name, what in functions.items():
+        made = accelerator(model, what, name=f"{prefix}_{name}", **options)
+        folder = Path(args.output) / (name if len(functions) > 1 else "")
+        files = [str(file) for file in made.write(folder)]
+        answers.append({"files": files, "report": made.facts})
+        texts.append(f"{folder}: {len(files)} files; {made.summary}")
+    return Answer({"functions": answers}, "\n".join(texts))
 
 
 @command("list")

@@ -6,9 +6,18 @@ from featherlane.backends.fixed.datapath import OPERATIONS
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.op import CONDITIONS
+from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.guards import flagged
 from featherlane.program.passes.reciprocals import normalised
 
+# Cycles at which sums are balanced. Sums in another order round otherwise: to have one meaning on
+# all devices, a function has one order.
+DELAYS = {
+    **dict.fromkeys(("add", "sub", "less", "less_equal"), 0.5),
+    **dict.fromkeys(("sin", "cos"), 8.0),
+    "mul": 3.0,
+    "div": 10.0,
+}
 UNTAGGED = {"input", "constant", *CONDITIONS}  # what `passes.outline` needs no call for
 
 
@@ -19,9 +28,7 @@ def prepared(graph: Graph) -> Graph:
     Raises CompileError with the operation and its tag for what a datapath does not compute, and for
     an operation that no call computed.
     """
-    made = normalised(flagged(graph))
-    # Sums are balanced here, on the graph whose operations are final
-    made = simplify(made)
+    made = balanced(simplify(normalised(flagged(graph))), DELAYS)
     _check(made)
     return made
 

@@ -1,5 +1,5 @@
-"""Simulation of the folder of a design, by Verilator or by Icarus Verilog: two simulators that share
-no code, so that each checks the other.
+"""Simulation of the folder of a design, by Verilator or by Icarus Verilog: two simulators that
+share no code, so that each checks the other.
 """
 
 from __future__ import annotations

@@ -1,0 +1,240 @@
+"""`featherlane.accelerator`: a function of a robot as a pipeline in fixed point for an FPGA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import ceil
+from numbers import Integral, Real
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.api.fixed import checked_ranges, fixed_function, input_ranges
+from featherlane.api.model import Model
+from featherlane.api.names import variant_named
+from featherlane.backends.fixed.evaluate import evaluate, quantised
+from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga.cost import Cost, cost
+from featherlane.backends.fpga.report import facts, report
+from featherlane.backends.fpga.verilog import Design, design
+from featherlane.errors import CompileError, shown
+from featherlane.functions.fixed import FixedFunction
+from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
+from featherlane.program.analysis.pipeline import Pipeline
+
+SHARING = {"module": by_call, "class": by_class, "whole": whole}
+LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
+SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
+LONGEST = 256  # cycles of an interval that are tried
+STATES = 1000  # over which errors are reported
+
+
+class Run(NamedTuple):
+    """What a simulation gives. outputs: integers (states, *shape) by name, "lost" among them;
+    cycles: from the acceptance of each state to its result.
+    """
+
+    outputs: dict[str, np.ndarray]
+    cycles: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Accelerator:
+    """A function of a robot as a pipeline for a device; `accelerator` makes it.
+
+    function: what it computes, callable as any `Function`, to the bit. pipeline: when and where
+    each operation runs. cost: what it needs of the device.
+    """
+
+    name: str
+    model: Model
+    function: FixedFunction
+    device: devices.Device
+    pipeline: Pipeline
+    cost: Cost
+    ranges: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def interval(self) -> int:
+        """Cycles from one state to the next."""
+        return self.pipeline.interval
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the inputs of a state to its results, without its way through the streams."""
+        return self.pipeline.latency
+
+    @cached_property
+    def design(self) -> Design:
+        """The sources in SystemVerilog."""
+        return design(self.name, self.function.datapath, self.pipeline)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The report as data."""
+        total, shares = self.cost.total, self.cost.shares
+        moved = 4 * sum(len(x) for x in (self.design.inputs, self.design.outputs)) / LINK
+        errors = self.function.errors(*self.samples(STATES).values())
+        return {
+            "device": self.device.name,
+            "delays": self.device.model,
+            **facts(self.design),
+            "latency_with_words_us": self.pipeline.time + moved * 1e-3,
+            "states_per_second_with_words": min(self.pipeline.throughput, 1e9 / moved),
+            "dsps": round(total.dsps),
+            "luts_estimated": round(total.luts),
+            "ffs_estimated": round(total.ffs),
+            "shares_of_device_percent": asdict(shares),
+            "states_of_errors": STATES,
+            "overflows_in_them": int(sum(self.function.report.overflows.values())),  # type: ignore
+            "largest_error": errors.largest,
+            "median_error": errors.median,
+            "largest_result": errors.magnitude,
+        }
+
+    @property
+    def summary(self) -> str:
+        """A line with the main figures."""
+        shares = self.cost.shares
+        return (
+            f"interval {self.interval}, latency {self.latency} cycles of {self.pipeline.clock:g} "
+            f"ns, {shares.dsps:.1f} % of the DSPs, {shares.luts:.1f} % of the LUTs and "
+            f"{shares.ffs:.1f} % of the flip-flops of {self.device.name}"
+        )
+
+    def __str__(self) -> str:
+        """The report as text."""
+        return report(self.facts)
+
+    def write(self, folder_: str | Path, states: int = 20) -> list[Path]:
+        """Writes the sources, constants, a test bench with vectors of some states, constraints and
+        reports (JSON, text) into a folder and returns the files. `iverilog -g2012 *.sv` there makes
+        a simulation that says how many states passed.
+        """
+        integers, outputs = self._vectors(states)
+        return folder.write(self.design, folder_, integers, outputs, self.facts)
+
+    def simulate(
+        self,
+        inputs: Mapping[str, Any],
+        simulator: str = "verilator",
+        stalls: int = 0,
+        seed: int = 1,
+    ) -> Run:
+        """Simulates the sources for states, clock cycle by clock cycle.
+
+        inputs: arrays (states, *shape) by name, in float64. simulator: "verilator" or "icarus".
+        stalls: of 256 cycles, how many both streams pause, at random; 0 is back to back. Raises
+        CompileError if the simulator is not installed.
+        """
+        if simulator not in SIMULATORS:
+            raise ValueError(f"simulator is {simulator!r}: wanted {' or '.join(SIMULATORS)}")
+        made = self.design
+        given = quantised(made.datapath, {k: np.asarray(x) for k, x in inputs.items()})[0]
+        values = words.given_values(made.datapath, made.inputs, given)
+        with TemporaryDirectory() as place:
+            self.write(place, 1)
+            found = SIMULATORS[simulator](place, values, stalls, seed)
+        outputs = words.results_of(made.datapath, made.outputs, found.values)
+        return Run(outputs, found.emitted - found.accepted)
+
+    def samples(self, states: int) -> dict[str, np.ndarray]:
+        """Random states within the ranges of the inputs, by name."""
+        given = checked_ranges(self.function.inputs, self.ranges)
+        return input_ranges(self.model, self.function.inputs, given, 1, states)[1]
+
+    def _vectors(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        datapath, samples = self.function.datapath, self.samples(states)
+        return quantised(datapath, samples)[0], evaluate(datapath, samples).integers
+
+
+def accelerator(
+    model: Model,
+    function: str = "inverse_dynamics",
+    *,
+    interval: int = 1,
+    format: str = "q16.16",
+    device: str = "xcvu9p",
+    delays: str | None = None,
+    clock: float = 125.0,
+    sharing: str = "module",
+    ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    name: str | None = None,
+) -> Accelerator:
+    """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
+    `interval` clock cycles.
+
+    function: the name of one of `Model`'s functions, as `generate` takes it. format: "q16.16" or
+    alike for all signals, "proved": 32 bits each with binary points that rule out overflow for
+    inputs within `ranges`, or "fitted": 27 bits, 18 for constants, sines and cosines, with binary
+    points from sampled states. device, delays: a name of `backends.fpga.devices`, and one of its
+    models of delays. clock: MHz. sharing: which operations may share multipliers: those of a
+    "module" (the work of a joint), of a "class" of modules that are alike, or of the "whole".
+    ranges: (low, high) of inputs by name; by default the model's limits, and what
+    `Model.function(backend="fixed")` states. name: of the top module, by default the robot's and
+    the function's.
+
+    Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
+    that the device cannot hold, with the interval that would do.
+    """
+    _check(model, function, interval, sharing, clock)
+    from featherlane.backends.c.names import identifier
+
+    variant = variant_named(model, function)
+    model._checked(variant)
+    fixed = fixed_function(model, variant, format, ranges)
+    target = devices.load(device, delays)
+    found = _fitting(fixed, target, 1e3 / clock, int(interval), sharing)
+    top = identifier(f"{model.name}_{function}") if name is None else name
+    return Accelerator(top, model, fixed, target, *found, ranges or {})
+
+
+def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
+    if not isinstance(model, Model):
+        raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+    if not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
+    if not isinstance(interval, Integral) or isinstance(interval, bool) or interval < 1:
+        raise ValueError(
+            f"interval is {shown(interval)}: wanted a whole number of cycles from 1 on"
+        )
+    if sharing not in SHARING:
+        raise ValueError(f"sharing is {shown(sharing)}: wanted {', '.join(map(repr, SHARING))}")
+    if not isinstance(clock, Real) or not 1 <= float(clock) <= 2000:
+        raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
+
+
+def _fitting(
+    fixed: FixedFunction, device: devices.Device, clock: float, interval: int, sharing: str
+) -> tuple[Pipeline, Cost]:
+    """Returns the pipeline at an interval and its cost. Raises CompileError if it does not fit."""
+    pipeline, needed = _pipeline(fixed, device, clock, interval, sharing)
+    if needed.fits:
+        return pipeline, needed
+    shares, tried = needed.shares, interval
+    while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
+        tried = max(tried + 1, ceil(tried * min(max(asdict(needed.shares).values()) / 100, 2)))
+        _, needed = _pipeline(fixed, device, clock, tried, sharing)
+    told = (
+        f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
+    )
+    would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
+    raise CompileError(
+        f"{fixed.name} at interval {interval} takes {told} of the flip-flops of {device.name}: "
+        f"{would}; formats with fewer bits need fewer DSPs"
+    )
+
+
+def _pipeline(
+    fixed: FixedFunction, device: devices.Device, clock: float, interval: int, sharing: str
+) -> tuple[Pipeline, Cost]:
+    datapath = fixed.datapath
+    operators = devices.operators(datapath, device, clock)
+    pools = SHARING[sharing](datapath.graph)
+    pipeline = pipelined(datapath.graph, operators, clock, interval, pools)
+    pipeline.verify()
+    return pipeline, cost(datapath, pipeline, device)
