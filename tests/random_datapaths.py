@@ -69,6 +69,8 @@ def enter(draw, graph, formats, op, numbers):
         return [exponent, made(graph.node("mul", b, power), any_format(draw))]
     to = draw.choice([Format(18, 16), Format(27, 25), Format(6, 4), Format(8, 6)])
     mantissa = made(graph.node("mul", a, power), to)
+    if not 0 <= formats[mantissa].fraction <= formats[mantissa].width - 2:
+        return [mantissa]  # entered before, in a format that does not hold 1
     out = draw.choice([Format(18, 16), Format(18, 17), Format(27, 24), Format(32, 28)])
     inverse = made(graph.node("div", one, mantissa), out)
     return [mantissa, inverse, made(graph.node("mul", inverse, power), any_format(draw))]

@@ -168,19 +168,21 @@ def _tag(tag: object) -> str:
 
 def _homes(name: str, graph: Graph) -> list[str]:
     """The module of each node. Conditions without a call lie with their first reader."""
-    calls: list[tuple[int, str]] = [
-        (getattr(tag, "call", 0), "inputs" if op == "input" else _tag(tag))
+    calls: list[Hashable] = [
+        "inputs" if op == "input" else getattr(tag, "call", 0) or _tag(tag)
         for tag, op in zip(graph.tag, graph.op, strict=True)
     ]
     for k in reversed(range(len(graph))):
         for a in graph.args[k]:
-            if graph.op[a] in CONDITIONS and not calls[a][0]:
+            if graph.op[a] in CONDITIONS and not getattr(graph.tag[a], "call", 0):
                 calls[a] = calls[k]
-    same = Counter(tag for _, tag in {*calls})
-    return [
-        f"{name}_{tag}" if same[tag] == 1 or tag == "inputs" else f"{name}_{tag}_c{call}"
-        for call, tag in calls
-    ]
+    tags = dict[Hashable, str]()
+    for k, call in enumerate(calls):
+        if graph.args[k]:
+            tags.setdefault(call, _tag(graph.tag[k]))
+    same = Counter(tags.values())
+    title = {call: f"{tag}_c{call}" if same[tag] > 1 else tag for call, tag in tags.items()}
+    return [f"{name}_{title.get(call, 'inputs')}" for call in calls]
 
 
 def _check(graph: Graph, pipeline: Pipeline) -> None:

@@ -1,5 +1,6 @@
-"""Simulation of the folder of a design, by Verilator or by Icarus Verilog: two simulators that
-share no code, so that each checks the other.
+"""Simulation of the folder of a design, by Verilator or by Icarus Verilog.
+
+The two simulators share no code, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from featherlane.errors import CompileError
 
 Array = Any
 PACKAGES = {"verilator": "verilator", "g++": "g++", "iverilog": "iverilog", "vvp": "iverilog"}
+SMALL = 1 << 20  # bytes of C++ that are compiled at once: the headers alone take seconds
 LIMIT = 1000  # cycles for each state, besides the latency: a simulation that takes more hangs
 
 
@@ -180,19 +182,18 @@ def _build(name: str, sources: dict[str, str]) -> bytes:
         flags += " --x-assign fast --x-initial fast --noassert"
         run([program, *flags.split(), "--top-module", name, *sources], work)
         made = sorted((work / "made").glob("*.cpp"))
-        slow = [path.name for path in made if "Slow" in path.name]
-        fast = [path.name for path in made if "Slow" not in path.name]
-        (work / "slow.cpp").write_text("".join(f'#include "made/{n}"\n' for n in slow))
-        (work / "fast.cpp").write_text("".join(f'#include "made/{n}"\n' for n in fast))
-        options = [*_options(), "-Imade"]
-        run([compiler, *options, "-O0", "-c", "slow.cpp", "-o", "slow.o"], work)
-        run(
-            [
-                compiler, *options, "-O1", "-shared", "-o", "design.so",
-                "driver.cpp", "fast.cpp", "slow.o", "runtime.o", "-pthread",
-            ],
-            work,
-        )  # fmt: skip
+        small = sum(path.stat().st_size for path in made) < SMALL
+        slow = [path.name for path in made if "Slow" in path.name and not small]
+        fast = [path.name for path in made if path.name not in slow]
+        options, objects = [*_options(), "-Imade"], ["runtime.o"]
+        if slow:
+            (work / "slow.cpp").write_text("".join(f'#include "made/{n}"\n' for n in slow))
+            run([compiler, *options, "-O0", "-c", "slow.cpp", "-o", "slow.o"], work)
+            objects.append("slow.o")
+        with (work / "driver.cpp").open("a") as driver:
+            driver.write("".join(f'#include "made/{n}"\n' for n in fast))
+        options += ["-O1", "-shared", "-o", "design.so", "driver.cpp", *objects, "-pthread"]
+        run([compiler, *options], work)
         return (work / "design.so").read_bytes()
 
 

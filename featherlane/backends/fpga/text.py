@@ -33,7 +33,11 @@ def identifier(text: str) -> str:
 
 
 def literal(x: int, width: int) -> str:
-    """A signed number of a width."""
+    """A signed number of a width. The least one is written by its bits: -2'sd2 is 2 where more than
+    two bits are wanted, since 2'sd2 is -2 already.
+    """
+    if x == -(1 << width - 1):
+        return f"{width}'sh{1 << width - 1:x}"
     return f"-{width}'sd{-x}" if x < 0 else f"{width}'sd{x}"
 
 

