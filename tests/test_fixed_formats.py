@@ -112,7 +112,9 @@ def test_proved_formats_never_overflow(name, function, width):
 
 def test_proved_bounds_hold_the_rounding_before_them():
     """c^2 + s^2 - 1 is rounding alone, and so is what a tight format must hold."""
-    graph = prepared(tagged(lambda q: fl.cos(q) * fl.cos(q) + fl.sin(q) * fl.sin(q) - 1.0))
+    graph = prepared(
+        tagged(lambda q: (fl.cos(q) * fl.cos(q) + fl.sin(q) * fl.sin(q) - 1.0) * q * q)
+    )
     for make in (
         lambda: proved(graph, bounds(q=(1, (-3.0, 3.0))), 12),
         lambda: fitted(graph, drawn(graph, bounds(q=(1, (-3.0, 3.0))), SAMPLES), 16, 12),
