@@ -26,7 +26,7 @@ FORMATS = f"{UNIFORM!r} or alike, {PROVED!r} or {FITTED!r}"
 UNLIMITED = 8.0  # rad or m, and per s: of joints without limits
 ACCELERATION = 16.0  # rad/s^2 or m/s^2
 WRENCH = 128.0  # N, N m
-ROOM = 1.25  # of inputs whose ranges are sampled
+ROOM = 2.0  # of inputs whose ranges are sampled
 DERIVED = ("tau", "minv")  # inputs that follow from q, v and a
 Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an input
 
@@ -94,7 +94,7 @@ def input_ranges(
     """Returns the bounds of each input, and sampled states within them.
 
     Bounds that are not given: the model's limits for q and v (without one, 8 rad or m, and per s; 1
-    for entries of quaternions), 16 rad/s^2 or m/s^2 for a, 128 N or N m for f_ext, and 1.25 times
+    for entries of quaternions), 16 rad/s^2 or m/s^2 for a, 128 N or N m for f_ext, and twice
     what samples have for tau = ID(q, v, a) and minv = M(q)^-1. Raises ValueError for an input that
     has none of these and is not in `given`.
     """

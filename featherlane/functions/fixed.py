@@ -17,6 +17,8 @@ from featherlane.functions import arguments
 from featherlane.functions.function import Function
 from featherlane.program.passes.guards import LOST
 
+PART = 1 << 16  # states at a time, whose integers need memory
+
 
 class Report(NamedTuple):
     """What happened in a call. overflows: in how many states each node of `datapath.graph`
@@ -85,21 +87,49 @@ class FixedFunction(Function):
         program = self._evaluator()
         core = len(next(iter(self.outputs.values())))
         lead = out[0].shape[: out[0].ndim - core]
+        states = math.prod(lead)
         given = {
-            name: np.broadcast_to(x, lead + shape)
+            name: np.broadcast_to(x, lead + shape).reshape(states, *shape)
             for (name, shape), x in zip(self.inputs.items(), arrays, strict=True)
         }
+        report = Report(states, Counter(), Counter(), 0)
+        made = [
+            np.empty((states, *shape), x.dtype)
+            for x, shape in zip(out, self.outputs.values(), strict=True)
+        ]
+        for start in range(0, states, PART):
+            part = slice(start, start + PART)
+            rows = {name: x[part] for name, x in given.items()}
+            report = self._of_part(program, rows, [x[part] for x in made], report)
+        for x, result in zip(made, out, strict=True):
+            result[...] = x.reshape(result.shape)
+        self.report = report
+
+    def _of_part(
+        self,
+        program: Evaluator,
+        given: dict[str, np.ndarray],
+        out: Sequence[np.ndarray],
+        report: Report,
+    ) -> Report:
+        """Fills the results of some states, and returns the report with what happened in them."""
         integers, saturated = quantised(program.datapath, given)
         results = program(integers)
         numbers = floats(program.datapath, results.integers)
-        lost = numbers[LOST][..., 0] > 0 if LOST in numbers else np.zeros(lead, bool)
-        for name, x in given.items():
-            lost |= np.isnan(x).any(tuple(range(len(lead), len(lead) + len(self.inputs[name]))))
+        lost = np.zeros(results.states, bool)
+        if LOST in numbers:
+            lost |= numbers[LOST][..., 0] > 0
+        for x in given.values():
+            lost |= np.isnan(x.reshape(results.states, -1)).any(-1)
         for name, x in zip(self.outputs, out, strict=True):
             x[...] = numbers[name]
             x[lost] = np.nan
-        states = math.prod(lead)
-        self.report = Report(states, results.overflows, saturated, int(np.count_nonzero(lost)))
+        return Report(
+            report.states,
+            report.overflows + results.overflows,
+            report.saturated + saturated,
+            report.lost + int(np.count_nonzero(lost)),
+        )
 
     def errors(self, *arrays: Any, **named: Any) -> Errors:
         """Returns the differences from float64 at states, given as in a call."""

@@ -232,8 +232,8 @@ def counts(graph: Graph) -> dict[int, int]:
 
 
 def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = None) -> Datapath:
-    """Returns a datapath in which no signal can overflow for inputs within their bounds, and the
-    others saturate: each format holds the interval of its signal, with all rounding before it.
+    """Returns a datapath in which no signal can overflow while inputs are within their bounds: each
+    format holds the interval of its signal, with all rounding before it.
 
     width: bits of all signals; small: of constants, sines and cosines, if fewer. Raises
     CompileError that names a divisor without bounds.
@@ -255,13 +255,16 @@ def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = No
         elif special := _special(graph, k, width):
             form = special
         else:
-            form = holding(interval, width)
-            if graph.op[k] != "input":
+            form = holding(interval.hull, width)
+            if op != "input":
                 form = _clamped(form, _finest(graph, k, formats))
         formats.append(form)
         return _as_computed(op, interval, form)
 
-    intervals(graph, inputs, seen)
+    def error(k: int) -> float:
+        return formats[k].step * (UNIT_ERROR if graph.op[k] in ("sin", "cos") else 1)
+
+    intervals(graph, inputs, seen, error)
     formats += [EXPONENT] * (len(graph) - len(formats))
     return _datapath(graph, formats)
 
@@ -272,5 +275,7 @@ UNIT_ERROR = 3  # last places of sines, cosines and reciprocals, see `units`
 def _as_computed(op: str, x: Interval, form: Format) -> Interval:
     """Returns the bounds of a signal after its rounding."""
     more = UNIT_ERROR if op in ("sin", "cos", "div") else 0
-    low, high = math.floor(x.low / form.step) - more, math.ceil(x.high / form.step) + more
-    return Interval(max(low, form.least) * form.step, min(high, form.most) * form.step)
+    low, high = np.floor(x.low / form.step) - more, np.ceil(x.high / form.step) + more
+    return Interval(
+        np.maximum(low, form.least) * form.step, np.minimum(high, form.most) * form.step
+    )
