@@ -1,6 +1,6 @@
-"""Are the pipelines for FPGAs right? Each is simulated clock cycle by clock cycle from its SystemVerilog,
-in Verilator and Icarus, back to back and with random stalls of both streams, and every bit of every
-state is compared with the datapath in integers.
+"""Are the pipelines for FPGAs right? Each is simulated clock cycle by clock cycle from its
+SystemVerilog, in Verilator and Icarus, back to back and with random stalls of both streams, and
+every bit of every state is compared with the datapath in integers.
 """
 
 import sys
