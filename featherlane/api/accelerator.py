@@ -35,11 +35,17 @@ STATES = 1000  # over which errors are reported
 
 class Run(NamedTuple):
     """What a simulation gives. outputs: integers (states, *shape) by name, "lost" among them;
-    cycles: from the acceptance of each state to its result.
+    accepted, emitted: the clock cycles in which each state went in and its result came out.
     """
 
     outputs: dict[str, np.ndarray]
-    cycles: np.ndarray
+    accepted: np.ndarray
+    emitted: np.ndarray
+
+    @property
+    def cycles(self) -> np.ndarray:
+        """Clock cycles from the acceptance of each state to its result."""
+        return self.emitted - self.accepted
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +146,7 @@ class Accelerator:
             self.write(place, 1)
             found = SIMULATORS[simulator](place, values, stalls, seed)
         outputs = words.results_of(made.datapath, made.outputs, found.values)
-        return Run(outputs, found.emitted - found.accepted)
+        return Run(outputs, found.accepted, found.emitted)
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
         """Random states within the ranges of the inputs, by name."""

@@ -1,0 +1,158 @@
+"""Functions of robots as pipelines in fixed point: from a robot to simulated SystemVerilog."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import textbook
+from repetition import repeated
+
+import featherlane as fl
+from featherlane.backends.fixed.evaluate import evaluate
+from featherlane.program.graph import Graph
+from featherlane.tools import cli
+
+SIMULATORS = ["icarus", "verilator"]
+PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return fl.load("double_pendulum")
+
+
+def needs(simulator):
+    if shutil.which(PROGRAMS[simulator]) is None:
+        pytest.skip(f"{PROGRAMS[simulator]} is not installed")
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize(
+    ("function", "interval", "format"),
+    repeated(
+        [
+            ("forward_dynamics", 3, "fitted"),
+            ("inverse_dynamics", 1, "proved"),
+            ("mass_matrix_inverse", 2, "q16.16"),
+            ("forward_dynamics_derivatives", 5, "q16.16"),
+        ]
+    ),
+)
+def test_circuits_give_the_bits_of_the_datapath(pendulum, simulator, function, interval, format):
+    needs(simulator)
+    made = fl.accelerator(pendulum, function, interval=interval, format=format)
+    states = made.samples(100)
+    wanted = evaluate(made.function.datapath, states).integers
+    for stalls in (0, 100):
+        found = made.simulate(states, simulator, stalls)
+        for name, x in wanted.items():
+            assert np.array_equal(x, found.outputs[name]), name
+        least = found.cycles.min()
+        assert least >= made.latency
+        assert stalls or found.cycles.max() == least
+
+
+def test_a_state_enters_every_interval(pendulum):
+    """Results of states that are fed back to back come at the interval."""
+    needs("icarus")
+    made = fl.accelerator(pendulum, "inverse_dynamics", interval=4)
+    accepted = made.simulate(made.samples(20), "icarus").accepted
+    assert set(np.diff(accepted)) == {4}
+
+
+def test_a_function_computes_what_its_circuit_does(pendulum):
+    made = fl.accelerator(pendulum, "mass_matrix")
+    q = made.samples(50)["q"]
+    M = made.function(q)
+    assert np.abs(M - pendulum.mass_matrix(q)).max() < 1e-3
+    assert np.array_equal(M * 2.0**16, np.rint(M * 2.0**16))  # q16.16
+
+
+def test_longer_intervals_take_fewer_multipliers():
+    model = fl.load("iiwa14")
+    dsps = [
+        fl.accelerator(model, "inverse_dynamics", interval=n, format="fitted").cost.total.dsps
+        for n in (1, 4, 12)
+    ]
+    assert dsps == sorted(dsps, reverse=True)
+    assert dsps[0] > 4 * dsps[2]
+
+
+def test_more_sharing_takes_no_more_multipliers():
+    model = fl.load("iiwa14")
+    module, whole = (
+        fl.accelerator(model, "mass_matrix", interval=4, sharing=sharing).cost.total.dsps
+        for sharing in ("module", "whole")
+    )
+    assert whole < module
+
+
+def test_a_design_that_is_too_large_names_the_interval_that_fits():
+    with pytest.raises(
+        fl.CompileError, match=r"interval 1 takes 1.. % of the DSPs.*interval 2 fits"
+    ):
+        fl.accelerator(fl.load("iiwa14"), "forward_dynamics_derivatives_from")
+
+
+def test_generated_folders_are_simulations(tmp_path, capsys):
+    command = ["generate", "double_pendulum", "--target", "verilog", "--output", str(tmp_path)]
+    given = ["--function", "ID", "--interval", "2", "--format", "proved", "--json"]
+    assert cli.main([*command, *given]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["functions"]
+    design = json.loads((tmp_path / "design.json").read_text())
+    assert answer["report"] == design["report"]
+    assert design["report"]["overflows_in_them"] == 0
+    assert design["interval"] == 2
+    needs("icarus")
+    sources = [str(p) for p in tmp_path.glob("*.sv")]
+    subprocess.run(["iverilog", "-g2012", "-o", "a.vvp", *sources], cwd=tmp_path, check=True)
+    told = subprocess.run(["vvp", "a.vvp"], cwd=tmp_path, capture_output=True, text=True)
+    assert "20 states passed, 0 failed" in told.stdout
+
+
+def test_several_functions_have_a_folder_each(tmp_path, capsys):
+    command = ["generate", "double_pendulum", "--target", "verilog", "--output", str(tmp_path)]
+    assert cli.main([*command, "--function", "ID", "--function", "short=M"]) == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"inverse_dynamics", "short"}
+    assert "of the DSPs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"interval": 0}, ValueError, "interval is 0: wanted a whole number of cycles"),
+        ({"interval": 2.5}, ValueError, "interval is 2.5"),
+        ({"format": "q8"}, ValueError, "format is 'q8': wanted 'q16.16'"),
+        ({"device": "virtex"}, ValueError, "device is 'virtex': wanted one of"),
+        ({"delays": "none"}, ValueError, "model is 'none'"),
+        ({"sharing": "all"}, ValueError, "sharing is 'all': wanted 'module'"),
+        ({"clock": 0}, ValueError, "clock is 0: wanted MHz"),
+        ({"clock": 400.0}, fl.CompileError, "250.0 MHz would do"),
+        ({"ranges": {"x": (0, 1)}}, ValueError, "ranges names 'x'"),
+        ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
+    ],
+    ids=lambda x: "-".join(map(str, x)) if isinstance(x, dict) else "",
+)
+def test_bad_arguments(pendulum, options, error, told):
+    with pytest.raises(error, match=told):
+        fl.accelerator(pendulum, **options)
+
+
+def test_what_is_no_model():
+    with pytest.raises(TypeError, match="model is .*: wanted a Model"):
+        fl.accelerator(Graph())
+
+
+def test_friction_has_no_circuit():
+    rubbing = textbook.tree(("revolute", "revolute"), physics=True)
+    with pytest.raises(fl.CompileError, match="there is no circuit for sqrt"):
+        fl.accelerator(rubbing)
+
+
+@pytest.mark.parametrize("options", [["--interval", "2"], ["--format", "q16.16"]])
+def test_options_of_verilog_are_refused_for_c(tmp_path, options, capsys):
+    command = ["generate", "double_pendulum", "--output", str(tmp_path)]
+    assert cli.main([*command, *options]) == 2
+    assert "is for --target verilog" in capsys.readouterr().err
