@@ -141,7 +141,7 @@ def test_bad_arguments(pendulum, options, error, told):
 
 
 def test_what_is_no_model():
-    with pytest.raises(TypeError, match="model is .*: wanted a Model"):
+    with pytest.raises(TypeError, match=r"model is .*: wanted a Model"):
         fl.accelerator(Graph())
 
 
