@@ -65,6 +65,20 @@ def test_targets_of_accuracy(arm):
     assert largest["proved"] <= largest["q16.16"] / 5
 
 
+@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix"])
+@pytest.mark.parametrize("form", ["q16.16", "proved"])
+def test_errors_are_within_their_proved_bounds(arm, name, form):
+    function = arm.function(name, backend="fixed", format=form)
+    (bound,) = function.error_bounds().values()
+    (largest,) = function.errors(**states(arm, function)).largest.values()
+    assert bound / 1000 < largest <= bound
+
+
+def test_what_may_overflow_has_no_bound(arm):
+    function = arm.function("inverse_dynamics", backend="fixed", format="q7.16")
+    assert function.error_bounds() == {"tau": np.inf}
+
+
 def test_lost_states_and_nan_are_nan(arm):
     weak = fl.load("double_pendulum")
     function = weak.function("mass_matrix_inverse", backend="fixed", format="q22.10")

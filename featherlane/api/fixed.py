@@ -12,7 +12,7 @@ import numpy as np
 from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import prepared
-from featherlane.backends.fixed.ranges import Interval
+from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import shown
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.fixed import FixedFunction
@@ -45,7 +45,8 @@ def fixed_function(
     given = checked_ranges(function.inputs, ranges)
     origin = fixed_function, (model, variant, format, ranges)
     make = partial(_datapath, model, variant, chosen, given)
-    return FixedFunction(function, make, origin)
+    bounds = lambda: _bounds(input_ranges(model, function.inputs, given)[0])
+    return FixedFunction(function, make, bounds, origin)
 
 
 def _datapath(model: Model, variant: Variant, format: str, given: dict[str, Ends]) -> Datapath:
@@ -53,14 +54,18 @@ def _datapath(model: Model, variant: Variant, format: str, given: dict[str, Ends
     if format not in (PROVED, FITTED):
         return uniform(graph, format)
     limits, samples = input_ranges(model, graph.inputs, given)
-    bounds = {
+    if format == PROVED:
+        return proved(graph, _bounds(limits))
+    return fitted(graph, samples, inputs=_bounds(limits))
+
+
+def _bounds(limits: Mapping[str, Ends]) -> Bounds:
+    """Returns the bounds of each entry of each input."""
+    return {
         (name, i): Interval(float(low), float(high))
         for name, ends in limits.items()
         for i, (low, high) in enumerate(zip(*(x.ravel() for x in ends), strict=True))
     }
-    if format == PROVED:
-        return proved(graph, bounds)
-    return fitted(graph, samples, inputs=bounds)
 
 
 def checked_ranges(

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.fixed.assign import error_bounds
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.ranges import Bounds
 from featherlane.functions import arguments
 from featherlane.functions.function import Function
 from featherlane.program.passes.guards import LOST
@@ -54,10 +56,13 @@ class FixedFunction(Function):
         self,
         function: Function,
         datapath: Callable[[], Datapath],
+        bounds: Callable[[], Bounds],
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
     ) -> None:
-        """function: what is computed, in float64. datapath: makes the datapath."""
-        self._function, self._make = function, datapath
+        """function: what is computed, in float64. datapath: makes the datapath. bounds: gives those
+        of the inputs.
+        """
+        self._function, self._make, self._bounds = function, datapath, bounds
         self._program: Evaluator | None = None
         self.report: Report | None = None
 
@@ -72,6 +77,12 @@ class FixedFunction(Function):
     def datapath(self) -> Datapath:
         """The graph and the format of each node."""
         return self._evaluator().datapath
+
+    def error_bounds(self) -> dict[str, float]:
+        """Returns a bound of the error of each output for all inputs within their ranges, proved by
+        intervals; infinite if a signal may overflow. Raises CompileError if a divisor may be 0.
+        """
+        return error_bounds(self.datapath, self._bounds())
 
     def _evaluator(self) -> Evaluator:
         if self._program is None:

@@ -95,15 +95,21 @@ def constant_format(value: float, width: int) -> Format:
     return Format(width, fraction)
 
 
-def _finest(graph: Graph, k: int, formats: list[Format]) -> int:
+def _exact_fraction(graph: Graph, k: int, formats: list[Format]) -> int:
     """Returns the fraction beyond which a node's result has no further places."""
     f = [formats[a].fraction for a in graph.args[k] if graph.op[a] not in CONDITIONS]
-    if graph.op[k] == "mul":
-        powers = any(graph.op[a] == "power_of_two" for a in graph.args[k])
-        return FINEST if powers else sum(f)
+    return sum(f) if graph.op[k] == "mul" else max(f, default=FINEST)
+
+
+def _finest(graph: Graph, k: int, formats: list[Format]) -> int:
+    """Returns the largest fraction that a node's format should have."""
+    if any(graph.op[a] == "power_of_two" for a in graph.args[k]):
+        return FINEST
+    exact = _exact_fraction(graph, k, formats)
     if graph.op[k] in ("add", "sub", "select"):
-        return min(max(f), min(f) + APART)
-    return max(f, default=FINEST)
+        operands = [a for a in graph.args[k] if graph.op[a] not in CONDITIONS]
+        return min(exact, min(formats[a].fraction for a in operands) + APART)
+    return exact
 
 
 def _clamped(form: Format, finest: int) -> Format:
@@ -244,38 +250,78 @@ def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = No
     def seen(k: int, interval: Interval) -> Interval:
         while len(formats) < k:  # conditions and powers of two
             formats.append(EXPONENT)
-        op = graph.op[k]
-        if op == "constant":
-            form = constant_format(interval.low, small)
-            value = round(interval.low / form.step) * form.step
-            formats.append(form)
-            return Interval(value, value)
-        if op in ("sin", "cos"):
-            form = Format(small, small - 1)
-        elif special := _special(graph, k, width):
-            form = special
-        else:
-            form = holding(interval.hull, width)
-            if op != "input":
-                form = _clamped(form, _finest(graph, k, formats))
-        formats.append(form)
-        return _as_computed(op, interval, form)
+        formats.append(_proved(graph, k, interval, width, small or width, formats))
+        return _as_computed(graph, k, interval, formats)
 
-    def error(k: int) -> float:
-        return formats[k].step * (UNIT_ERROR if graph.op[k] in ("sin", "cos") else 1)
-
-    intervals(graph, inputs, seen, error)
+    intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats))
     formats += [EXPONENT] * (len(graph) - len(formats))
     return _datapath(graph, formats)
 
 
+def _proved(
+    graph: Graph, k: int, interval: Interval, width: int, small: int, formats: list[Format]
+) -> Format:
+    """Returns the format of a node, by those of the nodes before it."""
+    op = graph.op[k]
+    if op == "constant":
+        return constant_format(interval.low, small)
+    if op in ("sin", "cos"):
+        return Format(small, small - 1)
+    if special := _special(graph, k, width):
+        return special
+    form = holding(interval.hull, width)
+    return form if op == "input" else _clamped(form, _finest(graph, k, formats))
+
+
+def error_bounds(datapath: Datapath, inputs: Bounds) -> dict[str, float]:
+    """Returns for each output a bound of the error of its entries, for inputs within their bounds;
+    infinite if a signal may overflow.
+    """
+    graph, overflows = datapath.graph, False
+    formats = [EXPONENT if form is None else form for form in datapath.formats]
+
+    def seen(k: int, interval: Interval) -> Interval:
+        nonlocal overflows
+        fits = graph.op[k] in SATURATE or mantissa_of(graph, k) is not None
+        overflows |= not fits and not _holds(formats[k], interval.hull)
+        return _as_computed(graph, k, interval, formats)
+
+    found = intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats))
+    errors = {
+        name: max((x.error for k in out.nodes if (x := found[k]) is not None), default=0.0)
+        for name, out in graph.outputs.items()
+    }
+    return dict.fromkeys(errors, math.inf) if overflows else errors
+
+
+SATURATE = {"sin", "cos", "div", "input"}  # their results are the nearest that the format holds
+UNITS = {"sin", "cos", "div"}
 UNIT_ERROR = 3  # last places of sines, cosines and reciprocals, see `units`
 
 
-def _as_computed(op: str, x: Interval, form: Format) -> Interval:
+def _unit_error(graph: Graph, k: int, formats: list[Format]) -> float:
+    """Returns how far the result of a node is from the exact result for its operands."""
+    op, step = graph.op[k], formats[k].step
+    if op in UNITS:
+        return UNIT_ERROR * step
+    if op == "input":
+        return step / 2
+    powers = any(graph.op[a] == "power_of_two" for a in graph.args[k])
+    if not powers and formats[k].fraction >= _exact_fraction(graph, k, formats):
+        return 0.0
+    return step / 2 if op == "mul" and not powers else step
+
+
+def _as_computed(graph: Graph, k: int, x: Interval, formats: list[Format]) -> Interval:
     """Returns the bounds of a signal after its rounding."""
-    more = UNIT_ERROR if op in ("sin", "cos", "div") else 0
+    op, form = graph.op[k], formats[k]
+    if op == "constant":
+        value = round(x.low / form.step) * form.step
+        return Interval(value, value, abs(value - x.low))
+    more = UNIT_ERROR if op in UNITS else 0
     low, high = np.floor(x.low / form.step) - more, np.ceil(x.high / form.step) + more
     return Interval(
-        np.maximum(low, form.least) * form.step, np.minimum(high, form.most) * form.step
+        np.maximum(low, form.least) * form.step,
+        np.minimum(high, form.most) * form.step,
+        x.error + _unit_error(graph, k, formats),
     )

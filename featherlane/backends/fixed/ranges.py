@@ -4,6 +4,9 @@ The ranges of angles are cut into pieces, and each combination of pieces is a bo
 own, since sines and cosines vary little in it. Bounds are rounded outwards. Products of a node with
 itself are squares; x cos q + y sin q is at most the length of (x, y); a reciprocal made of mantissa
 and exponent (`passes.reciprocals`) has the bounds of 1 / b.
+
+Each interval has a bound of the error too: of the difference between what is computed, with its
+rounding, and the exact value.
 """
 
 from __future__ import annotations
@@ -22,10 +25,13 @@ Array = Any
 
 
 class Interval(NamedTuple):
-    """The numbers from low to high, in all boxes or (arrays) in each."""
+    """The numbers from low to high, in all boxes or (arrays) in each; each of them differs from the
+    exact value by at most `error`.
+    """
 
     low: Array
     high: Array
+    error: Array = 0.0
 
     @property
     def largest(self) -> Array:
@@ -40,7 +46,8 @@ class Interval(NamedTuple):
     @property
     def hull(self) -> Interval:
         """The numbers in any box."""
-        return Interval(float(np.min(self.low)), float(np.max(self.high)))
+        low, high, error = self
+        return Interval(float(np.min(low)), float(np.max(high)), float(np.max(error)))
 
 
 Bounds = Mapping[tuple[str, int], Interval]  # of entries of inputs, by name and position
@@ -48,10 +55,10 @@ Seen = Callable[[int, Interval], Interval]  # of a node: its bounds, changed by 
 Error = Callable[[int], float]  # of a node: how far a circuit's result is from the exact one
 
 
-def outwards(low: Array, high: Array) -> Interval:
+def outwards(low: Array, high: Array, error: Array = 0.0) -> Interval:
     """The interval of bounds that were rounded once each; a bound of 0 was not rounded."""
     low = np.where(low == 0, 0.0, np.nextafter(low, -np.inf))
-    return Interval(low, np.where(high == 0, 0.0, np.nextafter(high, np.inf)))
+    return Interval(low, np.where(high == 0, 0.0, np.nextafter(high, np.inf)), error)
 
 
 def intervals(
@@ -103,7 +110,7 @@ def _boxes(graph: Graph, inputs: Bounds, most: int) -> Bounds:
     grid = np.indices((pieces,) * len(angles)).reshape(len(angles), -1)
     found = dict(inputs)
     for at, n in zip(angles, grid, strict=True):
-        edges = np.linspace(*inputs[at], pieces + 1)
+        edges = np.linspace(inputs[at].low, inputs[at].high, pieces + 1)
         found[at] = Interval(edges[n], edges[n + 1])
     return found
 
@@ -117,7 +124,7 @@ def _bounds(
     if op == "constant":
         return Interval(value, value)
     if op == "mul" and (pair := _with_power(graph, k)):
-        return _scaled(graph, k, *pair, found)
+        return _scaled(graph, k, *pair, found, error)
     operands = [x for a in args if (x := found[a]) is not None]
     if op == "exponent":
         return _exponent(graph, k, operands[0])
@@ -126,7 +133,8 @@ def _bounds(
     bounds = RULES[op](*operands)
     if op in ("add", "sub") and (turned := _turned(graph, k)) is not None:
         length = _length(turned, found, error) + sum(map(error, args))
-        return Interval(np.maximum(bounds.low, -length), np.minimum(bounds.high, length))
+        low, high = np.maximum(bounds.low, -length), np.minimum(bounds.high, length)
+        return Interval(low, high, bounds.error)
     return bounds
 
 
@@ -186,20 +194,26 @@ def mantissa_of(graph: Graph, k: int) -> int | None:
     return x if normalised_by(graph, power) == x else None
 
 
-def _scaled(graph: Graph, k: int, power: int, x: int, found: list[Interval | None]) -> Interval:
+def _scaled(
+    graph: Graph, k: int, power: int, x: int, found: list[Interval | None], error: Error
+) -> Interval:
+    """Bounds of a product with 2^-exponent(b): the mantissa of b, 1 / b, or another one."""
     b = normalised_by(graph, power)
     bounds = found[b] if b is not None else None
     if bounds is None or b is None:
         raise CompileError(f"{place(graph, k)}: bounds of powers of two are known in 1 / b only")
+    low, high, _ = bounds
     if x == b:
-        return Interval(np.where(bounds.low > 0, 1.0, -2.0), np.where(bounds.high < 0, -1.0, 2.0))
-    if graph.op[x] == "div" and mantissa_of(graph, graph.args[x][1]) == b:
-        # The circuit's 1 / m is within two last places of 16 bits or more
-        more = 2.0**-14 / bounds.least
-        return outwards(1.0 / bounds.high - more, 1.0 / bounds.low + more)
+        return Interval(np.where(low > 0, 1.0, -2.0), np.where(high < 0, -1.0, 2.0), np.inf)
+    if graph.op[x] == "div" and mantissa_of(graph, mantissa := graph.args[x][1]) == b:
+        more = (error(mantissa) + error(x)) * 2.0 / bounds.least  # since 2^-exponent <= 2 / |b|
+        exact = np.maximum(bounds.least - bounds.error, 0.0)
+        with np.errstate(divide="ignore"):
+            rounding = np.where(exact > 0, bounds.error / (bounds.least * exact), np.inf)
+        return outwards(1.0 / high - more, 1.0 / low + more, rounding + more)
     numbers = found[x]
     assert numbers is not None
-    return _product(numbers, outwards(0.0, 2.0 / bounds.least))
+    return _product(numbers, outwards(0.0, 2.0 / bounds.least, np.inf))
 
 
 def place(graph: Graph, k: int) -> str:
@@ -210,57 +224,65 @@ def place(graph: Graph, k: int) -> str:
 
 def _exponent(graph: Graph, k: int, x: Interval) -> Interval:
     if not np.all(x.least > 0):
-        low, high = x.hull
+        low, high, _ = x.hull
         raise CompileError(
             f"{place(graph, k)}: the range {low:.3g} to {high:.3g} of what divides contains 0, so "
             "that the quotient has no bounds; state the divisor's with scalar.within(x, low, high) "
             "in the algorithm, or choose format='fitted'"
         )
-    return Interval(*(np.frexp(y)[1] - 1.0 for y in (x.least, x.largest)))
+    least, most = (np.frexp(y)[1] - 1.0 for y in (x.least, x.largest))
+    return Interval(least, most, np.inf)
 
 
 def _square(x: Interval) -> Interval:
-    bounds = outwards(x.least**2, x.largest**2)
-    return Interval(np.maximum(bounds.low, 0.0), bounds.high)
+    error = (2 * x.largest + x.error) * x.error
+    bounds = outwards(x.least**2, x.largest**2, error)
+    return bounds._replace(low=np.maximum(bounds.low, 0.0))
 
 
 def _product(a: Interval, b: Interval) -> Interval:
     corners = a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high
     low = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
     high = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
-    return outwards(low, high)
+    return outwards(low, high, a.largest * b.error + (b.largest + b.error) * a.error)
 
 
 def _reciprocal(one: Interval, m: Interval) -> Interval:
     """Bounds of 1 / m for 1 <= |m| <= 2."""
-    return Interval(np.where(m.low > 0, 0.5, -1.0), np.where(m.high < 0, -0.5, 1.0))
+    return Interval(np.where(m.low > 0, 0.5, -1.0), np.where(m.high < 0, -0.5, 1.0), np.inf)
 
 
 def _cosine(x: Interval) -> Interval:
     """Bounds of cos x: 1 at even multiples of pi, -1 at odd ones, or those at the ends."""
 
     def has(phase: float) -> Array:
-        low, high = ((end - phase) / (2 * np.pi) for end in x)
+        low, high = ((end - phase) / (2 * np.pi) for end in x[:2])
         return np.ceil(low - 1e-9) <= np.floor(high + 1e-9)
 
     ends = np.cos(x.low), np.cos(x.high)
     low = np.where(has(np.pi), -1.0, np.minimum(*ends) - 1e-15)
     high = np.where(has(0.0), 1.0, np.maximum(*ends) + 1e-15)
-    return Interval(np.maximum(low, -1.0), np.minimum(high, 1.0))
+    return Interval(np.maximum(low, -1.0), np.minimum(high, 1.0), x.error)
 
 
 def _sine(x: Interval) -> Interval:
-    return _cosine(outwards(x.low - np.pi / 2, x.high - np.pi / 2))
+    return _cosine(outwards(x.low - np.pi / 2, x.high - np.pi / 2, x.error))
+
+
+def _select(a: Interval, b: Interval) -> Interval:
+    """Bounds of one of two: rounding may change which."""
+    low, high = np.minimum(a.low, b.low), np.maximum(a.high, b.high)
+    return Interval(low, high, np.maximum(a.error, b.error) + (high - low))
 
 
 RULES: dict[str, Callable[..., Interval]] = {
-    "neg": lambda a: Interval(-a.high, -a.low),
-    "abs": lambda a: Interval(a.least, a.largest),
-    "add": lambda a, b: outwards(a.low + b.low, a.high + b.high),
-    "sub": lambda a, b: outwards(a.low - b.high, a.high - b.low),
+    "neg": lambda a: Interval(-a.high, -a.low, a.error),
+    "abs": lambda a: Interval(a.least, a.largest, a.error),
+    "add": lambda a, b: outwards(a.low + b.low, a.high + b.high, a.error + b.error),
+    "sub": lambda a, b: outwards(a.low - b.high, a.high - b.low, a.error + b.error),
     "mul": _product,
     "div": _reciprocal,
     "sin": _sine,
     "cos": _cosine,
-    "select": lambda a, b: Interval(np.minimum(a.low, b.low), np.maximum(a.high, b.high)),
+    "select": _select,
 }
