@@ -126,6 +126,9 @@ class Compiled(model.Robot):
         width: int | None = None,
         device: str | None = None,
         mapping: str | None = None,
+        backend: str | None = None,
+        format: str | None = None,
+        ranges: Mapping[str, Any] | None = None,
     ) -> Function:
         """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
         of `Kinematics`) as a `Function` of plain arrays.
@@ -147,7 +150,23 @@ class Compiled(model.Robot):
         variant = Variant(
             name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
         )
+        if backend not in (None, "cpu"):
+            return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
+        if format is not None or ranges is not None:
+            raise ValueError("format and ranges are of backend='fixed'")
         return copied(self._function(variant, width).mapped(mapping), device)
+
+    def _on_backend(
+        self, variant: Variant, backend: Any, format: Any, ranges: Any, others: Arrays
+    ) -> Function:
+        """Returns a function in fixed point."""
+        if backend != "fixed":
+            raise ValueError(f"backend is {backend!r}: wanted 'cpu' or 'fixed'")
+        if any(x is not None for x in others):
+            raise ValueError("backend='fixed' takes no width, device or mapping")
+        from featherlane.api.fixed import fixed_function  # few need it
+
+        return fixed_function(self, settled(variant), format, ranges)  # type: ignore[arg-type]
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         variant = settled(variant)

@@ -1,0 +1,143 @@
+"""Functions of models in fixed point: the ranges of their inputs, and their formats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fixed.ranges import Interval
+from featherlane.errors import shown
+from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.table import Variant
+
+if TYPE_CHECKING:
+    from featherlane.api.model import Model
+
+UNIFORM, PROVED, FITTED = "q16.16", "proved", "fitted"
+FORMATS = f"{UNIFORM!r} or alike, {PROVED!r} or {FITTED!r}"
+UNLIMITED = 8.0  # rad or m, and per s: of joints without limits
+ACCELERATION = 16.0  # rad/s^2 or m/s^2
+WRENCH = 128.0  # N, N m
+ROOM = 1.25  # of inputs whose ranges are sampled
+DERIVED = ("tau", "minv")  # inputs that follow from q, v and a
+Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an input
+
+
+def fixed_function(
+    model: Model, variant: Variant, format: str | None, ranges: Mapping[str, tuple[Any, Any]] | None
+) -> FixedFunction:
+    """Returns a function of a model in fixed point; see `Model.function`."""
+    chosen = UNIFORM if format is None else format
+    is_known = isinstance(chosen, str) and (
+        chosen in (PROVED, FITTED) or re.fullmatch(r"q-?\d+\.-?\d+", chosen)
+    )
+    if not is_known:
+        raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
+    function = model._function(variant)
+    given = checked_ranges(function.inputs, ranges)
+    origin = fixed_function, (model, variant, format, ranges)
+    make = partial(_datapath, model, variant, chosen, given)
+    return FixedFunction(function, make, origin)
+
+
+def _datapath(model: Model, variant: Variant, format: str, given: dict[str, Ends]) -> Datapath:
+    graph = prepared(dynamics_graph(model, variant))
+    if format not in (PROVED, FITTED):
+        return uniform(graph, format)
+    limits, samples = input_ranges(model, graph.inputs, given)
+    bounds = {
+        (name, i): Interval(float(low), float(high))
+        for name, ends in limits.items()
+        for i, (low, high) in enumerate(zip(*(x.ravel() for x in ends), strict=True))
+    }
+    if format == PROVED:
+        return proved(graph, bounds)
+    return fitted(graph, samples, inputs=bounds)
+
+
+def checked_ranges(
+    inputs: Mapping[str, tuple[int, ...]], ranges: Mapping[str, tuple[Any, Any]] | None
+) -> dict[str, Ends]:
+    """Returns the bounds that a user gives, in the shapes of the inputs. Raises ValueError for an
+    unknown name, and for what are no bounds.
+    """
+    found = {}
+    for name, ends in ({} if ranges is None else ranges).items():
+        if name not in inputs:
+            raise ValueError(f"ranges names {name!r}: wanted some of {', '.join(inputs)}")
+        wanted = f"wanted (low, high), finite numbers or arrays of shape {inputs[name]}, low < high"
+        try:
+            low, high = (np.broadcast_to(np.asarray(x, np.float64), inputs[name]) for x in ends)
+        except (TypeError, ValueError):
+            low = high = np.array(np.nan)
+        if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
+            raise ValueError(f"ranges[{name!r}] is {shown(ends)}: {wanted}")
+        found[name] = low, high
+    return found
+
+
+def input_ranges(
+    model: Model,
+    inputs: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, Ends],
+    seed: int = 0,
+) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
+    """Returns the bounds of each input, and sampled states within them.
+
+    Bounds that are not given: the model's limits for q and v (without one, 8 rad or m, and per s; 1
+    for entries of quaternions), 16 rad/s^2 or m/s^2 for a, 128 N or N m for f_ext, and 1.25 times
+    what samples have for tau = ID(q, v, a) and minv = M(q)^-1. Raises ValueError for an input that
+    has none of these and is not in `given`.
+    """
+    defaults = _limits(model)
+    limits = {name: given.get(name) or defaults.get(name) for name in inputs}
+    rng, count = np.random.default_rng(seed), SAMPLES + SAMPLES // 3
+    motion = {name: given.get(name) or defaults[name] for name in ("q", "v", "a")}
+    samples = {name: _drawn(rng, ends, count) for name, ends in motion.items()}
+    samples["q"] = np.clip(model.random_configuration(count, seed=rng), *motion["q"])
+    for name in inputs:
+        if name in DERIVED:
+            samples[name] = _derived(model, name, samples)
+            most = ROOM * np.abs(samples[name]).max(0)
+            low, high = limits[name] = limits[name] or (-most, most)
+            samples[name] = samples[name].clip(low, high)
+        elif (ends := limits[name]) is None:
+            raise ValueError(f"ranges lacks {name!r}: wanted its (low, high)")
+        elif name not in motion:
+            samples[name] = _drawn(rng, ends, count)
+    found = {name: ends for name, ends in limits.items() if ends is not None}
+    return found, {name: samples[name] for name in inputs}
+
+
+def _drawn(rng: np.random.Generator, ends: Ends, count: int) -> np.ndarray:
+    low, high = ends
+    return rng.uniform(low, high, (count, *low.shape))
+
+
+def _derived(model: Model, name: str, samples: Mapping[str, np.ndarray]) -> np.ndarray:
+    if name == "minv":
+        return model.mass_matrix_inverse(samples["q"])
+    return model.inverse_dynamics(samples["q"], samples["v"], samples["a"])
+
+
+def _limits(model: Model) -> dict[str, Ends]:
+    """Returns the bounds of inputs that a model knows or has by default."""
+    turns = np.zeros(model.nq, bool)
+    for n in model.independent:
+        for first in model.types[n].quaternions:
+            turns[model.first_q[n] + first : model.first_q[n] + first + 4] = True
+    free = np.where(turns, 1.0, UNLIMITED)
+    low, high = model.position_limits
+    low, high = np.where(np.isfinite(low), low, -free), np.where(np.isfinite(high), high, free)
+    v = np.where(np.isfinite(model.velocity_limits), model.velocity_limits, UNLIMITED)
+    a = np.full(model.nv, ACCELERATION)
+    wrench = np.full((model.nbodies, 6), WRENCH)
+    return {"q": (low, high), "v": (-v, v), "a": (-a, a), "f_ext": (-wrench, wrench)}

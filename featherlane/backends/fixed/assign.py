@@ -1,0 +1,281 @@
+"""Formats for the signals of a graph: one for all, by sampled ranges, or proved by intervals.
+
+Some formats are the same in all three: exponents have 8 bits; a mantissa has two bits before the
+point (its sign and 1), and its reciprocal one. Unless all signals have one format, sines and
+cosines have one bit before the point, and constants use all of their bits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fixed.ranges import Bounds, Interval, intervals, mantissa_of
+from featherlane.errors import CompileError
+from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS, OPS
+
+EXPONENT = Format(8, 0)
+FINEST = 48  # the largest fraction
+APART = 28  # binary places that a result may be finer than an operand of its sum
+SAMPLES = 3000  # states from which ranges are found: fewer miss the tails
+
+
+def uniform(graph: Graph, text: str) -> Datapath:
+    """Returns a datapath whose signals all have one format, such as "q16.16": so many bits before
+    and after the point. Raises CompileError for a constant beyond it.
+    """
+    found = re.fullmatch(r"q(-?\d+)\.(-?\d+)", text)
+    if found is None or not 2 <= int(found[1]) + int(found[2]) <= 32:
+        raise ValueError(f"format is {text!r}: wanted 'q16.16' or alike, of 2 to 32 bits in all")
+    form = Format(int(found[1]) + int(found[2]), int(found[2]))
+    formats = [_special(graph, k, form.width) or form for k in range(len(graph))]
+    for k in graph.nodes_of("constant"):
+        value = graph.value[k]
+        if not form.least <= round(value / form.step) <= form.most:
+            raise CompileError(
+                f"the constant {value:.6g} (node {k}) is beyond {form}: wanted "
+                f"{_bits_before(abs(value))} bits before the point"
+            )
+    trigonometric = {"sin", "cos"} & set(graph.op)
+    if trigonometric and form.fraction >= form.width:
+        raise CompileError(f"{form} does not hold sines and cosines: wanted a bit before the point")
+    return _datapath(graph, formats)
+
+
+def _bits_before(largest: float) -> int:
+    return math.frexp(largest)[1] + 1
+
+
+def _datapath(graph: Graph, formats: list[Format]) -> Datapath:
+    return Datapath(
+        graph,
+        tuple(None if op in CONDITIONS else f for op, f in zip(graph.op, formats, strict=True)),
+    )
+
+
+def _special(graph: Graph, k: int, width: int) -> Format | None:
+    """Returns the format of a node whose range is known from what it is."""
+    op, args = graph.op[k], graph.args[k]
+    if op in ("exponent", "power_of_two") or (op == "neg" and graph.op[args[0]] == "exponent"):
+        return EXPONENT
+    if op == "div":
+        return Format(width, width - 1)
+    if mantissa_of(graph, k) is not None:
+        return Format(width, width - 2)
+    return None
+
+
+def holding(interval: Interval, width: int) -> Format:
+    """Returns the format of this width with the smallest step that holds an interval, rounded to
+    its step outwards.
+    """
+    form = Format(width, min(width - math.frexp(interval.largest)[1], FINEST))
+    while not _holds(form, interval):
+        form = Format(width, form.fraction - 1)
+    return form
+
+
+def _holds(form: Format, x: Interval) -> bool:
+    low, high = math.floor(x.low / form.step), math.ceil(x.high / form.step)
+    return form.least <= low and high <= form.most
+
+
+def constant_format(value: float, width: int) -> Format:
+    """Returns the format in which a constant uses all bits."""
+    fraction = min(width - math.frexp(value)[1], FINEST)
+    while not abs(round(value * 2.0**fraction)) < 1 << width - 1:
+        fraction -= 1
+    return Format(width, fraction)
+
+
+def _finest(graph: Graph, k: int, formats: list[Format]) -> int:
+    """Returns the fraction beyond which a node's result has no further places."""
+    f = [formats[a].fraction for a in graph.args[k] if graph.op[a] not in CONDITIONS]
+    if graph.op[k] == "mul":
+        powers = any(graph.op[a] == "power_of_two" for a in graph.args[k])
+        return FINEST if powers else sum(f)
+    if graph.op[k] in ("add", "sub", "select"):
+        return min(max(f), min(f) + APART)
+    return max(f, default=FINEST)
+
+
+def _clamped(form: Format, finest: int) -> Format:
+    return form if form.fraction <= finest else Format(form.width, finest)
+
+
+# Formats by sampling
+
+
+def fitted(
+    graph: Graph,
+    samples: Mapping[str, Any],
+    data: int = 27,
+    small: int = 18,
+    guard: int = 2,
+    inputs: Bounds | None = None,
+) -> Datapath:
+    """Returns a datapath with a format for each signal, by its range over sampled states.
+
+    samples: inputs in float64, of shape (states, *shape), 3,000 states or more. data: bits of
+    signals; small: bits of constants, sines and cosines; guard: bits that signals have before the
+    point beyond what samples need. inputs: bounds of entries of inputs, which need no guard bits,
+    since inputs saturate.
+
+    The range of a signal is the larger one of what it is in float64 and of what it is in fixed
+    point, after the rounding of all signals before it: a signal that cancels, such as sin^2 + cos^2
+    - 1, consists of rounding.
+    """
+    states = {len(np.asarray(samples[name])) for name in graph.inputs}
+    if len(states) != 1 or min(states) < SAMPLES:
+        raise ValueError(f"samples has {sorted(states)} states: wanted {SAMPLES} or more of each")
+    sampled = _Sampled(graph, samples, data, small, guard, inputs or {})
+    for k in range(len(graph)):
+        sampled.enter(k)
+    return _datapath(graph, sampled.formats)
+
+
+class _Sampled:
+    """The nodes so far over sampled states: their formats, their values in float64, and their
+    values with everything rounded to its format.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        samples: Mapping[str, Any],
+        data: int,
+        small: int,
+        guard: int,
+        inputs: Bounds,
+    ) -> None:
+        self.graph, self.data, self.small, self.guard = graph, data, small, guard
+        self.inputs = inputs
+        self.samples = {
+            name: np.asarray(samples[name], np.float64).reshape(-1, math.prod(shape))
+            for name, shape in graph.inputs.items()
+        }
+        self.formats: list[Format] = []
+        self.exact: list[Any] = []
+        self.rounded: list[Any] = []
+        self.counts = counts(graph)
+        self.last_use = {a: k for k, args in enumerate(graph.args) for a in args}
+
+    def enter(self, k: int) -> None:
+        op, value, args = self.graph.op[k], self.graph.value[k], self.graph.args[k]
+        if op == "input":
+            exact = rounded = self.samples[value[0]][:, value[1]]
+        elif op == "constant":
+            exact = rounded = value
+        else:
+            evaluate = OPS[op].evaluate
+            assert evaluate is not None
+            with np.errstate(all="ignore"):
+                exact = evaluate(*[self.exact[a] for a in args])
+                rounded = evaluate(*[self.rounded[a] for a in args])
+        form = self._format(k, exact, rounded)
+        self.formats.append(form)
+        self.exact.append(exact)
+        self.rounded.append(rounded if op in CONDITIONS else _rounded(rounded, form, op))
+        for a in args:
+            if self.last_use[a] == k:
+                self.exact[a] = self.rounded[a] = None
+
+    def _format(self, k: int, exact: Any, rounded: Any) -> Format:
+        graph, op = self.graph, self.graph.op[k]
+        if special := _special(graph, k, self.data):
+            return special
+        if op == "constant":
+            return constant_format(graph.value[k], self.small)
+        if op in ("sin", "cos"):
+            return Format(self.small, self.small - 1)
+        if op in CONDITIONS:
+            return EXPONENT
+        if op == "input" and graph.value[k] in self.inputs:
+            return holding(self.inputs[graph.value[k]], self.data)
+        if k in self.counts:
+            return Format(self.counts[k].bit_length() + 1, 0)
+        largest = max(float(np.max(np.abs(x))) for x in (exact, rounded))
+        if not math.isfinite(largest):
+            raise CompileError(f"node {k} ({op}) is {largest} in some of the samples")
+        larger = largest * 2.0**self.guard
+        form = holding(Interval(-larger, larger), self.data)
+        return _clamped(form, _finest(graph, k, self.formats))
+
+
+def _rounded(x: Any, form: Format, op: str) -> Any:
+    if op in ("exponent", "power_of_two"):
+        return x
+    return np.floor(x / form.step + (0.5 if op in ("mul", "input", "constant") else 0)) * form.step
+
+
+def counts(graph: Graph) -> dict[int, int]:
+    """Returns the largest value of each node that counts: `select` between 0 and 1, and sums of
+    such nodes. Samples do not tell it.
+    """
+    most: dict[int, int] = {}
+    for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
+        if op == "add" and all(a in most for a in args):
+            most[k] = sum(most[a] for a in args)
+        elif op == "select" and {graph.number(a) for a in args[1:]} <= {0.0, 1.0}:
+            most[k] = 1
+    return most
+
+
+# Formats proved by intervals
+
+
+def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = None) -> Datapath:
+    """Returns a datapath in which no signal can overflow while inputs are within their bounds: each
+    format holds the interval of its signal, with all rounding before it.
+
+    width: bits of all signals; small: of constants, sines and cosines, if fewer. Raises
+    CompileError that names a divisor without bounds.
+    """
+    formats: list[Format] = []
+    small = small or width
+
+    def seen(k: int, interval: Interval) -> Interval:
+        while len(formats) < k:  # conditions and powers of two
+            formats.append(EXPONENT)
+        op = graph.op[k]
+        if op == "constant":
+            form = constant_format(interval.low, small)
+            value = round(interval.low / form.step) * form.step
+            formats.append(form)
+            return Interval(value, value)
+        if op in ("sin", "cos"):
+            form = Format(small, small - 1)
+        elif special := _special(graph, k, width):
+            form = special
+        else:
+            form = holding(interval.hull, width)
+            if op != "input":
+                form = _clamped(form, _finest(graph, k, formats))
+        formats.append(form)
+        return _as_computed(op, interval, form)
+
+    def error(k: int) -> float:
+        return formats[k].step * (UNIT_ERROR if graph.op[k] in ("sin", "cos") else 1)
+
+    intervals(graph, inputs, seen, error)
+    formats += [EXPONENT] * (len(graph) - len(formats))
+    return _datapath(graph, formats)
+
+
+UNIT_ERROR = 3  # last places of sines, cosines and reciprocals, see `units`
+
+
+def _as_computed(op: str, x: Interval, form: Format) -> Interval:
+    """Returns the bounds of a signal after its rounding."""
+    more = UNIT_ERROR if op in ("sin", "cos", "div") else 0
+    low, high = np.floor(x.low / form.step) - more, np.ceil(x.high / form.step) + more
+    return Interval(
+        np.maximum(low, form.least) * form.step, np.minimum(high, form.most) * form.step
+    )

@@ -1,0 +1,41 @@
+"""Graphs of functions made ready for circuits: nothing in them but operations of a datapath."""
+
+from __future__ import annotations
+
+from featherlane.backends.fixed.datapath import OPERATIONS
+from featherlane.errors import CompileError
+from featherlane.program.graph import Graph, simplify
+from featherlane.program.op import CONDITIONS
+from featherlane.program.passes.guards import flagged
+from featherlane.program.passes.reciprocals import normalised
+
+UNTAGGED = {"input", "constant", *CONDITIONS}  # what `passes.outline` needs no call for
+
+
+def prepared(graph: Graph) -> Graph:
+    """Returns a flat graph as a datapath takes it: live nodes of OPERATIONS, each tagged by its
+    call; NaN guards count as "lost", divisions are by numbers from 1 to 2.
+
+    Raises CompileError with the operation and its tag for what a datapath does not compute, and for
+    an operation that no call computed.
+    """
+    made = normalised(flagged(graph))
+    # Sums are balanced here, on the graph whose operations are final
+    made = simplify(made)
+    _check(made)
+    return made
+
+
+def _check(graph: Graph) -> None:
+    for k, (op, tag) in enumerate(zip(graph.op, graph.tag, strict=True)):
+        where = f"node {k} ({op})" + ("" if tag is None else f" of {tag}")
+        if op not in OPERATIONS:
+            raise CompileError(f"{where}: there is no circuit for {op}, only for {_known()}")
+        if op not in UNTAGGED and not getattr(tag, "call", 0):
+            raise CompileError(f"{where} was computed outside of all calls")
+        if op == "constant" and graph.number(k) in (None, float("inf"), float("-inf")):
+            raise CompileError(f"{where} is {graph.value[k]}: wanted a finite number")
+
+
+def _known() -> str:
+    return ", ".join(sorted(OPERATIONS - {"input", "constant"}))

@@ -1,0 +1,266 @@
+"""Interval arithmetic over a graph: bounds of each node for inputs within bounds.
+
+The ranges of angles are cut into pieces, and each combination of pieces is a box with bounds of its
+own, since sines and cosines vary little in it. Bounds are rounded outwards. Products of a node with
+itself are squares; x cos q + y sin q is at most the length of (x, y); a reciprocal made of mantissa
+and exponent (`passes.reciprocals`) has the bounds of 1 / b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.errors import CompileError
+from featherlane.program.graph import Graph
+from featherlane.program.op import CONDITIONS
+
+BOXES = 4096
+Array = Any
+
+
+class Interval(NamedTuple):
+    """The numbers from low to high, in all boxes or (arrays) in each."""
+
+    low: Array
+    high: Array
+
+    @property
+    def largest(self) -> Array:
+        """The largest magnitude."""
+        return np.maximum(-self.low, self.high)
+
+    @property
+    def least(self) -> Array:
+        """The least magnitude."""
+        return np.maximum(np.maximum(self.low, -self.high), 0.0)
+
+    @property
+    def hull(self) -> Interval:
+        """The numbers in any box."""
+        return Interval(float(np.min(self.low)), float(np.max(self.high)))
+
+
+Bounds = Mapping[tuple[str, int], Interval]  # of entries of inputs, by name and position
+Seen = Callable[[int, Interval], Interval]  # of a node: its bounds, changed by what rounds them
+Error = Callable[[int], float]  # of a node: how far a circuit's result is from the exact one
+
+
+def outwards(low: Array, high: Array) -> Interval:
+    """The interval of bounds that were rounded once each; a bound of 0 was not rounded."""
+    low = np.where(low == 0, 0.0, np.nextafter(low, -np.inf))
+    return Interval(low, np.where(high == 0, 0.0, np.nextafter(high, np.inf)))
+
+
+def intervals(
+    graph: Graph,
+    inputs: Bounds,
+    seen: Seen = lambda k, x: x,
+    error: Error = lambda k: 0.0,
+    boxes: int = BOXES,
+) -> list[Interval | None]:
+    """Returns the bounds of each node; None for conditions and powers of two.
+
+    seen: is told the bounds of each node in each box, and returns those that its users read. error:
+    of nodes that were seen. boxes: at most so many. Raises CompileError for a division by what may
+    be 0.
+    """
+    found: list[Interval | None] = []
+    hulls: list[Interval | None] = []
+    boxed = _boxes(graph, inputs, boxes)
+    last_use = {a: k for k, args in enumerate(graph.args) for a in args}
+    keep = _read_later(graph)
+    for k, op in enumerate(graph.op):
+        known = op not in CONDITIONS and op != "power_of_two"
+        found.append(seen(k, _bounds(graph, k, found, boxed, error)) if known else None)
+        hulls.append(x.hull if (x := found[k]) is not None else None)
+        for a in graph.args[k]:
+            if last_use[a] == k and a not in keep:
+                found[a] = None
+    return hulls
+
+
+def _read_later(graph: Graph) -> set[int]:
+    """Returns the divisors, and the factors of products, which are read where they are not
+    operands.
+    """
+    found = {graph.args[k][0] for k in graph.nodes_of("exponent")}
+    for op in ("add", "sub"):
+        for k in graph.nodes_of(op):
+            found.update(_turned(graph, k) or ())
+    return found
+
+
+def _boxes(graph: Graph, inputs: Bounds, most: int) -> Bounds:
+    """Returns the bounds of inputs in each box: those of angles are cut into equal pieces."""
+    read = {graph.args[k][0] for op in ("sin", "cos") for k in graph.nodes_of(op)}
+    angles = sorted(graph.value[k] for k in read if graph.op[k] == "input")
+    pieces = int(most ** (1 / len(angles)) + 1e-9) if angles else 1
+    if pieces < 2:
+        return inputs
+    grid = np.indices((pieces,) * len(angles)).reshape(len(angles), -1)
+    found = dict(inputs)
+    for at, n in zip(angles, grid, strict=True):
+        edges = np.linspace(*inputs[at], pieces + 1)
+        found[at] = Interval(edges[n], edges[n + 1])
+    return found
+
+
+def _bounds(
+    graph: Graph, k: int, found: list[Interval | None], inputs: Bounds, error: Error
+) -> Interval:
+    op, args, value = graph.op[k], graph.args[k], graph.value[k]
+    if op == "input":
+        return inputs[value]
+    if op == "constant":
+        return Interval(value, value)
+    if op == "mul" and (pair := _with_power(graph, k)):
+        return _scaled(graph, k, *pair, found)
+    operands = [x for a in args if (x := found[a]) is not None]
+    if op == "exponent":
+        return _exponent(graph, k, operands[0])
+    if op == "mul" and args[0] == args[1]:
+        return _square(operands[0])
+    bounds = RULES[op](*operands)
+    if op in ("add", "sub") and (turned := _turned(graph, k)) is not None:
+        length = _length(turned, found, error) + sum(map(error, args))
+        return Interval(np.maximum(bounds.low, -length), np.minimum(bounds.high, length))
+    return bounds
+
+
+class _Turned(NamedTuple):
+    """The nodes of x cos q +- y sin q."""
+
+    cosine: int
+    sine: int
+    x: int
+    y: int
+
+
+def _turned(graph: Graph, k: int) -> _Turned | None:
+    """Returns the parts of a sum or difference if it is one of a vector that is turned."""
+    a, b = graph.args[k]
+    if graph.op[a] != "mul" or graph.op[b] != "mul":
+        return None
+    for c, x in (graph.args[a], graph.args[a][::-1]):
+        for s, y in (graph.args[b], graph.args[b][::-1]):
+            if {graph.op[c], graph.op[s]} == {"cos", "sin"} and graph.args[c] == graph.args[s]:
+                return _Turned(c, s, x, y)
+    return None
+
+
+def _length(turned: _Turned, found: list[Interval | None], error: Error) -> Array:
+    """Returns a bound of |x cos q + y sin q|: the length of (x, y). Sine and cosine with errors up
+    to e have a length of 1 + sqrt(2) e.
+    """
+    x, y = found[turned.x], found[turned.y]
+    assert x is not None
+    assert y is not None
+    longer = 1.5 * max(error(turned.cosine), error(turned.sine))
+    return np.hypot(x.largest, y.largest) * (1.0 + longer + 1e-15)
+
+
+def _with_power(graph: Graph, k: int) -> tuple[int, int] | None:
+    """Returns the power of two that node k multiplies by, and the other operand."""
+    a, b = graph.args[k]
+    if graph.op[a] == "power_of_two":
+        return a, b
+    return (b, a) if graph.op[b] == "power_of_two" else None
+
+
+def normalised_by(graph: Graph, power: int) -> int | None:
+    """Returns the node b of 2^-exponent(b)."""
+    (k,) = graph.args[power]
+    if graph.op[k] != "neg" or graph.op[graph.args[k][0]] != "exponent":
+        return None
+    return graph.args[graph.args[k][0]][0]
+
+
+def mantissa_of(graph: Graph, k: int) -> int | None:
+    """Returns the node b if node k is b 2^-exponent(b)."""
+    if graph.op[k] != "mul" or (pair := _with_power(graph, k)) is None:
+        return None
+    power, x = pair
+    return x if normalised_by(graph, power) == x else None
+
+
+def _scaled(graph: Graph, k: int, power: int, x: int, found: list[Interval | None]) -> Interval:
+    b = normalised_by(graph, power)
+    bounds = found[b] if b is not None else None
+    if bounds is None or b is None:
+        raise CompileError(f"{place(graph, k)}: bounds of powers of two are known in 1 / b only")
+    if x == b:
+        return Interval(np.where(bounds.low > 0, 1.0, -2.0), np.where(bounds.high < 0, -1.0, 2.0))
+    if graph.op[x] == "div" and mantissa_of(graph, graph.args[x][1]) == b:
+        # The circuit's 1 / m is within two last places of 16 bits or more
+        more = 2.0**-14 / bounds.least
+        return outwards(1.0 / bounds.high - more, 1.0 / bounds.low + more)
+    numbers = found[x]
+    assert numbers is not None
+    return _product(numbers, outwards(0.0, 2.0 / bounds.least))
+
+
+def place(graph: Graph, k: int) -> str:
+    """A node in a message."""
+    tag = graph.tag[k]
+    return f"node {k} ({graph.op[k]})" + ("" if tag is None else f" of {tag}")
+
+
+def _exponent(graph: Graph, k: int, x: Interval) -> Interval:
+    if not np.all(x.least > 0):
+        low, high = x.hull
+        raise CompileError(
+            f"{place(graph, k)}: the range {low:.3g} to {high:.3g} of what divides contains 0, so "
+            "that the quotient has no bounds; state the divisor's with scalar.within(x, low, high) "
+            "in the algorithm, or choose format='fitted'"
+        )
+    return Interval(*(np.frexp(y)[1] - 1.0 for y in (x.least, x.largest)))
+
+
+def _square(x: Interval) -> Interval:
+    bounds = outwards(x.least**2, x.largest**2)
+    return Interval(np.maximum(bounds.low, 0.0), bounds.high)
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    corners = a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high
+    low = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
+    high = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
+    return outwards(low, high)
+
+
+def _reciprocal(one: Interval, m: Interval) -> Interval:
+    """Bounds of 1 / m for 1 <= |m| <= 2."""
+    return Interval(np.where(m.low > 0, 0.5, -1.0), np.where(m.high < 0, -0.5, 1.0))
+
+
+def _cosine(x: Interval) -> Interval:
+    """Bounds of cos x: 1 at even multiples of pi, -1 at odd ones, or those at the ends."""
+
+    def has(phase: float) -> Array:
+        low, high = ((end - phase) / (2 * np.pi) for end in x)
+        return np.ceil(low - 1e-9) <= np.floor(high + 1e-9)
+
+    ends = np.cos(x.low), np.cos(x.high)
+    low = np.where(has(np.pi), -1.0, np.minimum(*ends) - 1e-15)
+    high = np.where(has(0.0), 1.0, np.maximum(*ends) + 1e-15)
+    return Interval(np.maximum(low, -1.0), np.minimum(high, 1.0))
+
+
+def _sine(x: Interval) -> Interval:
+    return _cosine(outwards(x.low - np.pi / 2, x.high - np.pi / 2))
+
+
+RULES: dict[str, Callable[..., Interval]] = {
+    "neg": lambda a: Interval(-a.high, -a.low),
+    "abs": lambda a: Interval(a.least, a.largest),
+    "add": lambda a, b: outwards(a.low + b.low, a.high + b.high),
+    "sub": lambda a, b: outwards(a.low - b.high, a.high - b.low),
+    "mul": _product,
+    "div": _reciprocal,
+    "sin": _sine,
+    "cos": _cosine,
+    "select": lambda a, b: Interval(np.minimum(a.low, b.low), np.maximum(a.high, b.high)),
+}
