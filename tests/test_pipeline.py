@@ -120,7 +120,7 @@ def test_a_chain_longer_than_the_clock():
 
 def test_what_stands_before_and_behind_registers_is_chained_too():
     graph = traced(lambda x: [(x[0] + x[1]) * x[2] + x[3]], 4)
-    (total, last), (times,) = graph.nodes_of("add"), graph.nodes_of("mul")
+    last, (times,) = graph.nodes_of("add")[1], graph.nodes_of("mul")
 
     def found(before, after, start, end):
         own = list(operators(graph))
@@ -141,7 +141,7 @@ def test_what_stands_before_and_behind_registers_is_chained_too():
 
 
 def test_two_operations_on_one_unit(pair):
-    first, second = sorted(pair.graph.nodes_of("mul"), key=lambda k: pair.start[k])
+    _, second = sorted(pair.graph.nodes_of("mul"), key=lambda k: pair.start[k])
     late = replace(changed(pair, "start", second, 2), latency=6)
     last = [k for k in pair.graph.nodes_of("add") if second in pair.graph.args[k]]
     for k in pair.graph.nodes_of("add"):
@@ -185,9 +185,9 @@ def test_sine_and_cosine_of_an_angle_share_a_unit():
     assert found.kinds["sine_cosine"] == 2
     (sine, other), (cosine,) = graph.nodes_of("sin"), graph.nodes_of("cos")
     assert (found.start[sine], found.unit[sine]) == (found.start[cosine], found.unit[cosine])
+    both = changed(changed(changed(found, "unit", sine, 0), "unit", cosine, 0), "unit", other, 0)
     with pytest.raises(ValueError, match=r"want unit 0 of sine_cosine"):
-        shared = changed(found, "unit", other, found.unit[sine])
-        changed(changed(shared, "unit", sine, 0), "unit", cosine, 0).verify()
+        both.verify()
     assert schedule(graph, 2).kinds["sine_cosine"] == 1
 
 
