@@ -75,7 +75,7 @@ def collect(
         known = ", ".join(graph.inputs) or "none"
         raise ValueError(f"arrival has input {unknown[0]!r}: the graph has {known}")
     found = Places([], [], [], [], [], frozenset())
-    pairs: dict[tuple[tuple[int, ...], Operator | None], int] = {}
+    pairs: dict[tuple[tuple[int, ...], Operator | None, Hashable], int] = {}
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         operator = operators[k]
         needs = tuple(dict.fromkeys(t for a in args if (t := found.of_node[a]) >= 0))
@@ -85,11 +85,11 @@ def collect(
             if len({a for a in args if found.of_node[a] >= 0}) > 1:
                 raise ValueError(f"node {k} ({op}) of several operands has no operator")
             found.of_node.append(needs[0])
-        elif op in AT_ONCE and (args, operator) in pairs:
-            found.of_node.append(pairs[args, operator])
+        elif op in AT_ONCE and (args, operator, pool[k]) in pairs:
+            found.of_node.append(pairs[args, operator, pool[k]])
         else:
             if op in AT_ONCE:
-                pairs[args, operator] = len(found.work)
+                pairs[args, operator, pool[k]] = len(found.work)
             found.of_node.append(len(found.work))
             _enter(found, operator or INPUT, pool[k], needs)
             found.first.append(arrival.get(graph.value[k][0], 0) if op == "input" else 0)
