@@ -15,6 +15,7 @@ from featherlane.backends.fpga import words
 from featherlane.backends.fpga.bench import bench
 from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.report import facts, report
+from featherlane.backends.fpga.stream import bits
 from featherlane.backends.fpga.verilog import Design
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
@@ -81,7 +82,7 @@ def files(
 
 
 def _digits(values: np.ndarray, fields: list[Field]) -> str:
-    return words.hexadecimal(words.packed(values, words.places(fields)))
+    return words.hexadecimal(words.packed(values, words.places(fields)), bits(fields))
 
 
 def constants(design: Design) -> list[dict[str, Any]]:

@@ -73,9 +73,23 @@ class Folder(NamedTuple):
         fields = ([(f["width"], f["offset"]) for f in facts[key]] for key in ("inputs", "outputs"))
         return cls(facts["name"], sources, facts["latency"], facts["interval"], *fields)
 
+    @property
+    def input_bits(self) -> int:
+        """Bits of a word of inputs."""
+        return _bits(self.inputs)
+
+    @property
+    def output_bits(self) -> int:
+        """Bits of a word of results."""
+        return _bits(self.outputs)
+
     def limit(self, states: int) -> int:
         """The cycles after which a simulation is given up."""
         return LIMIT * (states + 10) * self.interval + 10 * self.latency
+
+
+def _bits(fields: list[tuple[int, int]]) -> int:
+    return max((width + offset for width, offset in fields), default=1)
 
 
 # Icarus
@@ -95,7 +109,7 @@ def icarus(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1) ->
         for source, text in device.sources.items():
             (work / source).write_text(text)
         given = words.packed(values, device.inputs)
-        (work / "inputs.hex").write_text(words.hexadecimal(given))
+        (work / "inputs.hex").write_text(words.hexadecimal(given, device.input_bits))
         settings = {
             "STATES": states, "STALLS": stalls, "SEED": seed, "WRITE": 1,
             "LIMIT": device.limit(states),
@@ -111,9 +125,9 @@ def _written(text: str, device: Folder, states: int) -> Simulation:
     accepted = [int(row[1]) for row in rows if row[0] == "accepted"]
     emitted = [row for row in rows if row[0] == "emitted"]
     _check_count(len(emitted), states)
-    size = max((width + offset for width, offset in device.outputs), default=1)
+    size = -(-device.output_bits // 8)
     try:
-        found = words.from_hexadecimal("\n".join(row[2] for row in emitted), -(-size // 8))
+        found = words.from_hexadecimal("\n".join(row[2] for row in emitted), size)
     except ValueError:
         raise CompileError("results have bits that are not known (x)") from None
     cycles = np.array([int(row[1]) for row in emitted])
@@ -136,8 +150,7 @@ def verilator(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1)
     """
     device = Folder.read(folder)
     states, given = len(values), words.packed(values, device.inputs)
-    size = max((width + offset for width, offset in device.outputs), default=1)
-    results = np.zeros((states, -(-size // 32) * 4), np.uint8)
+    results = np.zeros((states, -(-device.output_bits // 32) * 4), np.uint8)
     accepted, emitted = np.zeros((2, states), np.int64)
     run_states = library(device).simulate
     run_states.restype = ctypes.c_long
@@ -222,7 +235,7 @@ def _runtime() -> bytes:
                 if (Path(_root()) / "include" / source).exists():
                     text += f'#include "{source}"\n'
             (work / "runtime.cpp").write_text(text)
-            run([tool("g++"), *_options(), "-O1", "-c", "runtime.cpp", "-o", "runtime.o"], work)
+            run([tool("g++"), *_options(), "-O0", "-c", "runtime.cpp", "-o", "runtime.o"], work)
             return (work / "runtime.o").read_bytes()
 
     return disk.fetch(f"verilator runtime {_version()}", make)

@@ -37,9 +37,10 @@ def unpacked(words: Array, fields: Sequence[tuple[int, int]]) -> Array:
     return values
 
 
-def hexadecimal(words: Array) -> str:
-    """Words as bytes in lines of digits, for $readmemh."""
-    return "".join(f"{row[::-1].tobytes().hex()}\n" for row in words)
+def hexadecimal(words: Array, bits: int) -> str:
+    """Words as bytes in lines of digits, for $readmemh. bits: those of a word."""
+    digits = -(-bits // 4)
+    return "".join(f"{row[::-1].tobytes().hex()[-digits:]}\n" for row in words)
 
 
 def from_hexadecimal(text: str, size: int) -> Array:
