@@ -34,7 +34,8 @@ def test_prepared_graphs_compute_the_same(name, root, function):
     states = {x: rng.standard_normal((50, *shape)) for x, shape in graph.inputs.items()}
     wanted, found = evaluate(graph, states), evaluate(made, states)
     for output, x in wanted.items():
-        assert_allclose(found[output], x, rtol=0, atol=4e-16 * np.abs(x).max())
+        # Sums in another order: their rounding, by the conditioning of these states
+        assert_allclose(found[output], x, rtol=0, atol=1e-13 * np.abs(x).max())
     assert not found.get("lost", np.zeros(1)).any()
     modules = outline(made)
     for output, x in evaluate(modules, states).items():
