@@ -100,6 +100,7 @@ class Accelerator:
             "largest_error": errors.largest,
             "median_error": errors.median,
             "largest_result": errors.magnitude,
+            "proved_bound_of_errors": self.function.error_bounds(),
         }
 
     @property
