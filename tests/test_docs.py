@@ -6,7 +6,7 @@ from repetition import repeated
 
 PAGES = ("tour", "traces", "frames", "real_time")
 # Their subjects have quick tests
-MORE = ("conventions", "links", "accuracy", "identification", "lathrop", "processors")
+MORE = ("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors")
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))
