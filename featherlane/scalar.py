@@ -158,6 +158,9 @@ class Tracer(Protocol):
     def boundary(self, scalars: Sequence[Scalar]) -> None:
         """See the function of this name."""
 
+    def within(self, x: Scalar, low: float, high: float) -> None:
+        """See the function of this name."""
+
 
 tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
@@ -205,3 +208,15 @@ def boundary(scalars: Sequence[Scalar]) -> None:
     """
     if (following := tracer.get()) is not None:
         following.boundary(scalars)
+
+
+def within(x: Scalar, low: float, high: float) -> Scalar:
+    """x, with the statement that it is never below `low` or above `high`: what a proof of ranges
+    takes for granted where arithmetic alone gives no bounds, as for the pivots of a matrix that is
+    positive definite. Raises ValueError for bounds in the wrong order.
+    """
+    if not low <= high:
+        raise ValueError(f"within got the bounds {low} and {high}: wanted low <= high")
+    if (following := tracer.get()) is not None:
+        following.within(x, float(low), float(high))
+    return x

@@ -28,7 +28,8 @@ class Graph:
     op[k] names its row of the table, args[k] its operands, value[k] the number of a constant, the
     (name, position) of an input entry, the number of the function of a call or of a result among
     those of its call; tag[k] says where in the algorithm it was first computed. The results of a
-    call are the nodes after it.
+    call are the nodes after it. facts[k], for some nodes, are bounds that the algorithm states
+    (`scalar.within`); copies may leave them out.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class Graph:
         self.tag: list[Any] = []
         self.inputs: dict[str, tuple[int, ...]] = {}
         self.outputs: dict[str, Output] = {}
+        self.facts: dict[int, tuple[float, float]] = {}
         self.current_tag: Any = None
 
     def __len__(self) -> int:
@@ -115,6 +117,11 @@ class Graph:
     def constant(self, x: float) -> int:
         x = float(x) + 0.0  # -0.0 is 0.0
         return self.node("constant", value="nan" if math.isnan(x) else x)
+
+    def state(self, k: int, low: float, high: float) -> None:
+        """States bounds of a node, which narrow those that were stated before."""
+        first, last = self.facts.get(k, (low, high))
+        self.facts[k] = max(low, first), min(high, last)
 
     def number(self, k: int) -> float | None:
         """The number that a node is known to be, or None."""
@@ -333,10 +340,12 @@ class Graph:
 
     def replaced(self, **columns: Any) -> Graph:
         """Returns a graph of these nodes with other columns: `op`, `args`, `value`, `tag`,
-        `inputs`, `outputs`.
+        `inputs`, `outputs`, `facts`. Facts are not true of other operations and operands.
         """
         new = Graph()
-        for name in ("op", "args", "value", "tag", "inputs", "outputs"):
+        if columns.keys() & {"op", "args"}:
+            columns.setdefault("facts", {})
+        for name in ("op", "args", "value", "tag", "inputs", "outputs", "facts"):
             setattr(new, name, columns.get(name, getattr(self, name)))
         return new
 
@@ -413,6 +422,9 @@ def rewrite(graph: Graph, rules: Mapping[Any, Rule]) -> Graph:
             place[k] = enter[op](*operands)
             same[k] = new.op[place[k]] == op
     new.outputs = placed(graph.outputs, place)
+    for k, bounds in graph.facts.items():
+        if k in place:
+            new.state(place[k], *bounds)
     return new
 
 
@@ -430,7 +442,10 @@ def simplify(graph: Graph, order: Iterable[int] | None = None) -> Graph:
         place[k] = n
         own = tuple([place[a] for a in graph.args[k]])
         args.append(own[::-1] if graph.op[k] in COMMUTES and own[0] > own[1] else own)
-    columns = {name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")}
+    columns: dict[str, Any] = {
+        name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")
+    }
+    columns["facts"] = {place[k]: x for k, x in graph.facts.items() if place[k] >= 0}
     outputs = placed(graph.outputs, place)
     return graph.replaced(args=args, inputs=dict(graph.inputs), outputs=outputs, **columns)
 

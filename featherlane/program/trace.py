@@ -87,6 +87,10 @@ class Tracing:
     def boundary(self, scalars: Sequence[Any]) -> None:
         self.handed = tuple(x.k for x in scalars if isinstance(x, Node))
 
+    def within(self, x: Any, low: float, high: float) -> None:
+        if isinstance(x, Node) and x.graph is self.graph:
+            self.graph.state(x.k, low, high)
+
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         tag = self.graph.current_tag
         if self.policy(function, tag):

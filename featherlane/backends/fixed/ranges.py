@@ -80,13 +80,29 @@ def intervals(
     last_use = {a: k for k, args in enumerate(graph.args) for a in args}
     keep = _read_later(graph)
     for k, op in enumerate(graph.op):
-        known = op not in CONDITIONS and op != "power_of_two"
-        found.append(seen(k, _bounds(graph, k, found, boxed, error)) if known else None)
+        if op in CONDITIONS or op == "power_of_two":
+            found.append(None)
+        else:
+            found.append(seen(k, _stated(graph, k, _bounds(graph, k, found, boxed, error))))
         hulls.append(x.hull if (x := found[k]) is not None else None)
         for a in graph.args[k]:
             if last_use[a] == k and a not in keep:
                 found[a] = None
     return hulls
+
+
+def _stated(graph: Graph, k: int, x: Interval) -> Interval:
+    """Returns the bounds of a node within those that the algorithm states of its exact value."""
+    if k not in graph.facts:
+        return x
+    low, high = graph.facts[k]
+    low, high = np.maximum(x.low, low - x.error), np.minimum(x.high, high + x.error)
+    if np.any(low > high):
+        raise CompileError(
+            f"{place(graph, k)} is stated within {graph.facts[k]}, but computed from "
+            f"{x.hull.low:.3g} to {x.hull.high:.3g}"
+        )
+    return Interval(low, high, x.error)
 
 
 def _read_later(graph: Graph) -> set[int]:
