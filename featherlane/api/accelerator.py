@@ -18,7 +18,7 @@ from featherlane.api.model import Model
 from featherlane.api.names import variant_named
 from featherlane.backends.fixed.evaluate import evaluate, quantised
 from featherlane.backends.fpga import devices, folder, simulate, words
-from featherlane.backends.fpga.cost import Cost, cost
+from featherlane.backends.fpga.cost import Cost, Part, cost
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError, shown
@@ -82,19 +82,18 @@ class Accelerator:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The report as data."""
-        total, shares = self.cost.total, self.cost.shares
+        total, known = self.cost.total, facts(self.design)
+        needed = Part(known.pop("device_multipliers"), round(total.luts), round(total.ffs))
         moved = 4 * sum(len(x) for x in (self.design.inputs, self.design.outputs)) / LINK
-        errors = self.function.errors(*self.samples(STATES).values())
+        errors = self.function.errors(**self.samples(STATES))
         return {
             "device": self.device.name,
             "delays": self.device.model,
-            **facts(self.design),
+            **known,
             "latency_with_words_us": self.pipeline.time + moved * 1e-3,
             "states_per_second_with_words": min(self.pipeline.throughput, 1e9 / moved),
-            "dsps": round(total.dsps),
-            "luts_estimated": round(total.luts),
-            "ffs_estimated": round(total.ffs),
-            "shares_of_device_percent": asdict(shares),
+            "needs": asdict(needed),  # LUTs and flip-flops are estimated
+            "percent_of_device": asdict(Cost(self.device, {"all": needed}, 0).shares),
             "states_of_errors": STATES,
             "overflows_in_them": int(sum(self.function.report.overflows.values())),  # type: ignore
             "largest_error": errors.largest,

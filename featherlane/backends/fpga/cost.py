@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.devices import Device, multiplier, width
+from featherlane.backends.fpga.functions import FunctionUnit, multipliers_of
+from featherlane.backends.fpga.multipliers import Tile, tiles
 from featherlane.program.analysis.pipeline import Pipeline
 
 
@@ -99,7 +101,7 @@ def _unit(
     assert operator is not None
     if kind in device.units:
         own_unit = device.units[kind]
-        return Part(own_unit.dsps, own_unit.luts, own_unit.ffs), 0
+        return Part(_dsps_of(datapath, device, nodes[0], kind), own_unit.luts, own_unit.ffs), 0
     if kind in device.bits:
         bits = width(datapath, nodes[0])
         return Part(0, device.bits[kind] * bits, operator.cycles * bits), 0
@@ -108,6 +110,14 @@ def _unit(
     result = max(datapath.format(k).width for k in nodes)
     inside = (operator.cycles - 1) * sum(ports) + result if operator.cycles else 0
     return Part(own.dsps, own.luts, inside), inside
+
+
+def _dsps_of(datapath: Datapath, device: Device, k: int, kind: str) -> int:
+    """Returns the DSPs of a unit for sine and cosine, or for reciprocals."""
+    op = "div" if kind == "reciprocal" else "sin"
+    given = datapath.format(datapath.graph.args[k][-1])
+    unit, tile = FunctionUnit(op, given, datapath.format(k), 0), Tile(*device.multipliers[0].widths)
+    return sum(tiles(m, tile) for m in multipliers_of(unit, tile))
 
 
 def _port(datapath: Datapath, k: int, n: int) -> int:
