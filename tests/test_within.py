@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import featherlane as fl
+from featherlane.backends import reference
 from featherlane.backends.fixed.assign import error_bounds, proved
 from featherlane.backends.fixed.evaluate import evaluate, floats
 from featherlane.backends.fixed.prepare import prepared
@@ -83,6 +85,37 @@ def test_what_is_stated_has_to_be_possible():
     )
     with pytest.raises(CompileError, match=r"\(abs\) of Mb3 is stated within \(-2.0, -1.0\), but"):
         proved(graph, {("x", 0): Interval(-3.0, 3.0)})
+
+
+def cancelled(x):
+    """1 / (x0 + x1), where rounding to 12 bits takes the sum beyond its bounds."""
+    return 1.0 / within((x[0] + 4000.0) - (4000.0 - x[1]), 2.0, 4.0)
+
+
+def test_clamps_prove_what_rounding_would_not():
+    traced = trace(lambda x: tagged(cancelled, x), {"x": 2})
+    with pytest.raises(CompileError, match="contains 0, so that the quotient has no bounds"):
+        proved(prepared(traced), INPUTS, 12)
+    graph = prepared(traced, clamp=True)
+    datapath = proved(graph, INPUTS, 12)
+    x = np.random.default_rng(0).uniform(1.0, 2.0, (5000, 2))
+    results = evaluate(datapath, {"x": x})
+    assert not results.overflows
+    found = floats(datapath, results.integers)["out"]
+    assert found.min() == pytest.approx(0.25, rel=1e-2)
+    assert found.max() == pytest.approx(0.5, rel=1e-2)
+
+
+def test_clamps_change_nothing_within_the_bounds():
+    plain, with_clamps = (
+        prepared(trace(lambda x: tagged(inverse, x), {"x": 2}), clamp) for clamp in (False, True)
+    )
+    x = np.random.default_rng(0).uniform(1.0, 2.0, (500, 2))
+    found = reference.evaluate(with_clamps, {"x": x})["out"]
+    assert_array_equal(found, reference.evaluate(plain, {"x": x})["out"])
+    assert with_clamps.op.count("select") == 2
+    beyond = reference.evaluate(with_clamps, {"x": [[5.0, 1.0], [0.1, 0.1]]})["out"]
+    assert_array_equal(beyond, [0.5, 2.0])
 
 
 def tagged(function, x):

@@ -50,7 +50,7 @@ def fixed_function(
 
 
 def _datapath(model: Model, variant: Variant, format: str, given: dict[str, Ends]) -> Datapath:
-    graph = prepared(dynamics_graph(model, variant))
+    graph = prepared(dynamics_graph(model, variant), clamp=format == PROVED)
     if format not in (PROVED, FITTED):
         return uniform(graph, format)
     limits, samples = input_ranges(model, graph.inputs, given)

@@ -7,6 +7,7 @@ from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.op import CONDITIONS
 from featherlane.program.passes.balance import balanced
+from featherlane.program.passes.clamps import clamped
 from featherlane.program.passes.guards import flagged
 from featherlane.program.passes.reciprocals import normalised
 
@@ -21,14 +22,17 @@ DELAYS = {
 UNTAGGED = {"input", "constant", *CONDITIONS}  # what `passes.outline` needs no call for
 
 
-def prepared(graph: Graph) -> Graph:
+def prepared(graph: Graph, clamp: bool = False) -> Graph:
     """Returns a flat graph as a datapath takes it: live nodes of OPERATIONS, each tagged by its
-    call; NaN guards count as "lost", divisions are by numbers from 1 to 2.
+    call; NaN guards count as "lost", divisions are by numbers from 1 to 2. clamp: whether signals
+    with stated bounds are clamped to them, which proofs of formats rely on.
 
     Raises CompileError with the operation and its tag for what a datapath does not compute, and for
     an operation that no call computed.
     """
-    made = balanced(simplify(normalised(flagged(graph))), DELAYS)
+    made = flagged(graph)
+    made = normalised(clamped(made) if clamp else made)
+    made = balanced(simplify(made), DELAYS)
     _check(made)
     return made
 

@@ -95,14 +95,14 @@ def _stated(graph: Graph, k: int, x: Interval) -> Interval:
     """Returns the bounds of a node within those that the algorithm states of its exact value."""
     if k not in graph.facts:
         return x
-    low, high = graph.facts[k]
-    low, high = np.maximum(x.low, low - x.error), np.minimum(x.high, high + x.error)
+    least, most = graph.facts[k]
+    low, high = np.maximum(x.low, least - x.error), np.minimum(x.high, most + x.error)
     if np.any(low > high):
         raise CompileError(
             f"{place(graph, k)} is stated within {graph.facts[k]}, but computed from "
             f"{x.hull.low:.3g} to {x.hull.high:.3g}"
         )
-    return Interval(low, high, x.error)
+    return Interval(low, high, np.minimum(x.error, np.maximum(high - least, most - low)))
 
 
 def _read_later(graph: Graph) -> set[int]:
@@ -146,12 +146,32 @@ def _bounds(
         return _exponent(graph, k, operands[0])
     if op == "mul" and args[0] == args[1]:
         return _square(operands[0])
+    if op == "select" and (extremum := _extremum(graph, k)) is not None:
+        return extremum(*operands)
     bounds = RULES[op](*operands)
     if op in ("add", "sub") and (turned := _turned(graph, k)) is not None:
         length = _length(turned, found, error) + sum(map(error, args))
         low, high = np.maximum(bounds.low, -length), np.minimum(bounds.high, length)
         return Interval(low, high, bounds.error)
     return bounds
+
+
+def _extremum(graph: Graph, k: int) -> Callable[..., Interval] | None:
+    """Returns what gives the bounds of a select that is a maximum or minimum of its operands."""
+    condition, a, b = graph.args[k]
+    if graph.op[condition] in CONDITIONS and {*graph.args[condition]} == {a, b}:
+        return _maximum if graph.args[condition] == (b, a) else _minimum
+    return None
+
+
+def _maximum(a: Interval, b: Interval) -> Interval:
+    low, high = np.maximum(a.low, b.low), np.maximum(a.high, b.high)
+    return Interval(low, high, np.maximum(a.error, b.error))
+
+
+def _minimum(a: Interval, b: Interval) -> Interval:
+    low, high = np.minimum(a.low, b.low), np.minimum(a.high, b.high)
+    return Interval(low, high, np.maximum(a.error, b.error))
 
 
 class _Turned(NamedTuple):
