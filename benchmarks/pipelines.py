@@ -6,8 +6,8 @@ datapath, operands present, with sine and cosine unless it says otherwise. Delay
 (backends/fpga/devices/xcvu9p.toml): at 125 MHz a product takes 3 cycles, two additions fit one,
 sine and cosine take 8 cycles, a reciprocal 10; at 55.6 MHz a product takes 7 ns and a sum 2 ns
 (pessimistic: 8 and 2.5 ns), chained, and sine and cosine are given. "with I/O" adds the time in
-which a state's inputs and outputs, in words of 4 bytes, pass at 32 GB/s; M^-1 is read whole. DSPs are counted, LUTs and
-flip-flops estimated, as shares of an XCVU9P. Multipliers are in one pool.
+which a state's inputs and outputs, in words of 4 bytes, pass at 32 GB/s; M^-1 is read whole. DSPs
+are counted, LUTs and flip-flops estimated, as shares of an XCVU9P. Multipliers are in one pool.
 """
 
 from __future__ import annotations
