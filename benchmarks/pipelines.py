@@ -16,12 +16,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import options
 
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.algorithms import deferred
 from featherlane.api.fixed import input_ranges
+from featherlane.backends import reference
+from featherlane.backends.fixed import evaluate
 from featherlane.backends.fixed.assign import fitted, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import prepared
@@ -33,6 +36,7 @@ from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph, entered, placed, simplify
 from featherlane.program.passes.balance import balanced
+from featherlane.program.passes.guards import LOST
 from featherlane.program.trace import trace
 from featherlane.robot.tree_of import tree_of
 
@@ -192,10 +196,13 @@ INPUTS = {"mass_matrix_inverse": "q"}  # else q, v, tau
 
 
 def variants(name: str, model: fl.Model, intervals: Sequence[int]) -> list[Row]:
-    """Prints and returns what each algorithm takes at 125 MHz in Q16.16."""
-    print("\nAlgorithms, at 125 MHz in Q16.16\n")
+    """Prints and returns what each algorithm takes at 125 MHz in Q16.16, and its errors in fitted
+    formats.
+    """
+    print("\nAlgorithms, at 125 MHz in Q16.16; errors in fitted formats\n")
     cycles = [f"cycles at interval {n}" for n in intervals]
     head = ["robot", "function", "algorithm", "products", "additions", "reciprocals", *cycles]
+    head += ["error, median", "error, largest"]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
     rows, device = list[Row](), devices.load(DEVICE)
     for function, title, algorithm in VARIANTS:
@@ -215,9 +222,23 @@ def variants(name: str, model: fl.Model, intervals: Sequence[int]) -> list[Row]:
         for interval in intervals:
             found = scheduled(datapath, device, CLOCK, interval, SPARE)
             row[f"cycles at interval {interval}"] = found.latency
+        row["median_error"], row["largest_error"] = errors(model, graph)
         rows.append(row)
         print(f"| {' | '.join(map(shown, row.values()))} |", flush=True)
     return rows
+
+
+def errors(model: fl.Model, graph: Graph) -> tuple[float, float]:
+    """Returns the median and the largest of the largest errors of each state's results, in fitted
+    formats against float64.
+    """
+    states = input_ranges(model, graph.inputs, {}, seed=1)[1]
+    datapath, exact = in_format(model, graph, "fitted"), reference.evaluate(graph, states)
+    found = evaluate.floats(datapath, evaluate.evaluate(datapath, states).integers)
+    results = [name for name in exact if name != LOST]
+    each = [np.abs(found[k] - exact[k]).reshape(len(exact[k]), -1).max(1) for k in results]
+    largest = np.max(each, axis=0)
+    return float(np.median(largest)), float(largest.max())
 
 
 def traced(model: fl.Model, function: str, algorithm: Callable[..., Any]) -> Graph:
