@@ -17,6 +17,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "NAME or PATH, with :free for a free root; in the suite chainN, too",
     },
     "functions": {"metavar": "NAME", "help": "only these functions"},
+    "intervals": {"type": int, "metavar": "N", "help": "cycles from one state to the next"},
     "links": {"type": int, "metavar": "N", "help": "lengths of random chains"},
     "batch": {"type": int, "metavar": "N", "help": "states in a call"},
     "dtype": {"choices": ("float64", "float32"), "help": "of inputs and results"},
@@ -29,7 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "json": {"type": Path, "metavar": "FILE", "help": "the figures and the machine, there too"},
     "csv": {"type": Path, "metavar": "FILE", "help": "a row for each figure, there too"},
 }
-ALWAYS_SEVERAL = {"robots", "functions", "links"}
+ALWAYS_SEVERAL = {"robots", "functions", "links", "intervals"}
 
 
 def parser(description: str | None, **defaults: Any) -> argparse.ArgumentParser:

@@ -104,6 +104,13 @@ minimum = _of_two("minimum", "minimum", np.minimum)
 maximum = _of_two("maximum", "maximum", np.maximum)
 
 
+def scale_to_one(x: Scalar) -> Scalar:
+    """The power of two that x times which is from 1 to 2 in magnitude."""
+    if (method := getattr(x, "scale_to_one", None)) is not None:
+        return method()
+    return np.ldexp(1.0, 1 - np.frexp(x)[1])
+
+
 def is_zero(x: Scalar) -> bool:
     """Whether x is the number 0, and not something still to be computed."""
     return isinstance(x, int | float) and x == 0

@@ -143,7 +143,7 @@ def forward_dynamics_and_derivatives(
     """Returns a = FD(q, qd, tau) and its three derivatives."""
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
-    factored = _factored_mass_matrix(model, m)
+    factored = factor(model, mass_matrix_of_pairs(model, m))
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.acceleration(tau, bias)
     return qdd, *_solved(model, m, factored, qdd, f_ext, fixed)
@@ -159,16 +159,17 @@ def forward_dynamics_derivatives_at(
 ) -> tuple[Rows, Rows, Rows]:
     """Returns (da/dq, da/dv, da/dtau) at a known acceleration qdd, with the factor of M."""
     m = motion(model, q, qd)
-    factored = _factored_mass_matrix(model, m)
+    factored = factor(model, mass_matrix_of_pairs(model, m))
     return _solved(model, m, factored, qdd, f_ext or no_wrenches(model), fixed)
 
 
-def _factored_mass_matrix(model: Tree, m: TreeMotion) -> Factor:
+def mass_matrix_of_pairs(model: Tree, m: TreeMotion) -> Rows:
+    """Returns the mass matrix from the columns of a motion, whose derivatives need them too."""
     M = square(model.nv, model.armature)
     for i, j, ci, cj, joint, same in pairs(model, m, columns(model, m, None)):
         if not joint or same or i < j:
             add_pair(M, i, j, ci.S, cj.IS, same)
-    return factor(model, M)
+    return M
 
 
 def _solved(

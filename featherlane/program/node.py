@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from featherlane.program.graph import Graph
+from featherlane.scalar import scale_to_one
 
 REAL = (int, float, np.integer, np.floating, np.bool_)
 NO_VALUE = (
@@ -55,6 +56,12 @@ def _compared(method: Callable[[Node, Any], Node]) -> Callable[[Node, Any], Cond
         return node if node is NotImplemented else Condition(self.graph, node.k)
 
     return compare
+
+
+def _scale_to_one(graph: Graph, a: int) -> int:
+    if (x := graph.number(a)) is not None:
+        return graph.constant(scale_to_one(x))
+    return graph.power_of_two(graph.neg(graph.exponent(a)))
 
 
 class Node:
@@ -119,6 +126,7 @@ class Node:
     ratan2 = _reflected(Graph.atan2)
     copysign, rcopysign = _binary(Graph.copysign), _reflected(Graph.copysign)
     rint = _unary(Graph.round)
+    scale_to_one = _unary(_scale_to_one)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
         """a <= b and b <= a: false for NaN."""

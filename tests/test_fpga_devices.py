@@ -1,0 +1,147 @@
+"""Tables of devices, and what pipelines cost there."""
+
+import pytest
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.cost import _chain, cost, multiplexer, registers_read
+from featherlane.errors import CompileError
+from featherlane.program.analysis.modulo import pipelined
+from featherlane.program.graph import simplify
+from featherlane.program.trace import trace
+
+WIDE = Format(32, 16)
+CLOCK = 8.0
+
+
+@pytest.fixture
+def vu9p():
+    return devices.load("xcvu9p")
+
+
+def datapath(function, inputs, own=(), wide=WIDE):
+    """A datapath of one format, but for nodes of operations in `own`."""
+    graph = simplify(trace(lambda x: {"y": function(x)}, {"x": inputs}))
+    given = dict(own)
+    formats = [None if op in ("less", "less_equal") else given.get(op, wide) for op in graph.op]
+    return Datapath(graph, tuple(formats))
+
+
+def costed(data, device, interval):
+    own = devices.operators(data, device, CLOCK)
+    pipeline = pipelined(data.graph, own, CLOCK, interval)
+    pipeline.verify()
+    return cost(data, pipeline, device), pipeline
+
+
+def kinds(data, device):
+    return [o.kind for o in devices.operators(data, device, CLOCK) if o]
+
+
+@pytest.mark.parametrize("name", devices.names())
+def test_every_table_is_complete(name):
+    """All models have all rows, and each operation of a datapath has a row."""
+    first = devices.load(name)
+    assert set(devices.load(name).delays) == {*devices.DELAYS.values(), "multiply", "shift"}
+    for row in ("add", "compare", "select", "shift", "exponent"):
+        assert first.bits[row] > 0
+    assert {m.dsps for m in first.multipliers} >= {1, 2, 4}
+    assert first.multiplier(32, 32).dsps == 4
+    assert sorted(m.dsps for m in first.multipliers) == [m.dsps for m in first.multipliers]
+
+
+def test_multipliers_by_widths(vu9p):
+    found = {(a, b): vu9p.multiplier(a, b).dsps for a in (18, 27, 32) for b in (18, 27, 32)}
+    assert found == {
+        (18, 18): 1, (18, 27): 1, (27, 18): 1, (27, 27): 2, (18, 32): 2, (32, 18): 2,
+        (27, 32): 2, (32, 27): 2, (32, 32): 4,
+    }  # fmt: skip
+    with pytest.raises(CompileError, match="XCVU9P has no multiplier for 48x40 bits: 44x35 at"):
+        vu9p.multiplier(48, 40)
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="device is 'zynq': wanted one of ecp5_85k, xcvu9p"):
+        devices.load("zynq")
+    with pytest.raises(ValueError, match="model is 'fast': ecp5_85k has registered"):
+        devices.load("ecp5_85k", "fast")
+
+
+def test_operators_of_products(vu9p):
+    """A constant is as wide as its odd factor; powers of two are wires, or adders that round."""
+    data = datapath(lambda x: [x[0] * x[1], x[0] * 3.0, x[0] * 2.0, x[0] * 0.5, x[0] * -2.0], 2)
+    own = devices.operators(data, vu9p, CLOCK)
+    products = [own[k] for k in data.graph.outputs["y"].nodes]
+    assert [o and o.kind for o in products] == [
+        "multiply 44x35", "multiply 35x27", None, "add", "add",
+    ]  # fmt: skip
+    assert [o and o.shared for o in products] == [True, True, None, False, False]
+
+
+def test_other_operators(vu9p):
+    def function(x):
+        from featherlane.scalar import cos, scale_to_one, select, sin
+
+        scale = scale_to_one(x[0])
+        return [sin(x[0]), cos(x[0]), 1.0 / (x[0] * scale), select(x[0] < x[1], x[0], x[1])]
+
+    narrow = {"exponent": Format(8, 0), "neg": Format(8, 0), "power_of_two": Format(8, 0)}
+    data = datapath(function, 2, narrow)
+    found = kinds(data, vu9p)
+    assert sorted(found) == sorted(
+        ["sine_cosine"] * 2 + ["exponent", "add", "shift", "reciprocal", "compare", "select"]
+    )
+    total, pipeline = costed(data, vu9p, 1)
+    assert total.parts["sine_cosine"].dsps == 5
+    assert total.total.dsps == 5 + 3
+    assert pipeline.latency == 1 + 1 + 10  # the sign is in the cycle in which the shifter starts
+
+
+def test_a_clock_that_is_too_fast(vu9p):
+    data = datapath(lambda x: [x[0] + x[1]], 2)
+    with pytest.raises(CompileError, match=r"add takes 4 ns on XCVU9P \(two_additions\): .* 250.0"):
+        devices.operators(data, vu9p, 2.0)
+
+
+def test_the_delays_that_sums_are_balanced_by(vu9p):
+    found = devices.cycles(vu9p, CLOCK)
+    assert (found["mul"], found["add"], found["sin"], found["div"]) == (3, 0.5, 8, 10)
+    low = devices.cycles(devices.load("xcvu9p", "low_latency"), 20.0)
+    assert (low["mul"], low["add"]) == (0.35, 0.1)
+
+
+def test_the_cost_of_a_pipeline(vu9p):
+    """Four products of 32 bits and their sum, on four multipliers and on one."""
+    data = datapath(lambda x: [sum(x[2 * k] * x[2 * k + 1] for k in range(4))], 8)
+    wide, _ = costed(data, vu9p, 1)
+    assert (wide.total.dsps, wide.parts["add"].luts) == (16, 96)
+    assert wide.parts["multiplexers"].luts == 0
+    narrow, pipeline = costed(data, vu9p, 4)
+    assert (narrow.total.dsps, pipeline.kinds["multiply 44x35"]) == (4, 1)
+    assert narrow.parts["multiplexers"].luts == 2 * 32 * multiplexer(vu9p, 4) == 64
+    assert narrow.packed == 2 * 64 + 32
+    assert narrow.shares.dsps == pytest.approx(400 / 6840)
+    assert narrow.fits
+    assert str(narrow).splitlines()[-1].startswith("of XCVU9P              0.1 %")
+
+
+def test_registers_that_are_read_through_wires(vu9p):
+    """x0 waits for a product, and what is twice as much is a wire behind its registers."""
+    data = datapath(lambda x: [x[0] * 2.0 + x[1] * x[2], x[0] + x[1] * x[2]], 3)
+    _, pipeline = costed(data, vu9p, 1)
+    x0 = next(k for k in data.graph.nodes_of("input") if data.graph.value[k] == ("x", 0))
+    assert registers_read(pipeline)[x0] == {2}
+    assert pipeline.registers[x0] == 3
+
+
+def test_long_chains_of_registers_are_shift_registers(vu9p):
+    assert _chain(vu9p, {0, 1}) == (0, 2)
+    assert _chain(vu9p, {9}) == (1, 0)
+    assert _chain(vu9p, {1, 40}) == (2, 2)
+    assert _chain(devices.load("ecp5_85k"), {9}) == (0, 10)
+
+
+def test_multiplexers_between_the_figures_of_the_table(vu9p):
+    found = [multiplexer(vu9p, n) for n in (0, 1, 2, 4, 5, 16, 31)]
+    assert found == [0, 0, 1, 1, 3, 7, 14]
