@@ -93,7 +93,7 @@ def test_other_operators(vu9p):
         ["sine_cosine"] * 2 + ["exponent", "add", "shift", "reciprocal", "compare", "select"]
     )
     total, pipeline = costed(data, vu9p, 1)
-    assert total.parts["sine_cosine"].dsps == 5
+    assert total.parts["sine_cosine"].dsps == 7
     assert total.total.dsps == 5 + 3
     assert pipeline.latency == 1 + 1 + 10  # the sign is in the cycle in which the shifter starts
 

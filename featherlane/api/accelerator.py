@@ -83,7 +83,7 @@ class Accelerator:
     def facts(self) -> dict[str, Any]:
         """The report as data."""
         total, known = self.cost.total, facts(self.design)
-        needed = Part(known.pop("device_multipliers"), round(total.luts), round(total.ffs))
+        needed = Part(known["device_multipliers"], round(total.luts), round(total.ffs))
         moved = 4 * sum(len(x) for x in (self.design.inputs, self.design.outputs)) / LINK
         errors = self.function.errors(**self.samples(STATES))
         return {
