@@ -61,7 +61,9 @@ def main() -> int:
         quick=False, json=None,
     ).parse_args()  # fmt: skip
     intervals = [12] if args.quick else args.intervals
-    functions = args.functions or (["inverse_dynamics"] if args.quick else [*fl.FUNCTIONS])
+    functions = [name for name in fl.FUNCTIONS if name in args.functions]
+    if args.quick:
+        functions = functions[:1]
     rows: list[Row] = []
     for name in args.robots:
         model = loaded(name)
