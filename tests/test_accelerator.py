@@ -89,6 +89,21 @@ def test_more_sharing_takes_no_more_multipliers():
     assert whole < module
 
 
+def test_deferred_division_shortens_the_path_and_computes_the_same():
+    model = fl.load("iiwa14")
+    deferred, factor, mminvgen = (
+        fl.accelerator(
+            model, "mass_matrix_inverse", interval=4, algorithm=algorithm, format="fitted"
+        )
+        for algorithm in (None, "factor", "mminvgen")
+    )
+    assert deferred.latency < 0.8 * factor.latency < 0.6 * mminvgen.latency
+    states = deferred.samples(200)
+    wanted = model.mass_matrix_inverse(**states)
+    for made in (deferred, factor, mminvgen):
+        assert np.abs(made.function(**states) - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
 def test_a_design_that_is_too_large_names_the_interval_that_fits():
     with pytest.raises(
         fl.CompileError, match=r"interval 1 takes 1.. % of the DSPs.*interval 2 fits"
@@ -131,6 +146,16 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"clock": 0}, ValueError, "clock is 0: wanted MHz"),
         ({"clock": 400.0}, fl.CompileError, "250.0 MHz would do"),
         ({"ranges": {"x": (0, 1)}}, ValueError, "ranges names 'x'"),
+        (
+            {"algorithm": "rnea"},
+            ValueError,
+            "algorithm is 'rnea' of inverse_dynamics: there is one",
+        ),
+        (
+            {"function": "mass_matrix_inverse", "algorithm": "aba"},
+            ValueError,
+            "wanted 'deferred' or 'factor' or 'mminvgen'",
+        ),
         ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
     ],
     ids=lambda x: "-".join(map(str, x)) if isinstance(x, dict) else "",

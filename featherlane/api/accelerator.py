@@ -168,6 +168,7 @@ def accelerator(
     delays: str | None = None,
     clock: float = 125.0,
     sharing: str = "module",
+    algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     name: str | None = None,
 ) -> Accelerator:
@@ -180,9 +181,11 @@ def accelerator(
     points from sampled states. device, delays: a name of `backends.fpga.devices`, and one of its
     models of delays. clock: MHz. sharing: which operations may share multipliers: those of a
     "module" (the work of a joint), of a "class" of modules that are alike, or of the "whole".
-    ranges: (low, high) of inputs by name; by default the model's limits, and what
-    `Model.function(backend="fixed")` states. name: of the top module, by default the robot's and
-    the function's.
+    algorithm: of M^-1, forward dynamics and its derivatives, "deferred" (divisions once at the end,
+    the shortest path) or "factor" (the fewest products, and what proved formats take); also
+    "mminvgen" of M^-1 and "aba" of forward dynamics. ranges: (low, high) of inputs by name; by
+    default the model's limits, and what `Model.function(backend="fixed")` states. name: of the top
+    module, by default the robot's and the function's.
 
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
@@ -192,7 +195,7 @@ def accelerator(
 
     variant = variant_named(model, function)
     model._checked(variant)
-    fixed = fixed_function(model, variant, format, ranges)
+    fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
     found = _fitting(fixed, target, 1e3 / clock, int(interval), sharing)
     top = identifier(f"{model.name}_{function}") if name is None else name

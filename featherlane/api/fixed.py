@@ -14,7 +14,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import shown
-from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.circuits import algorithm_of, circuit_graph
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 
@@ -32,9 +32,15 @@ Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an 
 
 
 def fixed_function(
-    model: Model, variant: Variant, format: str | None, ranges: Mapping[str, tuple[Any, Any]] | None
+    model: Model,
+    variant: Variant,
+    format: str | None,
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+    algorithm: str | None = None,
 ) -> FixedFunction:
-    """Returns a function of a model in fixed point; see `Model.function`."""
+    """Returns a function of a model in fixed point; see `Model.function`. algorithm: a name of
+    `functions.circuits.CIRCUITS`.
+    """
     chosen = UNIFORM if format is None else format
     is_known = isinstance(chosen, str) and (
         chosen in (PROVED, FITTED) or re.fullmatch(r"q-?\d+\.-?\d+", chosen)
@@ -43,14 +49,17 @@ def fixed_function(
         raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
     function = model._function(variant)
     given = checked_ranges(function.inputs, ranges)
-    origin = fixed_function, (model, variant, format, ranges)
-    make = partial(_datapath, model, variant, chosen, given)
+    origin = fixed_function, (model, variant, format, ranges, algorithm)
+    algorithm = algorithm_of(model, variant, algorithm, chosen == PROVED)
+    make = partial(_datapath, model, variant, algorithm, chosen, given)
     bounds = lambda: _bounds(input_ranges(model, function.inputs, given)[0])
     return FixedFunction(function, make, bounds, origin)
 
 
-def _datapath(model: Model, variant: Variant, format: str, given: dict[str, Ends]) -> Datapath:
-    graph = prepared(dynamics_graph(model, variant), clamp=format == PROVED)
+def _datapath(
+    model: Model, variant: Variant, algorithm: str | None, format: str, given: dict[str, Ends]
+) -> Datapath:
+    graph = prepared(circuit_graph(model, variant, algorithm), clamp=format == PROVED)
     if format not in (PROVED, FITTED):
         return uniform(graph, format)
     limits, samples = input_ranges(model, graph.inputs, given)

@@ -82,7 +82,7 @@ class Variant(NamedTuple):
     every: int = 1  # the steps of a rollout from one state that is kept to the next
 
 
-def _one(algorithm: Callable[..., Any]) -> Algorithm:
+def one_output(algorithm: Callable[..., Any]) -> Algorithm:
     """Returns the one output in a tuple, and ignores `fixed`, which only derivatives read."""
 
     @wraps(algorithm)
@@ -99,20 +99,22 @@ STATE: Sizes = {**Q, "v": V}
 QVA: Sizes = {**STATE, "a": V}
 QVT: Sizes = {**STATE, "tau": V}
 FUNCTIONS: dict[str, DynamicsFunction] = {
-    "inverse_dynamics": DynamicsFunction(QVA, {"tau": V}, (_one(algorithms.rnea),), ("f_ext",)),
+    "inverse_dynamics": DynamicsFunction(
+        QVA, {"tau": V}, (one_output(algorithms.rnea),), ("f_ext",)
+    ),
     "forward_dynamics": DynamicsFunction(
         QVT,
         {"a": V},
-        (_one(algorithms.aba), _one(algorithms.factored_forward_dynamics)),
+        (one_output(algorithms.aba), one_output(algorithms.factored_forward_dynamics)),
         ("f_ext",),
-        shared=(_one(algorithms.factored_forward_dynamics),),
+        shared=(one_output(algorithms.factored_forward_dynamics),),
     ),
-    "mass_matrix": DynamicsFunction(Q, {"M": VV}, (_one(algorithms.mass_matrix),)),
+    "mass_matrix": DynamicsFunction(Q, {"M": VV}, (one_output(algorithms.mass_matrix),)),
     "mass_matrix_inverse": DynamicsFunction(
         Q,
         {"Minv": VV},
-        (_one(algorithms.mass_matrix_inverse), _one(algorithms.factored_inverse)),
-        shared=(_one(algorithms.factored_inverse),),
+        (one_output(algorithms.mass_matrix_inverse), one_output(algorithms.factored_inverse)),
+        shared=(one_output(algorithms.factored_inverse),),
     ),
     "inverse_dynamics_derivatives": DynamicsFunction(
         QVA,
@@ -143,16 +145,16 @@ OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what a method calls by anot
 
 
 def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
-    return DynamicsFunction(inputs, output, (_one(algorithm),), ("frame", "reference"))
+    return DynamicsFunction(inputs, output, (one_output(algorithm),), ("frame", "reference"))
 
 
 def _of_robot(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
-    return DynamicsFunction(inputs, output, (_one(algorithm),))
+    return DynamicsFunction(inputs, output, (one_output(algorithm),))
 
 
 KINEMATICS: dict[str, DynamicsFunction] = {
     "frame_placement": DynamicsFunction(
-        Q, {"placement": (4, 4)}, (_one(algorithms.frame_placement),), ("frame",)
+        Q, {"placement": (4, 4)}, (one_output(algorithms.frame_placement),), ("frame",)
     ),
     "frame_velocity": _of_frame(STATE, {"velocity": (6,)}, algorithms.frame_velocity),
     "frame_acceleration": _of_frame(QVA, {"acceleration": (6,)}, algorithms.frame_acceleration),
@@ -170,7 +172,9 @@ KINEMATICS: dict[str, DynamicsFunction] = {
     "potential_energy": _of_robot(Q, {"V": ()}, algorithms.potential_energy),
     "coriolis_matrix": _of_robot(STATE, {"C": VV}, algorithms.coriolis_matrix),
     "gravity_torque": _of_robot(Q, {"g": V}, algorithms.gravity_torque),
-    "bias_force": DynamicsFunction(STATE, {"tau": V}, (_one(algorithms.bias_force),), ("f_ext",)),
+    "bias_force": DynamicsFunction(
+        STATE, {"tau": V}, (one_output(algorithms.bias_force),), ("f_ext",)
+    ),
 }
 
 
@@ -254,7 +258,7 @@ def _not_shared(tree: Tree) -> str | None:
 
 
 def _named(method: Method) -> Method:
-    return method._replace(algorithm=_one(method.algorithm))
+    return method._replace(algorithm=one_output(method.algorithm))
 
 
 METHODS: dict[str, dict[str, Method]] = {
@@ -274,9 +278,9 @@ METHODS: dict[str, dict[str, Method]] = {
 """Algorithms that may be asked for by name: serial ones, and those of `algorithms.parallel`."""
 
 ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
-    ("mass_matrix", None): _one(inertia_rows),
-    ("mass_matrix_inverse", None): _one(articulated_rows),
-    ("coriolis_matrix", None): _one(coriolis_rows),
+    ("mass_matrix", None): one_output(inertia_rows),
+    ("mass_matrix_inverse", None): one_output(articulated_rows),
+    ("coriolis_matrix", None): one_output(coriolis_rows),
     ("inverse_dynamics_derivatives", "serial"): inverse_dynamics_derivative_rows,
     ("inverse_dynamics_derivatives", "scan"): scanned_derivative_rows,
 }
