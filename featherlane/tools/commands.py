@@ -228,6 +228,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     free_text("--device", "Verilog: the FPGA (xcvu9p)"),
     count("--clock", "Verilog: MHz (125)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
+    free_text("--algorithm", "Verilog: deferred, factor, mminvgen or aba (the shortest path)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
@@ -264,7 +265,7 @@ def generate(args: argparse.Namespace) -> Answer:
     return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
 
 
-HARDWARE = ("interval", "format", "device", "clock", "sharing")
+HARDWARE = ("interval", "format", "device", "clock", "sharing", "algorithm")
 
 
 def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
