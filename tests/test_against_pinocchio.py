@@ -1,4 +1,4 @@
-"""A representative dozen of benchmarks/sweep.py: all seven functions against Pinocchio.
+"""A dozen robots of benchmarks/sweep.py: all seven functions against Pinocchio.
 
 Chosen to hold what differs between robots: chains, branches, hands, continuous, prismatic, planar
 and mimic joints, joint axes of any direction, and M from well conditioned to singular. Joint types
@@ -32,8 +32,6 @@ ROBOTS = [
     ("iiwa14", "fixed", BOTH),
     ("panda", "free", ("world",)),
     ("hyq", "free", ("body",)),
-    ("mobile_arm", "fixed", BOTH),
-    ("quadruped_arm", "planar", ("world",)),
     ("atlas", "fixed", ("body",)),
     ("allegro_hand_description/urdf/allegro_left_hand", "fixed", ("world",)),
     ("double_pendulum_description/urdf/double_pendulum_continuous", "free", BOTH),

@@ -61,10 +61,13 @@ ROBOTS = {
     "revolute": ("revolute", "prismatic", "helical"),
     "branched": ("planar", "revolute", "revolute", "cylindrical"),
 }
-CASES = [  # the first robot on every backend, the others by turns
-    *[("curved", backend) for backend in BACKENDS],
-    *[("revolute", x) for x in ("cpu", "cpu, 1 lane", "cuda, team:2", "cuda, team:8")],
-    *[("branched", x) for x in ("cpu", "cpu, one state", "cuda, lanes", "cuda, team:4")],
+F32, F64 = DTYPES if DTYPES[0] is np.float32 else DTYPES[::-1]
+CASES = [  # the first robot on every backend in both dtypes, the others by turns
+    *[("revolute", backend, dtype) for backend in BACKENDS for dtype in DTYPES],
+    *[("curved", x, F64) for x in ("cpu", "cpu, 1 lane", "cuda, lanes", "cuda, team:4")],
+    *[("curved", x, F32) for x in ("cpu, 4 lanes", "cpu, one state", "cuda, team:8")],
+    *[("branched", x, F32) for x in ("cpu", "cpu, one state", "cuda, lanes", "cuda, team:4")],
+    *[("branched", x, F64) for x in ("cpu, 3 threads", "cuda, team:2")],
 ]
 
 
@@ -74,8 +77,7 @@ def model_of(robot):
 
 
 @pytest.mark.parametrize("name", repeated([*FUNCTIONS][1:] + [*FUNCTIONS][:1], 2))
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
-@pytest.mark.parametrize(("robot", "backend"), repeated(CASES, len(BACKENDS)))
+@pytest.mark.parametrize(("robot", "backend", "dtype"), repeated(CASES, 2 * len(BACKENDS)))
 def test_bits_of_the_interpreter(robot, backend, name, dtype):
     model = model_of(robot)
     program = lower(dynamics_program(model, Variant(name)), "cpu", dtype)

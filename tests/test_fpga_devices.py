@@ -94,7 +94,7 @@ def test_other_operators(vu9p):
     )
     total, pipeline = costed(data, vu9p, 1)
     assert total.parts["sine_cosine"].dsps == 7
-    assert total.total.dsps == 5 + 3
+    assert total.total.dsps == 7 + 2
     assert pipeline.latency == 1 + 1 + 10  # the sign is in the cycle in which the shifter starts
 
 

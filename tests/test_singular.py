@@ -58,7 +58,9 @@ def test_a_locked_wrist_has_no_accelerations(before, after, where, dtype):
 
 
 @full
-@pytest.mark.parametrize(("links", "seed", "dtype"), [(12, 9, np.float64), (60, 16, np.float32)])
+@pytest.mark.parametrize(
+    ("links", "seed", "dtype"), repeated([(12, 9, np.float64), (60, 16, np.float32)])
+)
 def test_four_slides_on_one_mass(links, seed, dtype):
     """The last four joints of these chains, of which the first three then carry no mass."""
     model = fl.chain(links, seed=seed, joint_types=("revolute", "prismatic"))

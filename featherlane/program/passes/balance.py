@@ -58,6 +58,9 @@ class _Balance:
                     operands = [self.place[a] for a in self.graph.args[k]]
                     self.place[k] = entered(self.graph, self.new, k, operands)
         self.new.outputs = placed(self.graph.outputs, self.place)
+        for k, bounds in self.graph.facts.items():
+            if k in self.place:
+                self.new.state(self.place[k], *bounds)
         return simplify(self.new)  # without constants and signs that folded away
 
     def _time(self, k: int) -> float:
@@ -124,10 +127,12 @@ def _call(tag: Any) -> int:
 
 
 def _inner(graph: Graph) -> list[bool]:
-    """Tells for each node whether it is inside of a sum: no output, read once, by a sum."""
+    """Tells for each node whether it is inside of a sum: no output, without stated bounds, read
+    once, by a sum.
+    """
     needed = graph.live()
     readers = [[k for k in own if needed[k]] for own in graph.uses()]
-    ends = {k for out in graph.outputs.values() for k in out.nodes}
+    ends = {k for out in graph.outputs.values() for k in out.nodes}.union(graph.facts)
     return [
         op in SUMS and k not in ends and len(own) == 1 and graph.op[own[0]] in SUMS
         for k, (op, own) in enumerate(zip(graph.op, readers, strict=True))
