@@ -80,6 +80,13 @@ def test_longer_intervals_take_fewer_multipliers():
     assert dsps[0] > 4 * dsps[2]
 
 
+def test_a_divisor_without_bounds_leaves_errors_without_a_proof():
+    made = fl.accelerator(fl.load("iiwa14"), "forward_dynamics", interval=12)
+    assert made.facts["proved_bound_of_errors"] == {"a": None}
+    assert "a: none" in str(made)
+    assert json.loads(json.dumps(made.facts, allow_nan=False))["latency"] == made.latency
+
+
 def test_more_sharing_takes_no_more_multipliers():
     model = fl.load("iiwa14")
     module, whole = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, isfinite
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,7 +99,10 @@ class Accelerator:
             "largest_error": errors.largest,
             "median_error": errors.median,
             "largest_result": errors.magnitude,
-            "proved_bound_of_errors": self.function.error_bounds(),
+            "proved_bound_of_errors": {
+                name: bound if isfinite(bound) else None
+                for name, bound in self.function.error_bounds().items()
+            },
         }
 
     @property

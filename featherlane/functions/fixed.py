@@ -15,6 +15,7 @@ from featherlane.backends.fixed.assign import error_bounds
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.ranges import Bounds
+from featherlane.errors import CompileError
 from featherlane.functions import arguments
 from featherlane.functions.function import Function
 from featherlane.program.passes.guards import LOST
@@ -80,9 +81,13 @@ class FixedFunction(Function):
 
     def error_bounds(self) -> dict[str, float]:
         """Returns a bound of the error of each output for all inputs within their ranges, proved by
-        intervals; infinite if a signal may overflow. Raises CompileError if a divisor may be 0.
+        intervals; infinite if a signal may overflow, or a divisor be 0.
         """
-        return error_bounds(self.datapath, self._bounds())
+        try:
+            with np.errstate(invalid="ignore"):  # infinite bounds times 0
+                return error_bounds(self.datapath, self._bounds())
+        except CompileError:  # of a divisor whose interval contains 0
+            return dict.fromkeys(self.outputs, math.inf)
 
     def _evaluator(self) -> Evaluator:
         if self._program is None:

@@ -78,4 +78,6 @@ def report(known: Mapping[str, Any]) -> str:
 
 
 def _number(x: Any) -> str:
+    if x is None:
+        return "none"
     return f"{x:,.6g}" if isinstance(x, float) else f"{x:,}" if isinstance(x, int) else str(x)
