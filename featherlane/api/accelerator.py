@@ -16,7 +16,7 @@ import numpy as np
 from featherlane.api.fixed import checked_ranges, fixed_function, input_ranges
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.backends.fixed.evaluate import evaluate, quantised
+from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga import devices, folder, simulate, words
 from featherlane.backends.fpga.cost import Cost, Part, cost
 from featherlane.backends.fpga.report import facts, report
@@ -146,7 +146,7 @@ class Accelerator:
         given = quantised(made.datapath, {k: np.asarray(x) for k, x in inputs.items()})[0]
         values = words.given_values(made.datapath, made.inputs, given)
         with TemporaryDirectory() as place:
-            self.write(place, 1)
+            folder.write(made, place, *self._vectors(1))  # a simulation needs no report
             found = SIMULATORS[simulator](place, values, stalls, seed)
         outputs = words.results_of(made.datapath, made.outputs, found.values)
         return Run(outputs, found.accepted, found.emitted)
@@ -157,8 +157,10 @@ class Accelerator:
         return input_ranges(self.model, self.function.inputs, given, 1, states)[1]
 
     def _vectors(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        datapath, samples = self.function.datapath, self.samples(states)
-        return quantised(datapath, samples)[0], evaluate(datapath, samples).integers
+        """Random states and their results, as integers."""
+        datapath = self.function.datapath
+        integers, _ = quantised(datapath, self.samples(states))
+        return integers, Evaluator(datapath)(integers).integers
 
 
 def accelerator(

@@ -71,12 +71,13 @@ def cost(datapath: Datapath, pipeline: Pipeline, device: Device) -> Cost:
     """
     parts: dict[str, Part] = {}
     packed = 0
-    for kind, operations in _units(pipeline).items():
+    units = _units(pipeline)
+    for kind, operations in units.items():
         for nodes in operations:
             part, inside = _unit(datapath, pipeline, device, kind, nodes)
             parts[kind] = parts.get(kind, Part()) + part
             packed += inside
-    parts["multiplexers"] = Part(0, _multiplexers(datapath, pipeline, device))
+    parts["multiplexers"] = Part(0, _multiplexers(datapath, pipeline, device, units.values()))
     parts["waiting"] = _waiting(datapath, pipeline, device)
     # A bit that follows each state, and the phase
     parts["control"] = Part(0, pipeline.interval, pipeline.latency + pipeline.interval)
@@ -125,12 +126,14 @@ def _port(datapath: Datapath, k: int, n: int) -> int:
     return datapath.format(operands[n % len(operands)]).width
 
 
-def _multiplexers(datapath: Datapath, pipeline: Pipeline, device: Device) -> float:
+def _multiplexers(
+    datapath: Datapath, pipeline: Pipeline, device: Device, units: Iterable[list[list[int]]]
+) -> float:
     """Returns the LUTs of the multiplexers in front of the ports of shared units. Constants of a
     port are one source, a table of a LUT a bit.
     """
     graph, luts = datapath.graph, 0.0
-    for operations in _units(pipeline).values():
+    for operations in units:
         for nodes in operations:
             for n in range(len(graph.args[nodes[0]]) if len(nodes) > 1 else 0):
                 sources, constants = set[tuple[int, int]](), set[int]()

@@ -64,11 +64,6 @@ class Design:
         """Bits of a word of results."""
         return stream.bits(self.outputs)
 
-    @property
-    def top(self) -> str:
-        """The module with the streams."""
-        return self.name
-
 
 def design(
     name: str,
