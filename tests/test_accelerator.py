@@ -87,6 +87,16 @@ def test_a_divisor_without_bounds_leaves_errors_without_a_proof():
     assert json.loads(json.dumps(made.facts, allow_nan=False))["latency"] == made.latency
 
 
+def test_products_are_cut_for_the_multipliers_of_the_device(pendulum):
+    """32 by 32 bits are four pieces of 27 by 18, and four of 18 by 18 with other widths."""
+    xcvu9p, ecp5 = (
+        fl.accelerator(pendulum, "mass_matrix", interval=4, device=name)
+        for name in ("xcvu9p", "ecp5_85k")
+    )
+    assert (xcvu9p.design.tile[:2], ecp5.design.tile[:2]) == ((27, 18), (18, 18))
+    assert ecp5.facts["device_multipliers"] >= xcvu9p.facts["device_multipliers"] > 0
+
+
 def test_more_sharing_takes_no_more_multipliers():
     model = fl.load("iiwa14")
     module, whole = (

@@ -77,7 +77,7 @@ class Accelerator:
     @cached_property
     def design(self) -> Design:
         """The sources in SystemVerilog."""
-        return design(self.name, self.function.datapath, self.pipeline)
+        return design(self.name, self.function.datapath, self.pipeline, self.device.tile)
 
     @cached_property
     def facts(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.devices import Device, multiplier, width
 from featherlane.backends.fpga.functions import FunctionUnit, multipliers_of
-from featherlane.backends.fpga.multipliers import Tile, tiles
+from featherlane.backends.fpga.multipliers import tiles
 from featherlane.program.analysis.pipeline import Pipeline
 
 
@@ -117,8 +117,8 @@ def _dsps_of(datapath: Datapath, device: Device, k: int, kind: str) -> int:
     """Returns the DSPs of a unit for sine and cosine, or for reciprocals."""
     op = "div" if kind == "reciprocal" else "sin"
     given = datapath.format(datapath.graph.args[k][-1])
-    unit, tile = FunctionUnit(op, given, datapath.format(k), 0), Tile(*device.multipliers[0].widths)
-    return sum(tiles(m, tile) for m in multipliers_of(unit, tile))
+    unit = FunctionUnit(op, given, datapath.format(k), 0)
+    return sum(tiles(m, device.tile) for m in multipliers_of(unit, device.tile))
 
 
 def _port(datapath: Datapath, k: int, n: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.multipliers import Tile
 from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import ROUNDING, Operator
 
@@ -71,6 +72,11 @@ class Device(NamedTuple):
     multiplexers: tuple[tuple[int, float], ...]
     shift_register: tuple[int, int]
     delays: Mapping[str, Delay]
+
+    @property
+    def tile(self) -> Tile:
+        """What one multiplier takes: products are cut into pieces of it."""
+        return Tile(*self.multipliers[0].widths)
 
     def multiplier(self, a: int, b: int) -> Multiplier:
         """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
