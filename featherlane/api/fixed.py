@@ -15,6 +15,7 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import shown
 from featherlane.functions.circuits import algorithm_of, circuit_graph
+from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 
@@ -59,10 +60,10 @@ def fixed_function(
 def _datapath(
     model: Model, variant: Variant, algorithm: str | None, format: str, given: dict[str, Ends]
 ) -> Datapath:
-    graph = prepared(circuit_graph(model, variant, algorithm), clamp=format == PROVED)
+    limits, samples = input_ranges(model, input_shapes(model, variant), given)
+    graph = prepared(circuit_graph(model, variant, algorithm, _bounds(limits)))
     if format not in (PROVED, FITTED):
         return uniform(graph, format)
-    limits, samples = input_ranges(model, graph.inputs, given)
     if format == PROVED:
         return proved(graph, _bounds(limits))
     return fitted(graph, samples, inputs=_bounds(limits))
