@@ -161,7 +161,7 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         (
             {"function": "mass_matrix_inverse", "algorithm": "aba"},
             ValueError,
-            "wanted 'deferred' or 'factor' or 'mminvgen'",
+            "wanted 'deferred' or 'factor' or 'bounded' or 'mminvgen'",
         ),
         ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featherlane import algorithms
-from featherlane.algorithms import bounded, deferred
+from featherlane.algorithms import body_frames, bounded, deferred
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, intervals
 from featherlane.errors import shown
@@ -43,8 +43,16 @@ CIRCUITS: dict[str, dict[str, Algorithm]] = {
         FACTOR: algorithms.forward_dynamics_derivatives,
         BOUNDED: bounded.bounded_forward_dynamics_derivatives,
     },
+    "inverse_dynamics_derivatives": {
+        "common": algorithms.inverse_dynamics_derivatives,
+        "body": body_frames.body_derivatives,
+    },
+    "forward_dynamics_derivatives_from": {
+        "common": algorithms.forward_dynamics_derivatives_from,
+        "body": body_frames.body_forward_dynamics_derivatives_from,
+    },
 }
-"""By function and name; the first has the shortest path, the second the fewest products of arms."""
+"""By function and name; the first has the shortest path."""
 
 
 def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool) -> str | None:
@@ -61,7 +69,7 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
         raise ValueError(f"algorithm is {asked!r}: joints of {model.name!r} share coordinates")
     if asked is not None or not known or coupled:
         return asked
-    return BOUNDED if proved else DEFERRED
+    return BOUNDED if proved and BOUNDED in known else next(iter(known))
 
 
 def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs: Bounds) -> Graph:
