@@ -41,8 +41,8 @@ def check(model, states=STATES):
     D, L, left = eliminated(M)
     W, Minv = np.linalg.inv(L), np.linalg.inv(M)
     bounds = mass_bounds(model, M.diagonal(0, 1, 2).max(0), (q.min(0), q.max(0)))
-    assert (D >= np.array(bounds.D)).all()
-    assert (D <= np.array(bounds.M) * (1 + 1e-9)).all()
+    assert (np.array(bounds.D) <= D).all()
+    assert (np.array(bounds.M) * (1 + 1e-9) >= D).all()
     lower = np.tril_indices(n, -1)
     products = np.einsum("sij,sjk->sijk", W, L)
     for x, bound in (

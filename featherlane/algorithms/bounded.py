@@ -23,6 +23,8 @@ from featherlane.robot.tree import Tree
 from featherlane.robot.walk import entries_inward, entries_outward
 from featherlane.scalar import Scalar, Tag, at, call, unless_lost, within
 
+Ends = Sequence[tuple[float, float]]
+
 
 def _stated(x: Scalar, most: float, least: float | None = None) -> Scalar:
     """Returns x with the statement that it is from -most, or from least, to most."""
@@ -71,8 +73,8 @@ def inverse(model: Tree, M: Sequence[Sequence[Scalar]], bounds: MassBounds) -> R
         Dinv[k] = call(_pivot, S[k][k], M[k][k], bounds.M[k], bounds.D[k])
         for i in model.ancestors[k][1:]:
             rows = [S[i][j] for j in S[i]], [S[k][j] for j in S[i]]
-            most = bounds.factor(k, i), [bounds.entry(i, j) for j in S[i]]
-            L[k][i], row = call(_eliminated, S[k][i], Dinv[k], *rows, *most)
+            each = [bounds.entry(i, j) for j in S[i]]
+            L[k][i], row = call(_eliminated, S[k][i], Dinv[k], *rows, bounds.factor(k, i), each)
             S[i] = dict(zip(S[i], row, strict=True))
     W: list[dict[int, Scalar]] = [{i: 1.0} for i in range(model.nv)]
     scaled, Minv = list[dict[int, Scalar]](), square(model.nv)
@@ -106,10 +108,17 @@ def _acceleration(model: Tree, Minv: Rows, tau: Scalars, bias: Scalars) -> list[
 
 
 def _solved(
-    model: Tree, Minv: Rows, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None
+    model: Tree,
+    Minv: Rows,
+    q: Scalars,
+    qd: Scalars,
+    tau: Scalars,
+    f_ext: Wrenches | None,
+    ends: Ends | None,
 ) -> list[Scalar]:
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    return at(Tag("L", "f", 0), call, _acceleration, model, Minv, tau, bias)
+    qdd = at(Tag("L", "f", 0), call, _acceleration, model, Minv, tau, bias)
+    return [within(x, *pair) for x, pair in zip(qdd, ends, strict=True)] if ends else qdd
 
 
 def bounded_forward_dynamics(
@@ -120,9 +129,10 @@ def bounded_forward_dynamics(
     f_ext: Wrenches | None = None,
     *,
     bounds: MassBounds,
+    ends: Ends | None = None,
 ) -> list[Scalar]:
-    """Returns qdd = M^-1 (tau - bias)."""
-    return _solved(model, bounded_inverse(model, q, bounds), q, qd, tau, f_ext)
+    """Returns qdd = M^-1 (tau - bias). ends: the range of each entry of qdd, if it has one."""
+    return _solved(model, bounded_inverse(model, q, bounds), q, qd, tau, f_ext, ends)
 
 
 def bounded_forward_dynamics_derivatives(
@@ -133,8 +143,11 @@ def bounded_forward_dynamics_derivatives(
     f_ext: Wrenches | None = None,
     *,
     bounds: MassBounds,
+    ends: Ends | None = None,
 ) -> tuple[Rows, Rows, Rows]:
-    """Returns (da/dq, da/dv, da/dtau) with a = FD(q, qd, tau), as products with M^-1."""
+    """Returns (da/dq, da/dv, da/dtau) with a = FD(q, qd, tau), as products with M^-1. ends: the
+    range of each entry of a, if it has one.
+    """
     Minv = inverse(model, mass_matrix_of_pairs(model, motion(model, q, qd)), bounds)
-    qdd = _solved(model, Minv, q, qd, tau, f_ext)
+    qdd = _solved(model, Minv, q, qd, tau, f_ext, ends)
     return *forward_dynamics_derivatives_from(model, q, qd, qdd, Minv, f_ext), Minv

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from featherlane import algorithms
 from featherlane.algorithms import body_frames, bounded, deferred
 from featherlane.backends.fixed.prepare import prepared
@@ -13,7 +15,7 @@ from featherlane.functions.compile import (
     scalar_function,
     solvable,
 )
-from featherlane.functions.table import Algorithm, Variant, one_output
+from featherlane.functions.table import METHODS, Algorithm, Variant, one_output
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.node import Node
 from featherlane.program.trace import no_garbage, trace
@@ -43,23 +45,28 @@ CIRCUITS: dict[str, dict[str, Algorithm]] = {
         FACTOR: algorithms.forward_dynamics_derivatives,
         BOUNDED: bounded.bounded_forward_dynamics_derivatives,
     },
+    "inverse_dynamics": {
+        "serial": METHODS["inverse_dynamics"]["serial"].algorithm,
+        "scan": METHODS["inverse_dynamics"]["scan"].algorithm,
+    },
     "inverse_dynamics_derivatives": {
         "common": algorithms.inverse_dynamics_derivatives,
         "body": body_frames.body_derivatives,
+        "scan": METHODS["inverse_dynamics_derivatives"]["scan"].algorithm,
     },
     "forward_dynamics_derivatives_from": {
         "common": algorithms.forward_dynamics_derivatives_from,
         "body": body_frames.body_forward_dynamics_derivatives_from,
     },
 }
-"""By function and name; the first has the shortest path."""
+"""By function and name; the first is the default, but for formats that are proved."""
 
 
 def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool) -> str | None:
     """Returns the algorithm of a function by name, None if it has one alone. asked: the user's
-    choice; else that with the shortest path, or, of formats that are `proved`, the one that states
-    bounds. Joints that share coordinates have the package's own choice. Raises ValueError for an
-    unknown name, and for what joints that share coordinates do not have.
+    choice; else the first, or, of formats that are `proved`, the one that states bounds. Joints
+    that share coordinates have the package's own choice. Raises ValueError for an unknown name, and
+    for what joints that share coordinates do not have.
     """
     known, coupled = CIRCUITS.get(variant.name, {}), tree_of(model).coupled
     if asked is not None and asked not in known:
@@ -75,11 +82,16 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
 def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs: Bounds) -> Graph:
     """Returns the graph of a function by an algorithm, or by the one with the fewest operations.
 
-    inputs: the bounds of entries of inputs, on which depend those that are stated of signals.
+    inputs: the bounds of entries of inputs, on which depend those that are stated of signals; of
+    the accelerations too, if they have a range and are no input.
     """
     if algorithm is None:
         return _with_rotations(model, dynamics_graph(model, variant))
-    options = {"bounds": _mass_bounds(model, inputs)} if algorithm == BOUNDED else {}
+    options: dict[str, Any] = {}
+    if algorithm == BOUNDED:
+        options["bounds"] = _mass_bounds(model, inputs)
+        if "tau" in input_shapes(model, variant) and ("a", 0) in inputs:
+            options["ends"] = [inputs["a", i][:2] for i in range(model.nv)]
     run = scalar_function(model, variant, CIRCUITS[variant.name][algorithm], **options)
     assert run is not None, f"{variant.name} is computed by algorithms"
     with solvable(model, variant), no_garbage():

@@ -4,20 +4,19 @@ With M = L^T D L (Featherstone 2008, section 6.5), W = L^-1 and M^-1 = W D^-1 W^
 minima of v^T M v, twice the kinetic energy plus what the armatures have, and bodies have no
 negative energy:
 
-    D_k                    the least with v_k = 1 while what is before k is held: at least what the
-                           body that k moves has alone, at most M_kk
-    S_ij, once entries     |S_ij| <= sqrt(S_ii S_jj) <= sqrt(M_ii M_jj), since S is positive definite
-    were eliminated        and each elimination takes from its diagonal
-    L_ki = S_ki / D_k      |L_ki| <= sqrt(S_ii / D_k), and |L_ki S_kj| <= sqrt(M_ii M_jj)
-    1 / (M^-1)_kk          the least with v_k = 1 while all else is free: at least what the body of k
-                           and its parent have, one against the other
-    (M^-1)_ij              |(M^-1)_ij| <= sqrt((M^-1)_ii (M^-1)_jj)
-    W_ik                   (M^-1)_ii is the sum of all W_ik^2 / D_k: |W_ik| <= sqrt(D_k (M^-1)_ii),
-                           |W_ij L_jk| <= sqrt(M_kk (M^-1)_ii), and
-                           |W_ik W_jk / D_k| <= sqrt((M^-1)_ii (M^-1)_jj)
+    D_k                the least with v_k = 1 while what is before k is held: at least what the body
+                       that k moves has alone, at most M_kk
+    S_ij, of M after   |S_ij| <= sqrt(S_ii S_jj) <= sqrt(M_ii M_jj): S is positive definite, and
+    eliminations       each elimination takes from its diagonal
+    L_ki = S_ki / D_k  |L_ki| <= sqrt(S_ii / D_k), and |L_ki S_kj| <= sqrt(M_ii M_jj)
+    1 / (M^-1)_kk      the least with v_k = 1 while all else is free: at least what the body of k
+                       and its parent have, one against the other
+    (M^-1)_ij          |(M^-1)_ij| <= sqrt((M^-1)_ii (M^-1)_jj)
+    W_ik               (M^-1)_ii is the sum of all W_ik^2 / D_k: |W_ik| <= sqrt(D_k (M^-1)_ii),
+                       |W_ij L_jk| <= sqrt(M_kk (M^-1)_ii), and
+                       |W_ik W_jk / D_k| <= sqrt((M^-1)_ii (M^-1)_jj)
 
-Sums of some of these products stay below the same bounds, by Cauchy and Schwarz. M_kk has its bounds
-from elsewhere: from intervals.
+Bounds of M_kk come from elsewhere: from intervals.
 """
 
 from __future__ import annotations
@@ -128,8 +127,8 @@ def _mobility(
 def _against_parent(
     tree: Tree, i: int, S: np.ndarray, q: tuple[Sequence[float], Sequence[float]]
 ) -> float:
-    """Returns a bound of twice the least energy of a body and its parent whose relative motion is S,
-    at any position of the joint: with the inertias I and J of both, in one frame,
+    """Returns a bound of twice the least energy of a body and its parent whose relative motion is
+    S, at any position of the joint: with the inertias I and J of both, in one frame,
 
         min over p of (p + S)^T I (p + S) + p^T J p = S^T I S - S^T I (I + J)^-1 I S
 
@@ -175,8 +174,8 @@ def _relative_energy(
 
 
 def _exponential(A: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Returns exp(x A) of a screw A = S x with an axis of length 1, or of a slide: A^5 = -2 A^3 - A,
-    or A^2 = 0.
+    """Returns exp(x A) of a screw A = S x with an axis of length 1, where A^5 = -2 A^3 - A, or of a
+    slide, where A^2 = 0.
     """
     x = x[:, None, None]
     A2, A3, A4 = A @ A, A @ A @ A, np.linalg.matrix_power(A, 4)

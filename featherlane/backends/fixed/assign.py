@@ -270,8 +270,8 @@ def _proved_formats(
         if beyond is None or not graph.args[k] or not _beyond(computed, least, most):
             return computed
         beyond.append(k)
-        ends = (np.clip(x, least, most) for x in computed[:2])
-        return Interval(*ends, np.minimum(computed.error, most - least))
+        low, high = (np.clip(x, least, most) for x in computed[:2])
+        return Interval(low, high, np.minimum(computed.error, most - least))
 
     intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats))
     return formats + [EXPONENT] * (len(graph) - len(formats))
