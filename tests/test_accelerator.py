@@ -35,7 +35,7 @@ def needs(simulator):
         [
             ("forward_dynamics", 3, "fitted"),
             ("inverse_dynamics", 1, "proved"),
-            ("mass_matrix_inverse", 2, "q16.16"),
+            ("mass_matrix_inverse", 2, "proved"),
             ("forward_dynamics_derivatives", 5, "q16.16"),
         ]
     ),
@@ -164,14 +164,14 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"clock": 400.0}, fl.CompileError, "250.0 MHz would do"),
         ({"ranges": {"x": (0, 1)}}, ValueError, "ranges names 'x'"),
         (
-            {"algorithm": "rnea"},
+            {"function": "mass_matrix", "algorithm": "crba"},
             ValueError,
-            "algorithm is 'rnea' of inverse_dynamics: there is one",
+            "algorithm is 'crba' of mass_matrix: there is one",
         ),
         (
             {"function": "mass_matrix_inverse", "algorithm": "aba"},
             ValueError,
-            "wanted 'deferred' or 'factor' or 'mminvgen'",
+            "wanted 'deferred' or 'factor' or 'bounded' or 'mminvgen'",
         ),
         ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
     ],

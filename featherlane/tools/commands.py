@@ -228,7 +228,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     free_text("--device", "Verilog: the FPGA (xcvu9p)"),
     count("--clock", "Verilog: MHz (125)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
-    free_text("--algorithm", "Verilog: deferred, factor, mminvgen or aba (the shortest path)"),
+    free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
