@@ -97,6 +97,13 @@ def test_products_are_cut_for_the_multipliers_of_the_device(pendulum):
     assert ecp5.facts["device_multipliers"] >= xcvu9p.facts["device_multipliers"] > 0
 
 
+def test_symmetric_matrices_are_read_and_given_once(pendulum):
+    made = fl.accelerator(pendulum, "forward_dynamics_derivatives_from", interval=4)
+    read = [made.design.datapath.graph.value[field.node] for field in made.design.inputs]
+    assert [entry for name, entry in read if name == "minv"] == [0, 2, 3]
+    assert len(fl.accelerator(pendulum, "mass_matrix", interval=4).design.outputs) == 2
+
+
 def test_more_sharing_takes_no_more_multipliers():
     model = fl.load("iiwa14")
     module, whole = (

@@ -6,6 +6,8 @@ from typing import Any
 
 from featherlane import algorithms
 from featherlane.algorithms import body_frames, bounded, deferred
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.mminv import Rows
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, intervals
 from featherlane.errors import shown
@@ -23,7 +25,21 @@ from featherlane.robot.joints import quaternion_rotation
 from featherlane.robot.mass_bounds import MassBounds, mass_bounds
 from featherlane.robot.model import Robot
 from featherlane.robot.spatial import dot
+from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
+
+
+def _from_half(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with M^-1 read from its lower half: words of inputs limit what can be fed."""
+
+    def run(
+        model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, Minv: Rows, *others: Any, **options: Any
+    ) -> Any:
+        half = [[Minv[max(i, j)][min(i, j)] for j in range(len(Minv))] for i in range(len(Minv))]
+        return algorithm(model, q, qd, qdd, half, *others, **options)
+
+    return run
+
 
 DEFERRED, FACTOR, BOUNDED = "deferred", "factor", "bounded"
 SQUARE = 0.5, 2.0  # the squares of lengths of quaternions that formats are proved for
@@ -55,8 +71,8 @@ CIRCUITS: dict[str, dict[str, Algorithm]] = {
         "scan": METHODS["inverse_dynamics_derivatives"]["scan"].algorithm,
     },
     "forward_dynamics_derivatives_from": {
-        "common": algorithms.forward_dynamics_derivatives_from,
-        "body": body_frames.body_forward_dynamics_derivatives_from,
+        "common": _from_half(algorithms.forward_dynamics_derivatives_from),
+        "body": _from_half(body_frames.body_forward_dynamics_derivatives_from),
     },
 }
 """By function and name; the first is the default, but for formats that are proved."""
