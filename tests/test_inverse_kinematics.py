@@ -45,7 +45,7 @@ def test_answers_lead_to_the_targets_within_the_limits(robot, dtype):
     )
     lower, upper = model.position_limits
     assert np.all((found.q >= lower) & (found.q <= upper))
-    assert np.all((0 < found.iterations) & (found.iterations <= 20 * 17))
+    assert np.all((found.iterations > 0) & (found.iterations <= 20 * 17))
 
 
 def test_limits_may_be_left_out():

@@ -186,4 +186,4 @@ def _squares(tolerance: Any, has_poses: bool, dtype: np.dtype) -> np.ndarray:
         wanted = "wanted two positive numbers, in m and rad, as in (1e-4, 1e-3)"
         raise ValueError(f"tolerance is {shown(tolerance)}: {wanted}")
     squares = [position**2, (2 * np.sin(min(angle, np.pi) / 2)) ** 2]
-    return np.array(squares[: 1 + has_poses], dtype)
+    return np.maximum(squares[: 1 + has_poses], np.finfo(dtype).tiny).astype(dtype)
