@@ -307,11 +307,12 @@ def view(args: argparse.Namespace) -> Answer:
     except ImportError as error:
         raise RuntimeError(str(error)) from error
 
-    with redirect_stdout(StringIO()):  # viser prints the URL in a box
-        page = show(_model(args), port=args.port)
-    if not args.json:
-        print(f"{page.url} (Ctrl-C ends it)", flush=True)
-    page.wait()
+    model, out = _model(args), sys.stdout
+    with redirect_stdout(StringIO()):  # viser prints messages of its own
+        page = show(model, port=args.port)
+        if not args.json:
+            print(f"{page.url} (Ctrl-C ends it)", file=out, flush=True)
+        page.wait()
     return Answer({"url": page.url, "notes": page.notes}, "\n".join(page.notes))
 
 
