@@ -222,6 +222,7 @@ WRONG = [
     ((POSE, "iiwa_link_7"), {"q0": np.zeros(7, "f4")}, TypeError, "float32"),
     ((POSE, "iiwa_link_7"), {"iterations": 0}, ValueError, "iterations is 0"),
     ((POSE, "iiwa_link_7"), {"restarts": -1}, ValueError, "restarts is -1"),
+    ((POSE, "iiwa_link_7"), {"seed": None}, ValueError, "seed is None"),
     ((POSE, "iiwa_link_7"), {"tolerance": 1e-3}, ValueError, "tolerance is 0.001"),
     ((POSE, "iiwa_link_7"), {"tolerance": (0, 1)}, ValueError, "two positive numbers"),
     ((POSE, "iiwa_link_7"), {"posture": [0.0] * 7, "posture_gain": 2}, ValueError, "posture_gain"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class InverseKinematicsMethod(Configurations):
         shapes = {name: _shape(arrays[name]) for name in given}
         cores = shapes | {name: (self.nq,) for name in own if name in arrays}
         lead = lead_of(arrays.values(), cores, self._explain_target)
-        bounds = rounded_into(self.position_limits, dtype)
+        bounds = inside = rounded_into(self.position_limits, dtype)
         rows = {name: _rows(x, cores[name], lead) for name, x in arrays.items()}
         if not limits:
             bounds = PositionLimits(*np.multiply.outer((-np.inf, np.inf), np.ones(self.nq)))
@@ -81,7 +82,7 @@ class InverseKinematicsMethod(Configurations):
             0.0 if posture is None else _share(posture_gain),
             threads_asked(threads),
         )
-        starts = _Starts(self, rows.pop("q0", None), seed, dtype)
+        starts = _Starts(self, rows.pop("q0", None), _count("seed", seed, 0), inside)
         found = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
         turn = found.error[:, 1] if POSE in kinds else np.zeros_like(found.score)
         angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
@@ -127,14 +128,9 @@ class _Starts:
     """
 
     def __init__(
-        self, model: Configurations, first: np.ndarray | None, seed: int, dtype: np.dtype
+        self, model: Configurations, first: np.ndarray | None, seed: int, limits: PositionLimits
     ) -> None:
-        self.model, self.first, self.rng = model, first, np.random.default_rng(seed)
-        lower, upper = rounded_into(model.position_limits, dtype)
-        self.has = np.isfinite(upper - lower)
-        center = np.clip(model.neutral(dtype), lower, upper)
-        center[self.has] = 0.5 * (lower[self.has] + upper[self.has])
-        self.common = center[None]
+        self.model, self.first, self.seed, self.limits = model, first, seed, limits
 
     def __call__(self, k: int, rows: np.ndarray) -> np.ndarray:
         """Returns start number k for some rows of the targets."""
@@ -142,14 +138,31 @@ class _Starts:
             if k == 0:
                 return self.first[rows]
             k -= 1
-        while k >= len(self.common):
-            self.common = np.concatenate([self.common, self._drawn()])
-        return np.tile(self.common[k], (len(rows), 1))
+        start = self.center if k == 0 else self._drawn(k - 1)
+        return np.tile(start, (len(rows), 1))
 
-    def _drawn(self) -> np.ndarray:
-        center = self.common[0]
-        q = self.model.random_configuration(DRAWN, seed=self.rng, dtype=center.dtype)
-        return np.where(self.has, center + center.dtype.type(AROUND) * (q - center), q)
+    @cached_property
+    def _has_center(self) -> np.ndarray:
+        return np.isfinite(self.limits.upper - self.limits.lower)
+
+    @cached_property
+    def center(self) -> np.ndarray:
+        lower, upper = self.limits
+        center = np.clip(self.model.neutral(lower.dtype), lower, upper)
+        has = self._has_center
+        center[has] = 0.5 * (lower[has] + upper[has])
+        return center
+
+    @cached_property
+    def _random(self) -> tuple[np.random.Generator, list[np.ndarray]]:
+        return np.random.default_rng(self.seed), []
+
+    def _drawn(self, k: int) -> np.ndarray:
+        (rng, drawn), center = self._random, self.center
+        while k >= len(drawn):
+            drawn += [*self.model.random_configuration(DRAWN, seed=rng, dtype=center.dtype)]
+        share = center.dtype.type(AROUND)
+        return np.where(self._has_center, center + share * (drawn[k] - center), drawn[k])
 
 
 def _shape(x: np.ndarray) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ batch when they are reached, and starts may be tried together where few targets 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +65,8 @@ class Search:
             gain = self.gain if n + LAST < self.rounds else np.zeros_like(self.gain)
             q, step, squares = self.run(q, step, gain, *goals, threads=self.threads)
             errors = squares[:, :-1]
-            score = np.max(errors / self.squares, axis=1)
+            # By columns: along rows of two, NumPy takes a fifth of the kernel's time
+            score = reduce(np.maximum, [x / s for x, s in zip(errors.T, self.squares, strict=True)])
             is_last = n == self.rounds - 1
             # On the way to a posture, the last configuration at the target counts
             end = np.flatnonzero((score <= 1) | (is_last & ~(found.score[rows] <= 1)))
