@@ -130,7 +130,7 @@ class View:
             fade_distance=8 * size,
         )
         camera = self.server.initial_camera
-        camera.position, camera.look_at = middle + size * np.array([0.72, 0.5, 0.35]), middle
+        camera.position, camera.look_at = middle + size * np.array([0.62, 0.43, 0.25]), middle
 
     # The panel
 
