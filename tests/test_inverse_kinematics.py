@@ -127,6 +127,19 @@ def test_all_joints(kinds):
     assert np.all((distance < 1e-4) & (angle < 1e-3), where=found.converged)
 
 
+def test_joints_that_move_no_frame_stay():
+    """Also where targets are tried again from other starts."""
+    robot = fl.load("hyq")
+    q = robot.random_configuration((2, 50), seed=6)
+    targets = robot.frame_placement(q[0], "rf_lowerleg")[:, :3, 3]
+    targets[:5] += 1.0  # out of reach
+    found = robot.inverse_kinematics(targets, "rf_lowerleg", q0=q[1], restarts=3)
+    own = [name.startswith("rf_") for name in robot.joint_names]
+    assert_array_equal(np.any(found.q != q[1], axis=0), own & np.any(found.q != q[1], axis=0))
+    assert found.converged.sum() == 45
+    assert found.iterations[:5].min() == 4 * 20
+
+
 # Posture
 
 

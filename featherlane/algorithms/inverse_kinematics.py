@@ -19,7 +19,7 @@ from featherlane.algorithms.frames import frame_transform, jacobian
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.spatial import Matrix, dot, matmul, transpose
 from featherlane.robot.tree import BodyFrame, Tree
-from featherlane.scalar import Scalar, select, sqrt
+from featherlane.scalar import Scalar, is_zero, select, sqrt
 
 DAMPING = 0.05  # lambda / |e|^2, with e in m and rad
 LEAST_DAMPING = 1e-5  # keeps the system regular at singular configurations
@@ -147,13 +147,15 @@ def inverse_kinematics_step(
         for row in jacobian(tree, q, frame, "world")[: sum(map(len, pair))]
     ]
     size = dot(e, e)
+    columns = [list(column) for column in transpose(tuple(J))]
+    # Joints that move no frame stay where they are
+    bounds = [own for own in bounds if not all(map(is_zero, columns[own.v]))]
     pull = PULL * size
     pull = select(pull < 1.0, pull, 1.0)
     z = [0.0] * tree.nv if posture is None else difference(tree, q, posture)
     z = [gain * x for x in z]
     for own in bounds:
         z[own.v] = z[own.v] + pull * (own.center - q[own.q])
-    columns = [list(column) for column in transpose(tuple(J))]
     moved = [list(column) for column in columns]
     for own in bounds:
         free = _free(own, q, dot(columns[own.v], e))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Prob
 from featherlane.functions.results import InverseKinematics
 from featherlane.functions.search import Search
 from featherlane.robot.model import WORLD
+from featherlane.robot.walk import path_to_root
 
 DRAWN = 64  # starts at a time
 AROUND = 0.7  # of the way from the centre to a limit: where restarts begin
@@ -51,8 +52,8 @@ class InverseKinematicsMethod(Configurations):
         tolerance: the largest errors that count as converged, in m and rad. iterations: the most
         steps from one start, rounded up to a multiple of 4. restarts: further starts, drawn with
         `seed`, for targets that were not reached; the same for all targets, so that a result does
-        not depend on the others. Without convergence, q is the best end of all starts: for targets
-        with a NaN, q0.
+        not depend on the others. Joints that move none of the frames stay at q0, but for a posture.
+        Without convergence, q is the best end of all starts: for targets with a NaN, q0.
 
         Damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of vectors.
         Raises ValueError or TypeError with the argument's name, its value and what was expected.
@@ -82,7 +83,8 @@ class InverseKinematicsMethod(Configurations):
             0.0 if posture is None else _share(posture_gain),
             threads_asked(threads),
         )
-        starts = _Starts(self, rows.pop("q0", None), _count("seed", seed, 0), inside)
+        moves = self._moves(frames)
+        starts = _Starts(self, rows.pop("q0", None), _count("seed", seed, 0), inside, moves)
         found = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
         turn = found.error[:, 1] if POSE in kinds else np.zeros_like(found.score)
         angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
@@ -115,6 +117,13 @@ class InverseKinematicsMethod(Configurations):
                 raise ValueError(f"frame {name!r} is fixed to the ground: it cannot be moved")
         return frames, goals
 
+    def _moves(self, frames: Sequence[str]) -> np.ndarray:
+        """Returns whether the entries of q move one of the frames."""
+        moves = np.zeros(self.nq, bool)
+        for body in {n for x in frames for n in path_to_root(self.parent, self.frame(x).body)}:
+            moves[self.first_q[body] :][: self.types[body].nq] = True
+        return moves
+
     def _solver(self, problem: Problem) -> Function:
         solvers = self.__dict__.setdefault("_solvers", {})
         if problem not in solvers:
@@ -128,18 +137,25 @@ class _Starts:
     """
 
     def __init__(
-        self, model: Configurations, first: np.ndarray | None, seed: int, limits: PositionLimits
+        self,
+        model: Configurations,
+        first: np.ndarray | None,
+        seed: int,
+        limits: PositionLimits,
+        moves: np.ndarray,
     ) -> None:
-        self.model, self.first, self.seed, self.limits = model, first, seed, limits
+        """moves: whether entries of q move a frame; others are the same in all starts."""
+        self.model, self.first, self.seed = model, first, seed
+        self.limits, self.moves = limits, moves
 
     def __call__(self, k: int, rows: np.ndarray) -> np.ndarray:
         """Returns start number k for some rows of the targets."""
-        if self.first is not None:
-            if k == 0:
-                return self.first[rows]
-            k -= 1
-        start = self.center if k == 0 else self._drawn(k - 1)
-        return np.tile(start, (len(rows), 1))
+        stays = self.center if self.first is None else self.first[rows]
+        if self.first is not None and k == 0:
+            return stays
+        n = k - (self.first is not None)  # of the starts that all targets have
+        start = self._drawn(n - 1) if n else self.center
+        return np.where(self.moves, start, np.broadcast_to(stays, (len(rows), len(start))))
 
     @cached_property
     def _has_center(self) -> np.ndarray:
