@@ -48,11 +48,13 @@ def test_answers_lead_to_the_targets_within_the_limits(robot, dtype):
     assert np.all((found.iterations > 0) & (found.iterations <= 20 * 17))
 
 
-def test_limits_may_be_left_out():
-    targets = reachable(PANDA, "panda_hand", 200)
-    q0 = PANDA.random_configuration(200, seed=1)
+@pytest.mark.parametrize("dtype", repeated([np.float32, np.float64]))
+def test_limits_may_be_left_out(dtype):
+    targets = reachable(PANDA, "panda_hand", 200, dtype=dtype)
+    q0 = PANDA.random_configuration(200, seed=1, dtype=dtype)
     found = PANDA.inverse_kinematics(targets, "panda_hand", q0=q0, limits=False, restarts=0)
     inside = PANDA.inverse_kinematics(targets, "panda_hand", q0=q0, restarts=0)
+    assert found.q.dtype == dtype
     assert found.converged.sum() > inside.converged.sum()
     assert np.any(np.abs(PANDA.clip(found.q) - found.q) > 0.1)
 

@@ -68,14 +68,13 @@ class InverseKinematicsMethod(Configurations):
         shapes = {name: _shape(arrays[name]) for name in given}
         cores = shapes | {name: (self.nq,) for name in own if name in arrays}
         lead = lead_of(arrays.values(), cores, self._explain_target)
-        bounds = inside = rounded_into(self.position_limits, dtype)
+        inside = rounded_into(self.position_limits, dtype)
         rows = {name: _rows(x, cores[name], lead) for name, x in arrays.items()}
-        if not limits:
-            bounds = PositionLimits(*np.multiply.outer((-np.inf, np.inf), np.ones(self.nq)))
-        for name in own.keys() & rows.keys():
-            rows[name] = np.clip(rows[name], *bounds)
+        for name in own.keys() & rows.keys() if limits else ():
+            rows[name] = np.clip(rows[name], *inside)
         kinds = tuple(POSE if shape == (4, 4) else POSITION for shape in shapes.values())
-        lower, upper = (tuple(map(float, x)) for x in bounds)
+        none = np.full(self.nq, np.inf)
+        lower, upper = (tuple(map(float, x)) for x in (inside if limits else (-none, none)))
         search = Search(
             self._solver(Problem(frames, kinds, lower, upper, posture is not None)),
             _squares(tolerance, POSE in kinds, dtype),

@@ -219,7 +219,8 @@ def show(
     q: a configuration (nq,), by default the neutral one, moved into the limits; or configurations
     (T, nq), or what `model.rollout` gave for one state, which are played with `dt` seconds from one
     to the next. source: the URDF or MJCF file whose visuals are drawn, by default the one that the
-    model was loaded from; without visuals, bones from joint to joint. port: the first one tried.
+    model was loaded from; without visuals, bones from joint to joint. host: who may look, by default
+    this machine alone; port: the first one that is tried.
 
     Raises ImportError without the extra `view`, ValueError for a q of another shape, ModelError for
     a file that cannot be read.
