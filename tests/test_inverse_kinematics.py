@@ -206,6 +206,18 @@ def test_what_cannot_be_reached_is_said():
     assert_array_equal(alone.q, np.delete(found.q, [3, 7], 0))
 
 
+def test_no_frame_hides_the_nan_of_another():
+    robot = fl.load("hyq")
+    q = robot.random_configuration(3, seed=0)
+    legs = ("lf_lowerleg", "rf_lowerleg", "rh_lowerleg")
+    for bad in legs:
+        targets = {name: robot.frame_placement(q, name)[:, :3, 3] for name in legs}
+        targets[bad][1] = np.nan
+        found = robot.inverse_kinematics(targets, restarts=1)
+        assert_array_equal(found.converged, [True, False, True])
+        assert np.isinf(found.position_error[1])
+
+
 def test_leading_dimensions_broadcast():
     target, q0 = reachable(IIWA, "iiwa_link_7", ()), IIWA.random_configuration((3, 1), seed=6)
     assert IIWA.inverse_kinematics(target, "iiwa_link_7").q.shape == (7,)

@@ -133,6 +133,15 @@ def test_visuals_of_an_mjcf(tmp_path, interop):
     assert_allclose(box.bounds, [[0.9, -0.2, -0.3], [1.1, 0.2, 0.3]], atol=1e-9)
 
 
+def test_a_robot_of_a_file_is_drawn_as_the_file_says(tmp_path, shown):
+    path = tmp_path / "drawn.urdf"
+    path.write_text(URDF)
+    page = shown(fl.load(path))
+    assert [note.split(":")[0] for note in page.notes] == ["carriage", "carriage"]
+    with pytest.raises(fl.ModelError, match="there is no file"):
+        shown(fl.load("panda"), source=tmp_path / "lost.urdf")
+
+
 def test_a_configuration_is_drawn_and_moved(shown):
     model = fl.load("panda")
     page = shown(model)

@@ -116,9 +116,10 @@ def _free(own: Bounded, q: Scalars, push: Scalar) -> Scalar:
 
 
 def _largest(squares: Sequence[Scalar]) -> Scalar:
-    most: Scalar = 0.0
-    for x in squares:
-        most = select(x <= most, most, x)  # NaN stays
+    """Returns the largest number, NaN if one is."""
+    most = squares[0]
+    for x in squares[1:]:
+        most = select(most >= x, most, select(most <= most, x, most))
     return most
 
 

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,10 +44,17 @@ class View:
     of the robot's file could not be drawn.
     """
 
-    def __init__(self, model: Model, q: np.ndarray, dt: float, server: Any, source: Any) -> None:
+    def __init__(
+        self,
+        model: Model,
+        q: np.ndarray,
+        dt: float,
+        drawn: tuple[list[Shape], list[str]],
+        server: Any,
+    ) -> None:
         self.model, self.dt, self.server = model, dt, server
-        self.q, self.notes, self._closed = q[0], list[str](), threading.Event()
-        shapes = self._shapes(source)
+        self.q, self._closed = q[0], threading.Event()
+        shapes, self.notes = drawn
         self.bodies = [
             server.scene.add_frame(f"/robot/{n}_{name}", show_axes=False)
             for n, name in enumerate(model.body_names)
@@ -84,15 +90,6 @@ class View:
         self.server.stop()
 
     # The scene
-
-    def _shapes(self, source: Any) -> list[Shape]:
-        """Returns the visuals of the robot's file, or a skeleton if there are none."""
-        source = self.model.source if source is None else source
-        if source and Path(source).is_file():
-            shapes, self.notes = visuals(self.model, source)
-            if shapes:
-                return shapes
-        return skeleton(self.model)
 
     def _add(self, shapes: Sequence[Shape], what: str) -> list[Any]:
         made = []
@@ -205,6 +202,19 @@ def _configurations(model: Model, q: Any) -> np.ndarray:
     return np.atleast_2d(rows)
 
 
+def _drawn(model: Model, source: Any) -> tuple[list[Shape], list[str]]:
+    """Returns the visuals of the robot's file, or a skeleton if there are none, and notes."""
+    notes: list[str] = []
+    if source is None:
+        loaded = model.source.removesuffix(" (expanded)")  # of xacro
+        source = loaded if os.path.isfile(loaded) else None
+    if source is not None:
+        shapes, notes = visuals(model, source)
+        if shapes:
+            return shapes, notes
+    return skeleton(model), notes
+
+
 def show(
     model: Model,
     q: Any = None,
@@ -219,8 +229,8 @@ def show(
     q: a configuration (nq,), by default the neutral one, moved into the limits; or configurations
     (T, nq), or what `model.rollout` gave for one state, which are played with `dt` seconds from one
     to the next. source: the URDF or MJCF file whose visuals are drawn, by default the one that the
-    model was loaded from; without visuals, bones from joint to joint. host: who may look, by default
-    this machine alone; port: the first one that is tried.
+    model was loaded from; without visuals, bones from joint to joint. host: who may look, by
+    default this machine alone; port: the first one that is tried.
 
     Raises ImportError without the extra `view`, ValueError for a q of another shape, ModelError for
     a file that cannot be read.
@@ -230,5 +240,6 @@ def show(
     rows = _configurations(model, model.clip(model.neutral()) if q is None else q)
     if not (isinstance(dt, int | float) and 0 < dt < np.inf):
         raise ValueError(f"dt is {dt!r}: wanted positive seconds")
+    drawn = _drawn(model, source)
     server = viser.ViserServer(host=host, port=port, label=model.name, verbose=False)
-    return View(model, rows, dt, server, source)
+    return View(model, rows, dt, drawn, server)
