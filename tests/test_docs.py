@@ -6,7 +6,10 @@ from repetition import repeated
 
 PAGES = ("tour", "traces", "frames", "real_time")
 # Their subjects have quick tests
-MORE = ("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors")
+MORE = (
+    *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
+    "inverse_kinematics",
+)
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))
