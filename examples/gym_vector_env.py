@@ -49,7 +49,7 @@ class ReachVectorEnv(VectorEnv):
         self.advance = fl.compile(self._advance, {**shapes, "action": 7})
         self.observe = fl.compile(self._observe, shapes)
         self.q, self.v, self.goal = (np.zeros((num_envs, n), np.float32) for n in shapes.values())
-        self.age, self.over = np.zeros(num_envs, int), np.ones(num_envs, bool)
+        self.age, self.over = np.zeros(num_envs, int), np.zeros(num_envs, bool)
 
     # Traced, for one environment
 
@@ -70,8 +70,9 @@ class ReachVectorEnv(VectorEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
-        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
-        self._restart(np.asarray(mask, bool))
+        mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)
+        self._restart(mask)
+        self.over[mask] = False
         return self.observe(self.q, self.v, self.goal), {}
 
     def step(self, actions: np.ndarray):

@@ -7,6 +7,7 @@ from repetition import repeated
 PAGES = ("tour", "traces", "frames", "real_time")
 # Their subjects have quick tests
 MORE = ("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors")
+MORE += ("sampling_control", "learning")
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))
