@@ -18,7 +18,7 @@ def example(name, *packages):
     """What a script defines, if it has its packages."""
     for package in packages:
         pytest.importorskip(package, reason=f"{package} is not installed")
-    return runpy.run_path(FOLDER / f"{name}.py")
+    return runpy.run_path(str(FOLDER / f"{name}.py"))
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
