@@ -8,7 +8,7 @@ PAGES = ("tour", "traces", "frames", "real_time")
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
-    "inverse_kinematics",
+    *("inverse_kinematics", "sampling_control", "learning"),
 )
 
 
