@@ -52,7 +52,7 @@ def _turned(A: Array) -> Array:
 
 def _beside(x: Array) -> Array:
     """x[..., None], of a traced scalar too."""
-    return np.reshape(x, (*np.shape(x), 1))
+    return x[..., None] if isinstance(x, np.ndarray) else np.reshape(x, (1,))
 
 
 def _symmetric(A: Array) -> Array:
@@ -64,6 +64,10 @@ def _symmetric(A: Array) -> Array:
 def _times(A: Array, x: Array) -> Array:
     """The product of matrices and vectors."""
     return (A @ x[..., None])[..., 0]
+
+
+def _outer(x: Array, y: Array) -> Array:
+    return x[..., :, None] * y[..., None, :]
 
 
 def _dot(x: Array, y: Array) -> Array:
@@ -81,35 +85,33 @@ class Cholesky:
     """
 
     def __init__(self, A: Array) -> None:
-        self.columns: list[Array] = []  # of L below the diagonal, over its diagonal entry
+        self.L = np.zeros_like(A)  # below the diagonal
         self.inverses: list[Array] = []  # 1 / L_jj
         self.definite = 1.0 + 0.0 * A[..., 0, 0]
-        while A.shape[-1]:
+        for j in range(A.shape[-1]):
             pivot = A[..., 0, 0]
             told = np.where(pivot > 0.0, 1.0, np.where(pivot <= 0.0, 0.0, -1.0))
             self.definite = first_failure(self.definite, told)
             inverse = 1.0 / np.sqrt(np.where(pivot > 0.0, pivot, 1.0))
             column = A[..., 1:, 0] * _beside(inverse)
-            A = A[..., 1:, 1:] - column[..., :, None] * column[..., None, :]
-            self.columns.append(column)
+            A = A[..., 1:, 1:] - _outer(column, column)
+            self.L[..., j + 1 :, j] = column
             self.inverses.append(inverse)
 
     def forward(self, B: Array) -> Array:
         """L^-1 B, with B (..., n, m)."""
         rows = []
-        for column, inverse in zip(self.columns, self.inverses, strict=True):
+        for j, inverse in enumerate(self.inverses):
             rows.append(B[..., 0, :] * _beside(inverse))
-            B = B[..., 1:, :] - column[..., :, None] * rows[-1][..., None, :]
+            B = B[..., 1:, :] - _outer(self.L[..., j + 1 :, j], rows[-1])
         return np.stack(rows, -2)
 
     def backward(self, B: Array) -> Array:
         """L^-T B."""
         rows: list[Array] = []
-        for j in reversed(range(len(self.columns))):
-            row = B[..., j, :]
-            for i, later in enumerate(reversed(rows)):
-                row = row - _beside(self.columns[j][..., i]) * later
-            rows.append(row * _beside(self.inverses[j]))
+        for j in reversed(range(len(self.inverses))):
+            rows.append(B[..., j, :] * _beside(self.inverses[j]))
+            B = B[..., :j, :] - _outer(self.L[..., j, :j], rows[-1])
         return np.stack(rows[::-1], -2)
 
 
@@ -123,7 +125,7 @@ class _Limited(NamedTuple):
 
 def _factor(H: Array, free: Array) -> Cholesky:
     """The factor of the rows and columns that are free; others are those of the unit matrix."""
-    both = free[..., :, None] * free[..., None, :]
+    both = _outer(free, free)
     return Cholesky(H * both + np.eye(H.shape[-1]) * (1.0 - free)[..., None, :])
 
 
