@@ -251,7 +251,8 @@ class Pool:
         less = np.where(damping > FACTOR * LEAST, damping / FACTOR, 0.0)
         self.cost[:n] = told[:, 0]
         self.damping[:n] = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
-        self.unit[:n] = np.abs(trace) / (len(work.tau) * work.tau.shape[-1])
+        mean = np.abs(trace) / (len(work.tau) * work.tau.shape[-1])
+        self.unit[:n] = np.where(mean > 0.0, mean, 1.0)
         self.done[:n] += 1
         status = np.where(self.done[:n] >= work.iterations, USED_UP, RUNNING)
         status = np.where(more > FACTOR * MOST, np.where(solved, STUCK, INDEFINITE), status)

@@ -60,8 +60,8 @@ class ControlProblem:
 
     @property
     def products(self) -> int:
-        """About how many operations `backward` takes: products of matrices, of which the derivatives
-        of Euler's methods share rows that are 0 or 1; for the other methods, thrice as many.
+        """About how many operations `backward` takes: those of its products of matrices, in which
+        Euler's methods have rows of 0 and 1; for the other methods, thrice as many.
         """
         n, nx, nu = self.model.nv, self.states, self.controls
         z = nx + nu
