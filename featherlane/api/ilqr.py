@@ -18,6 +18,7 @@ from featherlane.functions.actuation import Actuation
 from featherlane.functions.arguments import F32, alike, is_count, lead_of, rows, threads_asked
 from featherlane.functions.array_like import ArrayLike, Threads
 from featherlane.functions.control_pool import (
+    CONVERGED,
     NO_START,
     RUNNING,
     WORDS,
@@ -169,57 +170,76 @@ def _inputs(
 
 
 class _Results:
-    """Arrays for all problems, which are filled in as they end."""
+    """Arrays for all problems: their first trajectories, replaced when they end."""
 
     def __init__(self, problem: ControlProblem, given: _Inputs, iterations: int) -> None:
-        T, B, nu = given.tau.shape
+        self.given, (T, B, nu) = given, given.tau.shape
         empty = lambda *core: np.zeros((B, *core), given.tau.dtype)
-        self.columns = {
-            "q": empty(T + 1, problem.model.nq),
-            "v": empty(T + 1, problem.model.nv),
-            "tau": empty(T, nu),
-            "K": empty(T, nu, problem.states),
-        }
-        self.cost, self.status, self.iterations = empty(), np.zeros(B, int), np.zeros(B, int)
+        q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
+        self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(given.tau, 1, 0).copy()}
+        q[:, 0], v[:, 0] = given.q0, given.v0
+        self.gains, self.cost = empty(T, nu, problem.states), empty()
+        self.status, self.iterations = np.zeros((2, B), int)
         self.history = np.full((B, iterations + 1, len(History._fields)), np.nan)
-        self.ended = 0
+
+    @property
+    def columns(self) -> Columns:
+        return {name: np.moveaxis(x, 0, 1) for name, x in self.trajectories.items()}
 
     def take(self, pool: Pool, slots: np.ndarray, status: np.ndarray) -> None:
         """Keeps the problems of slots, which have ended for these reasons, and frees the slots."""
         which = pool.problem[slots]
         for name, x in self.columns.items():
-            x[which] = np.moveaxis({**pool.now, **pool.law}[name][:, slots], 0, 1)
+            x[:, which] = pool.now[name][:, slots]
+        self.gains[which] = np.moveaxis(pool.law["K"][:, slots], 0, 1)
         self.cost[which], self.status[which] = pool.cost[slots], status
         self.iterations[which] = pool.done[slots]
-        self.ended += len(slots)
-        pool.free = np.sort(np.concatenate([pool.free, slots]))
+        pool.leave(slots)
 
-    def solution(self, lead: tuple[int, ...]) -> Solution:
-        shaped = lambda x: x.reshape(lead + x.shape[1:])
-        q, v, tau, gains = map(shaped, self.columns.values())
-        cost, status, iterations = map(shaped, (self.cost, self.status, self.iterations))
-        history = History(*map(shaped, np.moveaxis(self.history, -1, 0)))
-        told = np.array(WORDS)[status]
-        return Solution(q, v, tau, cost, status == 0, told, iterations, gains, history)
+    def solution(self) -> Solution:
+        shaped = lambda x: x.reshape(self.given.lead + x.shape[1:])
+        q, v, tau = map(shaped, self.trajectories.values())
+        return Solution(
+            q,
+            v,
+            tau,
+            cost=shaped(self.cost),
+            converged=shaped(self.status == CONVERGED),
+            status=shaped(np.array(WORDS)[self.status]),
+            iterations=shaped(self.iterations),
+            gains=shaped(self.gains),
+            history=History(*map(shaped, np.moveaxis(self.history, -1, 0))),
+        )
 
 
-def _solved(pool: Pool, results: _Results, progress: Callable[[int, int], Any] | None) -> None:
-    """Runs the pool until no problem is left."""
-    while True:
-        before, fresh = results.ended, pool.load()
-        results.history[pool.problem[fresh], 0, 0] = pool.cost[fresh]
-        lost = fresh[~np.isfinite(pool.cost[fresh])]
-        results.take(pool, lost, np.full(len(lost), NO_START))
-        if not len(lost):
-            if not pool.active:
-                return
-            status, told = pool.iterate()
-            slots = np.arange(pool.active)
-            results.history[pool.problem[slots], pool.done[slots]] = told
-            ended = slots[status != RUNNING]
-            results.take(pool, ended, status[ended])
-        if progress is not None and results.ended > before:
-            progress(results.ended, len(results.cost))
+def _solve(
+    problem: ControlProblem,
+    work: Work,
+    results: _Results,
+    slots: int,
+    progress: Callable[[int, int], Any],
+) -> None:
+    count = len(results.cost)
+    for k in range(0, count, slots):
+        which = slice(k, k + slots)
+        part = {name: x[:, which] for name, x in results.columns.items()}
+        results.cost[which] = work.roll_out(part, which, problem.states)
+    results.history[:, 0, 0] = results.cost
+    finite = np.isfinite(results.cost)
+    results.status[~finite] = NO_START
+    ended = int(np.sum(~finite))
+    pool = Pool(problem, work, results.columns, results.cost, np.flatnonzero(finite), slots)
+    while pool.load():
+        status, told = pool.iterate()
+        now = np.arange(pool.active)
+        results.history[pool.problem[now], pool.done[now]] = told
+        gone = now[status != RUNNING]
+        results.take(pool, gone, status[gone])
+        ended += len(gone)
+        if len(gone):
+            progress(ended, count)
+    if not finite.any():
+        progress(ended, count)
 
 
 def _cost_graph(
@@ -228,6 +248,8 @@ def _cost_graph(
     """Traces a cost with the parameters that it names. Raises ValueError for other than a number,
     or an array of residuals.
     """
+    if isinstance(function, Graph):
+        return _given_graph(name, function, {**state, **shapes}, exact)
     if not callable(function):
         raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
     takes = signature(function).parameters
@@ -239,7 +261,25 @@ def _cost_graph(
         named = dict(zip(own, arrays[len(state) :], strict=True))
         return {"out": function(*arrays[: len(state)], **named)}
 
-    graph = simplify(trace(run, {**state, **own}))
+    return _checked_cost(name, simplify(trace(run, {**state, **own})), exact)
+
+
+def _given_graph(name: str, graph: Graph, shapes: Mapping[str, Any], exact: bool) -> Graph:
+    """A cost that was traced before. Raises ValueError for other inputs than there are."""
+    wanted = {x: (s,) if isinstance(s, int) else s for x, s in shapes.items()}
+    for x, shape in graph.inputs.items():
+        if wanted.get(x) != shape:
+            told = ", ".join(f"{y} {s}" for y, s in wanted.items())
+            raise ValueError(f"{name} has the input {x} {shape}: wanted some of {told}")
+    if [*graph.outputs] != ["out"]:
+        told = ", ".join(graph.outputs)
+        raise ValueError(
+            f"{name} has the outputs {told}: wanted one, as featherlane.trace names it"
+        )
+    return _checked_cost(name, graph, exact)
+
+
+def _checked_cost(name: str, graph: Graph, exact: bool) -> Graph:
     shape = graph.outputs["out"].shape
     if len(shape) > 1 or shape == (0,):
         wanted = "wanted a number, or an array (m,) of residuals"
@@ -300,7 +340,8 @@ def ilqr(
     or an older solution's; dt: seconds, one or one for each problem (...). Leading dimensions
     broadcast; all arrays of float32 give float32.
 
-    cost(q, v, tau, **own), terminal_cost(q, v, **own): functions as `featherlane.trace` takes them.
+    cost(q, v, tau, **own), terminal_cost(q, v, **own): functions as `featherlane.trace` takes them,
+    or the graphs that it gives, which saves a call some milliseconds.
     hessian: "gauss_newton" for functions that return an array of residuals r, whose cost is
     |r|^2 / 2 and whose Hessian J^T J; "exact" for those that return a number, or residuals, whose
     cost has its exact Hessian, damped where that is indefinite. Derivatives of the step are first
@@ -328,9 +369,9 @@ def ilqr(
     problem = ControlProblem(model, *options, costs_key(*costs), *costs)
     if tolerance is None:
         tolerance = TOLERANCE_F32 if given.tau.dtype == F32 else TOLERANCE
-    work = Work(_compiled(problem), *given[1:5], int(iterations), float(tolerance), count)
+    work = Work(_compiled(problem), given.fixed, int(iterations), float(tolerance), count)
     slots = min(len(given.q0), SLOTS * (count or physical_cores()))
     results = _Results(problem, given, int(iterations))
     with np.errstate(all="ignore"):  # what is not finite is told by the status
-        _solved(Pool(problem, work, slots), results, progress)
-    return results.solution(given.lead)
+        _solve(problem, work, results, slots, progress or (lambda ended, count: None))
+    return results.solution()

@@ -11,6 +11,7 @@ programming (ICRA 2014); step lengths and their acceptance as in Mastalli et al.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
@@ -91,13 +92,10 @@ def _part(columns: Columns, which: Any) -> Columns:
 
 
 class Work(NamedTuple):
-    """All problems: their first trajectories and what they keep, and how they are solved."""
+    """What all problems have in common, and what they keep."""
 
     kernels: Kernels
-    q0: np.ndarray  # (B, nq)
-    v0: np.ndarray  # (B, nv)
-    tau: np.ndarray  # (T, B, nu)
-    fixed: Columns  # what does not change: dt, limits, parameters
+    fixed: Columns  # dt, limits and parameters of all problems
     iterations: int
     tolerance: float
     threads: int | None
@@ -106,49 +104,66 @@ class Work(NamedTuple):
         for kernel, given, out in calls:
             kernel(*given, out=out, threads=self.threads)
 
+    def roll_out(self, columns: Columns, which: slice, states: int) -> np.ndarray:
+        """Fills the columns of these problems, of which the first state and tau are given, and
+        gives their costs. tau is put between its limits.
+        """
+        tau = columns["tau"].copy()
+        _, m, nu = tau.shape
+        law = {"k": np.zeros((1, m, nu), tau.dtype), "K": np.zeros((1, m, nu, states), tau.dtype)}
+        others = {**_part(self.fixed, which), **law, "length": np.zeros((1, m), tau.dtype)}
+        totals = np.zeros((len(tau) + 2, m), tau.dtype)
+        self.run(_forwards(self.kernels, {**columns, "tau": tau}, others, columns, totals))
+        return totals[-1]
+
 
 class Pool:
     """The slots, of which the first `active` hold problems: a column each in all arrays."""
 
-    def __init__(self, problem: ControlProblem, work: Work, slots: int) -> None:
-        self.work, T, dtype = work, len(work.tau), work.tau.dtype
+    def __init__(
+        self,
+        problem: ControlProblem,
+        work: Work,
+        first: Columns,
+        cost: np.ndarray,
+        which: np.ndarray,
+        slots: int,
+    ) -> None:
+        """first, cost: the first trajectories of all problems; which: those to be solved."""
+        self.work, self.first_of, self.cost_of, self.waiting = work, first, cost, which
+        T, dtype = len(first["tau"]), first["tau"].dtype
         empty = lambda rows, *core: np.zeros((rows, slots, *core), dtype)
-        robot, nu = problem.model, problem.controls
-        sizes = {"q": (T + 1, robot.nq), "v": (T + 1, robot.nv), "tau": (T, nu)}
-        self.now, self.new = ({x: empty(*size) for x, size in sizes.items()} for _ in range(2))
+        alike = lambda columns: {x: empty(len(a), *a.shape[2:]) for x, a in columns.items()}
+        self.now, self.new, self.fixed = alike(first), alike(first), alike(work.fixed)
+        nu = problem.controls
         self.law = {"k": empty(T, nu), "K": empty(T, nu, problem.states)}
-        self.fixed = {x: empty(len(a), *a.shape[2:]) for x, a in work.fixed.items()}
         self.chosen = {"damping": empty(1), "length": empty(1)}
         self.values, self.totals = empty(2, problem.value_size), empty(T + 2)
         self.chosen["length"][:] = 1.0
         self.sweeps: tuple[list[Call], ...] = ()
-        self.swept = self.waiting = 0
-        self.active, self.free = slots, np.arange(slots)
+        self.swept, self.active, self.free = 0, slots, np.arange(slots)
         # Of each slot: its problem, its iterations, and what the next step depends on
         self.problem, self.done = np.zeros((2, slots), int)
         self.cost, self.first, self.damping, self.unit = np.zeros((4, slots))
 
     # Problems come and go
 
-    def load(self) -> np.ndarray:
-        """Fills free slots with waiting problems and their first trajectories: these slots."""
-        which = np.arange(self.waiting, len(self.work.q0))[: len(self.free)]
-        slots, self.free = np.split(self.free, [len(which)])
-        self.waiting += len(which)
+    def load(self) -> bool:
+        """Fills free slots with waiting problems. Returns whether there are any problems."""
+        which, self.waiting = np.split(self.waiting, [len(self.free)])
+        slots, self.free = np.split(np.sort(self.free), [len(which)])
         self._close_up()
-        if not len(slots):
-            return slots
         self.problem[slots], self.done[slots] = which, 0
         self.damping[slots] = self.unit[slots] = 0.0
-        for name, x in self.work.fixed.items():
-            self.fixed[name][:, slots] = x[:, which]
-        self.now["q"][0, slots], self.now["v"][0, slots] = self.work.q0[which], self.work.v0[which]
-        self.now["tau"][:, slots] = self.work.tau[:, which]
-        after, self.cost[slots] = self._trial(slots, 0.0, start=True)
-        self.first[slots] = self.cost[slots]
-        for name, x in after.items():
-            self.now[name][:, slots] = x
-        return slots
+        self.cost[slots] = self.first[slots] = self.cost_of[which]
+        for mine, all_of_them in ((self.fixed, self.work.fixed), (self.now, self.first_of)):
+            for name, x in all_of_them.items():
+                mine[name][:, slots] = x[:, which]
+        return self.active > 0
+
+    def leave(self, slots: np.ndarray) -> None:
+        """Frees slots."""
+        self.free = np.concatenate([self.free, slots])
 
     def _close_up(self) -> None:
         """Moves the last problems to free slots, for which none waits."""
@@ -166,20 +181,13 @@ class Pool:
 
     # One iteration
 
-    def _trial(
-        self, slots: np.ndarray, lengths: Any, start: bool = False
-    ) -> tuple[Columns, np.ndarray]:
-        """Trajectories with steps of these lengths, and their costs. start: the law is zero, and
-        trajectories are compared with themselves, since there are no others yet.
-        """
-        before, others = _part(self.now, slots), _part(self.fixed, slots)
+    def _trial(self, slots: np.ndarray, lengths: np.ndarray) -> tuple[Columns, np.ndarray]:
+        """Trajectories with steps of these lengths, and their costs."""
+        before, others = _part(self.now, slots), _part({**self.law, **self.fixed}, slots)
         after = {name: x.copy() for name, x in before.items()}
-        about = {**after, "tau": before["tau"]} if start else before
-        for name, x in self.law.items():
-            others[name] = np.zeros_like(x[:1, slots]) if start else x[:, slots]
         totals = np.zeros((len(self.totals), len(slots)), self.totals.dtype)
-        others["length"] = np.full((1, len(slots)), lengths, totals.dtype)
-        self.work.run(_forwards(self.work.kernels, about, others, after, totals))
+        others["length"] = lengths[None].astype(totals.dtype)
+        self.work.run(_forwards(self.work.kernels, before, others, after, totals))
         return after, totals[-1]
 
     def _sweep(self) -> None:
@@ -251,7 +259,7 @@ class Pool:
         less = np.where(damping > FACTOR * LEAST, damping / FACTOR, 0.0)
         self.cost[:n] = told[:, 0]
         self.damping[:n] = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
-        mean = np.abs(trace) / (len(work.tau) * work.tau.shape[-1])
+        mean = np.abs(trace) / math.prod(self.law["k"].shape[::2])
         self.unit[:n] = np.where(mean > 0.0, mean, 1.0)
         self.done[:n] += 1
         status = np.where(self.done[:n] >= work.iterations, USED_UP, RUNNING)
