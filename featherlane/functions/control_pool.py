@@ -117,6 +117,24 @@ class Work(NamedTuple):
         return totals[-1]
 
 
+class _Promise(NamedTuple):
+    """What a step along k is expected to change, of each problem, and the cost before it."""
+
+    slope: np.ndarray
+    curvature: np.ndarray
+    cost: np.ndarray
+    rounding: np.ndarray  # of the cost
+
+    def decrease(self, which: Any, length: Any) -> np.ndarray:
+        """The decrease of the cost by a step of a length."""
+        return -length * (self.slope[which] + 0.5 * length * self.curvature[which])
+
+    def kept(self, which: Any, length: Any, new: np.ndarray) -> np.ndarray:
+        """Whether a step has lowered the cost enough."""
+        change = self.cost[which] - new + self.rounding[which]
+        return np.isfinite(new) & (change >= ENOUGH * self.decrease(which, length))
+
+
 class Pool:
     """The slots, of which the first `active` hold problems: a column each in all arrays."""
 
@@ -211,57 +229,65 @@ class Pool:
             self.new[name][0] = self.now[name][0]
         self.work.run(self.sweeps[0])
 
-    def _swap(self) -> None:
-        self.now, self.new, self.sweeps = self.new, self.now, self.sweeps[::-1]
-
-    def iterate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Takes a step of each problem: its `Solution.status` as a number, and the row of its
-        `History`.
+    def _search(self, promise: _Promise, refused: np.ndarray, length: Any, new: Any) -> None:
+        """Tries shorter steps, several at a time if few problems want them, and takes the longest
+        that is good enough: fills `length`, the new costs and trajectories.
         """
-        n, work = self.active, self.work
-        self.chosen["damping"][0, :n] = (self.damping * self.unit)[:n]
-        self._sweep()
-        gathered = self.values[0, :n, -len(GATHERED) :].astype(float)
-        slope, curvature, trace, definite = gathered.T
-        cost, new, damping = self.cost[:n], self.totals[-1, :n].astype(float), self.damping[:n]
-        least = ROUNDING * np.finfo(self.totals.dtype).eps * np.abs(cost)
-        expected = -(slope + 0.5 * curvature)
-        broken = (definite < 0.0) | ((definite > 0.0) & ~np.isfinite(expected))
-        solved = (definite > 0.0) & ~broken
-        scale = np.maximum(np.abs(cost), FLOOR * np.abs(self.first[:n]))
-        settled = solved & (damping <= UNDAMPED) & (expected <= work.tolerance * scale)
-
-        def enough(cost: Any, new: Any, length: Any, which: Any) -> Any:
-            promised = -length * (slope[which] + 0.5 * length * curvature[which])
-            return np.isfinite(new) & (cost - new + least[which] >= ENOUGH * promised)
-
-        length = np.where(solved & ~settled & enough(cost, new, 1.0, slice(None)), 1.0, 0.0)
-        refused = np.flatnonzero(solved & ~settled & (length == 0.0))
         k = 0
         while len(refused) and k < len(LENGTHS):
             lengths = LENGTHS[k : k + max(1, TRIALS // len(refused))]
             each, tried = np.repeat(refused, len(lengths)), np.tile(lengths, len(refused))
             trials, costs = self._trial(each, tried)
-            good = enough(cost[each], costs, tried, each).reshape(len(refused), -1)
+            good = promise.kept(each, tried, costs).reshape(len(refused), -1)
             taken, first = good.any(1), np.arange(len(refused)) * len(lengths) + np.argmax(good, 1)
             slots, first = refused[taken], first[taken]
             length[slots], new[slots] = tried[first], costs[first]
             for name, x in trials.items():
                 self.new[name][:, slots] = x[:, first]
             refused, k = refused[~taken], k + len(lengths)
+
+    def _step_on(self, length: np.ndarray) -> None:
+        """Makes the new trajectories the present ones, but for steps of length 0."""
         stays = np.flatnonzero(length == 0.0)
         for name, x in self.new.items():
             x[:, stays] = self.now[name][:, stays]
-        self._swap()
+        self.now, self.new, self.sweeps = self.new, self.now, self.sweeps[::-1]
 
-        told = np.stack([np.where(length > 0.0, new, cost), expected, length, damping], -1)
+    def _damp(self, length: np.ndarray, trace: np.ndarray) -> None:
+        """Damps the next step more where this one was hardly taken, less where it was long."""
+        n = self.active
+        damping, mean = self.damping[:n], np.abs(trace) / math.prod(self.law["k"].shape[::2])
         more = np.maximum(FACTOR * damping, LEAST)
         less = np.where(damping > FACTOR * LEAST, damping / FACTOR, 0.0)
-        self.cost[:n] = told[:, 0]
         self.damping[:n] = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
-        mean = np.abs(trace) / math.prod(self.law["k"].shape[::2])
         self.unit[:n] = np.where(mean > 0.0, mean, 1.0)
+
+    def iterate(self) -> tuple[np.ndarray, np.ndarray]:
+        """Takes a step of each problem. Returns its status, a number of `WORDS`, and its cost, the
+        decrease that was expected of the whole step, the step's length and damping.
+        """
+        n = self.active
+        self.chosen["damping"][0, :n] = (self.damping * self.unit)[:n]
+        self._sweep()
+        gathered = self.values[0, :n, -len(GATHERED) :].astype(float)
+        slope, curvature, trace, definite = gathered.T
+        cost, new = self.cost[:n], self.totals[-1, :n].astype(float)
+        rounding = ROUNDING * np.finfo(self.totals.dtype).eps
+        promise = _Promise(slope, curvature, cost.copy(), rounding * np.abs(cost))
+        expected = promise.decrease(slice(None), 1.0)
+        broken = (definite < 0.0) | ((definite > 0.0) & ~np.isfinite(expected))
+        solved = (definite > 0.0) & ~broken
+        enough = self.work.tolerance * np.maximum(np.abs(cost), FLOOR * np.abs(self.first[:n]))
+        settled = solved & (self.damping[:n] <= UNDAMPED) & (expected <= enough)
+        moving = solved & ~settled
+        length = np.where(moving & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
+        self._search(promise, np.flatnonzero(moving & (length == 0.0)), length, new)
+        self._step_on(length)
+        self.cost[:n] = np.where(length > 0.0, new, cost)
+        told = np.stack([self.cost[:n], expected, length, self.damping[:n]], -1)
+        self._damp(length, trace)
         self.done[:n] += 1
-        status = np.where(self.done[:n] >= work.iterations, USED_UP, RUNNING)
-        status = np.where(more > FACTOR * MOST, np.where(solved, STUCK, INDEFINITE), status)
+        status = np.where(self.done[:n] >= self.work.iterations, USED_UP, RUNNING)
+        lost = np.where(solved, STUCK, INDEFINITE)
+        status = np.where(self.damping[:n] > MOST, lost, status)
         return np.where(settled, CONVERGED, np.where(broken, NO_SLOPE, status)), told

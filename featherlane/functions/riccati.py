@@ -146,9 +146,9 @@ def _swept(x: Array, g: Array, H: Array, low: Array, high: Array) -> Array:
 
 
 def limited_minimum(g: Array, H: Array, low: Array, high: Array) -> _Limited:
-    """Minimises g . x + x . H x / 2 with low <= x <= high, where low <= 0 <= high, in a fixed number
-    of rounds: a sweep over the entries, which finds limits, then a projected step of Newton in
-    those that are free, as long as lowers the value most.
+    """Minimises g . x + x . H x / 2 with low <= x <= high, where low <= 0 <= high, in a fixed
+    number of rounds: a sweep over the entries, which finds limits, then a projected step of Newton
+    in those that are free, as long as lowers the value most.
 
     Of 4,000 random problems of 7 entries with half of them held, 99.9 % are exact, of condition
     1e4 99.1 %; the others are lowered, which is enough for the next iteration.
