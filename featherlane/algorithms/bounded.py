@@ -1,16 +1,20 @@
 """M^-1 and what is computed with it, with bounds from mechanics stated of all that is between.
 
-The elimination is that of `factor`, and W = L^-1 is summed as W_ik = -(L_ik + sum_j W_ij L_jk):
-interval arithmetic alone bounds neither. Where circuits have formats that are proved, these bounds
-(`robot.mass_bounds`) are what the proof knows of pivots, entries and products.
+This is `deferred` once more, in which interval arithmetic alone bounds neither pivots nor W = L^-1.
+Where formats of circuits are proved, the bounds of `robot.mass_bounds` are what the proof knows:
+N_ij = s_i S_ij has s_i times the bound of S_ij, and s_i at most doubles with each entry below i.
+M^-1 is made before anything is multiplied by it, since sums by rows of W have larger bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from operator import mul
+from typing import Any
 
 from featherlane.algorithms.common import Scalars, Wrenches
+from featherlane.algorithms.deferred import Pivot, grown
 from featherlane.algorithms.derivatives import motion
 from featherlane.algorithms.forward_derivatives import (
     forward_dynamics_derivatives_from,
@@ -21,8 +25,9 @@ from featherlane.algorithms.rnea import rnea
 from featherlane.robot.mass_bounds import MassBounds
 from featherlane.robot.tree import Tree
 from featherlane.robot.walk import entries_inward, entries_outward
-from featherlane.scalar import Scalar, Tag, at, call, unless_lost, within
+from featherlane.scalar import Scalar, Tag, at, call, scale_to_one, unless_lost, within
 
+GROWTH = 2.002  # of a row's denominator: a pivot is scaled to below 2, but for its rounding
 Ends = Sequence[tuple[float, float]]
 
 
@@ -31,21 +36,23 @@ def _stated(x: Scalar, most: float, least: float | None = None) -> Scalar:
     return x if most == inf else within(x, -most if least is None else least, most)
 
 
-def _pivot(D: Scalar, scale: Scalar, most: float, least: float) -> Scalar:
-    """Returns 1 / D, NaN where the pivot is lost among the rounding errors of `scale`."""
-    D = _stated(D, most, least)
-    return unless_lost(1.0 / D, D, scale)
+def _pivot(N: Scalar, s: Scalar, entry: Scalar, most: float, least: float) -> Pivot:
+    """entry: M_kk, by whose size a pivot is lost among rounding errors. most, least: of N."""
+    N = _stated(N, most, least)
+    scale, inverse = scale_to_one(N), 1.0 / N
+    return Pivot(N * scale, scale, inverse, unless_lost(s * inverse, N, s * entry))
 
 
 def _eliminated(
-    entry: Scalar, Dinv: Scalar, row: Scalars, pivot_row: Scalars, most: float, each: Scalars
+    pivot: Pivot, r: Scalar, entry: Scalar, row: Scalars, pivot_row: Scalars, most: float, each: Any
 ) -> tuple[Scalar, list[Scalar]]:
-    """Returns L_ki = S_ki / D_k, and row i of S less L_ki times row k. most, each: bounds of L_ki
-    and of the entries of row i.
+    """Returns L_ki = N_ki / N_kk, and row i without entry k. most, each: bounds of L_ki and of the
+    entries of row i.
     """
-    L = _stated(entry * Dinv, most)
-    products = [_stated(L * y, b) for y, b in zip(pivot_row, each, strict=True)]
-    left = [x - y for x, y in zip(row, products, strict=True)]
+    L = _stated(entry * pivot.inverse, most)
+    multiple = r * _stated(entry * pivot.scale, GROWTH * most)
+    products = [_stated(multiple * y, b) for y, b in zip(pivot_row, each, strict=True)]
+    left = [pivot.d * x - y for x, y in zip(row, products, strict=True)]
     return L, [_stated(x, b) for x, b in zip(left, each, strict=True)]
 
 
@@ -66,16 +73,24 @@ def _inverse_entry(a: Scalars, b: Scalars, most: float) -> Scalar:
 
 def inverse(model: Tree, M: Sequence[Sequence[Scalar]], bounds: MassBounds) -> Rows:
     """Returns M^-1 for a mass matrix of this model; NaN if M is singular."""
-    S = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
-    L: list[dict[int, Scalar]] = [{} for _ in S]
+    N = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
+    L: list[dict[int, Scalar]] = [{} for _ in N]
     Dinv: list[Scalar] = [0.0] * model.nv
+    s: list[Scalar] = [1.0] * model.nv  # of branches below an entry that are done
+    largest = [1.0] * model.nv  # the largest s
     for k in entries_inward(model, "L"):
-        Dinv[k] = call(_pivot, S[k][k], M[k][k], bounds.M[k], bounds.D[k])
+        ends = largest[k] * bounds.M[k], bounds.D[k]
+        pivot, r = call(_pivot, N[k][k], s[k], M[k][k], *ends), 1.0
+        Dinv[k] = pivot.Dinv
         for i in model.ancestors[k][1:]:
-            rows = [S[i][j] for j in S[i]], [S[k][j] for j in S[i]]
-            each = [bounds.entry(i, j) for j in S[i]]
-            L[k][i], row = call(_eliminated, S[k][i], Dinv[k], *rows, bounds.factor(k, i), each)
-            S[i] = dict(zip(S[i], row, strict=True))
+            largest[i] *= GROWTH
+            r = call(mul, r, s[i])
+            rows = [N[i][j] for j in N[i]], [N[k][j] for j in N[i]]
+            each = [largest[i] * bounds.entry(i, j) for j in N[i]]
+            L[k][i], row = call(_eliminated, pivot, r, N[k][i], *rows, bounds.factor(k, i), each)
+            N[i] = dict(zip(N[i], row, strict=True))
+        for i in model.ancestors[k][1:2]:
+            s[i] = call(grown, s[i], s[k], pivot.d)
     W: list[dict[int, Scalar]] = [{i: 1.0} for i in range(model.nv)]
     scaled, Minv = list[dict[int, Scalar]](), square(model.nv)
     for i in entries_outward(model, "W"):

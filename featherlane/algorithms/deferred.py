@@ -29,7 +29,7 @@ from featherlane.robot.walk import entries_inward, entries_outward
 from featherlane.scalar import Scalar, Tag, at, call, scale_to_one, unless_lost
 
 
-class _Pivot(NamedTuple):
+class Pivot(NamedTuple):
     """d = 2^-e N_kk, the scale 2^-e, 1 / N_kk and 1 / D_k = s_k / N_kk."""
 
     d: Scalar
@@ -38,14 +38,14 @@ class _Pivot(NamedTuple):
     Dinv: Scalar
 
 
-def _pivot(N: Scalar, s: Scalar, entry: Scalar) -> _Pivot:
+def _pivot(N: Scalar, s: Scalar, entry: Scalar) -> Pivot:
     """entry: M_kk, by whose size a pivot is lost among rounding errors."""
     scale, inverse = scale_to_one(N), 1.0 / N
-    return _Pivot(N * scale, scale, inverse, unless_lost(s * inverse, N, s * entry))
+    return Pivot(N * scale, scale, inverse, unless_lost(s * inverse, N, s * entry))
 
 
 def _eliminated(
-    pivot: _Pivot, r: Scalar, entry: Scalar, row: Scalars, pivot_row: Scalars
+    pivot: Pivot, r: Scalar, entry: Scalar, row: Scalars, pivot_row: Scalars
 ) -> tuple[Scalar, list[Scalar]]:
     """Returns L_ki = N_ki / N_kk, and row i without entry k."""
     multiple = r * (entry * pivot.scale)
@@ -77,11 +77,11 @@ def deferred_factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> InvertedFacto
             L[k][i], row = call(_eliminated, pivot, r, N[k][i], *rows)
             N[i] = dict(zip(N[i], row, strict=True))
         for above in model.ancestors[k][1:2]:
-            s[above] = call(_grown, s[above], s[k], pivot.d)
+            s[above] = call(grown, s[above], s[k], pivot.d)
     return InvertedFactor(_inverted(model, L), Dinv, model)
 
 
-def _grown(s: Scalar, branch: Scalar, d: Scalar) -> Scalar:
+def grown(s: Scalar, branch: Scalar, d: Scalar) -> Scalar:
     return s * (branch * d)
 
 

@@ -25,7 +25,7 @@ from featherlane.program.passes.clamps import clamped
 EXPONENT = Format(8, 0)
 FINEST = 48  # the largest fraction
 APART = 28  # binary places that a result may be finer than an operand of its sum
-NEARLY = 1 / 16  # of stated bounds: rounding may go so far beyond them without a clamp
+NEARLY = 0.5  # of stated bounds: rounding may go so far beyond them without a clamp
 SAMPLES = 3000  # states from which ranges are found: fewer miss the tails
 
 
