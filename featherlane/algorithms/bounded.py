@@ -20,7 +20,7 @@ from featherlane.algorithms.rnea import rnea
 from featherlane.robot.mass_bounds import MassBounds
 from featherlane.robot.tree import Tree
 from featherlane.robot.walk import entries_outward
-from featherlane.scalar import Scalar, Tag, at, call, within
+from featherlane.scalar import Scalar, Tag, at, call, select, within
 
 Ends = Sequence[tuple[float, float]]
 
@@ -54,14 +54,24 @@ def bounded_inverse(model: Tree, q: Scalars, bounds: MassBounds) -> Rows:
     return inverse(model, mass_matrix(model, q), bounds)
 
 
-def _acceleration(model: Tree, Minv: Rows, tau: Scalars, bias: Scalars) -> list[Scalar]:
-    """Returns M^-1 (tau - bias), whose rows have entries between branches that meet alone."""
+def _acceleration(
+    model: Tree, Minv: Rows, tau: Scalars, bias: Scalars, ends: Ends | None
+) -> list[Scalar]:
+    """Returns M^-1 (tau - bias), whose rows have entries between branches that meet alone, or the
+    nearest within the ends.
+    """
     forces = [t - b for t, b in zip(tau, bias, strict=True)]
     root = [line[-1] for line in model.ancestors]
-    return [
+    qdd = [
         sum(x * f for k, (x, f) in enumerate(zip(row, forces, strict=True)) if root[k] == root[i])
         for i, row in enumerate(Minv)
     ]
+    return [_saturated(x, *pair) for x, pair in zip(qdd, ends, strict=True)] if ends else qdd
+
+
+def _saturated(x: Scalar, low: float, high: float) -> Scalar:
+    x = select(x < low, low, x)
+    return select(high < x, high, x)
 
 
 def _solved(
@@ -74,8 +84,7 @@ def _solved(
     ends: Ends | None,
 ) -> list[Scalar]:
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    qdd = at(Tag("L", "f", 0), call, _acceleration, model, Minv, tau, bias)
-    return [within(x, *pair) for x, pair in zip(qdd, ends, strict=True)] if ends else qdd
+    return at(Tag("L", "f", 0), call, _acceleration, model, Minv, tau, bias, ends)
 
 
 def bounded_forward_dynamics(
@@ -88,7 +97,7 @@ def bounded_forward_dynamics(
     bounds: MassBounds,
     ends: Ends | None = None,
 ) -> list[Scalar]:
-    """Returns qdd = M^-1 (tau - bias). ends: the range of each entry of qdd, if it has one."""
+    """Returns qdd = M^-1 (tau - bias). ends: the range that each entry saturates at, if any."""
     return _solved(model, bounded_inverse(model, q, bounds), q, qd, tau, f_ext, ends)
 
 
@@ -103,7 +112,7 @@ def bounded_forward_dynamics_derivatives(
     ends: Ends | None = None,
 ) -> tuple[Rows, Rows, Rows]:
     """Returns (da/dq, da/dv, da/dtau) with a = FD(q, qd, tau), as products with M^-1. ends: the
-    range of each entry of a, if it has one.
+    range that each entry of a saturates at, if any.
     """
     Minv = inverse(model, mass_matrix_of_pairs(model, motion(model, q, qd)), bounds)
     qdd = _solved(model, Minv, q, qd, tau, f_ext, ends)
