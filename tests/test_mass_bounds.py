@@ -102,6 +102,31 @@ def test_functions_that_divide_have_proved_formats(name, root, function, better,
     assert errors["proved"] * better < errors["q16.16"]
 
 
+def test_no_quaternion_within_its_range_overflows():
+    model = fl.load("hyq", root="free")
+    made = model.function("inverse_dynamics", backend="fixed", format="proved")
+    states = input_ranges(model, made.inputs, {}, 3, 2000)[1]
+    rng = np.random.default_rng(0)
+    states["q"][:, 3:7] = rng.uniform(-1, 1, (2000, 4)) * rng.choice([1.0, 0.1], (2000, 1))
+    made(**states)
+    assert not made.report.overflows
+    assert sum(made.report.clamped.values()) > 500  # short ones
+    long = np.linalg.norm(states["q"][:, 3:7], axis=-1) > 0.75
+    assert max(made.errors(**{name: x[long] for name, x in states.items()}).largest.values()) < 1e-3
+
+
+def test_accelerations_saturate_at_their_range():
+    model = fl.load("double_pendulum")
+    made = model.function(
+        "forward_dynamics", backend="fixed", format="proved", ranges={"a": (-8.0, 8.0)}
+    )
+    states = input_ranges(model, made.inputs, {}, 3, 2000)[1]
+    found, exact = made(**states), model.forward_dynamics(**states)
+    assert np.abs(found - exact.clip(-8.0, 8.0)).max() < 0.01
+    assert sum(made.report.clamped.values()) == np.count_nonzero(np.abs(exact) > 8.0)
+    assert not made.report.overflows
+
+
 def test_what_shares_coordinates_has_no_bounds():
     model = fl.random_tree(4, joint_types=["revolute"], mimic=0.5, seed=1)
     with pytest.raises(ValueError, match="'bounded': joints of 'tree4' share coordinates"):

@@ -14,7 +14,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import shown
-from featherlane.functions.circuits import algorithm_of, circuit_graph
+from featherlane.functions.circuits import algorithm_of, circuit_graph, with_rotations
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
@@ -61,12 +61,12 @@ def _datapath(
     model: Model, variant: Variant, algorithm: str | None, format: str, given: dict[str, Ends]
 ) -> Datapath:
     limits, samples = input_ranges(model, input_shapes(model, variant), given)
-    graph = prepared(circuit_graph(model, variant, algorithm, entry_bounds(given | limits)))
-    if format not in (PROVED, FITTED):
-        return uniform(graph, format)
+    bounds = entry_bounds(given | limits)
+    graph = circuit_graph(model, variant, algorithm, bounds)
     if format == PROVED:
-        return proved(graph, entry_bounds(limits))
-    return fitted(graph, samples, inputs=entry_bounds(limits))
+        return proved(prepared(with_rotations(model, graph)), bounds)
+    graph = prepared(graph)
+    return fitted(graph, samples, inputs=bounds) if format == FITTED else uniform(graph, format)
 
 
 def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

@@ -20,6 +20,7 @@ from featherlane.functions.compile import (
 from featherlane.functions.table import METHODS, Algorithm, Variant, one_output
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.node import Node
+from featherlane.program.passes.clamps import clamped
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.joints import quaternion_rotation
 from featherlane.robot.mass_bounds import MassBounds, mass_bounds
@@ -42,7 +43,7 @@ def _from_half(algorithm: Algorithm) -> Algorithm:
 
 
 DEFERRED, FACTOR, BOUNDED = "deferred", "factor", "bounded"
-SQUARE = 0.5, 2.0  # the squares of lengths of quaternions that formats are proved for
+SQUARE = 0.5, 4.0  # of the squares of lengths of quaternions, whose entries are from -1 to 1
 CIRCUITS: dict[str, dict[str, Algorithm]] = {
     "mass_matrix_inverse": {
         DEFERRED: one_output(deferred.deferred_inverse),
@@ -102,7 +103,7 @@ def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs:
     the accelerations too, if they have a range and are no input.
     """
     if algorithm is None:
-        return _with_rotations(model, dynamics_graph(model, variant))
+        return dynamics_graph(model, variant)
     options: dict[str, Any] = {}
     if algorithm == BOUNDED:
         options["bounds"] = _mass_bounds(model, inputs)
@@ -111,12 +112,12 @@ def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs:
     run = scalar_function(model, variant, CIRCUITS[variant.name][algorithm], **options)
     assert run is not None, f"{variant.name} is computed by algorithms"
     with solvable(model, variant), no_garbage():
-        return _with_rotations(model, trace(run, input_shapes(model, variant)))
+        return simplify(trace(run, input_shapes(model, variant)))
 
 
 def _mass_bounds(model: Robot, inputs: Bounds) -> MassBounds:
     """Returns what mechanics tells of M^-1, with the largest M_kk by intervals."""
-    graph = prepared(_with_rotations(model, dynamics_graph(model, Variant("mass_matrix"))))
+    graph = prepared(with_rotations(model, dynamics_graph(model, Variant("mass_matrix"))))
     found, n = intervals(graph, inputs), model.nv
     diagonal = [found[k] for k in graph.outputs["M"].nodes[:: n + 1]]
     q = [inputs["q", i] for i in range(model.nq)]
@@ -124,18 +125,20 @@ def _mass_bounds(model: Robot, inputs: Bounds) -> MassBounds:
     return mass_bounds(model, largest, ([x.low for x in q], [x.high for x in q]))
 
 
-def _with_rotations(model: Robot, graph: Graph) -> Graph:
-    """Returns a graph with bounds stated of the rotations that its quaternions stand for, whose
-    entries are from -1 to 1, and of the squares of their lengths.
+def with_rotations(model: Robot, graph: Graph) -> Graph:
+    """Returns a graph with bounds for the rotations that its quaternions stand for: of the squares
+    of their lengths, which are clamped, and of entries, which are from -1 to 1. So shorter
+    quaternions turn by less, and nothing divides by 0.
     """
-    graph = simplify(graph)
+    graph, squares = simplify(graph), list[int]()
     for n in model.independent:
         for begin in model.types[n].quaternions:
             first = model.first_q[n] + begin
             read = [graph.node("input", value=("q", i)) for i in range(first, first + 4)]
             quaternion = [Node(graph, k) for k in read]
-            graph.state(dot(quaternion, quaternion).k, *SQUARE)  # equal nodes are one
+            squares.append(dot(quaternion, quaternion).k)  # equal nodes are one
+            graph.state(squares[-1], *SQUARE)
             for row in quaternion_rotation(*quaternion).rows:
                 for entry in row:
                     graph.state(entry.k, -1.0, 1.0)
-    return simplify(graph)
+    return clamped(graph, squares)

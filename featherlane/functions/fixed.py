@@ -25,10 +25,10 @@ PART = 1 << 16  # states at a time, whose integers need memory
 
 class Report(NamedTuple):
     """What happened in a call. overflows: in how many states each node of `datapath.graph`
-    overflowed. clamped: in how many states each node was clamped to bounds that are proved of its
-    exact value, which brings it nearer. saturated: entries of each input that were beyond its
-    format. lost: states whose results are NaN, since a pivot was lost to rounding or an input was
-    NaN.
+    overflowed. clamped: in how many states each node was clamped: to bounds that are proved of its
+    exact value, which brings it nearer, or to a range that is given of it. saturated: entries of
+    each input that were beyond its format. lost: states whose results are NaN, since a pivot was
+    lost to rounding or an input was NaN.
     """
 
     states: int

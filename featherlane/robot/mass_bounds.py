@@ -51,7 +51,7 @@ class MassBounds(NamedTuple):
 
     def factor(self, k: int, i: int) -> float:
         """Returns a bound of |L_ki|."""
-        return sqrt(self.M[i] / self.D[k]) if self.D[k] else inf
+        return sqrt(self.M[i] / self.D[k]) if self.D[k] > 0 else inf
 
     def inverted(self, i: int, k: int) -> float:
         """Returns a bound of |W_ik|, and of |W_ij L_jk|."""
@@ -59,11 +59,16 @@ class MassBounds(NamedTuple):
 
     def scaled(self, i: int, k: int) -> float:
         """Returns a bound of |W_ik / D_k|."""
-        return sqrt(self.Minv[i] / self.D[k]) if self.D[k] else inf
+        return sqrt(self.Minv[i] / self.D[k]) if self.D[k] > 0 else inf
 
     def inverse(self, i: int, j: int) -> float:
         """Returns a bound of |(M^-1)_ij|."""
         return sqrt(self.Minv[i] * self.Minv[j])
+
+
+def unbounded(nv: int) -> MassBounds:
+    """Returns bounds of which `scalar.within` states none."""
+    return MassBounds([inf] * nv, [-inf] * nv, [inf] * nv)
 
 
 def mass_bounds(
