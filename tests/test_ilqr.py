@@ -1,11 +1,14 @@
 """Iterative LQR: against Riccati's recursion, finite differences, brute force and itself."""
 
+import runpy
 from itertools import product
 
 import numpy as np
 import pytest
 import textbook
+from documents import ROOT
 from numpy.testing import assert_allclose, assert_array_equal
+from repetition import full
 
 import featherlane as fl
 from featherlane.api import ilqr as api
@@ -366,3 +369,18 @@ def test_what_is_wrong_is_named(pendulum, changes, told):
     }  # fmt: skip
     with pytest.raises((TypeError, ValueError), match=told):
         fl.ilqr(**given | changes)
+
+
+@full
+def test_the_arm_of_the_example_reaches_its_points_in_spite_of_pushes(tmp_path):
+    example = runpy.run_path(str(ROOT / "examples" / "ilqr_arm.py"))
+    figure = tmp_path / "figure.svg"
+    has_plots = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    solution, target = example["main"](str(figure) if has_plots else None, count=24)
+    assert figure.stat().st_size > 10_000
+    limit, distance = example["LIMIT"], example["distance"]
+    assert solution.converged.mean() > 0.9
+    assert (np.abs(solution.tau) <= limit).all()
+    assert np.median(distance(solution.q[:, -1], target)) < 5.0
+    without, fed_back = example["pushed"](solution)
+    assert np.median(distance(fed_back, target)) < 0.1 * np.median(distance(without, target))
