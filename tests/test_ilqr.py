@@ -1,10 +1,12 @@
 """Iterative LQR: against Riccati's recursion, finite differences, brute force and itself."""
 
+import runpy
 from itertools import product
 
 import numpy as np
 import pytest
 import textbook
+from documents import ROOT
 from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
@@ -313,6 +315,30 @@ def test_references_are_parameters_of_each_knot(pendulum):
     assert_allclose(found.cost, wanted, rtol=1e-12)
 
 
+def test_costs_that_were_traced_before(pendulum):
+    problems = sample(pendulum, 3)
+    shapes = dict.fromkeys(("q", "v", "tau", "target"), 2)
+    end = {name: 2 for name in shapes if name != "tau"}
+    graphs = fl.trace(residuals, shapes), fl.trace(residuals_of_end, end)
+    *state, target = problems
+    found = fl.ilqr(pendulum, *state, DT, *graphs, parameters={"target": target})
+    assert_array_equal(found.cost, solved(pendulum, problems).cost)
+
+
+def test_one_knot_and_a_time_step_for_each_problem(pendulum):
+    q0, v0, tau, target = sample(pendulum, 4)
+    dt, costs = np.array([0.01, 0.005, 0.01, 0.002]), COSTS["gauss_newton"]
+    found = fl.ilqr(pendulum, q0, v0, tau[:, :1], dt, *costs, parameters={"target": target})
+    assert found.converged.all()
+    step = pendulum.step(q0, v0, found.tau[:, 0], dt)
+    assert_allclose(found.q[:, 1], step.q, rtol=1e-12)
+    every = [
+        fl.ilqr(pendulum, *x[:3], h, *costs, parameters={"target": x[3]})
+        for *x, h in zip(q0, v0, tau[:, :1], target, dt, strict=True)
+    ]
+    assert_array_equal(found.cost, [one.cost for one in every])
+
+
 def test_shapes_dtypes_and_progress(pendulum):
     problems, told = sample(pendulum, 6), []
     wanted = solved(pendulum, problems, progress=lambda *x: told.append(x))
@@ -330,6 +356,9 @@ def test_shapes_dtypes_and_progress(pendulum):
     assert single.q.dtype == single.cost.dtype == np.float32
     assert single.converged.all()
     assert_allclose(single.cost, wanted.cost, rtol=1e-4)
+    assert solved(pendulum, problems, gains=False).gains is None
+    none = solved(pendulum, [x[:0] for x in problems])
+    assert none.q.shape == (0, T + 1, 2)
     history = wanted.history.cost[0]
     assert np.isfinite(history[: wanted.iterations[0] + 1]).all()
     assert np.isnan(history[wanted.iterations[0] + 1 :]).all()
@@ -354,6 +383,8 @@ WRONG = [
     ({"q0": np.zeros((3, 3))}, r"q0 has shape \(3, 3\)"),
     ({"model": "iiwa14"}, "model is 'iiwa14'"),
     ({"threads": 0}, "threads is 0"),
+    ({"cost": fl.trace(lambda q, goal: q - goal, {"q": 2, "goal": 2})}, "cost has the input goal"),
+    ({"cost": fl.trace(lambda q: {"r": q}, {"q": 2})}, "cost has the outputs r"),
 ]  # fmt: skip
 
 
@@ -366,3 +397,17 @@ def test_what_is_wrong_is_named(pendulum, changes, told):
     }  # fmt: skip
     with pytest.raises((TypeError, ValueError), match=told):
         fl.ilqr(**given | changes)
+
+
+def test_the_arm_of_the_example_reaches_its_points_in_spite_of_pushes(tmp_path):
+    example = runpy.run_path(str(ROOT / "examples" / "ilqr_arm.py"))
+    figure = tmp_path / "figure.svg"
+    has_plots = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    solution, target = example["main"](str(figure) if has_plots else None, count=24)
+    assert figure.stat().st_size > 10_000
+    limit, distance = example["LIMIT"], example["distance"]
+    assert solution.converged.mean() > 0.9
+    assert (np.abs(solution.tau) <= limit).all()
+    assert np.median(distance(solution.q[:, -1], target)) < 5.0
+    without, fed_back = example["pushed"](solution)
+    assert np.median(distance(fed_back, target)) < 0.1 * np.median(distance(without, target))

@@ -15,7 +15,15 @@ from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.errors import shown
 from featherlane.functions.actuation import Actuation
-from featherlane.functions.arguments import F32, alike, is_count, lead_of, rows, threads_asked
+from featherlane.functions.arguments import (
+    F32,
+    TRACED,
+    alike,
+    is_count,
+    lead_of,
+    rows,
+    threads_asked,
+)
 from featherlane.functions.array_like import ArrayLike, Threads
 from featherlane.functions.control_pool import (
     CONVERGED,
@@ -62,7 +70,7 @@ class Solution(NamedTuple):
     converged: np.ndarray  # (...), bool
     status: np.ndarray  # (...), words: "converged", or why not
     iterations: np.ndarray  # (...), int
-    gains: np.ndarray  # (..., T, nu, 2 nv), for tau + gains [difference(q, q_now); v_now - v]
+    gains: np.ndarray | None  # (..., T, nu, 2 nv): tau + gains [difference(q, q_now); v_now - v]
     history: History
 
 
@@ -151,7 +159,11 @@ def _inputs(
     if taken := [x for x in (*own, *over) if x in TAKEN or x in own.keys() & over.keys()]:
         raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
     limits = _limits(tau_limits)
-    _, arrays = alike({**state, **limits, **own, **over})
+    dtype, arrays = alike({**state, **limits, **own, **over})
+    if dtype == TRACED:
+        raise TypeError(
+            "ilqr got traced values: it iterates by value, call it outside of the trace"
+        )
     _check_numbers(arrays)
     cores = {"q0": (model.nq,), "v0": (model.nv,), "tau": (steps, nu), "dt": ()}
     cores |= dict.fromkeys(limits, (nu,))
@@ -172,13 +184,15 @@ def _inputs(
 class _Results:
     """Arrays for all problems: their first trajectories, replaced when they end."""
 
-    def __init__(self, problem: ControlProblem, given: _Inputs, iterations: int) -> None:
+    def __init__(
+        self, problem: ControlProblem, given: _Inputs, iterations: int, gains: bool
+    ) -> None:
         self.given, (T, B, nu) = given, given.tau.shape
         empty = lambda *core: np.zeros((B, *core), given.tau.dtype)
         q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
         self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(given.tau, 1, 0).copy()}
         q[:, 0], v[:, 0] = given.q0, given.v0
-        self.gains, self.cost = empty(T, nu, problem.states), empty()
+        self.gains, self.cost = empty(T, nu, problem.states) if gains else None, empty()
         self.status, self.iterations = np.zeros((2, B), int)
         self.history = np.full((B, iterations + 1, len(History._fields)), np.nan)
 
@@ -191,7 +205,8 @@ class _Results:
         which = pool.problem[slots]
         for name, x in self.columns.items():
             x[:, which] = pool.now[name][:, slots]
-        self.gains[which] = np.moveaxis(pool.law["K"][:, slots], 0, 1)
+        if self.gains is not None:
+            self.gains[which] = np.moveaxis(pool.law["K"][:, slots], 0, 1)
         self.cost[which], self.status[which] = pool.cost[slots], status
         self.iterations[which] = pool.done[slots]
         pool.leave(slots)
@@ -207,7 +222,7 @@ class _Results:
             converged=shaped(self.status == CONVERGED),
             status=shaped(np.array(WORDS)[self.status]),
             iterations=shaped(self.iterations),
-            gains=shaped(self.gains),
+            gains=None if self.gains is None else shaped(self.gains),
             history=History(*map(shaped, np.moveaxis(self.history, -1, 0))),
         )
 
@@ -330,6 +345,7 @@ def ilqr(
     hessian: str = "gauss_newton",
     iterations: int = 100,
     tolerance: float | None = None,
+    gains: bool = True,
     threads: Threads = None,
     progress: Callable[[int, int], Any] | None = None,
 ) -> Solution:
@@ -352,6 +368,7 @@ def ilqr(
     tau_limits: the least and the largest control, each (..., nu). integrator, actuation: as in
     `Model.step`. iterations: the most; tolerance: a problem has converged when the decrease of the
     cost that a step promises is at most this part of the cost, by default 1e-9 (float32: 1e-5).
+    gains: False leaves them out, which saves T nu 2 nv numbers for each problem.
     progress(done, problems) is called when problems end. Raises ValueError and TypeError that name
     the argument; what goes wrong with a problem is told by its `Solution.status`.
     """
@@ -370,8 +387,8 @@ def ilqr(
     if tolerance is None:
         tolerance = TOLERANCE_F32 if given.tau.dtype == F32 else TOLERANCE
     work = Work(_compiled(problem), given.fixed, int(iterations), float(tolerance), count)
-    slots = min(len(given.q0), SLOTS * (count or physical_cores()))
-    results = _Results(problem, given, int(iterations))
+    slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))
+    results = _Results(problem, given, int(iterations), gains)
     with np.errstate(all="ignore"):  # what is not finite is told by the status
         _solve(problem, work, results, slots, progress or (lambda ended, count: None))
     return results.solution()

@@ -279,9 +279,9 @@ class Pool:
         solved = (definite > 0.0) & ~broken
         enough = self.work.tolerance * np.maximum(np.abs(cost), FLOOR * np.abs(self.first[:n]))
         settled = solved & (self.damping[:n] <= UNDAMPED) & (expected <= enough)
-        moving = solved & ~settled
-        length = np.where(moving & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
-        self._search(promise, np.flatnonzero(moving & (length == 0.0)), length, new)
+        length = np.where(solved & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
+        refused = np.flatnonzero(solved & ~settled & (length == 0.0))
+        self._search(promise, refused, length, new)
         self._step_on(length)
         self.cost[:n] = np.where(length > 0.0, new, cost)
         told = np.stack([self.cost[:n], expected, length, self.damping[:n]], -1)
