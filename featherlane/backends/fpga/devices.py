@@ -71,6 +71,7 @@ class Device(NamedTuple):
     bits: Mapping[str, float]
     multiplexers: tuple[tuple[int, float], ...]
     shift_register: tuple[int, int]
+    inputs: int
     delays: Mapping[str, Delay]
 
     @property
@@ -116,6 +117,7 @@ def load(name: str, model: str | None = None) -> Device:
         units={kind: Unit(**unit) for kind, unit in data["units"].items()},
         multiplexers=tuple((n, luts) for n, luts in bits.pop("multiplexer")),
         shift_register=(longest, shortest),
+        inputs=bits.pop("inputs"),
         bits=bits,
         delays={kind: Delay(**delay) for kind, delay in models[model].items()},
     )

@@ -35,15 +35,16 @@ class FunctionUnit(NamedTuple):
 
 def module(prefix: str, unit: FunctionUnit, tile: Tile) -> str:
     """The text of a unit."""
-    return _written(prefix, unit, tile).text()
+    return written(unit, tile, prefix).text()
 
 
 def multipliers_of(unit: FunctionUnit, tile: Tile) -> list[Multiplier]:
     """The multipliers inside a unit."""
-    return _written("", unit, tile).multipliers
+    return written(unit, tile).multipliers
 
 
-def _written(prefix: str, unit: FunctionUnit, tile: Tile) -> _Writer:
+def written(unit: FunctionUnit, tile: Tile, prefix: str = "") -> _Writer:
+    """A unit while it is being written, with its multipliers and chains of registers."""
     rule, what = {
         "div": (_reciprocal, "1 / a for 1 <= |a| < 2"),
         "sin": (_sine_cosine, "sine and cosine of a"),

@@ -6,6 +6,7 @@ behind a cut is delayed by as many registers as cuts lie between.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from featherlane.backends.fpga.text import Signal, indented
@@ -28,6 +29,7 @@ class Staged:
         self._lines: list[str] = []
         self._registers: list[str] = []
         self._delayed: dict[tuple[str, int], str] = {}
+        self._reads: dict[Signal, set[int]] = {}
 
     def input(self, name: str, width: int, always: bool = False) -> Value:
         """A port that is read. always: the reader takes it in the stage in which it reads."""
@@ -51,6 +53,8 @@ class Staged:
         if stage is None:
             return signal.name
         name = signal.name
+        if self.stage > stage:
+            self._reads.setdefault(signal, set()).add(self.stage - stage - 1)
         for n in range(stage, self.stage):
             name = self._register(signal, n + 1, name)
         return name
@@ -72,6 +76,11 @@ class Staged:
     def line(self, text: str) -> None:
         """A line of its own."""
         self._lines.append(text)
+
+    @property
+    def chains(self) -> Iterator[tuple[int, set[int]]]:
+        """The chains of registers: their bits, and which registers are read."""
+        return ((signal.width, read) for signal, read in self._reads.items())
 
     def text(self) -> str:
         """The module."""

@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.tools import tool_version, yosys
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import CompileError
+from featherlane.program.analysis.modules import classes, modules_of
+from featherlane.program.passes.outline import outline
 
 SCRIPT = (
     "read_verilog -sv {files}; synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf; "
@@ -97,10 +100,24 @@ def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, 
     return dict(json.loads(found))
 
 
+def class_modules(design: Design) -> list[list[str]]:
+    """The names of the modules of each class (`analysis.modules.classes`) of a design."""
+    graph = design.datapath.graph
+    homes = Netlist(design.name, design.datapath, design.pipeline).home
+    of_call = {
+        getattr(tag, "call", 0): home
+        for tag, home, args in zip(graph.tag, homes, graph.args, strict=True)
+        if args
+    }
+    found = classes(modules_of(outline(graph)))
+    named = [[of_call[module.tag.call] for module in own.members] for own in found]
+    return [[name for name in own if name in design.modules] for own in named]
+
+
 def module_sources(design: Design, module: str) -> dict[str, str]:
     """The files that a module of a design consists of."""
-    own = [unit.name for units in design.modules[module] for unit in units]
-    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in own)])
+    own = [*design.modules[module].multipliers, *design.modules[module].functions]
+    names = dict.fromkeys([module, *(f"{design.name}_{unit.name}" for unit in own)])
     return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}
 
 
