@@ -30,7 +30,18 @@ from featherlane.program.analysis.modulo import by_call, pipelined
 DEVICE, CLOCK = "ecp5_85k", 8.0  # ns
 FORMATS = {"fitted, 18/18": 18, "fitted, 27/18": 27, "q16.16": None}
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics_derivatives_from")
-HEAD = ("robot", "function", "format", "class", "interval", "MHz", "multipliers", "LUTs", "FFs", "s")
+HEAD = (
+    "robot",
+    "function",
+    "format",
+    "class",
+    "interval",
+    "MHz",
+    "multipliers",
+    "LUTs",
+    "FFs",
+    "s",
+)
 Row = dict[str, Any]
 
 

@@ -45,9 +45,7 @@ def narrowed(datapath: Datapath) -> Datapath:
     }
     spans: list[Span] = []
     formats: list[Format | None] = []
-    for k, (op, args, own) in enumerate(
-        zip(graph.op, graph.args, datapath.formats, strict=True)
-    ):
+    for k, (op, args, own) in enumerate(zip(graph.op, graph.args, datapath.formats, strict=True)):
         if own is None or op in CONDITIONS:
             spans.append(Span(0, 1))
             formats.append(None)

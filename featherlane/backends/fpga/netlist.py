@@ -100,6 +100,29 @@ class Netlist:
         ]
 
     @cached_property
+    def unread(self) -> list[int]:
+        """How many of the last bits of each node nothing reads: those below the other operand of a
+        sum, and below what the sum keeps.
+        """
+        least = [set[int]() for _ in self.graph.op]
+        for out in self.graph.outputs.values():
+            for k in out.nodes:
+                least[k].add(0)
+        for k, args in enumerate(self.graph.args):
+            for n, a in enumerate(args):
+                inside = self.home[a] == self.home[k]
+                least[a].add(self._unread_by(k, n) if inside else 0)
+        return [min(own, default=0) for own in least]
+
+    def _unread_by(self, k: int, n: int) -> int:
+        args = self.graph.args[k]
+        if self.graph.op[k] != "add" and (self.graph.op[k] != "sub" or n == 1):
+            return 0
+        own, other = self.datapath.format(args[n]), self.datapath.format(args[1 - n])
+        below = own.fraction - max(other.fraction, self.datapath.format(k).fraction)
+        return min(max(below, 0), own.width - 1)
+
+    @cached_property
     def units(self) -> dict[Unit, list[int]]:
         """The nodes of each shared unit."""
         found = defaultdict[Unit, list[int]](list)

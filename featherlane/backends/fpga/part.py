@@ -15,7 +15,7 @@ class Choice(NamedTuple):
     """A multiplexer: the bits of its result, and the signal that it takes in each phase."""
 
     width: int
-    sources: tuple[Signal, ...]
+    sources: tuple[tuple[int, Signal], ...]
 
 
 class Part:
@@ -31,7 +31,7 @@ class Part:
         self._each_cycle: list[str] = []
         self._captured = defaultdict[int, list[str]](list)  # by phase
         self._reads_phase = False
-        self.choices: list[Choice] = []
+        self.choices: dict[str, Choice] = {}
 
     # What is computed
 
@@ -75,7 +75,7 @@ class Part:
             return self.assign(signal, next(iter(sources.values())).name)
         self.declare(signal)
         self._reads_phase = True
-        self.choices.append(Choice(signal.width, tuple(sources.values())))
+        self.choices[signal.name] = Choice(signal.width, tuple(sources.items()))
         *first, last = sources.items()
         rows = [f"{phase}: {signal.name} = {source.name};" for phase, source in first]
         rows.append(f"default: {signal.name} = {last[1].name};  // {last[0]}")

@@ -44,7 +44,9 @@ def facts(design: Design) -> dict[str, Any]:
         "states_under_way": design.depth,
         "operations": dict(Counter(op for op in graph.op if op not in ("input", "constant"))),
         "multipliers": _multipliers(design.multipliers),
-        "functions": dict(Counter(u.name for own in design.modules.values() for u in own.functions)),
+        "functions": dict(
+            Counter(u.name for own in design.modules.values() for u in own.functions)
+        ),
         "device_multipliers": sum(module_tiles(design, module) for module in design.modules),
         "register_bits": register_bits(design),
         "input_bits": design.input_bits,

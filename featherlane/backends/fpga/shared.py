@@ -32,15 +32,13 @@ class Product(NamedTuple):
 
 
 class ProductUnit(NamedTuple):
-    """A multiplier in a module. operands: the signals at its ports; low, high: the bits of the
-    result that are read are those from low to high - 1; moving: bits of half that are not the same
-    for all products.
+    """A multiplier in a module. operands: the signals at its ports; low: the first bit of the result
+    that is read; moving: bits of half that are not the same for all products.
     """
 
     multiplier: Multiplier
     operands: tuple[str, ...]
     low: int
-    high: int
     moving: int
 
 
@@ -129,13 +127,13 @@ class Units:
             part.assign(self.netlist.signal(k), text, self._what(k))
         self._note(m, tuple(operands.values()), products)
 
-    def _note(self, m: Multiplier, operands: tuple[str, ...], products: Mapping[int, Product]) -> None:
-        shifts = [max(p.shift, 0) for p in products.values()]
-        tops = [p.shift + self.netlist.datapath.format(k).width for k, p in products.items()]
+    def _note(
+        self, m: Multiplier, operands: tuple[str, ...], products: Mapping[int, Product]
+    ) -> None:
+        first = [max(p.shift + self.netlist.unread[k], 0) for k, p in products.items()]
         halves = {half(p.shift) for p in products.values()}
-        high = max(min(max(tops), m.result), 1)
         moving = len(halves - {0}) if len(halves) > 1 else 0
-        self.products.append(ProductUnit(m, operands, min(min(shifts), high - 1), high, moving))
+        self.products.append(ProductUnit(m, operands, min(*first, m.result - 1), moving))
 
     def _is_shift(self, k: int) -> bool:
         return power_operand(self.netlist.datapath, k) is not None
@@ -157,7 +155,9 @@ class Units:
         shift = fraction - to.fraction
         width = sum(signal.width for signal in signals)
         whole = width if shift <= width - 2 else shift + 2
-        return Product(signals[0], signals[1], fraction, shift, min(whole, max(shift + to.width, 2)))
+        return Product(
+            signals[0], signals[1], fraction, shift, min(whole, max(shift + to.width, 2))
+        )
 
     def _fitted(self, result: Signal, product: Product, k: int) -> str:
         return fitted(result, product.fraction, self.netlist.datapath.format(k))

@@ -24,13 +24,13 @@ from featherlane.program.analysis.pipeline import Pipeline
 
 
 class Module(NamedTuple):
-    """What a module consists of, beside expressions and registers of results. control: registers of
-    the phase.
+    """What a module consists of, beside expressions and registers of results. choices: by the name
+    of the result; control: registers of the phase.
     """
 
     products: list[ProductUnit]
     functions: list[FunctionUnit]
-    choices: list[Choice]
+    choices: dict[str, Choice]
     control: int
 
     @property

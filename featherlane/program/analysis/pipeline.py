@@ -134,8 +134,7 @@ class Pipeline:
             for a in self.graph.args[k]:
                 read[a] |= read[k] if self._is_wire(k) else {self.register(a, self.start[k])}
         return [
-            set() if op == "constant" else own
-            for op, own in zip(self.graph.op, read, strict=True)
+            set() if op == "constant" else own for op, own in zip(self.graph.op, read, strict=True)
         ]
 
     def _is_wire(self, k: int) -> bool:
