@@ -121,7 +121,7 @@ def test_the_cost_of_a_pipeline(vu9p):
     assert (narrow.total.dsps, pipeline.kinds["multiply 44x35"]) == (3, 1)
     assert narrow.kinds["multiplexers"].luts == 2 * 32
     assert 2 * 32 <= narrow.packed < narrow.total.ffs
-    assert narrow.shares.dsps == pytest.approx(400 / 6840)
+    assert narrow.shares.dsps == pytest.approx(300 / 6840)
     assert narrow.fits
     assert str(narrow).splitlines()[-1].startswith("of XCVU9P              0.1 %")
 

@@ -21,8 +21,8 @@ from featherlane.backends.fpga.functions import FunctionUnit
 from featherlane.backends.fpga.multipliers import (
     Multiplier,
     Tile,
-    bits,
     cut,
+    kept_bits,
     part_of,
     stages,
     tiles,
@@ -32,8 +32,7 @@ from featherlane.backends.fpga.part import Choice
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.shared import ProductUnit
 from featherlane.backends.fpga.text import signed_width
-from featherlane.backends.fpga.verilog import Design, Module
-
+from featherlane.backends.fpga.verilog import Design
 
 # LUTs a bit of a sum of three terms, counted in 82 modules of the iiwa14: a carry-save adder and a
 # chain of carries, in which half, the third term, is 0 but for a few bits.
@@ -60,7 +59,7 @@ class Cost(NamedTuple):
 
     @property
     def kinds(self) -> dict[str, Resources]:
-        """What units of each kind need, multiplexers, registers of results that wait, and control."""
+        """What units of each kind, multiplexers, results that wait, and control need."""
         return self._sums(1)
 
     def _sums(self, n: int) -> dict[str, Resources]:
@@ -240,7 +239,7 @@ def _terms(m: Multiplier, tile: Tile) -> list[_Term]:
                     continue
                 width = signed_width(part)
             first = p.first + q.first
-            if (kept := bits(m, p, q, width)) > 0:
+            if (kept := kept_bits(m, p, q, width)) > 0:
                 found.append(_Term(first, first + kept))
     return found
 

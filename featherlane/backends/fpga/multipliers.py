@@ -92,11 +92,11 @@ def tiles(m: Multiplier, tile: Tile = DSP48E2) -> int:
             if is_wires(abs(part)):
                 continue
             width = signed_width(part)
-        count += sum(bits(m, p, q, width) >= tile.least for p in own)
+        count += sum(kept_bits(m, p, q, width) >= tile.least for p in own)
     return count
 
 
-def bits(m: Multiplier, p: Piece, q: Piece, width: int) -> int:
+def kept_bits(m: Multiplier, p: Piece, q: Piece, width: int) -> int:
     """The bits of the product of two pieces, the second one in so many bits, that the result has;
     0 or fewer for none.
     """
@@ -188,7 +188,7 @@ def _product(
             return None
         width = signed_width(part)
         right = literal(part, width)
-    if (kept := bits(m, p, q, width)) <= 0:
+    if (kept := kept_bits(m, p, q, width)) <= 0:
         return None
     return _Term(unit.wire(name, kept, f"{left} * {right}"), p.first + q.first)
 

@@ -20,8 +20,8 @@ FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
 
 
 class Product(NamedTuple):
-    """A product on a multiplier: the wider operand first, bits that are dropped at its end, and bits
-    of the sum with half up to the highest one that the result keeps.
+    """A product on a multiplier: the wider operand first, bits that are dropped at its end, and
+    bits of the sum with half up to the highest one that the result keeps.
     """
 
     a: Signal
@@ -32,8 +32,8 @@ class Product(NamedTuple):
 
 
 class ProductUnit(NamedTuple):
-    """A multiplier in a module. operands: the signals at its ports; low: the first bit of the result
-    that is read; moving: bits of half that are not the same for all products.
+    """A multiplier in a module. operands: the signals at its ports; low: the first bit of the
+    result that is read; moving: bits of half that are not the same for all products.
     """
 
     multiplier: Multiplier
