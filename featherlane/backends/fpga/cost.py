@@ -34,9 +34,9 @@ from featherlane.backends.fpga.shared import ProductUnit
 from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.verilog import Design
 
-# LUTs a bit of a sum of three terms, counted in 82 modules of the iiwa14: a carry-save adder and a
-# chain of carries, in which half, the third term, is 0 but for a few bits.
-THREE = 1.5
+# LUTs a bit where two terms overlap that are added to half: Yosys makes a carry-save adder and a
+# chain of carries of it (fitted to 86 modules of the iiwa14), of two products or of two sums.
+PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
 
 
 class Cost(NamedTuple):
@@ -253,9 +253,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     own, other = cut(m, device.tile)
     levels = max((len(own) * len(other) - 1).bit_length(), 1)
     before, behind, sums = stages(m.cycles, levels)
-    low = max(unit.low - 1, 0)  # the bit below the result is that of half
-    if len(terms) > 1:
-        low = min(low, sorted(term.first for term in terms)[1])
+    # The bit below the result is that of half; a sum of several terms keeps the bits of all.
+    low = max(unit.low - 1, 0) if len(terms) == 1 else 0
     ffs = 0
     for name, port in zip(unit.operands, (m.a, m.b), strict=False):
         ffs += port * max(before - (name in held), 0)
@@ -270,7 +269,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
         luts += added
         ffs += sums[level] * sum(term.within(low, m.result) for term in terms)
     if len(terms) > 1:
-        luts += THREE * min(term.within(terms[1].first, m.result) for term in terms)
+        rate = PRODUCTS_AND_HALF if levels == 1 else SUMS_AND_HALF
+        luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
     luts += unit.moving
     last = sums[-1] * (m.result - unit.low)
     inside = operands + products + (last if levels == 1 and len(terms) == 1 else 0)
