@@ -126,7 +126,7 @@ def _selected(to: Format, condition: Operand, x: Operand, y: Operand) -> Span:
 
 
 def _sine(to: Format, angle: Operand) -> Span:
-    one = _moved(1, to.fraction)
+    one = 1 << max(to.fraction, 0)
     return Span(-one, min(one, to.most))
 
 
