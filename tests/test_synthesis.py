@@ -8,6 +8,7 @@ from random_datapaths import scheduled
 from repetition import full
 
 import featherlane as fl
+from featherlane.backends import cache as disk
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
@@ -122,6 +123,7 @@ def test_a_module_is_synthesised_once(monkeypatch, tmp_path):
     assert 50 < found.ffs < 400
     assert found.memories == 0
     monkeypatch.setattr(synthesis, "yosys", None)
+    monkeypatch.setattr(disk, "facts", lambda: {"package": "another text"})
     assert synthesis.synthesised(sources, "small_Rf1") == found
 
 

