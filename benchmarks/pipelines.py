@@ -25,9 +25,10 @@ from featherlane.backends import reference
 from featherlane.backends.fixed import evaluate
 from featherlane.backends.fixed.assign import fitted, uniform
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds
-from featherlane.backends.fpga import devices
+from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import cost
 from featherlane.functions.circuits import CIRCUITS, circuit_graph
 from featherlane.functions.compile import dynamics_graph
@@ -125,8 +126,9 @@ def in_format(model: fl.Model, graph: Graph, form: str) -> Datapath:
 def figures(
     datapath: Datapath, device: devices.Device, clock: float, interval: int, spare: Sequence[float]
 ) -> Row:
+    datapath = narrowed(datapath)
     pipeline = scheduled(datapath, device, clock, interval, spare)
-    found = cost(datapath, pipeline, device)
+    found = cost(verilog.design("design", datapath, pipeline, device.tile), device)
     words = datapath.graph.op.count("input")
     words += sum(len(out.nodes) for out in datapath.graph.outputs.values())
     moved = words * WORD / BANDWIDTH  # seconds

@@ -132,7 +132,7 @@ def test_a_design_that_is_too_large_names_the_interval_that_fits():
     with pytest.raises(
         fl.CompileError, match=r"interval 1 takes 1.. % of the DSPs.*interval 2 fits"
     ):
-        fl.accelerator(fl.load("iiwa14"), "forward_dynamics_derivatives_from")
+        fl.accelerator(fl.load("iiwa14"), "mass_matrix", device="ecp5_85k")
 
 
 def test_generated_folders_are_simulations(tmp_path, capsys):

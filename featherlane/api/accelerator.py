@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, isfinite
 from numbers import Integral, Real
@@ -22,9 +22,11 @@ from featherlane.api.fixed import (
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, folder, simulate, words
-from featherlane.backends.fpga.cost import Cost, Part, cost
+from featherlane.backends.fpga.cost import Cost, cost
 from featherlane.backends.fpga.report import facts, report
+from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError, shown
 from featherlane.functions.fixed import FixedFunction
@@ -57,15 +59,15 @@ class Run(NamedTuple):
 class Accelerator:
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 
-    function: what it computes, callable as any `Function`, to the bit. pipeline: when and where
-    each operation runs. cost: what it needs of the device.
+    function: what it computes, callable as any `Function`, to the bit. design: the sources in
+    SystemVerilog. cost: what it needs of the device.
     """
 
     name: str
     model: Model
     function: FixedFunction
     device: devices.Device
-    pipeline: Pipeline
+    design: Design
     cost: Cost
     ranges: Mapping[str, tuple[Any, Any]]
 
@@ -79,16 +81,15 @@ class Accelerator:
         """Cycles from the inputs of a state to its results, without its way through the streams."""
         return self.pipeline.latency
 
-    @cached_property
-    def design(self) -> Design:
-        """The sources in SystemVerilog."""
-        return design(self.name, self.function.datapath, self.pipeline, self.device.tile)
+    @property
+    def pipeline(self) -> Pipeline:
+        """When and where each operation runs."""
+        return self.design.pipeline
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The report as data."""
-        total, known = self.cost.total, facts(self.design)
-        needed = Part(known["device_multipliers"], round(total.luts), round(total.ffs))
+        needed, known = self.cost.total, facts(self.design)
         moved = 4 * sum(len(x) for x in (self.design.inputs, self.design.outputs)) / LINK
         errors = self.function.errors(**self.samples(STATES))
         return {
@@ -97,8 +98,8 @@ class Accelerator:
             **known,
             "latency_with_words_us": self.pipeline.time + moved * 1e-3,
             "states_per_second_with_words": min(self.pipeline.throughput, 1e9 / moved),
-            "needs": asdict(needed),  # LUTs and flip-flops are estimated
-            "percent_of_device": asdict(Cost(self.device, {"all": needed}, 0).shares),
+            "needs": {name: round(n) for name, n in _counted(needed)},  # LUTs, FFs: estimates
+            "percent_of_device": dict(_counted(self.cost.shares)),
             "states_of_errors": STATES,
             "overflows_in_them": int(sum(self.function.report.overflows.values())),  # type: ignore
             "largest_error": errors.largest,
@@ -212,8 +213,8 @@ def accelerator(
     model._checked(variant)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
-    found = _fitting(fixed, target, 1e3 / clock, int(interval), sharing)
     top = identifier(f"{model.name}_{function}") if name is None else name
+    found = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     return Accelerator(top, model, fixed, target, *found, ranges or {})
 
 
@@ -233,16 +234,31 @@ def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -
 
 
 def _fitting(
-    fixed: FixedFunction, device: devices.Device, clock: float, interval: int, sharing: str
-) -> tuple[Pipeline, Cost]:
-    """Returns the pipeline at an interval and its cost. Raises CompileError if it does not fit."""
-    pipeline, needed = _pipeline(fixed, device, clock, interval, sharing)
+    name: str,
+    fixed: FixedFunction,
+    device: devices.Device,
+    clock: float,
+    interval: int,
+    sharing: str,
+) -> tuple[Design, Cost]:
+    """Returns the design at an interval and its cost. Raises CompileError if it does not fit."""
+    datapath = narrowed(fixed.datapath)
+    operators = devices.operators(datapath, device, clock)
+    pools = SHARING[sharing](datapath.graph)
+
+    def designed(interval: int) -> tuple[Design, Cost]:
+        pipeline = pipelined(datapath.graph, operators, clock, interval, pools)
+        pipeline.verify()
+        made = design(name, datapath, pipeline, device.tile)
+        return made, cost(made, device)
+
+    made, needed = designed(interval)
     if needed.fits:
-        return pipeline, needed
+        return made, needed
     shares, tried = needed.shares, interval
     while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
-        tried = max(tried + 1, ceil(tried * min(max(asdict(needed.shares).values()) / 100, 2)))
-        _, needed = _pipeline(fixed, device, clock, tried, sharing)
+        tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
+        _, needed = designed(tried)
     told = (
         f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
     )
@@ -253,12 +269,6 @@ def _fitting(
     )
 
 
-def _pipeline(
-    fixed: FixedFunction, device: devices.Device, clock: float, interval: int, sharing: str
-) -> tuple[Pipeline, Cost]:
-    datapath = fixed.datapath
-    operators = devices.operators(datapath, device, clock)
-    pools = SHARING[sharing](datapath.graph)
-    pipeline = pipelined(datapath.graph, operators, clock, interval, pools)
-    pipeline.verify()
-    return pipeline, cost(datapath, pipeline, device)
+def _counted(x: Resources) -> list[tuple[str, float]]:
+    """What a design takes of a device, by name."""
+    return [("dsps", x.dsps), ("luts", x.luts), ("ffs", x.ffs)]

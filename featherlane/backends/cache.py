@@ -18,7 +18,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -79,17 +79,31 @@ def _version(package: str) -> str:
 
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:
     """The code of a key: read from disk, or compiled by `make` and written there."""
-    directory = folder()
-    if directory is None or _was_replaced():
+    if folder() is None or _was_replaced():
         return make()
-    header = _line({"key": key, "facts": facts()})
+    return _fetched(key, facts(), make, lambda: not is_replaced())
+
+
+def fetch_result(key: str, make: Callable[[], bytes]) -> bytes:
+    """The result of a tool of others, whose key holds all that it depends on: it is the same
+    whatever the package's text is.
+    """
+    return make() if folder() is None else _fetched(key, {}, make, lambda: True)
+
+
+def _fetched(
+    key: str, facts: Mapping[str, str], make: Callable[[], bytes], is_kept: Callable[[], bool]
+) -> bytes:
+    directory = folder()
+    assert directory is not None, "the caller has asked"
+    header = _line({"key": key, "facts": facts})
     name = digest(header) + ENTRY
     code = None
     with contextlib.suppress(OSError), _Folder(directory) as opened:
         code = opened.read_code(name, header)
     if code is None:
         code = make()
-        if not is_replaced():
+        if is_kept():
             _write(directory, name, header, code)
     return code
 
@@ -299,10 +313,10 @@ def summary() -> Summary | None:
         return None
     if not directory.exists():
         return Summary(directory, 0, 0, 0, MOST_BYTES)
-    ours = _line(facts())
+    ours = tuple(b'"facts": ' + _line(x) + b"}" for x in (facts(), {}))
     with _Folder(directory) as opened:
         found = [*opened.headers()]
-        current = sum(header.endswith(b'"facts": ' + ours + b"}") for _, header in found)
+        current = sum(header.endswith(ours) for _, header in found)
         size = sum(file.size for file, _ in found)
         return Summary(directory, len(found), current, size, opened.limit())
 

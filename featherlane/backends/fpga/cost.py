@@ -1,52 +1,78 @@
-"""What a pipeline needs of a device: DSPs counted, LUTs and flip-flops estimated.
+"""What a design needs of a device: DSPs counted, LUTs and flip-flops estimated from its structure.
 
-DSPs follow from the units. LUTs are those of adders, multiplexers in front of shared units and
-units; flip-flops and shift registers are those of results that wait, and of units. Registers of
-multipliers are counted outside of DSPs, where Yosys leaves them; `packed` of them fit into DSPs.
+DSPs are those of the multipliers that the modules consist of. LUTs are those of adders, bit by bit
+where both operands have bits, of multiplexers in front of shared units, by the different signals
+that each bit chooses among, and of sums and tables in units. Flip-flops are those of results that
+wait, of units without bits that nothing reads, and of the phase. Registers of multipliers are
+counted outside of DSPs, where Yosys leaves them; `packed` of them fit into DSPs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from math import ceil
 from typing import NamedTuple
 
-from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga.devices import Device, multiplier, width
-from featherlane.backends.fpga.functions import FunctionUnit, multipliers_of
-from featherlane.backends.fpga.multipliers import tiles
-from featherlane.program.analysis.pipeline import Pipeline
+from featherlane.backends.fpga import functions
+from featherlane.backends.fpga.devices import Device, width
+from featherlane.backends.fpga.functions import FunctionUnit
+from featherlane.backends.fpga.multipliers import (
+    Multiplier,
+    Tile,
+    cut,
+    kept_bits,
+    part_of,
+    stages,
+    tiles,
+)
+from featherlane.backends.fpga.netlist import WIRE, Netlist
+from featherlane.backends.fpga.part import Choice
+from featherlane.backends.fpga.resources import NOTHING, Resources
+from featherlane.backends.fpga.shared import ProductUnit
+from featherlane.backends.fpga.text import signed_width
+from featherlane.backends.fpga.verilog import Design
 
-
-@dataclass(frozen=True)
-class Part:
-    """What a part of a circuit needs."""
-
-    dsps: float = 0.0
-    luts: float = 0.0
-    ffs: float = 0.0
-
-    def __add__(self, other: Part) -> Part:
-        return Part(self.dsps + other.dsps, self.luts + other.luts, self.ffs + other.ffs)
+# LUTs a bit where two terms overlap that are added to half: Yosys makes a carry-save adder and a
+# chain of carries of it (fitted to 86 modules of the iiwa14), of two products or of two sums.
+PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
 
 
 class Cost(NamedTuple):
-    """What a pipeline needs. packed: flip-flops that fit into DSPs; parts: what needs it."""
+    """What a design needs. parts: by module and by what needs it; packed: flip-flops that fit into
+    DSPs.
+    """
 
     device: Device
-    parts: dict[str, Part]
+    parts: Mapping[tuple[str, str], Resources]
     packed: int
 
     @property
-    def total(self) -> Part:
-        return sum(self.parts.values(), start=Part())
+    def total(self) -> Resources:
+        return sum(self.parts.values(), start=NOTHING)
 
     @property
-    def shares(self) -> Part:
+    def modules(self) -> dict[str, Resources]:
+        """What each module needs."""
+        return self._sums(0)
+
+    @property
+    def kinds(self) -> dict[str, Resources]:
+        """What units of each kind, multiplexers, results that wait, and control need."""
+        return self._sums(1)
+
+    def _sums(self, n: int) -> dict[str, Resources]:
+        found = defaultdict[str, Resources](Resources)
+        for key, part in self.parts.items():
+            found[key[n]] += part
+        return dict(found)
+
+    @property
+    def shares(self) -> Resources:
         """The shares of the device, in percent."""
         total, there = self.total, self.device
-        return Part(
+        return Resources(
             100 * total.dsps / there.dsps,
             100 * total.luts / there.luts,
             100 * total.ffs / there.ffs,
@@ -54,124 +80,89 @@ class Cost(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        return max(self.shares.dsps, self.shares.luts, self.shares.ffs) <= 100
+        return max(self.shares) <= 100
 
     def __str__(self) -> str:
         rows = [("part", "DSPs", "LUTs", "FFs")]
-        for name, part in [*self.parts.items(), ("all", self.total)]:
+        for name, part in [*self.kinds.items(), ("all", self.total)]:
             rows.append((name, f"{part.dsps:,.0f}", f"{part.luts:,.0f}", f"{part.ffs:,.0f}"))
-        shares = [f"{n:.1f} %" for n in (self.shares.dsps, self.shares.luts, self.shares.ffs)]
+        shares = [f"{n:.1f} %" for n in self.shares[:3]]
         rows.append((f"of {self.device.name}", shares[0], shares[1], shares[2]))
         return "\n".join(f"{name:<16}{a:>12}{b:>14}{c:>14}" for name, a, b, c in rows)
 
 
-def cost(datapath: Datapath, pipeline: Pipeline, device: Device) -> Cost:
-    """Returns what a pipeline of a datapath needs of a device. pipeline: of operators of this
-    device, `devices.operators`.
-    """
-    parts: dict[str, Part] = {}
+def cost(design: Design, device: Device) -> Cost:
+    """Returns what a design needs of a device, with the multipliers of this device."""
+    parts = defaultdict[tuple[str, str], Resources](Resources)
     packed = 0
-    units = _units(pipeline)
-    for kind, operations in units.items():
-        for nodes in operations:
-            part, inside = _unit(datapath, pipeline, device, kind, nodes)
-            parts[kind] = parts.get(kind, Part()) + part
+    netlist = Netlist(design.name, design.datapath, design.pipeline)
+    for name, module in design.modules.items():
+        held = {
+            netlist.signal(k).name
+            for k, registers in enumerate(netlist.registers)
+            if design.interval == 1
+            and netlist.home[k] == name
+            and max(registers, default=WIRE) >= 0
+        }
+        first = dict[Choice, str]()  # of multiplexers that are alike there is one
+        same = {name: first.setdefault(choice, name) for name, choice in module.choices.items()}
+        for unit in module.products:
+            operands = tuple(same.get(operand, operand) for operand in unit.operands)
+            found, inside = _product(unit._replace(operands=operands), device, held)
+            parts[name, "multiply"] += found
             packed += inside
-    parts["multiplexers"] = Part(0, _multiplexers(datapath, pipeline, device, units.values()))
-    parts["waiting"] = _waiting(datapath, pipeline, device)
-    # A bit that follows each state, and the phase
-    parts["control"] = Part(0, pipeline.interval, pipeline.latency + pipeline.interval)
-    return Cost(device, parts, packed)
+        for function in module.functions:
+            kind = "reciprocal" if function.op == "div" else "sine_cosine"
+            parts[name, kind] += _function(function, device)
+        luts = sum(_choice(choice, design.interval, device) for choice in first)
+        parts[name, "multiplexers"] += Resources(luts=luts)
+        parts[name, "control"] += Resources(ffs=module.control)
+    for name, kind, found in _nodes(design, netlist, device):
+        parts[name, kind] += found
+    return Cost(device, dict(parts), packed)
 
 
-def _units(pipeline: Pipeline) -> dict[str, list[list[int]]]:
-    """Returns for each kind the nodes of each unit."""
-    found: dict[str, dict[Hashable, list[int]]] = {}
-    for k, operator in enumerate(pipeline.operators):
-        if operator:
-            own: Hashable = (pipeline.pool[k], pipeline.unit[k]) if operator.shared else k
-            found.setdefault(operator.kind, {}).setdefault(own, []).append(k)
-    return {kind: list(units.values()) for kind, units in found.items()}
+# Results and their circuits
 
 
-def _unit(
-    datapath: Datapath, pipeline: Pipeline, device: Device, kind: str, nodes: list[int]
-) -> tuple[Part, int]:
-    """Returns what the unit of some nodes needs, and how many of its flip-flops fit into DSPs."""
-    operator = pipeline.operators[nodes[0]]
-    assert operator is not None
-    if kind in device.units:
-        own_unit = device.units[kind]
-        return Part(_dsps_of(datapath, device, nodes[0], kind), own_unit.luts, own_unit.ffs), 0
-    if kind in device.bits:
-        bits = width(datapath, nodes[0])
-        return Part(0, device.bits[kind] * bits, operator.cycles * bits), 0
-    own = multiplier(datapath, device, nodes[0])
-    ports = [max(_port(datapath, k, n) for k in nodes) for n in (0, 1)]
-    result = max(datapath.format(k).width for k in nodes)
-    inside = (operator.cycles - 1) * sum(ports) + result if operator.cycles else 0
-    return Part(own.dsps, own.luts, inside), inside
+def _nodes(
+    design: Design, netlist: Netlist, device: Device
+) -> Iterator[tuple[str, str, Resources]]:
+    """Yields what each node needs beside shared units: the module, the kind and what it takes."""
+    for k, registers in enumerate(netlist.registers):
+        if not registers or netlist.is_constant(k) or netlist.is_wires(k):
+            continue
+        bits, home = netlist.signal(k).width, netlist.home[k]
+        luts, ffs = _chain(device, registers - {WIRE})
+        if registers - {WIRE}:
+            bits -= netlist.unread[k]
+            yield home, "waiting", Resources(luts=bits * luts, ffs=bits * ffs)
+        operator = netlist.pipeline.operators[k]
+        if netlist.graph.op[k] == "input":
+            late = netlist.pipeline.start[k] // design.interval
+            if late:
+                yield home, "waiting", Resources(ffs=bits * late)
+        elif operator and not operator.shared:
+            own = _circuit(netlist, device, k, operator.kind)
+            yield home, operator.kind, Resources(luts=own, ffs=operator.cycles * bits)
 
 
-def _dsps_of(datapath: Datapath, device: Device, k: int, kind: str) -> int:
-    """Returns the DSPs of a unit for sine and cosine, or for reciprocals."""
-    op = "div" if kind == "reciprocal" else "sin"
-    given = datapath.format(datapath.graph.args[k][-1])
-    unit = FunctionUnit(op, given, datapath.format(k), 0)
-    return sum(tiles(m, device.tile) for m in multipliers_of(unit, device.tile))
-
-
-def _port(datapath: Datapath, k: int, n: int) -> int:
-    operands = datapath.graph.args[k]
-    return datapath.format(operands[n % len(operands)]).width
-
-
-def _multiplexers(
-    datapath: Datapath, pipeline: Pipeline, device: Device, units: Iterable[list[list[int]]]
-) -> float:
-    """Returns the LUTs of the multiplexers in front of the ports of shared units. Constants of a
-    port are one source, a table of a LUT a bit.
-    """
-    graph, luts = datapath.graph, 0.0
-    for operations in units:
-        for nodes in operations:
-            for n in range(len(graph.args[nodes[0]]) if len(nodes) > 1 else 0):
-                sources, constants = set[tuple[int, int]](), set[int]()
-                for k in nodes:
-                    a = graph.args[k][n]
-                    if graph.op[a] == "constant":
-                        constants.add(a)
-                    else:
-                        sources.add((a, pipeline.register(a, pipeline.start[k])))
-                bits = max(_port(datapath, k, n) for k in nodes)
-                each = multiplexer(device, len(sources) + bool(constants))
-                luts += bits * (each + (len(constants) > 1))
-    return luts
-
-
-def multiplexer(device: Device, sources: int) -> float:
-    """The LUTs a bit of a multiplexer."""
-    if sources < 2:
-        return 0.0
-    for n, luts in device.multiplexers:
-        if sources <= n:
-            return luts
-    n, luts = device.multiplexers[-1]
-    return luts * (sources - 1) / (n - 1)
-
-
-def _waiting(datapath: Datapath, pipeline: Pipeline, device: Device) -> Part:
-    """Returns the registers of results that wait: chains of flip-flops, or shift registers between
-    registers that are read.
-    """
-    total = Part()
-    for k, read in enumerate(registers_read(pipeline)):
-        if read:
-            given = datapath.formats[k]
-            bits = given.width if given else 1
-            luts, ffs = _chain(device, read)
-            total = total + Part(0, bits * luts, bits * ffs)
-    return total
+def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
+    """The LUTs of an operation without a unit."""
+    datapath = netlist.datapath
+    op, args, out = datapath.graph.op[k], datapath.graph.args[k], datapath.formats[k]
+    if op not in ("add", "sub") or out is None:
+        return device.bits.get(kind, 0.0) * width(datapath, k)
+    if args[0] == args[1]:
+        return 0.0  # wires
+    if any(datapath.graph.op[n] == "constant" for n in args):
+        return 1.0  # a carry chain of the operand's bits themselves
+    a, b = (datapath.format(n) for n in args)
+    lowest = -min(a.fraction, b.fraction)
+    if op == "sub" and b.fraction > a.fraction:
+        lowest = -b.fraction  # what is subtracted from zeros carries, too
+    top = max(a.width - a.fraction, b.width - b.fraction) + 1
+    return device.bits["add"] * max(min(top, out.width - out.fraction) - lowest, 0)
 
 
 def _chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
@@ -189,21 +180,132 @@ def _chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
     return luts, ffs
 
 
-def registers_read(pipeline: Pipeline) -> list[set[int]]:
-    """Returns for each node the registers of its result that are read, through wires, too."""
-    graph = pipeline.graph
-    read: list[set[int]] = [set() for _ in range(len(graph))]
-    ends = {k for out in graph.outputs.values() for k in out.nodes}
-    for k in reversed(range(len(graph))):
-        if graph.op[k] == "constant":
-            read[k].clear()
-            continue
-        if k in ends:
-            read[k].add(pipeline.register(k, pipeline.latency))
-        wires = pipeline.operators[k] is None and graph.args[k]
-        for a in graph.args[k]:
-            read[a] |= read[k] if wires else {pipeline.register(a, pipeline.start[k])}
-        if wires:
-            read[k] = set()
-        read[k].discard(-1)
-    return read
+# Multiplexers
+
+
+def _choice(choice: Choice, interval: int, device: Device) -> float:
+    """The LUTs of a multiplexer, bit by bit: those that take the same bits are one."""
+    found = {
+        tuple(
+            source.value >> bit & 1 if source.value is not None
+            else (source.name, min(bit, source.width - 1))
+            for _, source in choice.sources
+        )
+        for bit in range(choice.width)
+    }  # fmt: skip
+    phases = (interval - 1).bit_length()
+    return sum(multiplexer(device, {*bits}, phases) for bits in found)
+
+
+def multiplexer(device: Device, sources: set[object], phases: int) -> float:
+    """The LUTs of a bit of a multiplexer. sources: bits of signals, 0 and 1; phases: the bits that
+    choose.
+    """
+    if len(sources) < 2:
+        return 0.0
+    signals = len(sources - {0, 1})
+    if signals + phases <= device.inputs:
+        return 1.0
+    for n, luts in device.multiplexers:
+        if signals <= n:
+            return luts
+    n, luts = device.multiplexers[-1]
+    return luts * (signals - 1) / (n - 1)
+
+
+# Units
+
+
+class _Term(NamedTuple):
+    """A term of a sum: its first bit, and the one behind its last."""
+
+    first: int
+    end: int
+
+    def within(self, low: int, high: int) -> int:
+        return max(min(self.end, high) - max(self.first, low), 0)
+
+
+def _terms(m: Multiplier, tile: Tile) -> list[_Term]:
+    """The products of the pieces of both operands."""
+    own, other = cut(m, tile)
+    found = []
+    for p in own:
+        for q in other:
+            width = q.width
+            if m.constant is not None:
+                part = part_of(m.constant, q)
+                if part == 0:
+                    continue
+                width = signed_width(part)
+            first = p.first + q.first
+            if (kept := kept_bits(m, p, q, width)) > 0:
+                found.append(_Term(first, first + kept))
+    return found
+
+
+def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resources, int]:
+    """Returns what a multiplier takes, and how many of its flip-flops fit into DSPs. held: signals
+    of which a register has the value of the cycle before; the operands' registers are added.
+    """
+    m = unit.multiplier
+    terms = _terms(m, device.tile)
+    own, other = cut(m, device.tile)
+    levels = max((len(own) * len(other) - 1).bit_length(), 1)
+    before, behind, sums = stages(m.cycles, levels)
+    # The bit below the result is that of half; a sum of several terms keeps the bits of all.
+    low = max(unit.low - 1, 0) if len(terms) == 1 else 0
+    ffs = 0
+    for name, port in zip(unit.operands, (m.a, m.b), strict=False):
+        ffs += port * max(before - (name in held), 0)
+        if before:
+            held.add(name)
+    operands = before * (m.a + (m.b if m.constant is None else 0))
+    products = behind * sum(term.within(low, m.result) for term in terms)
+    ffs += products
+    luts = 0.0
+    for level in range(levels - 1):
+        terms, added = _paired(terms, m.result)
+        luts += added
+        ffs += sums[level] * sum(term.within(low, m.result) for term in terms)
+    if len(terms) > 1:
+        rate = PRODUCTS_AND_HALF if levels == 1 else SUMS_AND_HALF
+        luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
+    luts += unit.moving
+    last = sums[-1] * (m.result - unit.low)
+    inside = operands + products + (last if levels == 1 and len(terms) == 1 else 0)
+    return Resources(tiles(m, device.tile), luts, ffs + last), inside
+
+
+def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:
+    """The sums of neighbouring terms, and their LUTs."""
+    found, luts = [], 0
+    for n in range(0, len(terms) - 1, 2):
+        x, y = sorted(terms[n : n + 2])
+        total = _Term(x.first, max(x.end, y.end) + 1)
+        luts += total.within(y.first, high)
+        found.append(total)
+    return found + terms[len(terms) - len(terms) % 2 :], luts
+
+
+def _function(unit: FunctionUnit, device: Device) -> Resources:
+    """What a unit for sine and cosine, or for reciprocals, takes."""
+    dsps, luts, chains = _inside(unit, device.tile)
+    ffs = 0
+    for bits, read in chains:
+        own_luts, own_ffs = _chain(device, read)
+        luts, ffs = luts + bits * own_luts, ffs + bits * own_ffs
+    return Resources(dsps, luts, ffs)
+
+
+@cache
+def _inside(unit: FunctionUnit, tile: Tile) -> tuple[int, float, list[tuple[int, set[int]]]]:
+    """The DSPs of a unit, the LUTs between its registers, and its chains of registers."""
+    written = functions.written(unit, tile)
+    luts = written.luts
+    for m in written.multipliers:
+        terms = _terms(m, tile)
+        while len(terms) > 1:
+            terms, added = _paired(terms, m.result)
+            luts += added
+    return sum(tiles(m, tile) for m in written.multipliers), luts, list(written.chains)

@@ -28,20 +28,11 @@ class Multiplier(NamedTuple):
 
     widths: tuple[int, int]
     dsps: int
-    luts: int
     cycles: int | None = None
 
     @property
     def kind(self) -> str:
         return f"multiply {self.widths[0]}x{self.widths[1]}"
-
-
-class Unit(NamedTuple):
-    """What a unit for a whole function costs."""
-
-    dsps: int
-    luts: int
-    ffs: int
 
 
 class Delay(NamedTuple):
@@ -56,9 +47,9 @@ class Delay(NamedTuple):
 class Device(NamedTuple):
     """A device with one of its delay models.
 
-    multipliers: the cheapest first. luts: of operators, a bit of the result; multiplexers: LUTs a
-    bit by the number of sources; shift_register: the longest one in a LUT, and the shortest chain
-    of registers that is made one.
+    multipliers: the cheapest first. bits: LUTs of operators, a bit of the result; multiplexers:
+    LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
+    chain of registers that is made one; inputs: of a LUT.
     """
 
     name: str
@@ -67,10 +58,10 @@ class Device(NamedTuple):
     luts: int
     ffs: int
     multipliers: tuple[Multiplier, ...]
-    units: Mapping[str, Unit]
     bits: Mapping[str, float]
     multiplexers: tuple[tuple[int, float], ...]
     shift_register: tuple[int, int]
+    inputs: int
     delays: Mapping[str, Delay]
 
     @property
@@ -110,12 +101,12 @@ def load(name: str, model: str | None = None) -> Device:
         model,
         **data["resources"],
         multipliers=tuple(
-            Multiplier((m["widths"][0], m["widths"][1]), m["dsps"], m["luts"], m.get("cycles"))
+            Multiplier((m["widths"][0], m["widths"][1]), m["dsps"], m.get("cycles"))
             for m in data["multipliers"]
         ),
-        units={kind: Unit(**unit) for kind, unit in data["units"].items()},
         multiplexers=tuple((n, luts) for n, luts in bits.pop("multiplexer")),
         shift_register=(longest, shortest),
+        inputs=bits.pop("inputs"),
         bits=bits,
         delays={kind: Delay(**delay) for kind, delay in models[model].items()},
     )

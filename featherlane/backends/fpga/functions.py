@@ -15,6 +15,7 @@ from featherlane.backends.fpga.staged import Staged, Value
 from featherlane.backends.fpga.text import literal, signed_width, zeros
 
 INDEX, SEED = units.INDEX, units.SEED
+TABLE = (1 << INDEX) / 64 + 1  # LUTs a bit of a table in LUTs of six inputs, and what chooses
 
 
 class FunctionUnit(NamedTuple):
@@ -35,15 +36,16 @@ class FunctionUnit(NamedTuple):
 
 def module(prefix: str, unit: FunctionUnit, tile: Tile) -> str:
     """The text of a unit."""
-    return _written(prefix, unit, tile).text()
+    return written(unit, tile, prefix).text()
 
 
 def multipliers_of(unit: FunctionUnit, tile: Tile) -> list[Multiplier]:
     """The multipliers inside a unit."""
-    return _written("", unit, tile).multipliers
+    return written(unit, tile).multipliers
 
 
-def _written(prefix: str, unit: FunctionUnit, tile: Tile) -> _Writer:
+def written(unit: FunctionUnit, tile: Tile, prefix: str = "") -> _Writer:
+    """A unit while it is being written, with its multipliers and chains of registers."""
     rule, what = {
         "div": (_reciprocal, "1 / a for 1 <= |a| < 2"),
         "sin": (_sine_cosine, "sine and cosine of a"),
@@ -84,6 +86,7 @@ class _Writer(Staged):
         if shift == 0:
             return value
         width, read = value.signal.width, self.read(value)
+        self.ignore(value, shift - 1)
         if shift > width:
             return self.wire(name, 1, "1'b0")
         text = f"{read} + {literal(1 << shift - 1, shift + 1)}"
@@ -94,11 +97,14 @@ class _Writer(Staged):
         """The bits of a value from a place upwards, signed."""
         return f"$signed({self.read(value)}[{value.signal.width - 1}:{shift}])"
 
-    def product(self, name: str, a: Value, b: Value | int) -> Value:
-        """The product of two values, or of one and a constant."""
+    def product(self, name: str, a: Value, b: Value | int, bits: int | None = None) -> Value:
+        """The product of two values, or of one and a constant. bits: how many of it are wanted, if
+        not all.
+        """
         constant = b if isinstance(b, int) else None
         width = signed_width(b) if isinstance(b, int) else b.signal.width
-        m = Multiplier(a.signal.width, width, a.signal.width + width, 0, constant)
+        whole = a.signal.width + width
+        m = Multiplier(a.signal.width, width, min(bits or whole, whole), 0, constant)
         self.multipliers.append(m)
         return product(self, name, m, a, b, self.tile)
 
@@ -135,7 +141,7 @@ class _Writer(Staged):
         read = self.read(value)
         most = literal(out.most, max(out.width, width))
         text = f"{read} > {most} ? {most} : {read}"
-        whole = self.wire(f"{name}_limited", max(out.width, width), text)
+        whole = self.wire(f"{name}_limited", max(out.width, width), text, luts=1)
         return self.resized(name, whole, out.width)
 
 
@@ -146,7 +152,7 @@ def _sine_cosine(u: _Writer, unit: FunctionUnit) -> None:
     u.registers(cuts(unit.cycles, order, 8))
     a = u.input("a", unit.given.width)
     u.place()
-    turned = u.product("turned", a, n.turn)
+    turned = u.product("turned", a, n.turn, n.shift + n.phase + 2)
     u.place()
     whole = u.near("whole_turns", turned, n.shift)
     U = u.resized("u", whole, n.phase + 2)
@@ -172,7 +178,11 @@ def _sine_cosine(u: _Writer, unit: FunctionUnit) -> None:
             u.near(f"near_{v}", y, g - 18) for v, y in zip(("ps", "pc"), products, strict=True)
         )
         plus, minus = f"{plus} - {u.read(ps)}", f"{minus} - {u.read(pc)}"
-    full = u.wire("full_sine", g + 2, plus), u.wire("full_cosine", g + 2, minus)
+    sums = 2 if products else 1
+    full = (
+        u.wire("full_sine", g + 2, plus, luts=sums),
+        u.wire("full_cosine", g + 2, minus, luts=sums),
+    )
     u.place()
     _turned_back(u, unit.out, full, quadrant, g - unit.out.fraction)
 
@@ -181,8 +191,8 @@ def _sine_table(u: _Writer, angle: Value, n: units.SineCosine) -> tuple[Value, V
     """The table's sine and cosine."""
     u.table("sines", units.sine_table(n.g), n.g)
     index = f"{u.read(angle)}[{n.phase - 1}:{n.phase - INDEX}]"
-    s = u.wire("s", n.g + 1, f"{{1'b0, sines[{index}]}}")
-    c = u.wire("c", n.g + 1, f"{{1'b0, sines[~{index}]}}")
+    s = u.wire("s", n.g + 1, f"{{1'b0, sines[{index}]}}", luts=TABLE)
+    c = u.wire("c", n.g + 1, f"{{1'b0, sines[~{index}]}}", luts=TABLE)
     return s, c
 
 
@@ -216,11 +226,12 @@ def _turned_back(
     )
     k, s, c = u.read(quadrant), u.read(sine), u.read(cosine)
     width = sine.signal.width + 1
-    first = u.wire("first", width, f"{k}[0] ? {c} : {s}")
-    second = u.wire("second", width, f"{k}[0] ? {s} : {c}")
+    first = u.wire("first", width, f"{k}[0] ? {c} : {s}", luts=1)
+    second = u.wire("second", width, f"{k}[0] ? {s} : {c}", luts=1)
     f, g = u.read(first), u.read(second)
-    signed_first = u.wire("signed_sine", width, f"{k}[1] ? -{f} : {f}")
-    signed_second = u.wire("signed_cosine", width, f"{k}[1] != {k}[0] ? -{g} : {g}")
+    signed_first = u.wire("signed_sine", width, f"{k}[1] ? -{f} : {f}", luts=2)
+    turned = f"{k}[1] != {k}[0] ? -{g} : {g}"
+    signed_second = u.wire("signed_cosine", width, turned, luts=2)
     results = [
         u.limited(f"last_{v}", y, out)
         for v, y in (("sine", signed_first), ("cosine", signed_second))
@@ -244,21 +255,23 @@ def _reciprocal(u: _Writer, unit: FunctionUnit) -> None:
     my = u.product("m_seed", m, seed)
     u.place()
     one = literal(1 << f + SEED, f + SEED + 2)
-    whole = u.wire("error", f + SEED + 3, f"{one} - {u.read(my)}")
+    whole = u.wire("error", f + SEED + 3, f"{one} - {u.read(my)}", luts=1)
     u.place()
     e = u.resized("e", u.near("near_e", u.resized("e_all", whole, f + 9), f + SEED - h), h - 8)
     x = u.resized("x", u.near("near_x", e, 8), h - 16)
     u.place()
     square = u.product("square", x, x)
     u.place()
-    z = u.wire("z", h - 8, f"{u.read(e)} + {u.read(u.near('near_square', square, h - 16))}")
+    text = f"{u.read(e)} + {u.read(u.near('near_square', square, h - 16))}"
+    z = u.wire("z", h - 8, text, luts=1)
     u.place()
     yz = u.product("seed_z", seed, z)
     u.place()
-    total = u.wire("y_all", h + SEED + 2, f"$signed({{{u.read(seed)}, {zeros(h)}}}) + {u.read(yz)}")
+    text = f"$signed({{{u.read(seed)}, {zeros(h)}}}) + {u.read(yz)}"
+    total = u.wire("y_all", h + SEED + 2, text, luts=1)
     y = u.near("y", total, h + SEED - unit.out.fraction)
     sign, value = u.read(negative), u.read(y)
-    signed = u.wire("signed_y", y.signal.width + 1, f"{sign} ? -{value} : {value}")
+    signed = u.wire("signed_y", y.signal.width + 1, f"{sign} ? -{value} : {value}", luts=2)
     last = u.limited("last", signed, unit.out)
     u.place()
     u.output("result", unit.out.width, last)
@@ -267,12 +280,13 @@ def _reciprocal(u: _Writer, unit: FunctionUnit) -> None:
 def _mantissa(u: _Writer, a: Value, given: Format) -> Value:
     """|A| without its leading one, in one bit more than that has."""
     w, f, read = given.width, given.fraction, u.read(a)
-    size = u.wire("size", w + 1, f"{read}[{w - 1}] ? -{read} : {read}")
+    size = u.wire("size", w + 1, f"{read}[{w - 1}] ? -{read} : {read}", luts=2)
     if f == 0:
         return u.wire("j", 1, "1'b0")
     name = u.read(size)
     beyond = f"|{name}[{w}:{f + 1}]"
-    return u.wire("j", f + 1, f"{{1'b0, {beyond} ? {{{f}{{1'b1}}}} : {name}[{f - 1}:0]}}")
+    text = f"{{1'b0, {beyond} ? {{{f}{{1'b1}}}} : {name}[{f - 1}:0]}}"
+    return u.wire("j", f + 1, text, luts=1)
 
 
 def _seed_table(u: _Writer, j: Value, f: int) -> Value:
@@ -284,4 +298,4 @@ def _seed_table(u: _Writer, j: Value, f: int) -> Value:
         index = f"{u.read(j)}[{f - 1}:{f - INDEX}]"
     else:
         index = f"{{{u.read(j)}[{f - 1}:0], {zeros(INDEX - f)}}}"
-    return u.wire("seed", SEED + 1, f"{{1'b0, seeds[{index}]}}")
+    return u.wire("seed", SEED + 1, f"{{1'b0, seeds[{index}]}}", luts=TABLE)

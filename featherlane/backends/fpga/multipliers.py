@@ -92,8 +92,15 @@ def tiles(m: Multiplier, tile: Tile = DSP48E2) -> int:
             if is_wires(abs(part)):
                 continue
             width = signed_width(part)
-        count += sum(p.width + width >= tile.least for p in own)
+        count += sum(kept_bits(m, p, q, width) >= tile.least for p in own)
     return count
+
+
+def kept_bits(m: Multiplier, p: Piece, q: Piece, width: int) -> int:
+    """The bits of the product of two pieces, the second one in so many bits, that the result has;
+    0 or fewer for none.
+    """
+    return min(p.width + width, m.result - p.first - q.first)
 
 
 def stages(cycles: int, levels: int) -> tuple[int, int, list[int]]:
@@ -164,14 +171,14 @@ def _products(
         for k, q in enumerate(other):
             left = Signal(unit.read(a), m.a)
             right = Signal(unit.read(b), m.b) if isinstance(b, Value) else b
-            terms.append(_product(unit, f"{name}_{n}_{k}", left, right, p, q))
+            terms.append(_product(unit, f"{name}_{n}_{k}", m, left, right, p, q))
     return [term for term in terms if term is not None]
 
 
 def _product(
-    unit: Staged, name: str, a: Signal, b: Signal | int, p: Piece, q: Piece
+    unit: Staged, name: str, m: Multiplier, a: Signal, b: Signal | int, p: Piece, q: Piece
 ) -> _Term | None:
-    """The product of two pieces; None where the constant's is 0."""
+    """The product of two pieces; None where the constant's is 0, or the result has none of it."""
     left, width = _piece(a, p), q.width
     if isinstance(b, Signal):
         right = _piece(b, q)
@@ -181,7 +188,9 @@ def _product(
             return None
         width = signed_width(part)
         right = literal(part, width)
-    return _Term(unit.wire(name, p.width + width, f"{left} * {right}"), p.first + q.first)
+    if (kept := kept_bits(m, p, q, width)) <= 0:
+        return None
+    return _Term(unit.wire(name, kept, f"{left} * {right}"), p.first + q.first)
 
 
 def _piece(of: Signal, p: Piece) -> str:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga.text import Signal, identifier, literal
+from featherlane.backends.fpga.text import Signal, constant, identifier
 from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph
@@ -79,7 +79,7 @@ class Netlist:
         """What a cycle reads as the result of a node."""
         if self.is_constant(k):
             to = self.datapath.format(k)
-            return Signal(literal(constant_integer(self.datapath, k), to.width), to.width)
+            return constant(constant_integer(self.datapath, k), to.width)
         return self.signal(k, self.pipeline.register(k, cycle))
 
     def cycle(self, k: int, register: int = WIRE) -> int:
@@ -90,29 +90,37 @@ class Netlist:
 
     @cached_property
     def registers(self) -> list[set[int]]:
-        """The registers of each node, WIRE among them, that something reads."""
-        found: list[set[int]] = [{WIRE} if op == "input" else set() for op in self.graph.op]
+        """The registers of each node, WIRE among them, that something reads. An input's wire is
+        there in any case.
+        """
+        found = self.pipeline.registers_read
+        return [
+            own | {WIRE} if op == "input" else own
+            for op, own in zip(self.graph.op, found, strict=True)
+        ]
+
+    @cached_property
+    def unread(self) -> list[int]:
+        """How many of the last bits of each node nothing reads: those below the other operand of a
+        sum, and below what the sum keeps.
+        """
+        least = [set[int]() for _ in self.graph.op]
         for out in self.graph.outputs.values():
             for k in out.nodes:
-                self._note(found, k, self.pipeline.latency)
-        for k in reversed(range(len(self.graph))):
-            if self.is_wires(k):
-                cycles = [self.cycle(k, register) for register in found[k]]
-            else:
-                cycles = [self.pipeline.start[k]]
-            for a in self.graph.args[k]:
-                for cycle in cycles:
-                    self._note(found, a, cycle)
-        return found
+                least[k].add(0)
+        for k, args in enumerate(self.graph.args):
+            for n, a in enumerate(args):
+                inside = self.home[a] == self.home[k]
+                least[a].add(self._unread_by(k, n) if inside else 0)
+        return [min(own, default=0) for own in least]
 
-    def _note(self, found: list[set[int]], k: int, cycle: int) -> None:
-        if self.is_constant(k):
-            return
-        if cycle < self.pipeline.ready(k):
-            raise CompileError(
-                f"node {k} is there in cycle {self.pipeline.ready(k)} and read in cycle {cycle}"
-            )
-        found[k].add(self.pipeline.register(k, cycle))
+    def _unread_by(self, k: int, n: int) -> int:
+        args = self.graph.args[k]
+        if self.graph.op[k] != "add" and (self.graph.op[k] != "sub" or n == 1):
+            return 0
+        own, other = self.datapath.format(args[n]), self.datapath.format(args[1 - n])
+        below = own.fraction - max(other.fraction, self.datapath.format(k).fraction)
+        return min(max(below, 0), own.width - 1)
 
     @cached_property
     def units(self) -> dict[Unit, list[int]]:
@@ -193,7 +201,19 @@ def _check(graph: Graph, pipeline: Pipeline) -> None:
         )
     if min(pipeline.start, default=0) < 0:
         raise CompileError(f"the pipeline starts in cycle {min(pipeline.start)}: wanted 0 or later")
+    _check_times(graph, pipeline)
     for k in graph.nodes_of("power_of_two"):
         readers = [n for n, args in enumerate(graph.args) if k in args]
         if any(graph.op[n] != "mul" for n in readers):
             raise CompileError(f"node {k} (power_of_two) has a reader that is no product")
+
+
+def _check_times(graph: Graph, pipeline: Pipeline) -> None:
+    """Raises CompileError where a node is read before it is there."""
+    reads = [(a, pipeline.start[k]) for k, args in enumerate(graph.args) for a in args]
+    reads += [(k, pipeline.latency) for out in graph.outputs.values() for k in out.nodes]
+    for k, cycle in reads:
+        if graph.op[k] != "constant" and cycle < pipeline.ready(k):
+            raise CompileError(
+                f"node {k} is there in cycle {pipeline.ready(k)} and read in cycle {cycle}"
+            )

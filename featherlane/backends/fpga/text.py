@@ -14,11 +14,12 @@ from featherlane.backends.fixed.formats import Format
 
 
 class Signal(NamedTuple):
-    """A wire or register: a signed number, or one bit that is a condition."""
+    """A wire or register: a signed number, or one bit that is a condition. value: of a literal."""
 
     name: str
     width: int
     number: bool = True
+    value: int | None = None
 
     @property
     def type(self) -> str:
@@ -39,6 +40,11 @@ def literal(x: int, width: int) -> str:
     if x == -(1 << width - 1):
         return f"{width}'sh{1 << width - 1:x}"
     return f"-{width}'sd{-x}" if x < 0 else f"{width}'sd{x}"
+
+
+def constant(x: int, width: int) -> Signal:
+    """A literal in the place of a signal."""
+    return Signal(literal(x, width), width, value=x)
 
 
 def signed_width(x: int) -> int:

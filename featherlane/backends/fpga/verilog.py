@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import functions, multipliers, stream
@@ -15,11 +16,26 @@ from featherlane.backends.fpga.expressions import Place, circuit
 from featherlane.backends.fpga.functions import FunctionUnit
 from featherlane.backends.fpga.multipliers import DSP48E2, Multiplier, Tile
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
-from featherlane.backends.fpga.part import Part
-from featherlane.backends.fpga.shared import FUNCTIONS, Units, what
+from featherlane.backends.fpga.part import Choice, Part
+from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
 from featherlane.backends.fpga.text import Signal, identifier, indented
 from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import Pipeline
+
+
+class Module(NamedTuple):
+    """What a module consists of, beside expressions and registers of results. choices: by the name
+    of the result; control: registers of the phase.
+    """
+
+    products: list[ProductUnit]
+    functions: list[FunctionUnit]
+    choices: dict[str, Choice]
+    control: int
+
+    @property
+    def multipliers(self) -> list[Multiplier]:
+        return [unit.multiplier for unit in self.products]
 
 
 @dataclass(frozen=True)
@@ -27,8 +43,7 @@ class Design:
     """The sources of a design, by the names of their files, and what a user of them must know.
 
     inputs, outputs: the fields of a word of each stream. depth: states that may be under way, in
-    the datapath and the FIFO of results. modules: those that can be synthesised on their own, with
-    the multipliers and functions in each.
+    the datapath and the FIFO of results. modules: those that can be synthesised on their own.
     """
 
     name: str
@@ -39,7 +54,7 @@ class Design:
     outputs: list[Field]
     depth: int
     tile: Tile
-    modules: dict[str, tuple[list[Multiplier], list[FunctionUnit]]]
+    modules: dict[str, Module]
 
     @property
     def interval(self) -> int:
@@ -52,7 +67,7 @@ class Design:
     @property
     def multipliers(self) -> Counter[Multiplier]:
         """How often each multiplier is there."""
-        return Counter(m for own, _ in self.modules.values() for m in own)
+        return Counter(m for own in self.modules.values() for m in own.multipliers)
 
     @property
     def input_bits(self) -> int:
@@ -84,13 +99,14 @@ def design(
     depth = stream.full_depth(pipeline) if depth is None else depth
     writer = _Writer(netlist)
     modules = {
-        part: (writer.units[part].multipliers, writer.units[part].functions)
-        for part in writer.parts
+        name: Module(units.products, units.functions, part.choices, part.control)
+        for name, part in writer.parts.items()
+        for units in [writer.units[name]]
     }
     sources = {f"{part}.sv": text for part, text in writer.texts().items()}
-    for m in sorted({m for own, _ in modules.values() for m in own}, key=str):
+    for m in sorted({m for own in modules.values() for m in own.multipliers}, key=str):
         sources[f"{name}_{m.name}.sv"] = multipliers.module(f"{name}_", m, tile)
-    for unit in sorted({unit for _, own in modules.values() for unit in own}, key=str):
+    for unit in sorted({unit for own in modules.values() for unit in own.functions}, key=str):
         sources[f"{name}_{unit.name}.sv"] = functions.module(f"{name}_", unit, tile)
     sources |= stream.sources(netlist, depth)
     return Design(

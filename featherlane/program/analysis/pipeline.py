@@ -121,6 +121,22 @@ class Pipeline:
             for k, cycle in enumerate(self.last_read)
         )
 
+    @property
+    def registers_read(self) -> list[set[int]]:
+        """The registers from which the result of each node is read, -1 for its wire. What reads a
+        node that is only wires reads a register of its operand, of the same number.
+        """
+        read: list[set[int]] = [set() for _ in range(len(self.graph))]
+        for out in self.graph.outputs.values():
+            for k in out.nodes:
+                read[k].add(self.register(k, self.latency))
+        for k in reversed(range(len(self.graph))):
+            for a in self.graph.args[k]:
+                read[a] |= read[k] if self._is_wire(k) else {self.register(a, self.start[k])}
+        return [
+            set() if op == "constant" else own for op, own in zip(self.graph.op, read, strict=True)
+        ]
+
     def _is_wire(self, k: int) -> bool:
         return self.operators[k] is None and bool(self.graph.args[k])
 

@@ -1,0 +1,142 @@
+"""Formats with only those bits that the integers of a datapath take.
+
+A sine in Q16.16 lies between -2^16 and 2^16: 18 bits hold it, and the 14 bits above them repeat its
+sign. A circuit that carries them wastes registers and multipliers, and synthesis drops some of
+them, so that it takes less than was counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.program.op import CONDITIONS
+
+LEAST = 2  # bits of a format
+
+
+class Span(NamedTuple):
+    """The integers from low to high."""
+
+    low: int
+    high: int
+
+    @property
+    def width(self) -> int:
+        """The bits of a signed number that hold them."""
+        return max((x if x >= 0 else ~x).bit_length() for x in self) + 1
+
+
+def narrowed(datapath: Datapath) -> Datapath:
+    """Returns a datapath that computes the same integers, in formats of the same fractions without
+    bits that only repeat the sign.
+
+    Bounds are those of integer intervals: inputs may be any number of their format. Inputs,
+    constants, operands and results of units, and exponents keep their formats.
+    """
+    graph = datapath.graph
+    kept = {
+        a
+        for op, args in zip(graph.op, graph.args, strict=True)
+        for a in args
+        if op in ("sin", "cos", "div", "exponent", "power_of_two")
+    }
+    spans: list[Span] = []
+    formats: list[Format | None] = []
+    for k, (op, args, own) in enumerate(zip(graph.op, graph.args, datapath.formats, strict=True)):
+        if own is None or op in CONDITIONS:
+            spans.append(Span(0, 1))
+            formats.append(None)
+            continue
+        whole = Span(own.least, own.most)
+        if op == "constant":
+            spans.append(_constant(graph.value[k], own))
+            formats.append(own)
+            continue
+        found = whole
+        if op in RULES and not any(graph.op[a] == "power_of_two" for a in args):
+            found = _within(RULES[op](own, *(_operand(datapath, spans, a) for a in args)), whole)
+        narrow = op in RULES and k not in kept
+        spans.append(found)
+        formats.append(Format(max(found.width, LEAST), own.fraction) if narrow else own)
+    return Datapath(graph, tuple(formats))
+
+
+Operand = tuple[Span, int]  # with its fraction
+
+
+def _operand(datapath: Datapath, spans: list[Span], k: int) -> Operand:
+    form = datapath.formats[k]
+    return spans[k], form.fraction if form else 0
+
+
+def _constant(value: float, form: Format) -> Span:
+    integer = round(value * 2.0**form.fraction)
+    return Span(integer, integer)
+
+
+def _within(found: Span, whole: Span) -> Span:
+    """The span, or that of the whole format where an overflow is possible."""
+    return found if whole.low <= found.low and found.high <= whole.high else whole
+
+
+def _moved(x: int, places: int) -> int:
+    return x << places if places >= 0 else x >> -places
+
+
+def _fitted(span: Span, fraction: int, to: Format) -> Span:
+    return Span(*(_moved(x, to.fraction - fraction) for x in span))
+
+
+def _sum(sign: int) -> Callable[..., Span]:
+    def rule(to: Format, x: Operand, y: Operand) -> Span:
+        (a, fa), (b, fb) = x, y
+        if sign < 0:
+            b = Span(-b.high, -b.low)
+        g = max(fa, fb)
+        total = Span(*((p << g - fa) + (q << g - fb) for p, q in zip(a, b, strict=True)))
+        return _fitted(total, g, to)
+
+    return rule
+
+
+def _product(to: Format, x: Operand, y: Operand) -> Span:
+    (a, fa), (b, fb) = x, y
+    corners = [p * q for p in a for q in b]
+    dropped = fa + fb - to.fraction
+    half = 1 << dropped - 1 if dropped > 0 else 0
+    return _fitted(Span(min(corners) + half, max(corners) + half), fa + fb, to)
+
+
+def _negated(to: Format, x: Operand) -> Span:
+    a, fraction = x
+    return _fitted(Span(-a.high, -a.low), fraction, to)
+
+
+def _magnitude(to: Format, x: Operand) -> Span:
+    a, fraction = x
+    return _fitted(Span(max(a.low, -a.high, 0), max(-a.low, a.high)), fraction, to)
+
+
+def _selected(to: Format, condition: Operand, x: Operand, y: Operand) -> Span:
+    a, b = (_fitted(span, fraction, to) for span, fraction in (x, y))
+    return Span(min(a.low, b.low), max(a.high, b.high))
+
+
+def _sine(to: Format, angle: Operand) -> Span:
+    one = 1 << max(to.fraction, 0)
+    return Span(-one, min(one, to.most))
+
+
+RULES: dict[str, Callable[..., Span]] = {
+    "neg": _negated,
+    "abs": _magnitude,
+    "add": _sum(1),
+    "sub": _sum(-1),
+    "mul": _product,
+    "select": _selected,
+    "sin": _sine,
+    "cos": _sine,
+}
