@@ -5,8 +5,9 @@ Eliminating entry k of the symmetric M replaces H_ij by H_ij - H_ki H_kj / H_kk 
 and j (Featherstone 2008, table 6.3), and the next pivot waits for that division. Here row i is kept
 as N_ij = s_i H_ij, and becomes d N_ij - r (2^-e N_ki) N_kj with d = 2^-e N_kk, 1 <= d < 2: its
 denominator s_i grows by d, at most one bit for each entry below it. r is what s_i has of other
-branches. All reciprocals 1 / N_kk are taken beside the elimination. This costs about two products
-for one of `factor`, and is for circuits, where a division takes as long as three products.
+branches, which are done as a whole, one after the other. All reciprocals 1 / N_kk are taken beside
+the elimination. This costs about two products for one of `factor`, and is for circuits, where a
+division takes as long as three products.
 
 Interval arithmetic bounds neither pivots nor W. Where formats of circuits are proved, the bounds of
 `robot.mass_bounds` are what the proof knows: N_ij has s_i times the bound of H_ij.
@@ -29,7 +30,7 @@ from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.mass_bounds import MassBounds, unbounded
 from featherlane.robot.tree import Tree
-from featherlane.robot.walk import entries_inward, entries_outward
+from featherlane.robot.walk import branches_inward, entries_outward
 from featherlane.scalar import Scalar, Tag, at, call, scale_to_one, unless_lost, within
 
 GROWTH = 2.002  # of a denominator, at most: d is below 2, but for the rounding of a pivot
@@ -91,7 +92,7 @@ def deferred_factor(
     Dinv: list[Scalar] = [0.0] * model.nv
     s: list[Scalar] = [1.0] * model.nv  # of branches below an entry that are done
     largest = [1.0] * model.nv  # the largest denominator of each row
-    for k in entries_inward(model, "L"):
+    for k in branches_inward(model, "L"):
         ends = bounds.D[k], largest[k] * bounds.M[k]
         pivot = call(_pivot, N[k][k], s[k], M[k][k], *ends)
         Dinv[k], r = pivot.Dinv, 1.0
