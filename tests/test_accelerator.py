@@ -162,6 +162,10 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
     ("options", "error", "told"),
     [
         ({"interval": 0}, ValueError, "interval is 0: wanted a whole number of cycles"),
+        ({"interval": 10**9}, ValueError, "interval is 1000000000: wanted .* 1 to 4096"),
+        ({"name": "module"}, ValueError, "name is 'module': that is a word of SystemVerilog"),
+        ({"name": 3}, ValueError, "name is 3: wanted letters"),
+        ({"ranges": 5}, TypeError, "ranges is 5: wanted"),
         ({"interval": 2.5}, ValueError, "interval is 2.5"),
         ({"format": "q8"}, ValueError, "format is 'q8': wanted 'q16.16'"),
         ({"device": "virtex"}, ValueError, "device is 'virtex': wanted one of"),
@@ -187,6 +191,72 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
 def test_bad_arguments(pendulum, options, error, told):
     with pytest.raises(error, match=told):
         fl.accelerator(pendulum, **options)
+
+
+def test_simulations_take_what_functions_take(pendulum):
+    needs("icarus")
+    made = fl.accelerator(pendulum, "inverse_dynamics", interval=4)
+    states = made.samples(6)
+    run = made.simulate({name: x.reshape(2, 3, 2) for name, x in states.items()}, "icarus")
+    assert np.array_equal(run.results["tau"].reshape(6, 2), made.function(**states))
+    far = made.simulate({**{name: x[0] for name, x in states.items()}, "q": [1e6, 0.0]}, "icarus")
+    assert far.saturated == {"q": 1}
+    assert far.results["tau"].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"v": None}, "inputs has q, a: wanted q, v, a by name"),
+        ({"q": np.full((6, 2), np.nan)}, "q has a NaN"),
+        ({"q": np.zeros((6, 3))}, r"q has shape \(6, 3\), wanted \(..., 2\)"),
+        ({"q": np.zeros((0, 2)), "v": np.zeros(2), "a": np.zeros(2)}, "wanted a state, or more"),
+    ],
+    ids=["missing", "NaN", "shape", "empty"],
+)
+def test_bad_states_of_simulations(pendulum, change, told):
+    made = fl.accelerator(pendulum, "inverse_dynamics", interval=4)
+    states = {k: x for k, x in {**made.samples(6), **change}.items() if x is not None}
+    with pytest.raises(ValueError, match=told):
+        made.simulate(states)
+    with pytest.raises(ValueError, match="stalls is 256: wanted a whole number from 0 to 255"):
+        made.simulate(made.samples(6), stalls=256)
+
+
+def test_reports_tell_lost_states_and_what_was_asked(pendulum):
+    """Pivots of a pendulum this light are lost in 11 bits of fraction."""
+    known = fl.accelerator(pendulum, "forward_dynamics", interval=4, format="q14.11").facts
+    assert known["lost_of_them"] == known["states_of_errors"]
+    assert (known["largest_error"], known["median_error"]) == ({"a": None}, {"a": None})
+    json.dumps(known, allow_nan=False)
+    asked = {"robot": "double_pendulum", "format": "q14.11", "algorithm": "deferred"}
+    assert asked.items() <= known.items()
+    assert known["ranges"]["q"] == [[-8.0] * 2, [8.0] * 2]
+
+
+def test_sampled_states_fill_the_ranges(pendulum):
+    q = fl.accelerator(pendulum, ranges={"q": (5, 6)}).samples(1000)["q"]
+    assert (q >= 5).all()
+    assert (q <= 6).all()
+    assert np.ptp(q, axis=0).min() > 0.98
+
+
+def test_a_folder_has_one_design(pendulum, tmp_path):
+    made = fl.accelerator(pendulum, "mass_matrix", interval=4, name="one")
+    made.write(tmp_path)
+    (tmp_path / "one_old.sv").write_text("an earlier module")
+    made.write(tmp_path)
+    assert not (tmp_path / "one_old.sv").exists()
+    with pytest.raises(ValueError, match=r"holds one.*of another design"):
+        fl.accelerator(pendulum, "mass_matrix", interval=4, name="two").write(tmp_path)
+    with pytest.raises(ValueError, match="cannot be written to"):
+        made.write(tmp_path / "one.sv")
+
+
+def test_constants_are_no_pipeline():
+    slide = textbook.tree(("prismatic",))
+    with pytest.raises(fl.CompileError, match="is constant: there is nothing to compute"):
+        fl.accelerator(slide, "mass_matrix")
 
 
 def test_what_is_no_model():

@@ -256,7 +256,8 @@ def test_a_folder_is_a_simulation(tmp_path):
     lines = (tmp_path / "results.hex").read_text().splitlines()
     changed = f"{int(lines[5], 16) ^ 1:0{len(lines[5])}x}"
     (tmp_path / "results.hex").write_text("\n".join([*lines[:5], changed, *lines[6:]]))
-    told = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    told = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert told.returncode
     assert "99 states passed, 1 failed, 0 are missing" in told.stdout
 
 
@@ -289,7 +290,7 @@ def test_words_are_packed_and_unpacked():
 def test_what_is_refused():
     datapath = random_datapath(2, size=20)
     pipeline = scheduled(datapath, 2)
-    with pytest.raises(CompileError, match="name is '2x'"):
+    with pytest.raises(ValueError, match="name is '2x'"):
         verilog.design("2x", datapath, pipeline)
     with pytest.raises(CompileError, match="the pipeline has"):
         verilog.design("dut", random_datapath(3), pipeline)

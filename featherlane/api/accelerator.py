@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, isfinite
+from importlib.metadata import version
+from math import ceil, isfinite, prod
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,14 +22,15 @@ from featherlane.api.fixed import (
 )
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, folder, simulate, words
 from featherlane.backends.fpga.cost import Cost, cost
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
-from featherlane.backends.fpga.verilog import Design, design
+from featherlane.backends.fpga.verilog import Design, check_name, design
 from featherlane.errors import CompileError, shown
+from featherlane.functions.arguments import alike, is_count, lead_of
 from featherlane.functions.fixed import FixedFunction
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 from featherlane.program.analysis.pipeline import Pipeline
@@ -36,18 +38,21 @@ from featherlane.program.analysis.pipeline import Pipeline
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
-LONGEST = 256  # cycles of an interval that are tried
+LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 STATES = 1000  # over which errors are reported
 
 
 class Run(NamedTuple):
-    """What a simulation gives. outputs: integers (states, *shape) by name, "lost" among them;
-    accepted, emitted: the clock cycles in which each state went in and its result came out.
+    """What a simulation gives. outputs: integers (..., *shape) by name, "lost" among them; results:
+    the numbers that they stand for; accepted, emitted: the clock cycles in which each state, in C
+    order, went in and its result came out; saturated: entries of each input beyond its format.
     """
 
     outputs: dict[str, np.ndarray]
+    results: dict[str, np.ndarray]
     accepted: np.ndarray
     emitted: np.ndarray
+    saturated: Mapping[str, int]
 
     @property
     def cycles(self) -> np.ndarray:
@@ -60,7 +65,8 @@ class Accelerator:
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 
     function: what it computes, callable as any `Function`, to the bit. design: the sources in
-    SystemVerilog. cost: what it needs of the device.
+    SystemVerilog. cost: what it needs of the device. choices: what was asked for, by the names of
+    `accelerator`'s arguments.
     """
 
     name: str
@@ -70,6 +76,7 @@ class Accelerator:
     design: Design
     cost: Cost
     ranges: Mapping[str, tuple[Any, Any]]
+    choices: Mapping[str, Any]
 
     @property
     def interval(self) -> int:
@@ -92,7 +99,14 @@ class Accelerator:
         needed, known = self.cost.total, facts(self.design)
         moved = 4 * sum(len(x) for x in (self.design.inputs, self.design.outputs)) / LINK
         errors = self.function.errors(**self.samples(STATES))
+        happened = self.function.report
+        assert happened is not None
         return {
+            "robot": self.model.name,
+            **self.choices,
+            "joints": list(self.model.joint_names),
+            "ranges": {name: [x.tolist() for x in ends] for name, ends in self._limits.items()},
+            "made_by": f"featherlane {version('featherlane')}",
             "device": self.device.name,
             "delays": self.device.model,
             **known,
@@ -101,13 +115,16 @@ class Accelerator:
             "needs": {name: round(n) for name, n in _counted(needed)},  # LUTs, FFs: estimates
             "percent_of_device": dict(_counted(self.cost.shares)),
             "states_of_errors": STATES,
-            "overflows_in_them": int(sum(self.function.report.overflows.values())),  # type: ignore
-            "largest_error": errors.largest,
-            "median_error": errors.median,
-            "largest_result": errors.magnitude,
+            "overflows_in_them": sum(happened.overflows.values()),  # of signals
+            "clamped_in_them": sum(happened.clamped.values()),
+            "saturated_in_them": sum(happened.saturated.values()),  # entries of inputs
+            "lost_of_them": happened.lost,  # states without results
+            "largest_error": _finite(errors.largest),
+            "median_error": _finite(errors.median),
+            "largest_result": _finite(errors.magnitude),
             "proved_bound_of_errors": {
-                name: bound if isfinite(bound) else None
-                for name, bound in self.function.error_bounds().items()
+                name: None if bound is None or bound > errors.magnitude[name] else bound
+                for name, bound in _finite(self.function.error_bounds()).items()
             },
         }
 
@@ -128,10 +145,13 @@ class Accelerator:
     def write(self, folder_: str | Path, states: int = 20) -> list[Path]:
         """Writes the sources, constants, a test bench with vectors of some states, constraints and
         reports (JSON, text) into a folder and returns the files. `iverilog -g2012 *.sv` there makes
-        a simulation that says how many states passed.
+        a simulation that says how many states passed. Raises ValueError for a folder that cannot be
+        written to, or holds another design.
         """
-        integers, outputs = self._vectors(states)
-        return folder.write(self.design, folder_, integers, outputs, self.facts)
+        if not is_count(states):
+            raise ValueError(f"states is {shown(states)}: wanted a whole number, 1 or more")
+        vectors, constraints = self._vectors(int(states)), self.device.constraints
+        return folder.write(self.design, folder_, *vectors, self.facts, constraints)
 
     def simulate(
         self,
@@ -142,20 +162,55 @@ class Accelerator:
     ) -> Run:
         """Simulates the sources for states, clock cycle by clock cycle.
 
-        inputs: arrays (states, *shape) by name, in float64. simulator: "verilator" or "icarus".
-        stalls: of 256 cycles, how many both streams pause, at random; 0 is back to back. Raises
-        CompileError if the simulator is not installed.
+        inputs: arrays (..., *shape) by name; leading dimensions broadcast. simulator: "verilator"
+        or "icarus". stalls: of 256 cycles, how many both streams pause, at random; 0 is back to
+        back. Raises CompileError if the simulator is not installed, ValueError for a NaN.
         """
         if simulator not in SIMULATORS:
-            raise ValueError(f"simulator is {simulator!r}: wanted {' or '.join(SIMULATORS)}")
+            raise ValueError(
+                f"simulator is {shown(simulator)}: wanted {' or '.join(map(repr, SIMULATORS))}"
+            )
+        if not isinstance(stalls, Integral) or not 0 <= stalls < 256:
+            raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
+        lead, states = self._states(inputs)
         made = self.design
-        given = quantised(made.datapath, {k: np.asarray(x) for k, x in inputs.items()})[0]
+        given, saturated = quantised(made.datapath, states)
         values = words.given_values(made.datapath, made.inputs, given)
         with TemporaryDirectory() as place:
             folder.write(made, place, *self._vectors(1))  # a simulation needs no report
-            found = SIMULATORS[simulator](place, values, stalls, seed)
-        outputs = words.results_of(made.datapath, made.outputs, found.values)
-        return Run(outputs, found.accepted, found.emitted)
+            found = SIMULATORS[simulator](place, values, int(stalls), seed)
+        integers = words.results_of(made.datapath, made.outputs, found.values)
+        numbers = floats(made.datapath, integers)
+        outputs, results = (
+            {name: x.reshape(lead + x.shape[1:]) for name, x in values.items()}
+            for values in (integers, numbers)
+        )
+        return Run(outputs, results, found.accepted, found.emitted, saturated)
+
+    def _states(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
+        """Returns the leading dimensions of inputs, and the inputs with these as one."""
+        shapes = self.function.inputs
+        if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
+            came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
+            raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
+        _, arrays = alike({name: inputs[name] for name in shapes})
+        lead = lead_of(arrays.values(), shapes, self.model._explain)
+        if not prod(lead):
+            raise ValueError(f"inputs has leading dimensions {lead}: wanted a state, or more")
+        states = {
+            name: np.broadcast_to(x, lead + shapes[name]).reshape(prod(lead), *shapes[name])
+            for name, x in arrays.items()
+        }
+        for name, x in states.items():
+            if np.isnan(x).any():
+                raise ValueError(f"{name} has a NaN: a circuit has numbers alone")
+        return lead, {name: x.astype(np.float64) for name, x in states.items()}
+
+    @property
+    def _limits(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """The least and the largest numbers of each input."""
+        given = checked_ranges(named_in_ranges(self.function.inputs), self.ranges)
+        return {**given, **input_ranges(self.model, self.function.inputs, given)[0]}
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
         """Random states within the ranges of the inputs, by name."""
@@ -214,8 +269,13 @@ def accelerator(
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name
+    check_name(top)
     found = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
-    return Accelerator(top, model, fixed, target, *found, ranges or {})
+    if not found[0].outputs:
+        raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
+    choices: dict[str, Any] = {"function": function, "format": format, "sharing": sharing}
+    choices["algorithm"] = fixed.algorithm
+    return Accelerator(top, model, fixed, target, *found, ranges or {}, choices)
 
 
 def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
@@ -223,13 +283,13 @@ def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
     if not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
-    if not isinstance(interval, Integral) or isinstance(interval, bool) or interval < 1:
+    if not is_count(interval) or interval > SLOWEST:
         raise ValueError(
-            f"interval is {shown(interval)}: wanted a whole number of cycles from 1 on"
+            f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}"
         )
-    if sharing not in SHARING:
+    if not isinstance(sharing, str) or sharing not in SHARING:
         raise ValueError(f"sharing is {shown(sharing)}: wanted {', '.join(map(repr, SHARING))}")
-    if not isinstance(clock, Real) or not 1 <= float(clock) <= 2000:
+    if not isinstance(clock, Real) or isinstance(clock, bool) or not 1 <= float(clock) <= 2000:
         raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
 
 
@@ -244,9 +304,9 @@ def _fitting(
     """Returns the design at an interval and its cost. Raises CompileError if it does not fit."""
     datapath = narrowed(fixed.datapath)
     operators = devices.operators(datapath, device, clock)
-    pools = SHARING[sharing](datapath.graph)
 
-    def designed(interval: int) -> tuple[Design, Cost]:
+    def designed(interval: int, sharing: str = sharing) -> tuple[Design, Cost]:
+        pools = SHARING[sharing](datapath.graph)
         pipeline = pipelined(datapath.graph, operators, clock, interval, pools)
         pipeline.verify()
         made = design(name, datapath, pipeline, device.tile)
@@ -263,10 +323,19 @@ def _fitting(
         f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
     )
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
+    if sharing != "whole":
+        fewer = max(interval, min(tried, LONGEST // 4))
+        if designed(fewer, "whole")[1].fits:
+            would += f', sharing="whole" at interval {fewer} does'
     raise CompileError(
         f"{fixed.name} at interval {interval} takes {told} of the flip-flops of {device.name}: "
         f"{would}; formats with fewer bits need fewer DSPs"
     )
+
+
+def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers by name, None for those that JSON has not."""
+    return {name: x if isfinite(x) else None for name, x in found.items()}
 
 
 def _counted(x: Resources) -> list[tuple[str, float]]:

@@ -54,7 +54,7 @@ def fixed_function(
     given = checked_ranges(named_in_ranges(function.inputs), ranges)
     make = partial(_datapath, model, variant, algorithm, chosen, given)
     bounds = lambda: entry_bounds(input_ranges(model, function.inputs, given)[0])
-    return FixedFunction(function, make, bounds, origin)
+    return FixedFunction(function, make, bounds, algorithm, origin)
 
 
 def _datapath(
@@ -92,6 +92,8 @@ def checked_ranges(
     unknown name, and for what are no bounds.
     """
     found = {}
+    if not isinstance(ranges, Mapping | None):
+        raise TypeError(f"ranges is {shown(ranges)}: wanted (low, high) by the name of an input")
     for name, ends in ({} if ranges is None else ranges).items():
         if name not in inputs:
             raise ValueError(f"ranges names {name!r}: wanted some of {', '.join(inputs)}")
@@ -125,7 +127,9 @@ def input_ranges(
     rng, count = np.random.default_rng(seed), states
     motion = {name: given.get(name) or defaults[name] for name in ("q", "v", "a")}
     samples = {name: _drawn(rng, ends, count) for name, ends in motion.items()}
-    samples["q"] = np.clip(model.random_configuration(count, seed=rng), *motion["q"])
+    turns = _quaternions(model)
+    units = np.clip(model.random_configuration(count, seed=rng), *motion["q"])
+    samples["q"] = np.where(turns, units, samples["q"])
     for name in inputs:
         if name in DERIVED:
             samples[name] = _derived(model, name, samples)
@@ -151,13 +155,18 @@ def _derived(model: Model, name: str, samples: Mapping[str, np.ndarray]) -> np.n
     return model.inverse_dynamics(samples["q"], samples["v"], samples["a"])
 
 
-def _limits(model: Model) -> dict[str, Ends]:
-    """Returns the bounds of inputs that a model knows or has by default."""
+def _quaternions(model: Model) -> np.ndarray:
+    """Tells which entries of q are those of quaternions."""
     turns = np.zeros(model.nq, bool)
     for n in model.independent:
         for first in model.types[n].quaternions:
             turns[model.first_q[n] + first : model.first_q[n] + first + 4] = True
-    free = np.where(turns, 1.0, UNLIMITED)
+    return turns
+
+
+def _limits(model: Model) -> dict[str, Ends]:
+    """Returns the bounds of inputs that a model knows or has by default."""
+    free = np.where(_quaternions(model), 1.0, UNLIMITED)
     low, high = model.position_limits
     low, high = np.where(np.isfinite(low), low, -free), np.where(np.isfinite(high), high, free)
     v = np.where(np.isfinite(model.velocity_limits), model.velocity_limits, UNLIMITED)

@@ -61,11 +61,13 @@ class FixedFunction(Function):
         function: Function,
         datapath: Callable[[], Datapath],
         bounds: Callable[[], Bounds],
+        algorithm: str | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
     ) -> None:
         """function: what is computed, in float64. datapath: makes the datapath. bounds: gives those
-        of the inputs.
+        of the inputs. algorithm: its name, if there are several.
         """
+        self.algorithm = algorithm
         self._function, self._make, self._bounds = function, datapath, bounds
         self._program: Evaluator | None = None
         self.report: Report | None = None
@@ -88,7 +90,8 @@ class FixedFunction(Function):
         """
         try:
             with np.errstate(invalid="ignore"):  # infinite bounds times 0
-                return error_bounds(self.datapath, self._bounds())
+                found = error_bounds(self.datapath, self._bounds())
+                return {name: found[name] for name in self.outputs}
         except CompileError:  # of a divisor whose interval contains 0
             return dict.fromkeys(self.outputs, math.inf)
 
@@ -161,7 +164,8 @@ class FixedFunction(Function):
             x, y = (z.reshape(-1, math.prod(shape)).astype(np.float64) for z in (x, y))
             known = ~np.isnan(x + y).any(-1)
             each = np.abs(x - y)[known].max(-1, initial=0.0)
-            errors.median[name] = float(np.median(each)) if len(each) else math.nan
-            errors.largest[name] = float(each.max(initial=0.0))
-            errors.magnitude[name] = float(np.abs(y[known]).max(initial=0.0))
+            each = each if len(each) else np.array([math.nan])  # no state has results
+            errors.median[name] = float(np.median(each))
+            errors.largest[name] = float(each.max())
+            errors.magnitude[name] = float(np.abs(y[~np.isnan(y).any(-1)]).max(initial=0.0))
         return errors

@@ -49,7 +49,8 @@ class Device(NamedTuple):
 
     multipliers: the cheapest first. bits: LUTs of operators, a bit of the result; multiplexers:
     LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
-    chain of registers that is made one; inputs: of a LUT.
+    chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
+    them that its tools read.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Device(NamedTuple):
     shift_register: tuple[int, int]
     inputs: int
     delays: Mapping[str, Delay]
+    constraints: str
 
     @property
     def tile(self) -> Tile:
@@ -109,6 +111,7 @@ def load(name: str, model: str | None = None) -> Device:
         inputs=bits.pop("inputs"),
         bits=bits,
         delays={kind: Delay(**delay) for kind, delay in models[model].items()},
+        constraints=data["constraints"],
     )
 
 

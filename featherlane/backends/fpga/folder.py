@@ -20,13 +20,19 @@ from featherlane.backends.fpga.verilog import Design
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
 SLOWEST = 64  # cycles of the test bench to each one that a design without stalls takes
-CONSTRAINTS = """\
+CONSTRAINTS = {
+    "xdc": """\
 # The clock of {name}: {clock:g} ns. Pins and input and output delays are those of your board.
 create_clock -name clock -period {clock:.3f} [get_ports clock]
 # create_clock on the port of your clock, and constraints of a block diagram, replace the line above
 set_input_delay -clock clock 0.0 [get_ports -filter {{DIRECTION == IN && NAME != "clock"}}]
 set_output_delay -clock clock 0.0 [get_ports -filter {{DIRECTION == OUT}}]
-"""
+""",
+    "lpf": """\
+# The clock of {name}: {clock:g} ns. Pins are those of your board.
+FREQUENCY PORT "clock" {frequency:.3f} MHZ;
+""",
+}
 
 
 def write(
@@ -35,18 +41,41 @@ def write(
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Any],
     further: Mapping[str, Any] | None = None,
+    constraints: str = "xdc",
 ) -> list[Path]:
     """Writes a design with the vectors of some states, and returns the files.
 
     inputs, outputs: integers (states, *shape) by name; further: what the report says besides, as
-    ranges and errors. `iverilog -g2012 *.sv` in the folder makes a simulation of them.
+    ranges and errors; constraints: their kind. `iverilog -g2012 *.sv` in the folder makes a
+    simulation of them. Sources of an earlier design of this name are removed. Raises ValueError for
+    a folder with another one, whose sources would be simulated too, and for one that cannot be
+    written to.
     """
-    made = files(design, inputs, outputs, further or {})
+    made = files(design, inputs, outputs, further or {}, constraints)
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in made.items():
-        (folder / name).write_text(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in _sources(folder, design.name):
+            old.unlink()
+        for name, text in made.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"folder {str(folder)!r} cannot be written to: {error}") from error
     return [folder / name for name in made]
+
+
+def _sources(folder: Path, name: str) -> list[Path]:
+    """The sources in a folder. Raises ValueError if they are of a design of another name."""
+    found = sorted(folder.glob("*.sv"))
+    others = [
+        path.name
+        for path in found
+        if path.stem != name and path.stem[: len(name) + 1] != f"{name}_"
+    ]
+    if others:
+        told = "each design needs a folder of its own, because all sources there are simulated"
+        raise ValueError(f"folder {str(folder)!r} holds {others[0]} of another design: {told}")
+    return found
 
 
 def files(
@@ -54,6 +83,7 @@ def files(
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Any],
     further: Mapping[str, Any],
+    constraints: str,
 ) -> dict[str, str]:
     """The text of each file."""
     given = words.given_values(design.datapath, design.inputs, inputs)
@@ -66,6 +96,7 @@ def files(
         design.output_bits,
         states,
         SLOWEST * cycles,
+        design.latency + 2 * design.interval,
         design.pipeline.clock,
     )
     known = {**facts(design), **further}
@@ -74,7 +105,9 @@ def files(
         f"{design.name}_bench.sv": simulated,
         VECTORS: _digits(given, design.inputs),
         WANTED: _digits(wanted, design.outputs),
-        f"{design.name}.xdc": CONSTRAINTS.format(name=design.name, clock=design.pipeline.clock),
+        f"{design.name}.{constraints}": CONSTRAINTS[constraints].format(
+            name=design.name, clock=design.pipeline.clock, frequency=1e3 / design.pipeline.clock
+        ),
         "constants.json": json.dumps(constants(design), indent=1) + "\n",
         FACTS: json.dumps({**stream_facts(design), "report": known}, indent=1) + "\n",
         "report.txt": report(known),

@@ -18,8 +18,8 @@ from featherlane.backends.fpga.multipliers import DSP48E2, Multiplier, Tile
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Choice, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
-from featherlane.backends.fpga.text import Signal, identifier, indented
-from featherlane.errors import CompileError
+from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier, indented
+from featherlane.errors import CompileError, shown
 from featherlane.program.analysis.pipeline import Pipeline
 
 
@@ -36,6 +36,9 @@ class Module(NamedTuple):
     @property
     def multipliers(self) -> list[Multiplier]:
         return [unit.multiplier for unit in self.products]
+
+
+LONGEST = 100  # letters of a name: files have names with more in them
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,15 @@ class Design:
         return stream.bits(self.outputs)
 
 
+def check_name(name: object) -> None:
+    """Raises ValueError for what is no name of a module."""
+    if not isinstance(name, str) or identifier(name) != name or not 0 < len(name) <= LONGEST:
+        wanted = f"wanted letters, digits and _, a letter first, {LONGEST} at most"
+        raise ValueError(f"name is {shown(name)}: {wanted}")
+    if name in KEYWORDS:
+        raise ValueError(f"name is {name!r}: that is a word of SystemVerilog")
+
+
 def design(
     name: str,
     datapath: Datapath,
@@ -91,10 +103,9 @@ def design(
     states that may be under way; as many as never make the datapath wait, if None.
 
     Raises CompileError for a pipeline that is not one of this graph, and for what no circuit
-    computes.
+    computes, ValueError for what is no name.
     """
-    if identifier(name) != name:
-        raise CompileError(f"name is {name!r}: wanted letters, digits and _, a letter first")
+    check_name(name)
     netlist = Netlist(name, datapath, pipeline)
     depth = stream.full_depth(pipeline) if depth is None else depth
     writer = _Writer(netlist)
