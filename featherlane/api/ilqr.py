@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.compile import compile_function
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.errors import shown
@@ -76,19 +75,18 @@ class Solution(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _compiled(problem: ControlProblem) -> Kernels:
-    rest = problem.end(), problem.forward(), problem.last()
-    return Kernels(_backward(problem), *map(compile_function, rest))
+    return Kernels(_backward(problem), *map(problem.function, ("end", "forward", "last")))
 
 
 def _backward(problem: ControlProblem) -> Any:
     """The backward step of a knot as one kernel, or in pieces if that would be too long."""
     if problem.products <= LARGEST:
-        return compile_function(problem.backward())
+        return problem.function("backward")
     assert isinstance(problem.model, Model)
     linear = problem.model.function(
         "linearize_step", integrator=problem.integrator, actuation=problem.actuation
     )
-    return PiecewiseBackward(problem, linear, compile_function(problem.expansion()))
+    return PiecewiseBackward(problem, linear, problem.function("expansion"))
 
 
 def _limits(tau_limits: Any) -> dict[str, Any]:
@@ -264,7 +262,7 @@ def _cost_graph(
     or an array of residuals.
     """
     if isinstance(function, Graph):
-        return _given_graph(name, function, {**state, **shapes}, exact)
+        return _given_graph(name, function, state, shapes, exact)
     if not callable(function):
         raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
     takes = signature(function).parameters
@@ -279,18 +277,18 @@ def _cost_graph(
     return _checked_cost(name, simplify(trace(run, {**state, **own})), exact)
 
 
-def _given_graph(name: str, graph: Graph, shapes: Mapping[str, Any], exact: bool) -> Graph:
-    """A cost that was traced before. Raises ValueError for other inputs than there are."""
-    wanted = {x: (s,) if isinstance(s, int) else s for x, s in shapes.items()}
-    for x, shape in graph.inputs.items():
-        if wanted.get(x) != shape:
-            told = ", ".join(f"{y} {s}" for y, s in wanted.items())
-            raise ValueError(f"{name} has the input {x} {shape}: wanted some of {told}")
+def _given_graph(
+    name: str, graph: Graph, state: Mapping[str, int], own: Mapping[str, Any], exact: bool
+) -> Graph:
+    """A cost that was traced before. Raises ValueError for other inputs or outputs than wanted."""
+    wanted = {**{x: (n,) for x, n in state.items()}, **own}
+    known = all(wanted.get(x) == shape for x, shape in graph.inputs.items())
+    if not known or state.keys() - graph.inputs.keys():
+        has, told = (", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, wanted))
+        raise ValueError(f"{name} has the inputs {has}: wanted {told}, parameters as needed")
     if [*graph.outputs] != ["out"]:
         told = ", ".join(graph.outputs)
-        raise ValueError(
-            f"{name} has the outputs {told}: wanted one, as featherlane.trace names it"
-        )
+        raise ValueError(f"{name} has the outputs {told}: wanted out alone, as of fl.trace")
     return _checked_cost(name, graph, exact)
 
 
