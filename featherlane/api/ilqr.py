@@ -40,7 +40,7 @@ from featherlane.program.array import trace
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.trace import check_function
 
-# Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 10 s for
+# Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 9 s for
 # the first call, and an eighth of the time of NumPy's products; larger robots would take minutes
 LARGEST = 150_000
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
