@@ -367,6 +367,7 @@ def test_shapes_dtypes_and_progress(pendulum):
 WRONG = [
     ({"hessian": "newton"}, "hessian is 'newton'"),
     ({"iterations": 0}, "iterations is 0"),
+    ({"tolerance": -1e-3}, "tolerance is -0.001"),
     ({"integrator": "leapfrog"}, "integrator is 'leapfrog'"),
     ({"cost": 3}, "cost is 3"),
     ({"cost": number}, "cost gives a number: hessian='gauss_newton' wants an array of residuals"),

@@ -89,6 +89,14 @@ def _backward(problem: ControlProblem) -> Any:
     return PiecewiseBackward(problem, linear, problem.function("expansion"))
 
 
+def _tolerance(asked: float | None, dtype: np.dtype) -> float:
+    if asked is None:
+        return TOLERANCE_F32 if dtype == F32 else TOLERANCE
+    if not isinstance(asked, int | float | np.number) or not asked > 0:
+        raise ValueError(f"tolerance is {shown(asked)}: wanted a positive number, as 1e-9")
+    return float(asked)
+
+
 def _limits(tau_limits: Any) -> dict[str, Any]:
     """The limits as arrays by name; none if there are none."""
     if tau_limits is None:
@@ -332,8 +340,8 @@ def ilqr(
     v0: ArrayLike,
     tau: ArrayLike,
     dt: ArrayLike,
-    cost: Callable[..., Any],
-    terminal_cost: Callable[..., Any] | None = None,
+    cost: Callable[..., Any] | Graph,
+    terminal_cost: Callable[..., Any] | Graph | None = None,
     *,
     parameters: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, ArrayLike] | None = None,
@@ -365,10 +373,10 @@ def ilqr(
 
     tau_limits: the least and the largest control, each (..., nu). integrator, actuation: as in
     `Model.step`. iterations: the most; tolerance: a problem has converged when the decrease of the
-    cost that a step promises is at most this part of the cost, by default 1e-9 (float32: 1e-5).
-    gains: False leaves them out, which saves T nu 2 nv numbers for each problem.
-    progress(done, problems) is called when problems end. Raises ValueError and TypeError that name
-    the argument; what goes wrong with a problem is told by its `Solution.status`.
+    cost that a step promises is at most this part of the cost, or of a millionth of the first one,
+    by default 1e-9 (float32: 1e-5). gains: False leaves them out, which saves T nu 2 nv numbers for
+    each problem. progress(done, problems) is called when problems end. Raises ValueError and
+    TypeError that name the argument; `Solution.status` tells what goes wrong with a problem.
     """
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a featherlane.Model")
@@ -379,12 +387,12 @@ def ilqr(
     model.function("step", integrator=integrator, actuation=actuation)  # refuses what is unknown
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     given = _inputs(model, actuation, state, tau_limits, parameters or {}, references or {})
-    costs = _cost_graphs(model, given, cost, terminal_cost or _zero, hessian == "exact")
+    end = _zero if terminal_cost is None else terminal_cost
+    costs = _cost_graphs(model, given, cost, end, hessian == "exact")
     options = integrator, actuation, "limits" in given.fixed, hessian == "exact"
     problem = ControlProblem(model, *options, costs_key(*costs), *costs)
-    if tolerance is None:
-        tolerance = TOLERANCE_F32 if given.tau.dtype == F32 else TOLERANCE
-    work = Work(_compiled(problem), given.fixed, int(iterations), float(tolerance), count)
+    least = _tolerance(tolerance, given.tau.dtype)
+    work = Work(_compiled(problem), given.fixed, int(iterations), least, count)
     slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))
     results = _Results(problem, given, int(iterations), gains)
     with np.errstate(all="ignore"):  # what is not finite is told by the status
