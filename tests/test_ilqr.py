@@ -196,7 +196,7 @@ def test_costs_expand_in_the_tangent_space(flying):
     graph, end = trace(cost, shapes), trace(lambda q, v: q @ q, {"q": model.nq, "v": model.nv})
     problem = ControlProblem(model, "euler", actuation, False, True, "", graph, end)
     v, tau = rng.normal(size=model.nv), rng.normal(size=2)
-    found, h = fl.compile(problem.expansion())(q, v, tau), 1e-4
+    found, h = problem.function("expansion")(q, v, tau), 1e-4
     for d in moves:
         up, now, down = (cost(model.integrate(q, s * h * d), v, tau) for s in (1, 0, -1))
         n = model.nv
@@ -367,6 +367,7 @@ def test_shapes_dtypes_and_progress(pendulum):
 WRONG = [
     ({"hessian": "newton"}, "hessian is 'newton'"),
     ({"iterations": 0}, "iterations is 0"),
+    ({"tolerance": -1e-3}, "tolerance is -0.001"),
     ({"integrator": "leapfrog"}, "integrator is 'leapfrog'"),
     ({"cost": 3}, "cost is 3"),
     ({"cost": number}, "cost gives a number: hessian='gauss_newton' wants an array of residuals"),
@@ -383,8 +384,9 @@ WRONG = [
     ({"q0": np.zeros((3, 3))}, r"q0 has shape \(3, 3\)"),
     ({"model": "iiwa14"}, "model is 'iiwa14'"),
     ({"threads": 0}, "threads is 0"),
-    ({"cost": fl.trace(lambda q, goal: q - goal, {"q": 2, "goal": 2})}, "cost has the input goal"),
-    ({"cost": fl.trace(lambda q: {"r": q}, {"q": 2})}, "cost has the outputs r"),
+    ({"cost": fl.trace(lambda q, goal: q - goal, {"q": 2, "goal": 2})}, "cost has the inputs q"),
+    ({"terminal_cost": fl.trace(lambda q: q, {"q": 2})}, "terminal_cost has the inputs q"),
+    ({"terminal_cost": fl.trace(lambda q, v: {"r": q}, {"q": 2, "v": 2})}, "has the outputs r"),
 ]  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.compile import compile_function
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.errors import shown
@@ -41,7 +40,7 @@ from featherlane.program.array import trace
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.trace import check_function
 
-# Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 10 s for
+# Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 9 s for
 # the first call, and an eighth of the time of NumPy's products; larger robots would take minutes
 LARGEST = 150_000
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
@@ -76,19 +75,26 @@ class Solution(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _compiled(problem: ControlProblem) -> Kernels:
-    rest = problem.end(), problem.forward(), problem.last()
-    return Kernels(_backward(problem), *map(compile_function, rest))
+    return Kernels(_backward(problem), *map(problem.function, ("end", "forward", "last")))
 
 
 def _backward(problem: ControlProblem) -> Any:
     """The backward step of a knot as one kernel, or in pieces if that would be too long."""
     if problem.products <= LARGEST:
-        return compile_function(problem.backward())
+        return problem.function("backward")
     assert isinstance(problem.model, Model)
     linear = problem.model.function(
         "linearize_step", integrator=problem.integrator, actuation=problem.actuation
     )
-    return PiecewiseBackward(problem, linear, compile_function(problem.expansion()))
+    return PiecewiseBackward(problem, linear, problem.function("expansion"))
+
+
+def _tolerance(asked: float | None, dtype: np.dtype) -> float:
+    if asked is None:
+        return TOLERANCE_F32 if dtype == F32 else TOLERANCE
+    if not isinstance(asked, int | float | np.number) or not asked > 0:
+        raise ValueError(f"tolerance is {shown(asked)}: wanted a positive number, as 1e-9")
+    return float(asked)
 
 
 def _limits(tau_limits: Any) -> dict[str, Any]:
@@ -264,7 +270,7 @@ def _cost_graph(
     or an array of residuals.
     """
     if isinstance(function, Graph):
-        return _given_graph(name, function, {**state, **shapes}, exact)
+        return _given_graph(name, function, state, shapes, exact)
     if not callable(function):
         raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
     takes = signature(function).parameters
@@ -279,18 +285,18 @@ def _cost_graph(
     return _checked_cost(name, simplify(trace(run, {**state, **own})), exact)
 
 
-def _given_graph(name: str, graph: Graph, shapes: Mapping[str, Any], exact: bool) -> Graph:
-    """A cost that was traced before. Raises ValueError for other inputs than there are."""
-    wanted = {x: (s,) if isinstance(s, int) else s for x, s in shapes.items()}
-    for x, shape in graph.inputs.items():
-        if wanted.get(x) != shape:
-            told = ", ".join(f"{y} {s}" for y, s in wanted.items())
-            raise ValueError(f"{name} has the input {x} {shape}: wanted some of {told}")
+def _given_graph(
+    name: str, graph: Graph, state: Mapping[str, int], own: Mapping[str, Any], exact: bool
+) -> Graph:
+    """A cost that was traced before. Raises ValueError for other inputs or outputs than wanted."""
+    wanted = {**{x: (n,) for x, n in state.items()}, **own}
+    known = all(wanted.get(x) == shape for x, shape in graph.inputs.items())
+    if not known or state.keys() - graph.inputs.keys():
+        has, told = (", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, wanted))
+        raise ValueError(f"{name} has the inputs {has}: wanted {told}, parameters as needed")
     if [*graph.outputs] != ["out"]:
         told = ", ".join(graph.outputs)
-        raise ValueError(
-            f"{name} has the outputs {told}: wanted one, as featherlane.trace names it"
-        )
+        raise ValueError(f"{name} has the outputs {told}: wanted out alone, as of fl.trace")
     return _checked_cost(name, graph, exact)
 
 
@@ -334,8 +340,8 @@ def ilqr(
     v0: ArrayLike,
     tau: ArrayLike,
     dt: ArrayLike,
-    cost: Callable[..., Any],
-    terminal_cost: Callable[..., Any] | None = None,
+    cost: Callable[..., Any] | Graph,
+    terminal_cost: Callable[..., Any] | Graph | None = None,
     *,
     parameters: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, ArrayLike] | None = None,
@@ -367,10 +373,10 @@ def ilqr(
 
     tau_limits: the least and the largest control, each (..., nu). integrator, actuation: as in
     `Model.step`. iterations: the most; tolerance: a problem has converged when the decrease of the
-    cost that a step promises is at most this part of the cost, by default 1e-9 (float32: 1e-5).
-    gains: False leaves them out, which saves T nu 2 nv numbers for each problem.
-    progress(done, problems) is called when problems end. Raises ValueError and TypeError that name
-    the argument; what goes wrong with a problem is told by its `Solution.status`.
+    cost that a step promises is at most this part of the cost, or of a millionth of the first one,
+    by default 1e-9 (float32: 1e-5). gains: False leaves them out, which saves T nu 2 nv numbers for
+    each problem. progress(done, problems) is called when problems end. Raises ValueError and
+    TypeError that name the argument; `Solution.status` tells what goes wrong with a problem.
     """
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a featherlane.Model")
@@ -381,12 +387,12 @@ def ilqr(
     model.function("step", integrator=integrator, actuation=actuation)  # refuses what is unknown
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     given = _inputs(model, actuation, state, tau_limits, parameters or {}, references or {})
-    costs = _cost_graphs(model, given, cost, terminal_cost or _zero, hessian == "exact")
+    end = _zero if terminal_cost is None else terminal_cost
+    costs = _cost_graphs(model, given, cost, end, hessian == "exact")
     options = integrator, actuation, "limits" in given.fixed, hessian == "exact"
     problem = ControlProblem(model, *options, costs_key(*costs), *costs)
-    if tolerance is None:
-        tolerance = TOLERANCE_F32 if given.tau.dtype == F32 else TOLERANCE
-    work = Work(_compiled(problem), given.fixed, int(iterations), float(tolerance), count)
+    least = _tolerance(tolerance, given.tau.dtype)
+    work = Work(_compiled(problem), given.fixed, int(iterations), least, count)
     slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))
     results = _Results(problem, given, int(iterations), gains)
     with np.errstate(all="ignore"):  # what is not finite is told by the status

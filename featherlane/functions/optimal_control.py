@@ -7,19 +7,24 @@ recursion has gathered on its way, see `GATHERED`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.function import Function
+from featherlane.functions.results import named_results
 from featherlane.functions.riccati import Feedback, Quadratic, feedback, first_failure
 from featherlane.functions.table import Variant
 from featherlane.program.array import TracedArray, call_graph, trace
 from featherlane.program.derivatives.graphs import hessian, jacobians
 from featherlane.program.graph import Graph, graph_key, simplify
+from featherlane.program.program import Program
 from featherlane.robot.model import Robot
 
 Array = Any  # traced
@@ -27,6 +32,22 @@ Shapes = Mapping[str, tuple[int, ...]]
 GATHERED = ("slope", "curvature", "trace", "definite")  # sums over knots; 1 if all are definite
 EULER = ("semi_implicit", "implicit_damping", "euler")
 OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost
+BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
+KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
+    "backward": (
+        ("q", "v", "tau", "value", "damping", "dt", "limits"),
+        "cost",
+        ("value", "k", "K"),
+    ),
+    "end": (("q", "v"), "terminal", ("value",)),
+    "forward": (
+        ("q", "v", "total", *BEFORE, "k", "K", "length", "dt", "limits"),
+        "cost",
+        ("tau", "q_next", "v_next", "sum"),
+    ),
+    "last": (("q", "v", "total"), "terminal", ("sum",)),
+    "expansion": (("q", "v", "tau"), "cost", ("gradient", "hessian")),
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +64,10 @@ class ControlProblem:
     key: str
     cost: Graph = field(compare=False, repr=False)
     terminal: Graph = field(compare=False, repr=False)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        return self.integrator, self.actuation, self.limited, self.exact, self.key
 
     @property
     def controls(self) -> int:
@@ -71,12 +96,40 @@ class ControlProblem:
             by_all = 3 * (4 * n * n * z + n * z * z)
         return 2 * (by_all + nu * nx * nx // 2 + nu * nu * (nx + 1) + nu**3 // 6)
 
-    def _shapes(self, *names: str) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
         n, nx, nu = self.model.nv, self.states, self.controls
+        z = nx + nu
+        sizes: dict[str, tuple[int, ...]]
         sizes = {"q": (self.model.nq,), "v": (n,), "tau": (nu,), "k": (nu,), "K": (nu, nx)}
         sizes |= {"value": (self.value_size,), "limits": (2, nu)}
-        sizes |= {f"{name}_before": sizes[name] for name in ("q", "v", "tau")}
-        return {name: sizes.get(name, ()) for name in names if name != "limits" or self.limited}
+        sizes |= {"gradient": (z,), "hessian": (z, z)}
+        plain = lambda name: name.removesuffix("_before").removesuffix("_next")
+        names = [name for name in names if name != "limits" or self.limited]
+        return {name: sizes.get(plain(name), ()) for name in names}
+
+    def inputs(self, kernel: str) -> dict[str, tuple[int, ...]]:
+        """The inputs of a kernel, among them the parameters of the user's cost."""
+        names, of, _ = KERNELS[kernel]
+        return {**self._shapes(names), **self._parameters(getattr(self, of))}
+
+    def function(self, kernel: str) -> Function:
+        """A kernel of the table. It is traced only if the cache has no code for it."""
+        outputs = self._shapes(KERNELS[kernel][2])
+        graph = lru_cache(1)(partial(self.graph, kernel))
+        key = repr((self.model.fingerprint, *self._identity, kernel))
+        compiled = lambda dtype: compile_program(lambda: Program(graph()), key, dtype)
+        collect = named_results(tuple(outputs))
+        return Function(kernel, self.inputs(kernel), outputs, compiled, collect)
+
+    def graph(self, kernel: str) -> Graph:
+        """Traces a kernel of the table."""
+        shapes, outputs = self.inputs(kernel), KERNELS[kernel][2]
+
+        def run(*arrays: Array) -> dict[str, Array]:
+            results = getattr(self, f"_{kernel}")(dict(zip(shapes, arrays, strict=True)))
+            return dict(zip(outputs, results, strict=True))
+
+        return simplify(trace(run, shapes))
 
     def _of_model(self, name: str, **given: Array) -> dict[str, Array]:
         variant = Variant(name)
@@ -90,7 +143,7 @@ class ControlProblem:
         """The shapes of the user's parameters of a cost."""
         return {x: shape for x, shape in graph.inputs.items() if x not in ("q", "v", "tau")}
 
-    def parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
+    def _parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
         return {OWN.format(x): shape for x, shape in self._own(of).items()}
 
     def _given(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> dict[str, Array]:
@@ -148,84 +201,48 @@ class ControlProblem:
         above = np.concatenate([I, np.zeros((n, n + nu))], -1)
         return np.block([[by_q, by_v], [O, I]]), np.concatenate([above, below])
 
-    # Graphs
+    # Kernels, of their inputs by name
 
-    def backward_shapes(self) -> dict[str, tuple[int, ...]]:
-        return self._shapes("q", "v", "tau", "value", "damping", "dt", "limits")
+    def _backward(self, x: dict[str, Array]) -> tuple[Array, ...]:
+        """From the value at a knot's end: the value at the knot, and the feedback."""
+        q, v, tau = x["q"], x["v"], x["tau"]
+        T, S = self._linear(q, v, tau, x["dt"])
+        after, gathered = unpacked(x["value"], self.states)
+        Q = (after if T is None else after.after(T)).after(S)
+        Q = Q.plus(self._expanded(self.cost, x, q=q, v=v, tau=tau))
+        limits = tuple(x["limits"] - tau) if self.limited else None
+        law, value = feedback(Q, self.states, x["damping"], limits)
+        sums = np.array(gather(gathered, law), object).view(TracedArray)
+        return packed(value, sums), law.k, law.K
 
-    def backward(self) -> Graph:
-        """From the value at a knot's end to the value at the knot, and the feedback."""
-        own, shapes = self.parameters(self.cost), self.backward_shapes()
-
-        def run(*arrays: Array) -> dict[str, Array]:
-            x = dict(zip([*shapes, *own], arrays, strict=True))
-            q, v, tau = x["q"], x["v"], x["tau"]
-            T, S = self._linear(q, v, tau, x["dt"])
-            after, gathered = unpacked(x["value"], self.states)
-            Q = (after if T is None else after.after(T)).after(S)
-            Q = Q.plus(self._expanded(self.cost, x, q=q, v=v, tau=tau))
-            limits = tuple(x["limits"] - tau) if self.limited else None
-            law, value = feedback(Q, self.states, x["damping"], limits)
-            sums = gather(gathered, law)
-            more = np.array(sums, object).view(TracedArray)
-            return {"value": packed(value, more), "k": law.k, "K": law.K}
-
-        return simplify(trace(run, {**shapes, **own}))
-
-    def end(self) -> Graph:
+    def _end(self, x: dict[str, Array]) -> tuple[Array]:
         """The value at the end of the last knot."""
-        own, shapes = self.parameters(self.terminal), self._shapes("q", "v")
+        value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
+        return (packed(value, np.array([0.0, 0.0, 0.0, 1.0])),)
 
-        def run(*arrays: Array) -> dict[str, Array]:
-            x = dict(zip([*shapes, *own], arrays, strict=True))
-            value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
-            return {"value": packed(value, np.array([0.0, 0.0, 0.0, 1.0]))}
-
-        return simplify(trace(run, {**shapes, **own}))
-
-    def forward(self) -> Graph:
+    def _forward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """A knot of a trial: its controls, the state after it, and the sum of the costs so far.
         length: of the step along k.
         """
-        own = self.parameters(self.cost)
-        before = ("q_before", "v_before", "tau_before")
-        shapes = self._shapes("q", "v", "total", *before, "k", "K", "length", "dt", "limits")
+        q, v = x["q"], x["v"]
+        dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
+        dx = np.concatenate([dq, v - x["v_before"]])
+        tau = x["tau_before"] + x["length"] * x["k"] + x["K"] @ dx
+        if self.limited:
+            low, high = x["limits"]
+            tau = np.minimum(np.maximum(tau, low), high)
+        cost = _single(self.cost, self._given(self.cost, x, q=q, v=v, tau=tau))
+        step = self._of_model("step", q=q, v=v, tau=tau, dt=x["dt"])
+        return tau, step["q_next"], step["v_next"], x["total"] + cost
 
-        def run(*arrays: Array) -> dict[str, Array]:
-            x = dict(zip([*shapes, *own], arrays, strict=True))
-            q, v = x["q"], x["v"]
-            dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
-            dx = np.concatenate([dq, v - x["v_before"]])
-            tau = x["tau_before"] + x["length"] * x["k"] + x["K"] @ dx
-            if self.limited:
-                low, high = x["limits"]
-                tau = np.minimum(np.maximum(tau, low), high)
-            cost = _single(self.cost, self._given(self.cost, x, q=q, v=v, tau=tau))
-            step = self._of_model("step", q=q, v=v, tau=tau, dt=x["dt"])
-            return {"tau": tau, **step, "sum": x["total"] + cost}
-
-        return simplify(trace(run, {**shapes, **own}))
-
-    def last(self) -> Graph:
+    def _last(self, x: dict[str, Array]) -> tuple[Array]:
         """The sum of the costs with that of the end."""
-        own, shapes = self.parameters(self.terminal), self._shapes("q", "v", "total")
+        state = self._given(self.terminal, x, q=x["q"], v=x["v"])
+        return (x["total"] + _single(self.terminal, state),)
 
-        def run(*arrays: Array) -> Array:
-            x = dict(zip([*shapes, *own], arrays, strict=True))
-            state = self._given(self.terminal, x, q=x["q"], v=x["v"])
-            return x["total"] + _single(self.terminal, state)
-
-        return simplify(trace(run, {**shapes, **own}))
-
-    def expansion(self) -> Graph:
+    def _expansion(self, x: dict[str, Array]) -> Quadratic:
         """The gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
-        own, shapes = self.parameters(self.cost), self._shapes("q", "v", "tau")
-
-        def run(*arrays: Array) -> dict[str, Array]:
-            x = dict(zip([*shapes, *own], arrays, strict=True))
-            return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])._asdict()
-
-        return simplify(trace(run, {**shapes, **own}))
+        return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])
 
 
 def packed(value: Quadratic, gathered: Array) -> Array:
@@ -269,7 +286,7 @@ class PiecewiseBackward:
     def __init__(self, problem: ControlProblem, linear: Any, expanded: Any) -> None:
         """linear: `linearize_step` of the model; expanded: the compiled `expansion`."""
         self.problem, self.linear, self.expanded = problem, linear, expanded
-        self.inputs = [*problem.backward_shapes(), *problem.parameters(problem.cost)]
+        self.inputs = [*problem.inputs("backward")]
 
     def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
         x = dict(zip(self.inputs, arrays, strict=True))
