@@ -124,9 +124,29 @@ def _mobility(
     if tree.parent[i] == WORLD:
         return [inf] * len(alone) if _weak(alone) else list(np.diag(np.linalg.inv(alone)))
     if len(alone) > 1:
-        return [inf] * len(alone)
+        resistance = _round_parent(tree, i, S) + armature
+        return [inf] * len(alone) if _weak(resistance) else list(np.diag(np.linalg.inv(resistance)))
     resisted = _against_parent(tree, i, S[:, 0], q) + armature[0, 0]
     return [1.0 / resisted if resisted > 0 else inf]
+
+
+def _round_parent(tree: Tree, i: int, S: np.ndarray) -> np.ndarray:
+    """Returns a bound, at any rotation, of the energies of a body against its parent for a joint
+    that turns about a point: the parent has at least those of a round body, c times as heavy.
+    """
+    I, to_parent = _inertia(tree, i), np.linalg.inv(_matrix(tree.X_tree[i]))
+    J = to_parent.T @ _inertia(tree, tree.parent[i]) @ to_parent
+    round_ = np.repeat([np.trace(J[:3, :3]) / 3, J[3, 3]], 3)
+    if np.any(S[3:]) or not (round_ > 0).all():
+        return np.zeros((S.shape[1], S.shape[1]))
+    root = np.sqrt(round_)
+    c = max(np.linalg.eigvalsh(J / root / root[:, None])[0], 0.0) * (1 - ROUNDING)
+    if c <= WEAKEST:
+        return np.zeros((S.shape[1], S.shape[1]))
+    momentum = I @ S
+    return (1 - ROUNDING**2) * S.T @ momentum - momentum.T @ np.linalg.pinv(
+        I + np.diag(c * round_)
+    ) @ momentum
 
 
 def _against_parent(
