@@ -9,15 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from featherlane.backends import reference
 from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
-from featherlane.errors import shown
-from featherlane.functions.circuits import algorithm_of, circuit_graph, with_rotations
+from featherlane.errors import CompileError, shown
+from featherlane.functions.circuits import (
+    BOUNDED,
+    CIRCUITS,
+    algorithm_of,
+    circuit_graph,
+    with_rotations,
+)
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
+from featherlane.program.passes.guards import LOST
+from featherlane.robot.tree_of import tree_of
 
 if TYPE_CHECKING:
     from featherlane.api.model import Model
@@ -27,6 +37,7 @@ FORMATS = f"{UNIFORM!r} or alike, {PROVED!r} or {FITTED!r}"
 UNLIMITED = 8.0  # rad or m, and per s: of joints without limits
 ACCELERATION = 16.0  # rad/s^2 or m/s^2
 WRENCH = 128.0  # N, N m
+TRIED, COARSEST = 200, 0.02  # states, and errors of their results, for which formats are useful
 ROOM = 2.0  # of inputs whose ranges are sampled
 DERIVED = ("tau", "minv")  # inputs that follow from q, v and a
 Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an input
@@ -50,6 +61,11 @@ def fixed_function(
         raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
     function = model._function(variant)
     origin = fixed_function, (model, variant, format, ranges, algorithm)
+    if chosen == PROVED and BOUNDED in CIRCUITS.get(variant.name, {}) and tree_of(model).coupled:
+        raise CompileError(
+            f"{variant.name} of {model.name} has no proved format: its joints share coordinates, "
+            f"and no bounds of its pivots are known; wanted {FITTED!r}, {UNIFORM!r} or alike"
+        )
     algorithm = algorithm_of(model, variant, algorithm, chosen == PROVED)
     given = checked_ranges(named_in_ranges(function.inputs), ranges)
     make = partial(_datapath, model, variant, algorithm, chosen, given)
@@ -64,9 +80,27 @@ def _datapath(
     bounds = entry_bounds(given | limits)
     graph = circuit_graph(model, variant, algorithm, bounds)
     if format == PROVED:
-        return proved(prepared(with_rotations(model, graph)), bounds)
+        graph = prepared(with_rotations(model, graph))
+        datapath = proved(graph, bounds)
+        _check_digits(variant.name, datapath, {name: x[:TRIED] for name, x in samples.items()})
+        return datapath
     graph = prepared(graph)
     return fitted(graph, samples, inputs=bounds) if format == FITTED else uniform(graph, format)
+
+
+def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarray]) -> None:
+    """Raises CompileError where formats that rule out overflow leave no digits for results."""
+    exact = reference.evaluate(datapath.graph, samples)
+    found = floats(datapath, Evaluator(datapath)(quantised(datapath, samples)[0]).integers)
+    for output in exact.keys() - {LOST}:
+        error = np.abs(found[output] - exact[output]).reshape(len(exact[output]), -1).max(-1)
+        largest, wrong = float(np.abs(exact[output]).max()), float(np.median(error))
+        if not wrong <= COARSEST * largest:
+            raise CompileError(
+                f"formats of {name} that are proved free of overflow leave errors of {wrong:.2g} "
+                f"(median) in {output}, which is up to {largest:.2g}: intervals do not bound it "
+                f"well; wanted {FITTED!r}, {UNIFORM!r} or alike, or narrower ranges"
+            )
 
 
 def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
