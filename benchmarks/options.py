@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "links": {"type": int, "metavar": "N", "help": "lengths of random chains"},
     "batch": {"type": int, "metavar": "N", "help": "states in a call"},
     "dtype": {"choices": ("float64", "float32"), "help": "of inputs and results"},
+    "bits": {"type": int, "choices": (256, 512), "help": "of the widest vectors"},
     "count": {"type": int, "metavar": "N", "help": "calls of each"},
     "threads": {"type": int, "metavar": "N", "help": "of a call; 0: all cores"},
     "rounds": {"type": int, "metavar": "N", "help": "in which all take turns"},

@@ -13,33 +13,30 @@ are counted, LUTs and flip-flops estimated, as shares of an XCVU9P. Multipliers 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import options
 
 import featherlane as fl
-from featherlane import algorithms
-from featherlane.algorithms import deferred
-from featherlane.api.fixed import input_ranges
+from featherlane.api.fixed import entry_bounds, input_ranges
 from featherlane.backends import reference
 from featherlane.backends.fixed import evaluate
 from featherlane.backends.fixed.assign import fitted, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fixed.ranges import Bounds
 from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import cost
+from featherlane.functions.circuits import CIRCUITS, circuit_graph
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph, entered, placed, simplify
-from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.guards import LOST
-from featherlane.program.trace import trace
-from featherlane.robot.tree_of import tree_of
 
 DEVICE = "xcvu9p"
 CLOCK, SLOW = 8.0, 18.0  # ns
@@ -99,9 +96,7 @@ def fast(
     device = devices.load(DEVICE)
     for function in functions:
         print(f"{name} {function}", file=sys.stderr, flush=True)
-        graph = balanced(
-            prepared(dynamics_graph(model, Variant(function))), devices.cycles(device, CLOCK)
-        )
+        graph = prepared(dynamics_graph(model, Variant(function)))
         for form in FORMATS:
             datapath = in_format(model, graph, form)
             for interval in intervals:
@@ -115,8 +110,7 @@ def slow(
     """Of derivatives of forward dynamics from M^-1 alone, which the papers give."""
     for delays in ("low_latency", "low_latency_pessimistic") if DIFD in functions else ():
         device = devices.load(DEVICE, delays)
-        graph = without_angles(prepared(dynamics_graph(model, Variant(DIFD))))
-        graph = balanced(graph, devices.cycles(device, SLOW))
+        graph = prepared(without_angles(dynamics_graph(model, Variant(DIFD))))
         for interval in intervals:
             row = figures(uniform(graph, "q16.16"), device, SLOW, interval, MORE)
             told = f"{DIFD}, {delays.replace('_', ' ')}"
@@ -182,21 +176,11 @@ def without_angles(graph: Graph) -> Graph:
 # Algorithms for one function
 
 
-VARIANTS: list[tuple[str, str, Callable[..., Any]]] = [
-    ("mass_matrix_inverse", "MMinvGen", algorithms.mass_matrix_inverse),
-    ("mass_matrix_inverse", "factor", algorithms.factored_inverse),
-    ("mass_matrix_inverse", "deferred division", deferred.deferred_inverse),
-    ("forward_dynamics", "ABA", algorithms.aba),
-    ("forward_dynamics", "factor", algorithms.factored_forward_dynamics),
-    ("forward_dynamics", "deferred division", deferred.deferred_forward_dynamics),
-    ("forward_dynamics_derivatives", "factor", algorithms.forward_dynamics_derivatives),
-    (
-        "forward_dynamics_derivatives",
-        "deferred division",
-        deferred.deferred_forward_dynamics_derivatives,
-    ),
-]
-INPUTS = {"mass_matrix_inverse": "q"}  # else q, v, tau
+def algorithms_of(model: fl.Model, bounds: Bounds) -> Iterator[tuple[str, str, Graph]]:
+    """Yields the name of each function that has several algorithms, theirs, and their graphs."""
+    for function, known in CIRCUITS.items():
+        for name in known:
+            yield function, name, circuit_graph(model, Variant(function), name, bounds)
 
 
 def variants(name: str, model: fl.Model, intervals: Sequence[int]) -> list[Row]:
@@ -209,10 +193,9 @@ def variants(name: str, model: fl.Model, intervals: Sequence[int]) -> list[Row]:
     head += ["error, median", "error, largest"]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
     rows, device = list[Row](), devices.load(DEVICE)
-    for function, title, algorithm in VARIANTS:
-        graph = balanced(
-            prepared(traced(model, function, algorithm)), devices.cycles(device, CLOCK)
-        )
+    bounds = entry_bounds(input_ranges(model, {"q": (model.nq,)}, {})[0])
+    for function, title, graph in algorithms_of(model, bounds):
+        graph = prepared(graph)
         datapath = uniform(graph, "q16.16")
         own = devices.operators(datapath, device, CLOCK)
         row = {
@@ -243,20 +226,6 @@ def errors(model: fl.Model, graph: Graph) -> tuple[float, float]:
     each = [np.abs(found[k] - exact[k]).reshape(len(exact[k]), -1).max(1) for k in results]
     largest = np.max(each, axis=0)
     return float(np.median(largest)), float(largest.max())
-
-
-def traced(model: fl.Model, function: str, algorithm: Callable[..., Any]) -> Graph:
-    tree = tree_of(model)
-    if INPUTS.get(function) == "q":
-        return simplify(trace(lambda q: {"y": algorithm(tree, q)}, {"q": model.nq}))
-    sizes = {"q": model.nq, "v": model.nv, "tau": model.nv}
-    several = function == "forward_dynamics_derivatives"
-
-    def run(q: Any, v: Any, tau: Any) -> dict[str, Any]:
-        results = algorithm(tree, q, v, tau)
-        return {f"y{n}": y for n, y in enumerate(results if several else [results])}
-
-    return simplify(trace(run, sizes))
 
 
 if __name__ == "__main__":

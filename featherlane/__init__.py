@@ -13,6 +13,7 @@ from featherlane.api.call import call
 from featherlane.api.compile import compile_function as compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.generate import generate
+from featherlane.api.ilqr import ilqr
 from featherlane.api.memory import empty_cache
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
@@ -77,6 +78,7 @@ __all__ = [
     "gradient",
     "hessian",
     "identification",
+    "ilqr",
     "jacobian",
     "jvp",
     "load",

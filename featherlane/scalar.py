@@ -220,10 +220,11 @@ def boundary(scalars: Sequence[Scalar]) -> None:
 def within(x: Scalar, low: float, high: float) -> Scalar:
     """x, with the statement that it is never below `low` or above `high`: what a proof of ranges
     takes for granted where arithmetic alone gives no bounds, as for the pivots of a matrix that is
-    positive definite. Raises ValueError for bounds in the wrong order.
+    positive definite. Infinite bounds state nothing. Raises ValueError for bounds in the wrong
+    order.
     """
     if not low <= high:
         raise ValueError(f"within got the bounds {low} and {high}: wanted low <= high")
-    if (following := tracer.get()) is not None:
+    if (following := tracer.get()) is not None and (isfinite(low) or isfinite(high)):
         following.within(x, float(low), float(high))
     return x

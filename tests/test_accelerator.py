@@ -35,7 +35,7 @@ def needs(simulator):
         [
             ("forward_dynamics", 3, "fitted"),
             ("inverse_dynamics", 1, "proved"),
-            ("mass_matrix_inverse", 2, "q16.16"),
+            ("mass_matrix_inverse", 2, "proved"),
             ("forward_dynamics_derivatives", 5, "q16.16"),
         ]
     ),
@@ -97,6 +97,13 @@ def test_products_are_cut_for_the_multipliers_of_the_device(pendulum):
     assert ecp5.facts["device_multipliers"] >= xcvu9p.facts["device_multipliers"] > 0
     for made in (ecp5, xcvu9p):
         assert made.facts["device_multipliers"] == made.cost.total.dsps
+
+
+def test_symmetric_matrices_are_read_and_given_once(pendulum):
+    made = fl.accelerator(pendulum, "forward_dynamics_derivatives_from", interval=4)
+    read = [made.design.datapath.graph.value[field.node] for field in made.design.inputs]
+    assert [entry for name, entry in read if name == "minv"] == [0, 2, 3]
+    assert len(fl.accelerator(pendulum, "mass_matrix", interval=4).design.outputs) == 2
 
 
 def test_more_sharing_takes_no_more_multipliers():
@@ -166,14 +173,14 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"clock": 400.0}, fl.CompileError, "250.0 MHz would do"),
         ({"ranges": {"x": (0, 1)}}, ValueError, "ranges names 'x'"),
         (
-            {"algorithm": "rnea"},
+            {"function": "mass_matrix", "algorithm": "crba"},
             ValueError,
-            "algorithm is 'rnea' of inverse_dynamics: there is one",
+            "algorithm is 'crba' of mass_matrix: there is one",
         ),
         (
             {"function": "mass_matrix_inverse", "algorithm": "aba"},
             ValueError,
-            "wanted 'deferred' or 'factor' or 'mminvgen'",
+            "wanted 'deferred' or 'factor' or 'bounded' or 'mminvgen'",
         ),
         ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
     ],

@@ -225,6 +225,7 @@ EVERYTHING = {
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
     "compile": ("double_pendulum", "--function", "ID"),
     "list": (),
+    "view": ("double_pendulum",),
     "cache": ("--clear",),
     "completion": ("bash",),
 }
@@ -235,6 +236,11 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
     monkeypatch.chdir(tmp_path)
     if command == "check":
         pytest.importorskip("pinocchio")
+    if command == "view":
+        pytest.importorskip("viser")
+        from featherlane.interop.view import View
+
+        monkeypatch.setattr(View, "wait", View.close)
     status, out, err = run(command, *EVERYTHING[command], "--json")
     answer = strict(out)
     assert (status, err) == (0, "")

@@ -66,6 +66,15 @@ def test_forward_dynamics_and_its_derivatives(states, name, root):
         close(found[name], x)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_branches_that_are_not_numbered_one_after_the_other(seed):
+    model = fl.random_tree(7, 1.5, ["revolute", "spherical"], physics=True, seed=seed)
+    q = model.random_configuration(5, seed=seed)
+    found = deferred_inverse(tree_of(model), [*q.T])
+    found = np.array([[x + np.zeros(5) for x in row] for row in found])
+    close(np.moveaxis(found, -1, 0), np.linalg.inv(model.mass_matrix(q)))
+
+
 def divisions(graph):
     """The most divisions in a chain."""
     longest = []

@@ -4,9 +4,12 @@ import pytest
 from documents import ROOT, run
 from repetition import repeated
 
-PAGES = ("tour", "traces", "frames", "real_time")
+PAGES = ("tour", "traces", "frames", "real_time", "optimal_control")
 # Their subjects have quick tests
-MORE = ("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors")
+MORE = (
+    *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
+    *("inverse_kinematics", "sampling_control", "learning"),
+)
 
 
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))

@@ -76,17 +76,23 @@ def model_of(robot):
     return textbook.tree(ROBOTS[robot], seed=4, physics=True)
 
 
-@pytest.mark.parametrize("name", repeated([*FUNCTIONS][1:] + [*FUNCTIONS][:1], 2))
-@pytest.mark.parametrize(("robot", "backend", "dtype"), repeated(CASES, 2 * len(BACKENDS)))
-def test_bits_of_the_interpreter(robot, backend, name, dtype):
+@cache
+def interpreted(robot, name, dtype):
+    """Random inputs of a function, and what the interpreter gives."""
     model = model_of(robot)
     program = lower(dynamics_program(model, Variant(name)), "cpu", dtype)
     rng = np.random.default_rng(2)
     inputs = {x: rng.normal(size=(BATCH, *shape)) for x, shape in program.inputs.items()}
     inputs["q"] = model.random_configuration(BATCH, seed=rng)
     inputs = {x: y.astype(dtype) for x, y in inputs.items()}
-    wanted = reference.evaluate(program, inputs, dtype)
-    found = BACKENDS[backend](model, name, inputs)
+    return inputs, [*reference.evaluate(program, inputs, dtype).values()]
+
+
+@pytest.mark.parametrize("name", repeated([*FUNCTIONS][1:] + [*FUNCTIONS][:1], 2))
+@pytest.mark.parametrize(("robot", "backend", "dtype"), repeated(CASES, 2 * len(BACKENDS)))
+def test_bits_of_the_interpreter(robot, backend, name, dtype):
+    inputs, wanted = interpreted(robot, name, dtype)
+    found = BACKENDS[backend](model_of(robot), name, inputs)
     found = found if isinstance(found, tuple) else (found,)
-    for x, y in zip(found, wanted.values(), strict=True):
+    for x, y in zip(found, wanted, strict=True):
         same_bits(x, np.broadcast_to(y, x.shape))

@@ -104,13 +104,6 @@ def test_a_clock_that_is_too_fast(vu9p):
         devices.operators(data, vu9p, 2.0)
 
 
-def test_the_delays_that_sums_are_balanced_by(vu9p):
-    found = devices.cycles(vu9p, CLOCK)
-    assert (found["mul"], found["add"], found["sin"], found["div"]) == (3, 0.5, 8, 10)
-    low = devices.cycles(devices.load("xcvu9p", "low_latency"), 20.0)
-    assert (low["mul"], low["add"]) == (0.35, 0.1)
-
-
 def test_the_cost_of_a_pipeline(vu9p):
     """Four products of 32 bits and their sum, on four multipliers and on one."""
     data = datapath(lambda x: [sum(x[2 * k] * x[2 * k + 1] for k in range(4))], 8)

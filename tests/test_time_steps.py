@@ -59,8 +59,18 @@ def change(model, q, v, tau, dt, integrator, moves, f_ext=None):
     return end, np.concatenate([tangent, moved["v_next"]], -1)
 
 
-@trees
-@every_integrator
+TURNS = [  # every integrator on the first robot, and each robot by two integrators, in turn
+    *((TREES[0], integrator) for integrator in INTEGRATORS),
+    *((tree, [*INTEGRATORS][n % len(INTEGRATORS)]) for n, tree in enumerate(TREES[1:])),
+    *((tree, [*INTEGRATORS][n - 1]) for n, tree in enumerate(TREES[1:])),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "integrator"),
+    repeated(TURNS, len(INTEGRATORS)),
+    ids=lambda x: x if isinstance(x, str) else types(x),
+)
 def test_derivatives_of_a_step_are_those_of_dual_numbers(model, integrator):
     q, v, tau, dt = sample(model)
     rng = np.random.default_rng(1)

@@ -11,18 +11,22 @@ from random_datapaths import random_datapath, scheduled
 from repetition import repeated
 
 import featherlane as fl
+from featherlane.backends.fixed.assign import proved
 from featherlane.backends.fixed.datapath import OPERATIONS, Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fixed.ranges import Interval
 from featherlane.backends.fpga import folder, simulate, verilog, words
 from featherlane.backends.fpga.multipliers import DSP48E2, MULT18X18D, Multiplier, pieces, tiles
 from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
 from featherlane.program.graph import Graph, Output
-from featherlane.scalar import Tag
+from featherlane.program.passes.clamps import clamps
+from featherlane.program.trace import trace
+from featherlane.scalar import Tag, at, call, within
 
 needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")
 needs_verilator = pytest.mark.skipif(
@@ -112,6 +116,17 @@ def test_fewer_places_than_states_under_way(tmp_path):
     found = simulate.icarus(tmp_path, given)
     check(design, found, wanted)
     assert (found.accepted[2:] > found.emitted[:-2]).all()
+
+
+@needs_icarus
+def test_clamps(tmp_path):
+    """Of a sum that rounding to 12 bits takes beyond the bounds that are stated of it."""
+    clamped = lambda x: [within((x[0] + 4000.0) * 3.0 - (4000.0 - x[1]) * 3.0, 6.0, 12.0)]
+    graph = prepared(trace(lambda x: at(Tag("M", "b", 2), call, clamped, x), {"x": 2}))
+    datapath = proved(graph, {("x", i): Interval(1.0, 2.0) for i in range(2)}, 12)
+    assert len(clamps(datapath.graph)) == 2
+    design, given, wanted = written(tmp_path, datapath, scheduled(datapath, 2), 0)
+    check(design, simulate.icarus(tmp_path, given), wanted)
 
 
 @needs_icarus

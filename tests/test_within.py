@@ -12,6 +12,7 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval, intervals
 from featherlane.errors import CompileError
 from featherlane.program.graph import rewrite, simplify
+from featherlane.program.passes.clamps import clamped, clamps
 from featherlane.program.trace import trace
 from featherlane.scalar import Tag, at, call, within
 
@@ -93,22 +94,25 @@ def cancelled(x):
 
 
 def test_clamps_prove_what_rounding_would_not():
-    traced = trace(lambda x: tagged(cancelled, x), {"x": 2})
-    with pytest.raises(CompileError, match="contains 0, so that the quotient has no bounds"):
-        proved(prepared(traced), INPUTS, 12)
-    graph = prepared(traced, clamp=True)
+    graph = prepared(trace(lambda x: tagged(cancelled, x), {"x": 2}))
     datapath = proved(graph, INPUTS, 12)
     x = np.random.default_rng(0).uniform(1.0, 2.0, (5000, 2))
     results = evaluate(datapath, {"x": x})
     assert not results.overflows
+    assert len(clamps(datapath.graph)) == 2
+    assert 0 < sum(results.clamped.values()) < 5000
     found = floats(datapath, results.integers)["out"]
     assert 0.99 / 12 < found.min() < found.max() < 1.01 / 6
 
 
+def test_what_rounding_leaves_in_its_bounds_has_no_clamp():
+    datapath = proved(prepared(trace(lambda x: tagged(cancelled, x), {"x": 2})), INPUTS, 30)
+    assert not clamps(datapath.graph)
+
+
 def test_clamps_change_nothing_within_the_bounds():
-    plain, with_clamps = (
-        prepared(trace(lambda x: tagged(inverse, x), {"x": 2}), clamp) for clamp in (False, True)
-    )
+    plain = prepared(trace(lambda x: tagged(inverse, x), {"x": 2}))
+    with_clamps = clamped(plain, plain.facts)
     x = np.random.default_rng(0).uniform(1.0, 2.0, (500, 2))
     found = reference.evaluate(with_clamps, {"x": x})["out"]
     assert_array_equal(found, reference.evaluate(plain, {"x": x})["out"])

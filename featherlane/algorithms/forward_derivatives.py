@@ -83,15 +83,13 @@ def _through(
     model: Tree,
     inverse: Callable[[Scalars, Scalars], list[Scalar]],
     packed: Scalars,
-    m: TreeMotion,
-    load: Loads,
-    fixed: Fixed,
+    derivatives: tuple[Rows, Rows],
+    known: tuple[Columns, Columns],
 ) -> tuple[Rows, Rows]:
     """Returns (da/dq, da/dv), -M^-1 times the derivatives of inverse dynamics, column by column.
 
-    inverse(packed, b) gives M^-1 b.
+    inverse(packed, b) gives M^-1 b. known: columns of the result.
     """
-    known, derivatives = _by_free_roots(model, m, load, fixed), assembled(model, m, load)
     products = square(model.nv), square(model.nv)
     for rows, js in reversed(_supports(model).items()):
 
@@ -180,7 +178,9 @@ def _solved(
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
-    return *_through(model, solve, inverted.pack(), m, load, fixed), inverted.inverse()
+    known, derivatives = _by_free_roots(model, m, load, fixed), assembled(model, m, load)
+    found = _through(model, solve, inverted.pack(), derivatives, known)
+    return *found, inverted.inverse()
 
 
 def forward_dynamics_derivatives_from(
@@ -194,10 +194,19 @@ def forward_dynamics_derivatives_from(
 ) -> tuple[Rows, Rows]:
     """Returns (da/dq, da/dv) where the acceleration and the inverse mass matrix are known: diFD
     of Dadu-RBD, table I.
+    """
+    m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
+    known, derivatives = _by_free_roots(model, m, load, fixed), assembled(model, m, load)
+    return times_inverse(model, Minv, derivatives, known)
+
+
+def times_inverse(
+    model: Tree, Minv: Rows, derivatives: tuple[Rows, Rows], known: tuple[Columns, Columns]
+) -> tuple[Rows, Rows]:
+    """Returns -M^-1 times the derivatives of inverse dynamics. known: columns of the result.
 
     Entries of Minv between branches that meet only at the ground are zero, and not read.
     """
-    m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
     n, root = model.nv, [line[-1] for line in model.ancestors]
 
     def product(packed: Scalars, b: Scalars) -> list[Scalar]:
@@ -205,4 +214,4 @@ def forward_dynamics_derivatives_from(
         return [sum((packed[n * i + k] * b[k] for k in same[i]), start=0.0) for i in range(n)]
 
     packed = [x for row in Minv for x in row]
-    return _through(model, product, packed, m, load, fixed)
+    return _through(model, product, packed, derivatives, known)

@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.fixed import checked_ranges, fixed_function, input_ranges
+from featherlane.api.fixed import (
+    checked_ranges,
+    fixed_function,
+    input_ranges,
+    named_in_ranges,
+)
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
@@ -154,7 +159,7 @@ class Accelerator:
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
         """Random states within the ranges of the inputs, by name."""
-        given = checked_ranges(self.function.inputs, self.ranges)
+        given = checked_ranges(named_in_ranges(self.function.inputs), self.ranges)
         return input_ranges(self.model, self.function.inputs, given, 1, states)[1]
 
     def _vectors(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -188,10 +193,15 @@ def accelerator(
     models of delays. clock: MHz. sharing: which operations may share multipliers: those of a
     "module" (the work of a joint), of a "class" of modules that are alike, or of the "whole".
     algorithm: of M^-1, forward dynamics and its derivatives, "deferred" (divisions once at the end,
-    the shortest path) or "factor" (the fewest products, and what proved formats take); also
-    "mminvgen" of M^-1 and "aba" of forward dynamics. ranges: (low, high) of inputs by name; by
-    default the model's limits, and what `Model.function(backend="fixed")` states. name: of the top
-    module, by default the robot's and the function's.
+    the shortest path), "factor" (the fewest products) or "bounded" (with bounds from mechanics,
+    what proved formats take); also "mminvgen" of M^-1 and "aba" of forward dynamics. Of the
+    derivatives of inverse dynamics, and those of forward dynamics from M^-1, "common" (sums over
+    subtrees, dot products in one frame: the fewest products) or "body" (column by column in body
+    frames, as in the papers: a shorter path); of inverse dynamics and its derivatives "scan"
+    (prefix sums: the shortest path). ranges: (low, high) of inputs by name; by default the model's
+    limits, and what `Model.function(backend="fixed")` states; in proved formats also of
+    accelerations "a" that follow from torques, and saturate. name: of the top module, by default
+    the robot's and the function's.
 
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.

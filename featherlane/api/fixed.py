@@ -14,7 +14,8 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import shown
-from featherlane.functions.circuits import algorithm_of, circuit_graph
+from featherlane.functions.circuits import algorithm_of, circuit_graph, with_rotations
+from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 
@@ -48,27 +49,34 @@ def fixed_function(
     if not is_known:
         raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
     function = model._function(variant)
-    given = checked_ranges(function.inputs, ranges)
     origin = fixed_function, (model, variant, format, ranges, algorithm)
     algorithm = algorithm_of(model, variant, algorithm, chosen == PROVED)
+    given = checked_ranges(named_in_ranges(function.inputs), ranges)
     make = partial(_datapath, model, variant, algorithm, chosen, given)
-    bounds = lambda: _bounds(input_ranges(model, function.inputs, given)[0])
+    bounds = lambda: entry_bounds(input_ranges(model, function.inputs, given)[0])
     return FixedFunction(function, make, bounds, origin)
 
 
 def _datapath(
     model: Model, variant: Variant, algorithm: str | None, format: str, given: dict[str, Ends]
 ) -> Datapath:
-    graph = prepared(circuit_graph(model, variant, algorithm), clamp=format == PROVED)
-    if format not in (PROVED, FITTED):
-        return uniform(graph, format)
-    limits, samples = input_ranges(model, graph.inputs, given)
+    limits, samples = input_ranges(model, input_shapes(model, variant), given)
+    bounds = entry_bounds(given | limits)
+    graph = circuit_graph(model, variant, algorithm, bounds)
     if format == PROVED:
-        return proved(graph, _bounds(limits))
-    return fitted(graph, samples, inputs=_bounds(limits))
+        return proved(prepared(with_rotations(model, graph)), bounds)
+    graph = prepared(graph)
+    return fitted(graph, samples, inputs=bounds) if format == FITTED else uniform(graph, format)
 
 
-def _bounds(limits: Mapping[str, Ends]) -> Bounds:
+def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of what may have a range: inputs, and the accelerations that follow from
+    torques, beyond whose range signals saturate.
+    """
+    return {**inputs, "a": inputs["tau"]} if "tau" in inputs else dict(inputs)
+
+
+def entry_bounds(limits: Mapping[str, Ends]) -> Bounds:
     """Returns the bounds of each entry of each input."""
     return {
         (name, i): Interval(float(low), float(high))

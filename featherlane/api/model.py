@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.compiled import Arrays
-from featherlane.api.configurations import Configurations
 from featherlane.api.editing import Editing
 from featherlane.api.first_calls import FirstCalls
+from featherlane.api.inverse_kinematics import InverseKinematicsMethod
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
@@ -22,7 +22,7 @@ from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDyn
 from featherlane.robot import loaders, model
 
 
-class Model(Kinematics, Sensitivities, Configurations, TimeSteps, FirstCalls, Editing):
+class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, FirstCalls, Editing):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau

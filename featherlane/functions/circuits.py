@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from featherlane import algorithms
-from featherlane.algorithms import deferred
+from featherlane.algorithms import body_frames, bounded, deferred
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.mminv import Rows
+from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fixed.ranges import Bounds, intervals
 from featherlane.errors import shown
 from featherlane.functions.compile import (
     dynamics_graph,
@@ -11,52 +17,128 @@ from featherlane.functions.compile import (
     scalar_function,
     solvable,
 )
-from featherlane.functions.table import Algorithm, Variant, one_output
+from featherlane.functions.table import METHODS, Algorithm, Variant, one_output
 from featherlane.program.graph import Graph, simplify
+from featherlane.program.node import Node
+from featherlane.program.passes.clamps import clamped
 from featherlane.program.trace import no_garbage, trace
+from featherlane.robot.joints import quaternion_rotation
+from featherlane.robot.mass_bounds import MassBounds, mass_bounds
 from featherlane.robot.model import Robot
+from featherlane.robot.spatial import dot
+from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
-DEFERRED, FACTOR = "deferred", "factor"
+
+def _from_half(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with M^-1 read from its lower half: words of inputs limit what can be fed."""
+
+    def run(
+        model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, Minv: Rows, *others: Any, **options: Any
+    ) -> Any:
+        half = [[Minv[max(i, j)][min(i, j)] for j in range(len(Minv))] for i in range(len(Minv))]
+        return algorithm(model, q, qd, qdd, half, *others, **options)
+
+    return run
+
+
+DEFERRED, FACTOR, BOUNDED = "deferred", "factor", "bounded"
+SQUARE = 0.5, 4.0  # of the squares of lengths of quaternions, whose entries are from -1 to 1
 CIRCUITS: dict[str, dict[str, Algorithm]] = {
     "mass_matrix_inverse": {
         DEFERRED: one_output(deferred.deferred_inverse),
         FACTOR: one_output(algorithms.factored_inverse),
+        BOUNDED: one_output(bounded.bounded_inverse),
         "mminvgen": one_output(algorithms.mass_matrix_inverse),
     },
     "forward_dynamics": {
         DEFERRED: one_output(deferred.deferred_forward_dynamics),
         FACTOR: one_output(algorithms.factored_forward_dynamics),
+        BOUNDED: one_output(bounded.bounded_forward_dynamics),
         "aba": one_output(algorithms.aba),
     },
     "forward_dynamics_derivatives": {
         DEFERRED: deferred.deferred_forward_dynamics_derivatives,
         FACTOR: algorithms.forward_dynamics_derivatives,
+        BOUNDED: bounded.bounded_forward_dynamics_derivatives,
+    },
+    "inverse_dynamics": {
+        "serial": METHODS["inverse_dynamics"]["serial"].algorithm,
+        "scan": METHODS["inverse_dynamics"]["scan"].algorithm,
+    },
+    "inverse_dynamics_derivatives": {
+        "common": algorithms.inverse_dynamics_derivatives,
+        "body": body_frames.body_derivatives,
+        "scan": METHODS["inverse_dynamics_derivatives"]["scan"].algorithm,
+    },
+    "forward_dynamics_derivatives_from": {
+        "common": _from_half(algorithms.forward_dynamics_derivatives_from),
+        "body": _from_half(body_frames.body_forward_dynamics_derivatives_from),
     },
 }
-"""By function and name; the first has the shortest path, the second the fewest products of arms."""
+"""By function and name; the first is the default, but for formats that are proved."""
 
 
 def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool) -> str | None:
     """Returns the algorithm of a function by name, None if it has one alone. asked: the user's
-    choice; else that with the shortest path, of formats that are `proved` the factor, whose ranges
-    do not grow. Joints that share coordinates have the package's own choice. Raises ValueError for
-    an unknown name.
+    choice; else the first, or, of formats that are `proved`, the one that states bounds. Joints
+    that share coordinates have the package's own choice. Raises ValueError for an unknown name, and
+    for what joints that share coordinates do not have.
     """
-    known = CIRCUITS.get(variant.name, {})
+    known, coupled = CIRCUITS.get(variant.name, {}), tree_of(model).coupled
     if asked is not None and asked not in known:
         wanted = f"wanted {' or '.join(map(repr, known))}" if known else "there is one alone"
         raise ValueError(f"algorithm is {shown(asked)} of {variant.name}: {wanted}")
-    if asked is not None or not known or tree_of(model).coupled:
+    if asked == BOUNDED and coupled:
+        raise ValueError(f"algorithm is {asked!r}: joints of {model.name!r} share coordinates")
+    if asked is not None or not known or coupled:
         return asked
-    return FACTOR if proved else DEFERRED
+    return BOUNDED if proved and BOUNDED in known else next(iter(known))
 
 
-def circuit_graph(model: Robot, variant: Variant, algorithm: str | None) -> Graph:
-    """Returns the graph of a function by an algorithm, or by the one with the fewest operations."""
+def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs: Bounds) -> Graph:
+    """Returns the graph of a function by an algorithm, or by the one with the fewest operations.
+
+    inputs: the bounds of entries of inputs, on which depend those that are stated of signals; of
+    the accelerations too, if they have a range and are no input.
+    """
     if algorithm is None:
         return dynamics_graph(model, variant)
-    run = scalar_function(model, variant, CIRCUITS[variant.name][algorithm])
+    options: dict[str, Any] = {}
+    if algorithm == BOUNDED:
+        options["bounds"] = _mass_bounds(model, inputs)
+        if "tau" in input_shapes(model, variant) and ("a", 0) in inputs:
+            options["ends"] = [inputs["a", i][:2] for i in range(model.nv)]
+    run = scalar_function(model, variant, CIRCUITS[variant.name][algorithm], **options)
     assert run is not None, f"{variant.name} is computed by algorithms"
     with solvable(model, variant), no_garbage():
         return simplify(trace(run, input_shapes(model, variant)))
+
+
+def _mass_bounds(model: Robot, inputs: Bounds) -> MassBounds:
+    """Returns what mechanics tells of M^-1, with the largest M_kk by intervals."""
+    graph = prepared(with_rotations(model, dynamics_graph(model, Variant("mass_matrix"))))
+    found, n = intervals(graph, inputs), model.nv
+    diagonal = [found[k] for k in graph.outputs["M"].nodes[:: n + 1]]
+    q = [inputs["q", i] for i in range(model.nq)]
+    largest = [x.hull.high for x in diagonal if x is not None]
+    return mass_bounds(model, largest, ([x.low for x in q], [x.high for x in q]))
+
+
+def with_rotations(model: Robot, graph: Graph) -> Graph:
+    """Returns a graph with bounds for the rotations that its quaternions stand for: of the squares
+    of their lengths, which are clamped, and of entries, which are from -1 to 1. So shorter
+    quaternions turn by less, and nothing divides by 0.
+    """
+    graph, squares = simplify(graph), list[int]()
+    for n in model.independent:
+        for begin in model.types[n].quaternions:
+            first = model.first_q[n] + begin
+            read = [graph.node("input", value=("q", i)) for i in range(first, first + 4)]
+            quaternion = [Node(graph, k) for k in read]
+            squares.append(dot(quaternion, quaternion).k)  # equal nodes are one
+            graph.state(squares[-1], *SQUARE)
+            for row in quaternion_rotation(*quaternion).rows:
+                for entry in row:
+                    graph.state(entry.k, -1.0, 1.0)
+    return clamped(graph, squares)

@@ -25,12 +25,15 @@ PART = 1 << 16  # states at a time, whose integers need memory
 
 class Report(NamedTuple):
     """What happened in a call. overflows: in how many states each node of `datapath.graph`
-    overflowed. saturated: entries of each input that were beyond its format. lost: states whose
-    results are NaN, since a pivot was lost to rounding or an input was NaN.
+    overflowed. clamped: in how many states each node was clamped: to bounds that are proved of its
+    exact value, which brings it nearer, or to a range that is given of it. saturated: entries of
+    each input that were beyond its format. lost: states whose results are NaN, since a pivot was
+    lost to rounding or an input was NaN.
     """
 
     states: int
     overflows: Counter[int]
+    clamped: Counter[int]
     saturated: Counter[str]
     lost: int
 
@@ -108,7 +111,7 @@ class FixedFunction(Function):
             name: np.broadcast_to(x, lead + shape).reshape(states, *shape)
             for (name, shape), x in zip(self.inputs.items(), arrays, strict=True)
         }
-        report = Report(states, Counter(), Counter(), 0)
+        report = Report(states, Counter(), Counter(), Counter(), 0)
         made = [
             np.empty((states, *shape), x.dtype)
             for x, shape in zip(out, self.outputs.values(), strict=True)
@@ -143,6 +146,7 @@ class FixedFunction(Function):
         return Report(
             report.states,
             report.overflows + results.overflows,
+            report.clamped + results.clamped,
             report.saturated + saturated,
             report.lost + int(np.count_nonzero(lost)),
         )

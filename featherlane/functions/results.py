@@ -142,3 +142,16 @@ class RolloutGradient(NamedTuple):
     q: np.ndarray
     v: np.ndarray
     tau: np.ndarray
+
+
+class InverseKinematics(NamedTuple):
+    """Configurations for targets: q (..., nq); converged (...), whether all frames are within the
+    tolerance; the largest errors of the frames, (...) in m and in rad (0 for points); iterations
+    (...), the steps that were made from all starts.
+    """
+
+    q: np.ndarray
+    converged: np.ndarray
+    position_error: np.ndarray
+    rotation_error: np.ndarray
+    iterations: np.ndarray

@@ -1,1 +1,1 @@
-"""Functions of models in other packages: `torch`, `jax` and `casadi`, each an extra."""
+"""Models in other packages, each an extra: `torch`, `jax` and `casadi`; `view` draws robots."""

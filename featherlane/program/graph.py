@@ -119,9 +119,12 @@ class Graph:
         return self.node("constant", value="nan" if math.isnan(x) else x)
 
     def state(self, k: int, low: float, high: float) -> None:
-        """States bounds of a node, which narrow those that were stated before."""
+        """States bounds of a node, which narrow those that were stated before; of -x, as of x."""
+        if self.op[k] == "neg":
+            return self.state(self.args[k][0], -high, -low)
         first, last = self.facts.get(k, (low, high))
         self.facts[k] = max(low, first), min(high, last)
+        return None
 
     def number(self, k: int) -> float | None:
         """The number that a node is known to be, or None."""

@@ -19,6 +19,8 @@ class Bodies(Protocol):
 class Entries(Protocol):
     @property
     def owners(self) -> Sequence[int]: ...
+    @property
+    def ancestors(self) -> Sequence[Sequence[int]]: ...
 
 
 def _tagged(places: Iterable[tuple[int, int]], algorithm: str, direction: str) -> Iterator[int]:
@@ -55,6 +57,14 @@ def entries_outward(model: Entries, algorithm: str = "") -> Iterator[int]:
 def entries_inward(model: Entries, algorithm: str = "") -> Iterator[int]:
     """Yields the entries of v, the last one first, each at the joint that it belongs to."""
     return _tagged(reversed([*enumerate(model.owners)]), algorithm, "b")
+
+
+def branches_inward(model: Entries, algorithm: str = "") -> Iterator[int]:
+    """Yields the entries of v from the tips to the root, each branch as a whole: just before an
+    entry come all that are below it.
+    """
+    order = sorted(range(len(model.owners)), key=lambda k: tuple(reversed(model.ancestors[k])))
+    return _tagged([(k, model.owners[k]) for k in reversed(order)], algorithm, "b")
 
 
 def path_to_root(parent: Sequence[int], node: int) -> list[int]:

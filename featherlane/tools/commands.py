@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,7 +230,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     free_text("--device", "Verilog: the FPGA (xcvu9p)"),
     count("--clock", "Verilog: MHz (125)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
-    free_text("--algorithm", "Verilog: deferred, factor, mminvgen or aba (the shortest path)"),
+    free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
@@ -286,6 +288,32 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         answers.append({"files": files, "report": made.facts})
         texts.append(f"{folder}: {len(files)} files; {made.summary}")
     return Answer({"functions": answers}, "\n".join(texts))
+
+
+@command(
+    "view",
+    ROBOT,
+    ROOT,
+    count("--port", "of the page: the first free one from there on (%(default)s)", 8080),
+)
+def view(args: argparse.Namespace) -> Answer:
+    """A page that draws the robot, with a slider for each joint, until Ctrl-C.
+
+    Draws the visuals of the robot's file, or bones from joint to joint. Needs viser: pip install
+    'featherlane[view]'.
+    """
+    try:
+        from featherlane.interop.view import show
+    except ImportError as error:
+        raise RuntimeError(str(error)) from error
+
+    model, out = _model(args), sys.stdout
+    with redirect_stdout(StringIO()):  # viser prints messages of its own
+        page = show(model, port=args.port)
+        if not args.json:
+            print(f"{page.url} (Ctrl-C ends it)", file=out, flush=True)
+        page.wait()
+    return Answer({"url": page.url, "notes": page.notes}, "\n".join(page.notes))
 
 
 @command("list")

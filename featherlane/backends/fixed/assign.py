@@ -18,12 +18,14 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.ranges import Bounds, Interval, intervals, mantissa_of
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph
+from featherlane.program.graph import Graph, simplify
 from featherlane.program.op import CONDITIONS, OPS
+from featherlane.program.passes.clamps import clamped
 
 EXPONENT = Format(8, 0)
 FINEST = 48  # the largest fraction
 APART = 28  # binary places that a result may be finer than an operand of its sum
+NEARLY = 0.5  # of stated bounds: rounding may go so far beyond them without a clamp
 SAMPLES = 3000  # states from which ranges are found: fewer miss the tails
 
 
@@ -239,23 +241,49 @@ def counts(graph: Graph) -> dict[int, int]:
 
 def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = None) -> Datapath:
     """Returns a datapath in which no signal can overflow while inputs are within their bounds: each
-    format holds the interval of its signal, with all rounding before it.
+    format holds the interval of its signal, with all rounding before it. Where rounding may take a
+    signal beyond the bounds that the algorithm states of it, it is clamped to them.
 
     width: bits of all signals; small: of constants, sines and cosines, if fewer. Raises
     CompileError that names a divisor without bounds.
     """
+    beyond: list[int] = []
+    _proved_formats(graph, inputs, width, small or width, beyond)
+    graph = simplify(clamped(graph, beyond))
+    return _datapath(graph, _proved_formats(graph, inputs, width, small or width))
+
+
+def _proved_formats(
+    graph: Graph, inputs: Bounds, width: int, small: int, beyond: list[int] | None = None
+) -> list[Format]:
+    """Returns the format of each node. beyond: is given the nodes that go beyond their stated
+    bounds, whose users then read them as if they were clamped.
+    """
     formats: list[Format] = []
-    small = small or width
 
     def seen(k: int, interval: Interval) -> Interval:
         while len(formats) < k:  # conditions and powers of two
             formats.append(EXPONENT)
-        formats.append(_proved(graph, k, interval, width, small or width, formats))
-        return _as_computed(graph, k, interval, formats)
+        formats.append(_proved(graph, k, interval, width, small, formats))
+        computed = _as_computed(graph, k, interval, formats)
+        least, most = graph.facts.get(k, (-np.inf, np.inf))
+        if beyond is None or not graph.args[k] or not _beyond(computed, least, most):
+            return computed
+        beyond.append(k)
+        low, high = (np.clip(x, least, most) for x in computed[:2])
+        return Interval(low, high, np.minimum(computed.error, most - least))
 
     intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats))
-    formats += [EXPONENT] * (len(graph) - len(formats))
-    return _datapath(graph, formats)
+    return formats + [EXPONENT] * (len(graph) - len(formats))
+
+
+def _beyond(x: Interval, least: float, most: float) -> bool:
+    """Tells whether a signal goes beyond stated bounds by so much that its format, or what it
+    divides, would feel it.
+    """
+    low, high, _ = x.hull
+    room = NEARLY * min([most - least, *[abs(end) for end in (least, most) if least * most > 0]])
+    return low < least - room or high > most + room
 
 
 def _proved(

@@ -18,6 +18,7 @@ from featherlane.backends.fixed import units
 from featherlane.backends.fixed.datapath import OPERATIONS, Datapath
 from featherlane.errors import CompileError
 from featherlane.program.op import CONDITIONS
+from featherlane.program.passes.clamps import clamps
 
 CHUNK = 4096  # states at a time: the values alive, a few hundred, stay in the cache
 WIDEST = 32  # bits of a format
@@ -29,12 +30,14 @@ class Results(NamedTuple):
     """What a datapath gives for `states` states.
 
     integers: the outputs by name, of shape (..., *shape). overflows: in how many states each node
-    overflowed, without those that never did. saturated: how many entries of each input were beyond
-    their format, without inputs where none was.
+    overflowed, without those that never did. clamped: in how many states each clamp gave its bound,
+    likewise. saturated: how many entries of each input were beyond their format, without inputs
+    where none was.
     """
 
     integers: dict[str, Array]
     overflows: Counter[int]
+    clamped: Counter[int]
     saturated: Counter[str]
     states: int
 
@@ -87,6 +90,7 @@ class Evaluator:
         self.datapath = datapath
         graph = datapath.graph
         _check(datapath)
+        self.clamps = clamps(graph)
         self.computed = [
             RULES[op](datapath, k) if op in RULES else None for k, op in enumerate(graph.op)
         ]
@@ -111,20 +115,25 @@ class Evaluator:
             name: np.empty((states, len(out.nodes)), np.int64)
             for name, out in graph.outputs.items()
         }
-        overflows = Counter[int]()
+        overflows, clamped = Counter[int](), Counter[int]()
         for start in range(0, states, CHUNK):
             part = slice(start, start + CHUNK)
-            known = self._last_known({name: x[part] for name, x in rows.items()}, overflows)
+            inside = {name: x[part] for name, x in rows.items()}
+            known = self._last_known(inside, overflows, clamped)
             for name, out in graph.outputs.items():
                 for i, k in enumerate(out.nodes):
                     made[name][part, i] = known[k]
         shaped = {name: x.reshape(lead + graph.outputs[name].shape) for name, x in made.items()}
-        return Results(shaped, +overflows, Counter(), states)
+        return Results(shaped, +overflows, +clamped, Counter(), states)
 
-    def _last_known(self, rows: Mapping[str, Array], overflows: Counter[int]) -> list[Array]:
+    def _last_known(
+        self, rows: Mapping[str, Array], overflows: Counter[int], clamped: Counter[int]
+    ) -> list[Array]:
         """Returns the values of the outputs' nodes, by number."""
         known: list[Array] = []
         for k, known in self.values(rows, overflows):
+            if (condition := self.clamps.get(k)) is not None:
+                clamped[k] += int(np.count_nonzero(known[condition]))
             for a in self.dropped[k]:
                 known[a] = None
         return known

@@ -7,7 +7,6 @@ from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.op import CONDITIONS
 from featherlane.program.passes.balance import balanced
-from featherlane.program.passes.clamps import clamped
 from featherlane.program.passes.guards import flagged
 from featherlane.program.passes.reciprocals import normalised
 
@@ -22,17 +21,14 @@ DELAYS = {
 UNTAGGED = {"input", "constant", *CONDITIONS}  # what `passes.outline` needs no call for
 
 
-def prepared(graph: Graph, clamp: bool = False) -> Graph:
+def prepared(graph: Graph) -> Graph:
     """Returns a flat graph as a datapath takes it: live nodes of OPERATIONS, each tagged by its
-    call; NaN guards count as "lost", divisions are by numbers from 1 to 2. clamp: whether signals
-    with stated bounds are clamped to them, which proofs of formats rely on.
+    call; NaN guards count as "lost", divisions are by numbers from 1 to 2.
 
     Raises CompileError with the operation and its tag for what a datapath does not compute, and for
     an operation that no call computed.
     """
-    made = flagged(graph)
-    made = normalised(clamped(made) if clamp else made)
-    made = balanced(simplify(made), DELAYS)
+    made = balanced(simplify(normalised(flagged(graph))), DELAYS)
     _check(made)
     return made
 

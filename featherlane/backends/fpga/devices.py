@@ -227,13 +227,3 @@ def width(datapath: Datapath, k: int) -> int:
         return max(f.width + finest - f.fraction for f in given)
     below = max(finest - own.fraction, 0) if graph.op[k] in ("add", "sub", "neg", "abs") else 0
     return own.width + below
-
-
-def cycles(device: Device, clock: float, bits: int = 32) -> dict[str, float]:
-    """The cycles of each operation, as `passes.balance` takes them, for results of so many bits."""
-    rows = {**DELAYS, "mul": "multiply"}
-    delays = {op: device.delays[row] for op, row in rows.items()}
-    return {
-        op: float(delay.cycles or (delay.before + delay.after + delay.bit * bits) / clock)
-        for op, delay in delays.items()
-    }

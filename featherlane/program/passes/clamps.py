@@ -7,12 +7,14 @@ before it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from featherlane.program.graph import Graph, Rule, rewrite
 
 
-def clamped(graph: Graph) -> Graph:
-    """Returns a graph in which each computed node with stated bounds is clamped to them."""
-    return rewrite(graph, {k: _clamp(graph, k) for k in graph.facts if graph.args[k]})
+def clamped(graph: Graph, nodes: Collection[int]) -> Graph:
+    """Returns a graph in which these nodes, which have stated bounds, are clamped to them."""
+    return rewrite(graph, {k: _clamp(graph, k) for k in nodes})
 
 
 def _clamp(graph: Graph, k: int) -> Rule:
@@ -20,8 +22,22 @@ def _clamp(graph: Graph, k: int) -> Rule:
 
     def rule(new: Graph, *operands: int) -> int:
         x = getattr(new, op)(*operands)
+        new.state(x, low, high)
         least, most = new.constant(low), new.constant(high)
         x = new.select(new.less(x, least), least, x)
         return new.select(new.less(most, x), most, x)
 
     return rule
+
+
+def clamps(graph: Graph) -> dict[int, int]:
+    """Returns the conditions that hold where a signal is beyond a bound, by the `select` that gives
+    the bound instead.
+    """
+    found = {}
+    for k in graph.nodes_of("select"):
+        condition, bound, x = graph.args[k]
+        compared = graph.op[condition] == "less" and {bound, x} == {*graph.args[condition]}
+        if compared and graph.op[bound] == "constant":
+            found[k] = condition
+    return found

@@ -1,0 +1,140 @@
+"""Derivatives of inverse dynamics column by column in body frames, as pipelines of the papers have
+them.
+
+The recursion of Newton and Euler is differentiated line by line (Carpentier and Mansard 2018;
+Plancher et al. 2021, algorithm 2). With v_p, a_p and F, of a body's parent and of its subtree, in
+the body's axes, and vJ = S qd:
+
+    outward   dv = X dv_p + (v_p x S_j by q_j of its joint, S_j by qd_j)
+              da = X da_p + X dv_p x vJ + (a_p x S_j + (v_p x S_j) x vJ, v_p x S_j)
+              df = I da + dv x* I v + v x* I dv
+    inward    dtau = S . dF,  dF_p += X^T (dF + (S_j x* F by q_j of its joint))
+
+A body has columns of its own joint and its ancestors outward, and of its subtree too inward (the
+incremental columns of Dadu-RBD, 2023, section IV-A). This takes twice the products of
+`derivatives` for arms, whose sums do not depend on columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from featherlane.algorithms.aba import ground_acceleration
+from featherlane.algorithms.common import (
+    Scalars,
+    Wrenches,
+    add_force,
+    joint_entries,
+    joint_state,
+    link_motion,
+    link_resistance_slope,
+    no_wrenches,
+    put_entries,
+)
+from featherlane.algorithms.forward_derivatives import times_inverse
+from featherlane.algorithms.mminv import Rows, plus_product, square
+from featherlane.robot.model import WORLD
+from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector, crf, crm
+from featherlane.robot.tree import Link, Tree, joint_transform
+from featherlane.robot.walk import inward, outward
+from featherlane.scalar import call
+
+
+class Moving(NamedTuple):
+    """Velocity and acceleration of a body, or their derivatives, in the body's axes."""
+
+    v: Vector
+    a: Vector
+
+
+class State(NamedTuple):
+    """What a body and its joint do: `parent` is the parent's motion in the body's axes."""
+
+    X: Transform
+    vJ: Vector
+    parent: Moving
+    body: Moving
+    f: Vector
+
+
+def _state(
+    link: Link, above: Moving, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Vector
+) -> State:
+    X, vJ = joint_transform(link, q), link_motion(link, qd)
+    parent = Moving(X.motion(above.v), X.motion(above.a))
+    v = parent.v + vJ
+    a = parent.a + link_motion(link, qdd) + crm(parent.v, vJ)
+    f = link.inertia @ a + crf(v, link.inertia @ v) - f_ext
+    return State(X, vJ, parent, Moving(v, a), f)
+
+
+def _by_own(S: Vector, vJ: Vector, parent: Moving) -> tuple[Moving, Moving]:
+    """Returns the derivatives of a body's motion by q and by qd of its own joint."""
+    turned = crm(parent.v, S)
+    return Moving(turned, crm(parent.a, S) + crm(turned, vJ)), Moving(S, turned)
+
+
+def _by_above(X: Transform, vJ: Vector, above: Moving) -> Moving:
+    """Returns the derivatives of a body's motion from those of its parent's."""
+    dv = X.motion(above.v)
+    return Moving(dv, X.motion(above.a) + crm(dv, vJ))
+
+
+def _force(I: Inertia, v: Vector, d: Moving) -> Vector:
+    return I @ d.a + crf(d.v, I @ v) + crf(v, I @ d.v)
+
+
+def _turned_along(S: Vector, force: Vector, dF: Vector) -> Vector:
+    return dF + crf(S, force)
+
+
+def body_derivatives(
+    model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
+) -> tuple[Rows, Rows]:
+    """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes and turns with the bodies."""
+    f_ext = f_ext or no_wrenches(model)
+    entry = [freedom.k for own in model.freedoms for freedom in own]
+    ground = Moving(ZERO6, ground_acceleration(model.gravity))
+    states: list[State] = []
+    moved: list[dict[tuple[int, int], Moving]] = []  # by freedom, and 0 for q or 1 for qd
+    F, dF, slopes = [], [], [0.0] * model.nv
+    for i in outward(model, "D"):
+        link, p = model.links[i], model.parent[i]
+        above = ground if p == WORLD else states[p].body
+        s = call(_state, link, above, *joint_state(model, i, q, qd, qdd), f_ext[i])
+        known = {} if p == WORLD else moved[p]
+        d = {column: call(_by_above, s.X, s.vJ, x) for column, x in known.items()}
+        for n, (_, S) in model.numbered[i]:
+            d[n, 0], d[n, 1] = call(_by_own, S, s.vJ, s.parent)
+        states.append(s)
+        moved.append(d)
+        F.append(s.f)
+        dF.append({column: call(_force, link.inertia, s.body.v, x) for column, x in d.items()})
+        resistance = call(link_resistance_slope, link, joint_entries(model, i, qd))
+        put_entries(model, i, slopes, resistance)
+    D = square(model.nv), square(model.nv, slopes)
+    for i in inward(model, "D"):
+        p, X = model.parent[i], states[i].X
+        for k, S in model.freedoms[i]:
+            for (n, by), df in dF[i].items():
+                D[by][k][entry[n]] = call(plus_product, D[by][k][entry[n]], S, df)
+        if p == WORLD:
+            continue
+        for n, (_, S) in model.numbered[i]:
+            dF[i][n, 0] = call(_turned_along, S, F[i], dF[i][n, 0])
+        F[p] = call(add_force, X, F[i], F[p])
+        for column, df in dF[i].items():
+            dF[p][column] = call(add_force, X, df, dF[p].get(column, ZERO6))
+    return D
+
+
+def body_forward_dynamics_derivatives_from(
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    Minv: Rows,
+    f_ext: Wrenches | None = None,
+) -> tuple[Rows, Rows]:
+    """Returns (da/dq, da/dv) where the acceleration and the inverse mass matrix are known."""
+    return times_inverse(model, Minv, body_derivatives(model, q, qd, qdd, f_ext), ({}, {}))

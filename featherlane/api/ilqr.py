@@ -1,0 +1,394 @@
+"""Iterative LQR for many problems at once: `featherlane.ilqr`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from inspect import Parameter, signature
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.api.compile import compile_function
+from featherlane.api.model import Model
+from featherlane.backends.cores import physical_cores
+from featherlane.errors import shown
+from featherlane.functions.actuation import Actuation
+from featherlane.functions.arguments import (
+    F32,
+    TRACED,
+    alike,
+    is_count,
+    lead_of,
+    rows,
+    threads_asked,
+)
+from featherlane.functions.array_like import ArrayLike, Threads
+from featherlane.functions.control_pool import (
+    CONVERGED,
+    NO_START,
+    RUNNING,
+    WORDS,
+    Columns,
+    Kernels,
+    Pool,
+    Work,
+)
+from featherlane.functions.optimal_control import OWN, ControlProblem, PiecewiseBackward, costs_key
+from featherlane.functions.table import DEFAULT_INTEGRATOR
+from featherlane.program.array import trace
+from featherlane.program.graph import Graph, simplify
+from featherlane.program.trace import check_function
+
+# Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 10 s for
+# the first call, and an eighth of the time of NumPy's products; larger robots would take minutes
+LARGEST = 150_000
+SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
+TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
+TAKEN = ("q", "v", "tau")
+
+
+class History(NamedTuple):
+    """Of each iteration, each (..., iterations + 1), NaN behind a problem's end. The first column
+    belongs to the first trajectory.
+    """
+
+    cost: np.ndarray
+    expected: np.ndarray  # the decrease of the cost that the whole step promised
+    length: np.ndarray  # the part of the step that was taken; 0 for none
+    damping: np.ndarray  # in mean entries of the diagonal of the Hessian by the controls
+
+
+class Solution(NamedTuple):
+    """Trajectories that `ilqr` ends with, the reasons, and how it came there."""
+
+    q: np.ndarray  # (..., T + 1, nq)
+    v: np.ndarray  # (..., T + 1, nv)
+    tau: np.ndarray  # (..., T, nu)
+    cost: np.ndarray  # (...)
+    converged: np.ndarray  # (...), bool
+    status: np.ndarray  # (...), words: "converged", or why not
+    iterations: np.ndarray  # (...), int
+    gains: np.ndarray | None  # (..., T, nu, 2 nv): tau + gains [difference(q, q_now); v_now - v]
+    history: History
+
+
+@lru_cache(maxsize=16)
+def _compiled(problem: ControlProblem) -> Kernels:
+    rest = problem.end(), problem.forward(), problem.last()
+    return Kernels(_backward(problem), *map(compile_function, rest))
+
+
+def _backward(problem: ControlProblem) -> Any:
+    """The backward step of a knot as one kernel, or in pieces if that would be too long."""
+    if problem.products <= LARGEST:
+        return compile_function(problem.backward())
+    assert isinstance(problem.model, Model)
+    linear = problem.model.function(
+        "linearize_step", integrator=problem.integrator, actuation=problem.actuation
+    )
+    return PiecewiseBackward(problem, linear, compile_function(problem.expansion()))
+
+
+def _limits(tau_limits: Any) -> dict[str, Any]:
+    """The limits as arrays by name; none if there are none."""
+    if tau_limits is None:
+        return {}
+    try:
+        low, high = tau_limits
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"tau_limits is {shown(tau_limits)}: wanted (low, high), each (..., nu)"
+        ) from None
+    return {"tau_limits[0]": low, "tau_limits[1]": high}
+
+
+def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
+    dt = arrays["dt"]
+    if not np.all((dt > 0.0) & np.isfinite(dt)):
+        raise ValueError(f"dt is {shown(dt)}: wanted positive, finite seconds")
+    if "tau_limits[0]" in arrays:
+        low, high = arrays["tau_limits[0]"], arrays["tau_limits[1]"]
+        if not np.all(low <= high):
+            raise ValueError("tau_limits has a least control above the largest one, or NaN")
+
+
+def _columns(
+    name: str, x: np.ndarray, lead: tuple[int, ...], knots: int | None = None
+) -> np.ndarray:
+    """An array of a parameter, (*lead, *shape) or (*lead, knots, *shape), as (1 or knots, B,
+    *shape).
+    """
+    cut = len(lead)
+    try:
+        whole = np.broadcast_to(x, lead + x.shape[cut:])
+    except ValueError:
+        whole = None
+    if whole is None or x.ndim < cut or (knots and x.shape[cut : cut + 1] != (knots,)):
+        sizes = [*map(str, lead), *([str(knots)] if knots else []), "..."]
+        reason = "one for each problem" + (" and knot, and for the end" if knots else "")
+        raise ValueError(f"{name} has shape {x.shape}, wanted ({', '.join(sizes)}): {reason}")
+    flat = whole.reshape(math.prod(lead), *x.shape[cut:])
+    return np.moveaxis(flat, 1, 0) if knots else flat[None]
+
+
+class _Inputs(NamedTuple):
+    """What a call brings, in one dtype, with the leading dimensions as one."""
+
+    lead: tuple[int, ...]
+    q0: np.ndarray  # (B, nq)
+    v0: np.ndarray  # (B, nv)
+    tau: np.ndarray  # (T, B, nu)
+    fixed: Columns  # by the kernels' names
+    shapes: dict[str, tuple[int, ...]]  # of the user's parameters
+
+
+def _inputs(
+    model: Model,
+    actuation: Actuation | None,
+    state: Mapping[str, Any],
+    tau_limits: Any,
+    own: Mapping[str, Any],
+    over: Mapping[str, Any],
+) -> _Inputs:
+    """Checks the arrays of a call: q0, v0, tau and dt in `state`, limits, and the parameters of a
+    problem and of each knot.
+    """
+    nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
+    if taken := [x for x in (*own, *over) if x in TAKEN or x in own.keys() & over.keys()]:
+        raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
+    limits = _limits(tau_limits)
+    dtype, arrays = alike({**state, **limits, **own, **over})
+    if dtype == TRACED:
+        raise TypeError(
+            "ilqr got traced values: it iterates by value, call it outside of the trace"
+        )
+    _check_numbers(arrays)
+    cores = {"q0": (model.nq,), "v0": (model.nv,), "tau": (steps, nu), "dt": ()}
+    cores |= dict.fromkeys(limits, (nu,))
+    explain = partial(model._explain, actuation=actuation)
+    lead = lead_of([arrays[x] for x in cores], cores, explain)
+    whole = {x: np.broadcast_to(arrays[x], lead + core) for x, core in cores.items()}
+    flat = {x: whole[x].reshape(math.prod(lead), *core) for x, core in cores.items()}
+    columns = {x: _columns(x, arrays[x], lead) for x in own}
+    columns |= {x: _columns(x, arrays[x], lead, steps + 1) for x in over}
+    fixed = {OWN.format(x): column for x, column in columns.items()} | {"dt": flat["dt"][None]}
+    if limits:
+        fixed["limits"] = np.stack([flat[x] for x in limits], 1)[None]
+    shapes = {x: column.shape[2:] for x, column in columns.items()}
+    tau = np.ascontiguousarray(np.moveaxis(flat["tau"], 1, 0))
+    return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
+
+
+class _Results:
+    """Arrays for all problems: their first trajectories, replaced when they end."""
+
+    def __init__(
+        self, problem: ControlProblem, given: _Inputs, iterations: int, gains: bool
+    ) -> None:
+        self.given, (T, B, nu) = given, given.tau.shape
+        empty = lambda *core: np.zeros((B, *core), given.tau.dtype)
+        q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
+        self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(given.tau, 1, 0).copy()}
+        q[:, 0], v[:, 0] = given.q0, given.v0
+        self.gains, self.cost = empty(T, nu, problem.states) if gains else None, empty()
+        self.status, self.iterations = np.zeros((2, B), int)
+        self.history = np.full((B, iterations + 1, len(History._fields)), np.nan)
+
+    @property
+    def columns(self) -> Columns:
+        return {name: np.moveaxis(x, 0, 1) for name, x in self.trajectories.items()}
+
+    def take(self, pool: Pool, slots: np.ndarray, status: np.ndarray) -> None:
+        """Keeps the problems of slots, which have ended for these reasons, and frees the slots."""
+        which = pool.problem[slots]
+        for name, x in self.columns.items():
+            x[:, which] = pool.now[name][:, slots]
+        if self.gains is not None:
+            self.gains[which] = np.moveaxis(pool.law["K"][:, slots], 0, 1)
+        self.cost[which], self.status[which] = pool.cost[slots], status
+        self.iterations[which] = pool.done[slots]
+        pool.leave(slots)
+
+    def solution(self) -> Solution:
+        shaped = lambda x: x.reshape(self.given.lead + x.shape[1:])
+        q, v, tau = map(shaped, self.trajectories.values())
+        return Solution(
+            q,
+            v,
+            tau,
+            cost=shaped(self.cost),
+            converged=shaped(self.status == CONVERGED),
+            status=shaped(np.array(WORDS)[self.status]),
+            iterations=shaped(self.iterations),
+            gains=None if self.gains is None else shaped(self.gains),
+            history=History(*map(shaped, np.moveaxis(self.history, -1, 0))),
+        )
+
+
+def _solve(
+    problem: ControlProblem,
+    work: Work,
+    results: _Results,
+    slots: int,
+    progress: Callable[[int, int], Any],
+) -> None:
+    count = len(results.cost)
+    for k in range(0, count, slots):
+        which = slice(k, k + slots)
+        part = {name: x[:, which] for name, x in results.columns.items()}
+        results.cost[which] = work.roll_out(part, which, problem.states)
+    results.history[:, 0, 0] = results.cost
+    finite = np.isfinite(results.cost)
+    results.status[~finite] = NO_START
+    ended = int(np.sum(~finite))
+    pool = Pool(problem, work, results.columns, results.cost, np.flatnonzero(finite), slots)
+    while pool.load():
+        status, told = pool.iterate()
+        now = np.arange(pool.active)
+        results.history[pool.problem[now], pool.done[now]] = told
+        gone = now[status != RUNNING]
+        results.take(pool, gone, status[gone])
+        ended += len(gone)
+        if len(gone):
+            progress(ended, count)
+    if not finite.any():
+        progress(ended, count)
+
+
+def _cost_graph(
+    name: str, function: Any, state: Mapping[str, int], shapes: Mapping[str, Any], exact: bool
+) -> Graph:
+    """Traces a cost with the parameters that it names. Raises ValueError for other than a number,
+    or an array of residuals.
+    """
+    if isinstance(function, Graph):
+        return _given_graph(name, function, {**state, **shapes}, exact)
+    if not callable(function):
+        raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
+    takes = signature(function).parameters
+    all_of_them = any(p.kind is Parameter.VAR_KEYWORD for p in takes.values())
+    own = {x: shape for x, shape in shapes.items() if all_of_them or x in takes}
+    check_function(function, [*state], [*own])
+
+    def run(*arrays: Any) -> dict[str, Any]:
+        named = dict(zip(own, arrays[len(state) :], strict=True))
+        return {"out": function(*arrays[: len(state)], **named)}
+
+    return _checked_cost(name, simplify(trace(run, {**state, **own})), exact)
+
+
+def _given_graph(name: str, graph: Graph, shapes: Mapping[str, Any], exact: bool) -> Graph:
+    """A cost that was traced before. Raises ValueError for other inputs than there are."""
+    wanted = {x: (s,) if isinstance(s, int) else s for x, s in shapes.items()}
+    for x, shape in graph.inputs.items():
+        if wanted.get(x) != shape:
+            told = ", ".join(f"{y} {s}" for y, s in wanted.items())
+            raise ValueError(f"{name} has the input {x} {shape}: wanted some of {told}")
+    if [*graph.outputs] != ["out"]:
+        told = ", ".join(graph.outputs)
+        raise ValueError(
+            f"{name} has the outputs {told}: wanted one, as featherlane.trace names it"
+        )
+    return _checked_cost(name, graph, exact)
+
+
+def _checked_cost(name: str, graph: Graph, exact: bool) -> Graph:
+    shape = graph.outputs["out"].shape
+    if len(shape) > 1 or shape == (0,):
+        wanted = "wanted a number, or an array (m,) of residuals"
+        raise ValueError(f"{name} gives an array of shape {shape}: {wanted}")
+    if not (shape or exact):
+        raise ValueError(
+            f"{name} gives a number: hessian='gauss_newton' wants an array of residuals r, whose "
+            "cost is |r|^2 / 2; hessian='exact' takes a number"
+        )
+    return graph
+
+
+def _zero(q: Any, v: Any) -> Any:
+    return [0.0]
+
+
+def _cost_graphs(
+    model: Model, given: _Inputs, cost: Any, terminal_cost: Any, exact: bool
+) -> list[Graph]:
+    """Traces both costs: a problem is known by what they compute, not by the functions, whose
+    surroundings may change from call to call.
+    """
+    state = {"q": model.nq, "v": model.nv}
+    graphs = [
+        _cost_graph("cost", cost, {**state, "tau": given.tau.shape[-1]}, given.shapes, exact),
+        _cost_graph("terminal_cost", terminal_cost, state, given.shapes, exact),
+    ]
+    read = graphs[0].inputs.keys() | graphs[1].inputs.keys()
+    if unread := given.shapes.keys() - read:
+        raise ValueError(f"parameter {min(unread)!r} is no argument of a cost")
+    return graphs
+
+
+def ilqr(
+    model: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    dt: ArrayLike,
+    cost: Callable[..., Any],
+    terminal_cost: Callable[..., Any] | None = None,
+    *,
+    parameters: Mapping[str, ArrayLike] | None = None,
+    references: Mapping[str, ArrayLike] | None = None,
+    tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
+    integrator: str = DEFAULT_INTEGRATOR,
+    actuation: Actuation | None = None,
+    hessian: str = "gauss_newton",
+    iterations: int = 100,
+    tolerance: float | None = None,
+    gains: bool = True,
+    threads: Threads = None,
+    progress: Callable[[int, int], Any] | None = None,
+) -> Solution:
+    """Minimises sum_t cost(q_t, v_t, tau_t) + terminal_cost(q_T, v_T) over controls tau, with
+    (q, v)_{t+1} = model.step(...), for each problem of the leading dimensions.
+
+    q0 (..., nq), v0 (..., nv): where a problem begins; tau (..., T, nu): its first controls, zeros
+    or an older solution's; dt: seconds, one or one for each problem (...). Leading dimensions
+    broadcast; all arrays of float32 give float32.
+
+    cost(q, v, tau, **own), terminal_cost(q, v, **own): functions as `featherlane.trace` takes them,
+    or the graphs that it gives, which saves a call some milliseconds.
+    hessian: "gauss_newton" for functions that return an array of residuals r, whose cost is
+    |r|^2 / 2 and whose Hessian J^T J; "exact" for those that return a number, or residuals, whose
+    cost has its exact Hessian, damped where that is indefinite. Derivatives of the step are first
+    ones (iterative LQR). parameters: arrays (..., *shape) by name, one for each problem;
+    references: arrays (..., T + 1, *shape), one for each knot too. A function gets those whose
+    names are among its arguments.
+
+    tau_limits: the least and the largest control, each (..., nu). integrator, actuation: as in
+    `Model.step`. iterations: the most; tolerance: a problem has converged when the decrease of the
+    cost that a step promises is at most this part of the cost, by default 1e-9 (float32: 1e-5).
+    gains: False leaves them out, which saves T nu 2 nv numbers for each problem.
+    progress(done, problems) is called when problems end. Raises ValueError and TypeError that name
+    the argument; what goes wrong with a problem is told by its `Solution.status`.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"model is {shown(model)}: wanted a featherlane.Model")
+    if hessian not in ("gauss_newton", "exact"):
+        raise ValueError(f"hessian is {shown(hessian)}: wanted 'gauss_newton' or 'exact'")
+    if not is_count(iterations):
+        raise ValueError(f"iterations is {shown(iterations)}: wanted a whole number, 1 or more")
+    model.function("step", integrator=integrator, actuation=actuation)  # refuses what is unknown
+    state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
+    given = _inputs(model, actuation, state, tau_limits, parameters or {}, references or {})
+    costs = _cost_graphs(model, given, cost, terminal_cost or _zero, hessian == "exact")
+    options = integrator, actuation, "limits" in given.fixed, hessian == "exact"
+    problem = ControlProblem(model, *options, costs_key(*costs), *costs)
+    if tolerance is None:
+        tolerance = TOLERANCE_F32 if given.tau.dtype == F32 else TOLERANCE
+    work = Work(_compiled(problem), given.fixed, int(iterations), float(tolerance), count)
+    slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))
+    results = _Results(problem, given, int(iterations), gains)
+    with np.errstate(all="ignore"):  # what is not finite is told by the status
+        _solve(problem, work, results, slots, progress or (lambda ended, count: None))
+    return results.solution()

@@ -1,0 +1,217 @@
+"""Inverse kinematics: the user's method, and the search from several starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.configurations import Configurations
+from featherlane.api.limits import PositionLimits, rounded_into
+from featherlane.errors import shown
+from featherlane.functions.arguments import TRACED, alike, is_count, lead_of, threads_asked
+from featherlane.functions.array_like import ArrayLike, Threads
+from featherlane.functions.function import Function
+from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Problem, solver
+from featherlane.functions.results import InverseKinematics
+from featherlane.functions.search import Search
+from featherlane.robot.model import WORLD
+from featherlane.robot.walk import path_to_root
+
+DRAWN = 64  # starts at a time
+AROUND = 0.7  # of the way from the centre to a limit: where restarts begin
+Targets = ArrayLike | Mapping[str, ArrayLike]
+
+
+class InverseKinematicsMethod(Configurations):
+    """Inverse kinematics of a `featherlane.Model`."""
+
+    def inverse_kinematics(
+        self,
+        targets: Targets,
+        frame: str | None = None,
+        *,
+        q0: ArrayLike | None = None,
+        posture: ArrayLike | None = None,
+        posture_gain: float = 0.2,
+        limits: bool = True,
+        tolerance: tuple[float, float] = (1e-4, 1e-3),
+        iterations: int = 20,
+        restarts: int = 16,
+        seed: int = 0,
+        threads: Threads = None,
+    ) -> InverseKinematics:
+        """Returns configurations that bring a frame to targets: poses (..., 4, 4), as
+        `frame_placement` gives, or positions (..., 3); {frame: targets} for several frames at once.
+
+        q0 (..., nq): where the search begins, by default at the centres of the limits. posture
+        (..., nq): what q approaches as far as the targets leave it free, by the share
+        `posture_gain` of the way in a step. limits: whether q stays within `position_limits`.
+        tolerance: the largest errors that count as converged, in m and rad. iterations: the most
+        steps from one start, rounded up to a multiple of 4. restarts: further starts, drawn with
+        `seed`, for targets that were not reached; the same for all targets, so that a result does
+        not depend on the others. Joints that move none of the frames stay at q0, but for a posture.
+        Without convergence, q is the best end of all starts: for targets with a NaN, q0.
+
+        Damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of vectors.
+        Raises ValueError or TypeError with the argument's name, its value and what was expected.
+        """
+        frames, given = self._goals(targets, frame)
+        own = {"q0": q0, "posture": posture}
+        dtype, arrays = alike(given | {name: x for name, x in own.items() if x is not None})
+        if dtype == TRACED:
+            raise TypeError(
+                "inverse_kinematics in a trace: its steps end by value, call it outside"
+            )
+        shapes = {name: _shape(arrays[name]) for name in given}
+        cores = shapes | {name: (self.nq,) for name in own if name in arrays}
+        lead = lead_of(arrays.values(), cores, self._explain_target)
+        inside = rounded_into(self.position_limits, dtype)
+        rows = {name: _rows(x, cores[name], lead) for name, x in arrays.items()}
+        for name in own.keys() & rows.keys() if limits else ():
+            rows[name] = np.clip(rows[name], *inside)
+        kinds = tuple(POSE if shape == (4, 4) else POSITION for shape in shapes.values())
+        none = np.full(self.nq, np.inf)
+        lower, upper = (tuple(map(float, x)) for x in (inside if limits else (-none, none)))
+        search = Search(
+            self._solver(Problem(frames, kinds, lower, upper, posture is not None)),
+            _squares(tolerance, POSE in kinds, dtype),
+            -(-_count("iterations", iterations) // STEPS),
+            0.0 if posture is None else _share(posture_gain),
+            threads_asked(threads),
+        )
+        moves = self._moves(frames)
+        starts = _Starts(self, rows.pop("q0", None), _count("seed", seed, 0), inside, moves)
+        found = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
+        turn = found.error[:, 1] if POSE in kinds else np.zeros_like(found.score)
+        angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
+        position = np.sqrt(found.error[:, 0])
+        result = found.q, found.score <= 1, position, angle, found.steps
+        return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in result])
+
+    def _explain_target(self, name: str, shape: tuple[int, ...]) -> str:
+        if name in ("q0", "posture"):
+            return self._explain("q", shape)
+        return "poses (..., 4, 4), as frame_placement gives them, or positions (..., 3)"
+
+    def _goals(self, targets: Any, frame: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Returns the frames, and the arrays of their targets by name."""
+        if isinstance(targets, Mapping):
+            if frame is not None or not targets:
+                wanted = "wanted {frame: targets} without frame=, or targets and frame="
+                raise TypeError(
+                    f"targets is {shown(targets)} and frame is {shown(frame)}: {wanted}"
+                )
+            goals = {f"targets[{name!r}]": x for name, x in targets.items()}
+            frames = tuple(targets)
+        elif frame is None:
+            names = ", ".join(self.frame_names[-5:])
+            raise TypeError(f"frame is missing: wanted the frame that targets are for, of {names}")
+        else:
+            frames, goals = (frame,), {"targets": targets}
+        for name in frames:
+            if self.frame(name).body == WORLD:
+                raise ValueError(f"frame {name!r} is fixed to the ground: it cannot be moved")
+        return frames, goals
+
+    def _moves(self, frames: Sequence[str]) -> np.ndarray:
+        """Returns whether the entries of q move one of the frames."""
+        moves = np.zeros(self.nq, bool)
+        for body in {n for x in frames for n in path_to_root(self.parent, self.frame(x).body)}:
+            moves[self.first_q[body] :][: self.types[body].nq] = True
+        return moves
+
+    def _solver(self, problem: Problem) -> Function:
+        solvers = self.__dict__.setdefault("_solvers", {})
+        if problem not in solvers:
+            solvers[problem] = solver(self, problem)
+        return solvers[problem]
+
+
+class _Starts:
+    """Where searches begin: at the user's q0, if there is one, at the centres of the limits, then
+    at random configurations around them, the same for all targets and any number of restarts.
+    """
+
+    def __init__(
+        self,
+        model: Configurations,
+        first: np.ndarray | None,
+        seed: int,
+        limits: PositionLimits,
+        moves: np.ndarray,
+    ) -> None:
+        """moves: whether entries of q move a frame; others are the same in all starts."""
+        self.model, self.first, self.seed = model, first, seed
+        self.limits, self.moves = limits, moves
+
+    def __call__(self, k: int, rows: np.ndarray) -> np.ndarray:
+        """Returns start number k for some rows of the targets."""
+        stays = self.center if self.first is None else self.first[rows]
+        if self.first is not None and k == 0:
+            return stays
+        n = k - (self.first is not None)  # of the starts that all targets have
+        start = self._drawn(n - 1) if n else self.center
+        return np.where(self.moves, start, np.broadcast_to(stays, (len(rows), len(start))))
+
+    @cached_property
+    def _has_center(self) -> np.ndarray:
+        return np.isfinite(self.limits.upper - self.limits.lower)
+
+    @cached_property
+    def center(self) -> np.ndarray:
+        lower, upper = self.limits
+        center = np.clip(self.model.neutral(lower.dtype), lower, upper)
+        has = self._has_center
+        center[has] = 0.5 * (lower[has] + upper[has])
+        return center
+
+    @cached_property
+    def _random(self) -> tuple[np.random.Generator, list[np.ndarray]]:
+        return np.random.default_rng(self.seed), []
+
+    def _drawn(self, k: int) -> np.ndarray:
+        (rng, drawn), center = self._random, self.center
+        while k >= len(drawn):
+            drawn += [*self.model.random_configuration(DRAWN, seed=rng, dtype=center.dtype)]
+        share = center.dtype.type(AROUND)
+        return np.where(self._has_center, center + share * (drawn[k] - center), drawn[k])
+
+
+def _shape(x: np.ndarray) -> tuple[int, ...]:
+    """Returns the shape of one target: that of poses, or of positions."""
+    return (4, 4) if x.shape[-1:] == (4,) else POSITION
+
+
+def _rows(x: np.ndarray, core: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
+    """Returns an array of one row for each target; of a pose, its first three rows."""
+    if core == (4, 4):
+        x, core = x[..., :3, :], POSE
+    return np.broadcast_to(x, lead + core).reshape(-1, *core)
+
+
+def _count(name: str, value: Any, least: int = 1) -> int:
+    if is_count(value) or (least == 0 and value == 0):
+        return int(value)
+    raise ValueError(f"{name} is {shown(value)}: wanted a whole number, {least} or more")
+
+
+def _share(gain: Any) -> float:
+    if isinstance(gain, int | float | np.number) and 0 < gain <= 1:
+        return float(gain)
+    raise ValueError(f"posture_gain is {shown(gain)}: wanted a number above 0, at most 1")
+
+
+def _squares(tolerance: Any, has_poses: bool, dtype: np.dtype) -> np.ndarray:
+    """Returns the squares of the tolerances, as the solver measures errors."""
+    try:
+        position, angle = map(float, tolerance)
+    except (TypeError, ValueError):
+        position = angle = np.nan
+    if not (position > 0 and angle > 0):
+        wanted = "wanted two positive numbers, in m and rad, as in (1e-4, 1e-3)"
+        raise ValueError(f"tolerance is {shown(tolerance)}: {wanted}")
+    squares = [position**2, (2 * np.sin(min(angle, np.pi) / 2)) ** 2]
+    return np.maximum(squares[: 1 + has_poses], np.finfo(dtype).tiny).astype(dtype)

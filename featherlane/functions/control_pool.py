@@ -1,0 +1,293 @@
+"""Many problems of iterative LQR at once, in a pool of slots.
+
+The pool holds as many problems as fit into the caches. In each round one kernel goes backwards over
+the knots, for all slots at a time, and one forwards; a problem that is done leaves its slot to the
+next one that waits, so that the lanes of vectors stay full.
+
+Li and Todorov (ICINCO 2004); Tassa, Mansard and Todorov, Control-limited differential dynamic
+programming (ICRA 2014); step lengths and their acceptance as in Mastalli et al., Crocoddyl (ICRA
+2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.functions.optimal_control import GATHERED, ControlProblem
+
+LENGTHS = 0.5 ** np.arange(1, 10)  # tried where the whole step is refused
+TRIALS = 16  # at least, of several step lengths if few problems want others
+ENOUGH = 0.1  # the part of the expected decrease with which a step is taken
+SHORT = 0.01  # a step after which damping grows
+LEAST, MOST, FACTOR = 1e-6, 1e8, 10.0  # damping, in mean entries of the diagonal of Quu
+UNDAMPED = 1e-4  # damping up to which an expected decrease tells convergence
+LANES = 16  # the slots in use are a multiple of
+FLOOR = 1e-6  # of the first cost: what an expected decrease is compared with at least
+ROUNDING = 16  # units in the last place of the cost in which two costs are equal
+CONVERGED, RUNNING, USED_UP, STUCK, INDEFINITE, NO_START, NO_SLOPE = range(7)
+WORDS = (
+    "converged",
+    "running",
+    "iterations used up",
+    "stuck: no step lowers the cost",
+    "indefinite: no damping makes the Hessian by the controls positive",
+    "not finite: the first trajectory or its cost",
+    "not finite: derivatives of the cost or the step",
+)
+
+Columns = dict[str, np.ndarray]  # by name: (knots, or 1 for all of them; problems; ...)
+Call = tuple[Any, tuple[np.ndarray, ...], Any]  # kernel, inputs, out=
+
+
+class Kernels(NamedTuple):
+    """What the graphs of a problem are compiled to."""
+
+    backward: Any
+    end: Any
+    forward: Any
+    last: Any
+
+
+def _over_knots(kernel: Any, columns: Mapping[str, Any], knots: slice) -> Iterator[Any]:
+    """The inputs of a kernel for each of these knots: the columns of their names."""
+    each = (columns[name] for name in kernel.inputs)
+    return zip(*[x[knots] if len(x) > 1 else repeat(x[0]) for x in each], strict=False)
+
+
+def _backwards(
+    kernels: Kernels, now: Columns, others: Columns, values: np.ndarray, law: Columns
+) -> Iterator[Call]:
+    """The Riccati recursion about trajectories: fills `law`, and values[0] at the end."""
+    T = len(now["tau"])
+    each = [values[t % 2] for t in range(T + 1)]
+    columns = {**now, **others, "value": each[1:]}
+    yield kernels.end, next(_over_knots(kernels.end, columns, slice(T, None))), each[T]
+    back = slice(T - 1, None, -1)
+    out = zip(each[:T][::-1], law["k"][::-1], law["K"][::-1], strict=True)
+    yield from zip(repeat(kernels.backward), _over_knots(kernels.backward, columns, back), out)
+
+
+def _forwards(
+    kernels: Kernels, before: Columns, others: Columns, after: Columns, totals: np.ndarray
+) -> Iterator[Call]:
+    """Trials of a law about trajectories `before`: fills `after` behind its first states, and the
+    costs in totals[-1].
+    """
+    T = len(after["tau"])
+    about = {f"{name}_before": x for name, x in before.items()}
+    columns = {**about, **others, **after, "total": totals}
+    out = zip(after["tau"], after["q"][1:], after["v"][1:], totals[1:-1], strict=True)
+    yield from zip(repeat(kernels.forward), _over_knots(kernels.forward, columns, slice(T)), out)
+    yield kernels.last, next(_over_knots(kernels.last, columns, slice(T, None))), totals[-1]
+
+
+def _part(columns: Columns, which: Any) -> Columns:
+    return {name: x[:, which] for name, x in columns.items()}
+
+
+class Work(NamedTuple):
+    """What all problems have in common, and what they keep."""
+
+    kernels: Kernels
+    fixed: Columns  # dt, limits and parameters of all problems
+    iterations: int
+    tolerance: float
+    threads: int | None
+
+    def run(self, calls: Iterable[Call]) -> None:
+        for kernel, given, out in calls:
+            kernel(*given, out=out, threads=self.threads)
+
+    def roll_out(self, columns: Columns, which: slice, states: int) -> np.ndarray:
+        """Fills the columns of these problems, of which the first state and tau are given, and
+        gives their costs. tau is put between its limits.
+        """
+        tau = columns["tau"].copy()
+        _, m, nu = tau.shape
+        law = {"k": np.zeros((1, m, nu), tau.dtype), "K": np.zeros((1, m, nu, states), tau.dtype)}
+        others = {**_part(self.fixed, which), **law, "length": np.zeros((1, m), tau.dtype)}
+        totals = np.zeros((len(tau) + 2, m), tau.dtype)
+        self.run(_forwards(self.kernels, {**columns, "tau": tau}, others, columns, totals))
+        return totals[-1]
+
+
+class _Promise(NamedTuple):
+    """What a step along k is expected to change, of each problem, and the cost before it."""
+
+    slope: np.ndarray
+    curvature: np.ndarray
+    cost: np.ndarray
+    rounding: np.ndarray  # of the cost
+
+    def decrease(self, which: Any, length: Any) -> np.ndarray:
+        """The decrease of the cost by a step of a length."""
+        return -length * (self.slope[which] + 0.5 * length * self.curvature[which])
+
+    def kept(self, which: Any, length: Any, new: np.ndarray) -> np.ndarray:
+        """Whether a step has lowered the cost enough."""
+        change = self.cost[which] - new + self.rounding[which]
+        return np.isfinite(new) & (change >= ENOUGH * self.decrease(which, length))
+
+
+class Pool:
+    """The slots, of which the first `active` hold problems: a column each in all arrays."""
+
+    def __init__(
+        self,
+        problem: ControlProblem,
+        work: Work,
+        first: Columns,
+        cost: np.ndarray,
+        which: np.ndarray,
+        slots: int,
+    ) -> None:
+        """first, cost: the first trajectories of all problems; which: those to be solved."""
+        self.work, self.first_of, self.cost_of, self.waiting = work, first, cost, which
+        T, dtype = len(first["tau"]), first["tau"].dtype
+        empty = lambda rows, *core: np.zeros((rows, slots, *core), dtype)
+        alike = lambda columns: {x: empty(len(a), *a.shape[2:]) for x, a in columns.items()}
+        self.now, self.new, self.fixed = alike(first), alike(first), alike(work.fixed)
+        nu = problem.controls
+        self.law = {"k": empty(T, nu), "K": empty(T, nu, problem.states)}
+        self.chosen = {"damping": empty(1), "length": empty(1)}
+        self.values, self.totals = empty(2, problem.value_size), empty(T + 2)
+        self.chosen["length"][:] = 1.0
+        self.sweeps: tuple[list[Call], ...] = ()
+        self.swept, self.active, self.free = 0, slots, np.arange(slots)
+        # Of each slot: its problem, its iterations, and what the next step depends on
+        self.problem, self.done = np.zeros((2, slots), int)
+        self.cost, self.first, self.damping, self.unit = np.zeros((4, slots))
+
+    # Problems come and go
+
+    def load(self) -> bool:
+        """Fills free slots with waiting problems. Returns whether there are any problems."""
+        which, self.waiting = np.split(self.waiting, [len(self.free)])
+        slots, self.free = np.split(np.sort(self.free), [len(which)])
+        self._close_up()
+        self.problem[slots], self.done[slots] = which, 0
+        self.damping[slots] = self.unit[slots] = 0.0
+        self.cost[slots] = self.first[slots] = self.cost_of[which]
+        for mine, all_of_them in ((self.fixed, self.work.fixed), (self.now, self.first_of)):
+            for name, x in all_of_them.items():
+                mine[name][:, slots] = x[:, which]
+        return self.active > 0
+
+    def leave(self, slots: np.ndarray) -> None:
+        """Frees slots."""
+        self.free = np.concatenate([self.free, slots])
+
+    def _close_up(self) -> None:
+        """Moves the last problems to free slots, for which none waits."""
+        if not len(self.free):
+            return
+        kept = np.setdiff1d(np.arange(self.active), self.free)
+        self.active -= len(self.free)
+        slots, self.free = self.free, self.free[:0]
+        holes, moved = slots[slots < self.active], kept[kept >= self.active]
+        for columns in (self.now, self.fixed):
+            for x in columns.values():
+                x[:, holes] = x[:, moved]
+        for x in (self.problem, self.done, self.cost, self.first, self.damping, self.unit):
+            x[holes] = x[moved]
+
+    # One iteration
+
+    def _trial(self, slots: np.ndarray, lengths: np.ndarray) -> tuple[Columns, np.ndarray]:
+        """Trajectories with steps of these lengths, and their costs."""
+        before, others = _part(self.now, slots), _part({**self.law, **self.fixed}, slots)
+        after = {name: x.copy() for name, x in before.items()}
+        totals = np.zeros((len(self.totals), len(slots)), self.totals.dtype)
+        others["length"] = lengths[None].astype(totals.dtype)
+        self.work.run(_forwards(self.work.kernels, before, others, after, totals))
+        return after, totals[-1]
+
+    def _sweep(self) -> None:
+        """Goes backwards, and forwards with whole steps, over the slots in use."""
+        slots = len(self.problem)
+        used = min(slots, -(-self.active // LANES) * LANES)
+        if used != self.swept:  # the arrays of all calls: made anew as seldom as that
+            part = partial(_part, which=slice(used))
+            kernels, law, totals = self.work.kernels, part(self.law), self.totals[:, :used]
+            others, values = part({**self.fixed, **self.chosen}), self.values[:, :used]
+            both = part(self.now), part(self.new)
+            self.sweeps = tuple(
+                [
+                    *_backwards(kernels, now, others, values, law),
+                    *_forwards(kernels, now, {**others, **law}, new, totals),
+                ]
+                for now, new in (both, both[::-1])
+            )
+            self.swept = used
+        for name in ("q", "v"):
+            self.new[name][0] = self.now[name][0]
+        self.work.run(self.sweeps[0])
+
+    def _search(self, promise: _Promise, refused: np.ndarray, length: Any, new: Any) -> None:
+        """Tries shorter steps, several at a time if few problems want them, and takes the longest
+        that is good enough: fills `length`, the new costs and trajectories.
+        """
+        k = 0
+        while len(refused) and k < len(LENGTHS):
+            lengths = LENGTHS[k : k + max(1, TRIALS // len(refused))]
+            each, tried = np.repeat(refused, len(lengths)), np.tile(lengths, len(refused))
+            trials, costs = self._trial(each, tried)
+            good = promise.kept(each, tried, costs).reshape(len(refused), -1)
+            taken, first = good.any(1), np.arange(len(refused)) * len(lengths) + np.argmax(good, 1)
+            slots, first = refused[taken], first[taken]
+            length[slots], new[slots] = tried[first], costs[first]
+            for name, x in trials.items():
+                self.new[name][:, slots] = x[:, first]
+            refused, k = refused[~taken], k + len(lengths)
+
+    def _step_on(self, length: np.ndarray) -> None:
+        """Makes the new trajectories the present ones, but for steps of length 0."""
+        stays = np.flatnonzero(length == 0.0)
+        for name, x in self.new.items():
+            x[:, stays] = self.now[name][:, stays]
+        self.now, self.new, self.sweeps = self.new, self.now, self.sweeps[::-1]
+
+    def _damp(self, length: np.ndarray, trace: np.ndarray) -> None:
+        """Damps the next step more where this one was hardly taken, less where it was long."""
+        n = self.active
+        damping, mean = self.damping[:n], np.abs(trace) / math.prod(self.law["k"].shape[::2])
+        more = np.maximum(FACTOR * damping, LEAST)
+        less = np.where(damping > FACTOR * LEAST, damping / FACTOR, 0.0)
+        self.damping[:n] = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
+        self.unit[:n] = np.where(mean > 0.0, mean, 1.0)
+
+    def iterate(self) -> tuple[np.ndarray, np.ndarray]:
+        """Takes a step of each problem. Returns its status, a number of `WORDS`, and its cost, the
+        decrease that was expected of the whole step, the step's length and damping.
+        """
+        n = self.active
+        self.chosen["damping"][0, :n] = (self.damping * self.unit)[:n]
+        self._sweep()
+        gathered = self.values[0, :n, -len(GATHERED) :].astype(float)
+        slope, curvature, trace, definite = gathered.T
+        cost, new = self.cost[:n], self.totals[-1, :n].astype(float)
+        rounding = ROUNDING * np.finfo(self.totals.dtype).eps
+        promise = _Promise(slope, curvature, cost.copy(), rounding * np.abs(cost))
+        expected = promise.decrease(slice(None), 1.0)
+        broken = (definite < 0.0) | ((definite > 0.0) & ~np.isfinite(expected))
+        solved = (definite > 0.0) & ~broken
+        enough = self.work.tolerance * np.maximum(np.abs(cost), FLOOR * np.abs(self.first[:n]))
+        settled = solved & (self.damping[:n] <= UNDAMPED) & (expected <= enough)
+        length = np.where(solved & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
+        refused = np.flatnonzero(solved & ~settled & (length == 0.0))
+        self._search(promise, refused, length, new)
+        self._step_on(length)
+        self.cost[:n] = np.where(length > 0.0, new, cost)
+        told = np.stack([self.cost[:n], expected, length, self.damping[:n]], -1)
+        self._damp(length, trace)
+        self.done[:n] += 1
+        status = np.where(self.done[:n] >= self.work.iterations, USED_UP, RUNNING)
+        lost = np.where(solved, STUCK, INDEFINITE)
+        status = np.where(self.damping[:n] > MOST, lost, status)
+        return np.where(settled, CONVERGED, np.where(broken, NO_SLOPE, status)), told

@@ -1,0 +1,287 @@
+"""The graphs of iterative LQR: what one knot of a problem contributes, backwards and forwards.
+
+Configurations change by motions in the tangent space, dx = [dq; dv]. The value of the state at a
+knot is one row of numbers: its gradient by dx, the lower triangle of its Hessian, and what the
+recursion has gathered on its way, see `GATHERED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from featherlane.functions.actuation import Actuation
+from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.riccati import Feedback, Quadratic, feedback, first_failure
+from featherlane.functions.table import Variant
+from featherlane.program.array import TracedArray, call_graph, trace
+from featherlane.program.derivatives.graphs import hessian, jacobians
+from featherlane.program.graph import Graph, graph_key, simplify
+from featherlane.robot.model import Robot
+
+Array = Any  # traced
+Shapes = Mapping[str, tuple[int, ...]]
+GATHERED = ("slope", "curvature", "trace", "definite")  # sums over knots; 1 if all are definite
+EULER = ("semi_implicit", "implicit_damping", "euler")
+OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost
+
+
+@dataclass(frozen=True)
+class ControlProblem:
+    """A robot, its step, and the costs of a knot and of the end as graphs of the users' functions,
+    which give numbers, or residuals r for the cost |r|^2 / 2. Costs are compared by `key`.
+    """
+
+    model: Robot
+    integrator: str
+    actuation: Actuation | None
+    limited: bool
+    exact: bool  # Hessians; else J^T J of the residuals
+    key: str
+    cost: Graph = field(compare=False, repr=False)
+    terminal: Graph = field(compare=False, repr=False)
+
+    @property
+    def controls(self) -> int:
+        return self.actuation.controls if self.actuation else self.model.nv
+
+    @property
+    def states(self) -> int:
+        """Entries of dx."""
+        return 2 * self.model.nv
+
+    @property
+    def value_size(self) -> int:
+        n = self.states
+        return n + n * (n + 1) // 2 + len(GATHERED)
+
+    @property
+    def products(self) -> int:
+        """About how many operations `backward` takes: those of its products of matrices, in which
+        Euler's methods have rows of 0 and 1; for the other methods, thrice as many.
+        """
+        n, nx, nu = self.model.nv, self.states, self.controls
+        z = nx + nu
+        if self.integrator in EULER:
+            by_all = 2 * n * n * z + n * z * z // 2
+        else:
+            by_all = 3 * (4 * n * n * z + n * z * z)
+        return 2 * (by_all + nu * nx * nx // 2 + nu * nu * (nx + 1) + nu**3 // 6)
+
+    def _shapes(self, *names: str) -> dict[str, tuple[int, ...]]:
+        n, nx, nu = self.model.nv, self.states, self.controls
+        sizes = {"q": (self.model.nq,), "v": (n,), "tau": (nu,), "k": (nu,), "K": (nu, nx)}
+        sizes |= {"value": (self.value_size,), "limits": (2, nu)}
+        sizes |= {f"{name}_before": sizes[name] for name in ("q", "v", "tau")}
+        return {name: sizes.get(name, ()) for name in names if name != "limits" or self.limited}
+
+    def _of_model(self, name: str, **given: Array) -> dict[str, Array]:
+        variant = Variant(name)
+        if "step" in name:
+            variant = variant._replace(integrator=self.integrator, actuation=self.actuation)
+        return call_graph(dynamics_graph(self.model, variant), given)
+
+    # Costs
+
+    def _own(self, graph: Graph) -> dict[str, tuple[int, ...]]:
+        """The shapes of the user's parameters of a cost."""
+        return {x: shape for x, shape in graph.inputs.items() if x not in ("q", "v", "tau")}
+
+    def parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
+        return {OWN.format(x): shape for x, shape in self._own(of).items()}
+
+    def _given(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> dict[str, Array]:
+        return {**state, **{x: own[OWN.format(x)] for x in self._own(graph)}}
+
+    def _expanded(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> Quadratic:
+        """A cost as a function of [dq, dv, dtau] about a state."""
+        shapes = {"w": (self.model.nv,), **graph.inputs}
+
+        def moved(w: Array, *given: Array) -> Array:
+            named = dict(zip(graph.inputs, given, strict=True))
+            named["q"] = self._of_model("integrate", q=named["q"], v=w)["q_next"]
+            return _single(graph, named) if self.exact else call_graph(graph, named)["out"]
+
+        by = ("w", *[name for name in state if name != "q"])
+        around = trace(moved, shapes)
+        derived = (
+            hessian(around, "out", by, values=True)
+            if self.exact
+            else jacobians(around, ["out"], by, values=True)
+        )
+        found = call_graph(
+            derived, {"w": np.zeros(self.model.nv), **self._given(graph, own, **state)}
+        )
+        slopes = np.concatenate([found[f"dout_d{name}"] for name in by], -1)
+        if not self.exact:
+            return Quadratic(slopes.T @ found["out"], slopes.T @ slopes)
+        block = lambda a, b: (
+            found[f"d2out_d{a}d{b}"] if by.index(a) <= by.index(b) else found[f"d2out_d{b}d{a}"].T
+        )
+        return Quadratic(slopes, np.block([[block(a, b) for b in by] for a in by]))
+
+    # What a step does to changes
+
+    def _linear(self, q: Array, v: Array, tau: Array, dt: Array) -> tuple[Array | None, Array]:
+        """T (or None for 1) and S with dx_next = T S [dx; dtau]. Of Euler's methods S has rows of
+        zeros and ones, which fold away, where A and B do not show them.
+        """
+        given = {"q": q, "v": v, "tau": tau, "dt": dt}
+        if self.integrator not in EULER:
+            step = self._of_model("linearize_step", **given)
+            return None, np.concatenate([step["A"], step["B"]], -1)
+        step = self._of_model("linearize_step_reduced", **given)
+        n, nu = self.model.nv, self.controls
+        I, O = np.eye(n), np.zeros((n, n))
+        slopes = dt * np.concatenate([step["da_dq"], step["da_dv"], step["da_du"]], -1)
+        below = slopes + np.concatenate([O, I, np.zeros((n, nu))], -1)
+        implicit = self.integrator != "euler"
+        motion = dt * (step["v_next"] if implicit else v)
+        maps = self._of_model("integrate_derivatives", q=q, v=motion)
+        by_q, by_v = maps["dq_next_dq"], dt * maps["dq_next_dv"]
+        if not implicit:
+            above = np.concatenate([by_q, by_v, np.zeros((n, nu))], -1)
+            return None, np.concatenate([above, below])
+        above = np.concatenate([I, np.zeros((n, n + nu))], -1)
+        return np.block([[by_q, by_v], [O, I]]), np.concatenate([above, below])
+
+    # Graphs
+
+    def backward_shapes(self) -> dict[str, tuple[int, ...]]:
+        return self._shapes("q", "v", "tau", "value", "damping", "dt", "limits")
+
+    def backward(self) -> Graph:
+        """From the value at a knot's end to the value at the knot, and the feedback."""
+        own, shapes = self.parameters(self.cost), self.backward_shapes()
+
+        def run(*arrays: Array) -> dict[str, Array]:
+            x = dict(zip([*shapes, *own], arrays, strict=True))
+            q, v, tau = x["q"], x["v"], x["tau"]
+            T, S = self._linear(q, v, tau, x["dt"])
+            after, gathered = unpacked(x["value"], self.states)
+            Q = (after if T is None else after.after(T)).after(S)
+            Q = Q.plus(self._expanded(self.cost, x, q=q, v=v, tau=tau))
+            limits = tuple(x["limits"] - tau) if self.limited else None
+            law, value = feedback(Q, self.states, x["damping"], limits)
+            sums = gather(gathered, law)
+            more = np.array(sums, object).view(TracedArray)
+            return {"value": packed(value, more), "k": law.k, "K": law.K}
+
+        return simplify(trace(run, {**shapes, **own}))
+
+    def end(self) -> Graph:
+        """The value at the end of the last knot."""
+        own, shapes = self.parameters(self.terminal), self._shapes("q", "v")
+
+        def run(*arrays: Array) -> dict[str, Array]:
+            x = dict(zip([*shapes, *own], arrays, strict=True))
+            value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
+            return {"value": packed(value, np.array([0.0, 0.0, 0.0, 1.0]))}
+
+        return simplify(trace(run, {**shapes, **own}))
+
+    def forward(self) -> Graph:
+        """A knot of a trial: its controls, the state after it, and the sum of the costs so far.
+        length: of the step along k.
+        """
+        own = self.parameters(self.cost)
+        before = ("q_before", "v_before", "tau_before")
+        shapes = self._shapes("q", "v", "total", *before, "k", "K", "length", "dt", "limits")
+
+        def run(*arrays: Array) -> dict[str, Array]:
+            x = dict(zip([*shapes, *own], arrays, strict=True))
+            q, v = x["q"], x["v"]
+            dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
+            dx = np.concatenate([dq, v - x["v_before"]])
+            tau = x["tau_before"] + x["length"] * x["k"] + x["K"] @ dx
+            if self.limited:
+                low, high = x["limits"]
+                tau = np.minimum(np.maximum(tau, low), high)
+            cost = _single(self.cost, self._given(self.cost, x, q=q, v=v, tau=tau))
+            step = self._of_model("step", q=q, v=v, tau=tau, dt=x["dt"])
+            return {"tau": tau, **step, "sum": x["total"] + cost}
+
+        return simplify(trace(run, {**shapes, **own}))
+
+    def last(self) -> Graph:
+        """The sum of the costs with that of the end."""
+        own, shapes = self.parameters(self.terminal), self._shapes("q", "v", "total")
+
+        def run(*arrays: Array) -> Array:
+            x = dict(zip([*shapes, *own], arrays, strict=True))
+            state = self._given(self.terminal, x, q=x["q"], v=x["v"])
+            return x["total"] + _single(self.terminal, state)
+
+        return simplify(trace(run, {**shapes, **own}))
+
+    def expansion(self) -> Graph:
+        """The gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
+        own, shapes = self.parameters(self.cost), self._shapes("q", "v", "tau")
+
+        def run(*arrays: Array) -> dict[str, Array]:
+            x = dict(zip([*shapes, *own], arrays, strict=True))
+            return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])._asdict()
+
+        return simplify(trace(run, {**shapes, **own}))
+
+
+def packed(value: Quadratic, gathered: Array) -> Array:
+    """The row of a value."""
+    i, j = np.tril_indices(value.gradient.shape[-1])
+    return np.concatenate([value.gradient, value.hessian[..., i, j], gathered], -1)
+
+
+def unpacked(row: Array, n: int) -> tuple[Quadratic, list[Array]]:
+    """The value of n entries of dx in a row, and what is gathered behind it."""
+    i, j = np.indices((n, n))
+    i, j = np.maximum(i, j), np.minimum(i, j)
+    H = row[..., n:][..., i * (i + 1) // 2 + j]
+    return Quadratic(row[..., :n], H), [row[..., k] for k in range(-len(GATHERED), 0)]
+
+
+def gather(before: list[Array], law: Feedback) -> list[Array]:
+    """What a knot adds to what is gathered."""
+    *sums, definite = before
+    own = (law.slope, law.curvature, law.trace)
+    more = [x + y for x, y in zip(sums, own, strict=True)]
+    return [*more, first_failure(definite, law.definite)]
+
+
+def _single(graph: Graph, named: Mapping[str, Array]) -> Array:
+    """A cost as one number."""
+    out = call_graph(graph, named)["out"]
+    return 0.5 * np.sum(out * out) if np.ndim(out) else out
+
+
+def costs_key(*graphs: Graph) -> str:
+    """The identity of costs."""
+    return " ".join(map(graph_key, graphs))
+
+
+class PiecewiseBackward:
+    """What the graph `ControlProblem.backward` computes, for robots for which that would be too
+    long: the step's derivatives and the cost's by kernels, the rest by NumPy.
+    """
+
+    def __init__(self, problem: ControlProblem, linear: Any, expanded: Any) -> None:
+        """linear: `linearize_step` of the model; expanded: the compiled `expansion`."""
+        self.problem, self.linear, self.expanded = problem, linear, expanded
+        self.inputs = [*problem.backward_shapes(), *problem.parameters(problem.cost)]
+
+    def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
+        x = dict(zip(self.inputs, arrays, strict=True))
+        after, gathered = unpacked(x["value"], self.problem.states)
+        *_, A, B = self.linear(x["q"], x["v"], x["tau"], x["dt"], threads=threads)
+        named = [x[name] for name in self.expanded.inputs]
+        cost = Quadratic(*self.expanded(*named, threads=threads))
+        Q = after.after(np.concatenate([A, B], -1)).plus(cost)
+        limits = None
+        if self.problem.limited:
+            low, high = np.moveaxis(x["limits"], 1, 0)
+            limits = low - x["tau"], high - x["tau"]
+        law, value = feedback(Q, self.problem.states, x["damping"], limits)
+        out[0][...] = packed(value, np.stack(gather(gathered, law), -1))
+        out[1][...], out[2][...] = law.k, law.K

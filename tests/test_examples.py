@@ -1,0 +1,150 @@
+"""The examples: each does what it says, on a smaller scale."""
+
+import runpy
+
+import numpy as np
+import pytest
+from documents import ROOT
+from numpy.testing import assert_allclose
+from repetition import full
+
+import featherlane as fl
+
+FOLDER = ROOT / "examples"
+LONG = {"identify_iiwa.py"}  # a document goes through it
+
+
+def example(name, *packages):
+    """What a script defines, if it has its packages."""
+    for package in packages:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    return runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_examples_are_short(path):
+    assert path.name in LONG or len(path.read_text().splitlines()) < 150
+
+
+def test_sampling_control_goes_around_the_ball(iiwa):
+    mppi = example("mppi_arm")
+    run = mppi["control"](iiwa, steps=40, samples=128)
+    away = np.linalg.norm(run.hand - mppi["GOAL"], axis=1)
+    assert away[-1] < 0.3 * away[0]
+    assert run.clearance.min() > 0
+    through = np.min(np.linalg.norm(run.hand - mppi["BALL"], axis=1))
+    assert run.clearance.min() <= through - mppi["RADIUS"] + 1e-6  # the hand is one of the links
+
+
+@pytest.fixture(scope="module")
+def gym():
+    return example("gym_vector_env", "gymnasium")
+
+
+def test_environments_step_as_the_model(gym, iiwa):
+    envs = gym["ReachVectorEnv"](5)
+    seen, _ = envs.reset(seed=3)
+    assert envs.observation_space.contains(seen)
+    q, v, goal = envs.q.copy(), envs.v.copy(), envs.goal.copy()
+    actions = np.random.default_rng(0).uniform(-1, 1, (5, 7)).astype(np.float32)
+    seen, reward, *_ = envs.step(actions)
+    tau = iiwa.gravity_torque(q) + np.float32(gym["TORQUE"]) * actions
+    tau = np.repeat(tau[:, None], gym["SUBSTEPS"], 1)
+    moved = iiwa.rollout(q, v, tau, np.float32(gym["DT"]), integrator="implicit_damping")
+    assert_allclose(seen[:, :7], moved.q[:, -1], atol=1e-5)
+    hand = iiwa.frame_placement(moved.q[:, -1], gym["HAND"])[:, :3, 3]
+    wanted = -np.linalg.norm(hand - goal, axis=1) - 0.01 * np.sum(actions**2, 1)
+    assert_allclose(reward, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_episodes_begin_again_as_gymnasium_says(gym, mode):
+    from gymnasium.vector import AutoresetMode
+
+    envs = gym["ReachVectorEnv"](3, AutoresetMode[mode])
+    envs.reset(seed=0)
+    envs.v[1] = np.nan  # the second environment fails
+    still = np.zeros((3, 7), np.float32)
+    seen, _, terminated, truncated, info = envs.step(still)
+    assert terminated.tolist() == [False, True, False]
+    assert not truncated.any()
+    if mode == "SAME_STEP":
+        assert np.isfinite(seen).all()
+        assert info["_final_obs"].tolist() == [False, True, False]
+        assert not np.isfinite(info["final_obs"][1]).all()
+        return
+    assert not np.isfinite(seen[1]).all()
+    if mode == "DISABLED":
+        before = envs.q.copy()
+        seen, _ = envs.reset(options={"reset_mask": terminated})
+        assert np.array_equal(before[[0, 2]], envs.q[[0, 2]])
+    else:
+        seen, reward, terminated, truncated, _ = envs.step(still)
+        assert (reward[1], terminated[1], envs.age.tolist()) == (0, False, [2, 0, 2])
+    assert np.isfinite(seen).all()
+    assert not seen[1, 7:14].any()  # at rest
+
+
+def test_episodes_are_cut_after_their_time_and_seeds_repeat(gym):
+    envs = gym["ReachVectorEnv"](2)
+    first, _ = envs.reset(seed=1)
+    for _ in range(gym["LONGEST"] - 1):
+        truncated = envs.step(np.zeros((2, 7)))[3]
+        assert not truncated.any()
+    assert envs.step(np.zeros((2, 7)))[3].all()
+    assert np.array_equal(envs.reset(seed=1)[0], first)
+
+
+@full
+def test_longer_predictions_identify_better_and_say_how_well(iiwa):
+    script = example("rollout_identification", "jax")
+    data = script["measured"](iiwa)
+    short = script["Data"](data.q[:641], data.tau[:640])
+    p, wrong = np.append(iiwa.damping, 0.0), {}
+    for horizon in (2, 16):
+        found = script["identified"](iiwa, short, horizon, p)
+        error = np.append(found.p[:7] - script["DAMPING"], found.p[7] - script["PAYLOAD"])
+        assert np.abs(error / found.deviation).max() < 4.5
+        p, wrong[horizon] = found.p, np.abs(error).max()
+    assert wrong[16] < wrong[2] / 3
+
+
+def test_hoppers_stand_hop_and_have_derivatives():
+    script = example("hopping_contact")
+    robot = script["hopper"]()
+    run = script["hop"](robot, np.array([0.0, 0.3]), 9000)
+    weight = 5.9 * 9.81  # kg of body and leg
+    assert run.force[-1, 0] == pytest.approx(weight, rel=0.02)
+    assert run.foot[-1, 0] == pytest.approx(-weight / script["STIFFNESS"], rel=0.05)
+    assert run.height[5000:, 1].max() > run.height[5000:, 0].max() + 0.1
+    height, slope = script["height_by_push"](robot, 0.2, 2500)  # an impact is before
+    beside = [script["height_by_push"](robot, 0.2 + x, 2500)[0] for x in (1e-6, -1e-6)]
+    assert slope == pytest.approx((beside[0] - beside[1]) / 2e-6, rel=1e-4)
+    assert abs(slope) > 0.05
+    assert height == pytest.approx(np.mean(beside), abs=1e-9)
+
+
+def test_casadi_swings_the_pendulum_up():
+    script = example("casadi_ocp", "casadi")
+    robot = fl.load(script["ROBOT"])
+    found = script["plan"](robot)
+    assert found.success
+    assert np.all(np.abs(found.tau) <= script["strongest"](robot) + 1e-6)
+    end = robot.rollout(found.q[0], found.v[0], found.tau, script["DT"], integrator="rk4")
+    assert_allclose(end.q[-1], script["UPRIGHT"], atol=1e-6)
+
+
+@full
+def test_arms_learn_to_throw(iiwa):
+    script = example("jax_rollout", "jax")
+    wanted = script["targets"](8)
+    found = script["throw"](iiwa, wanted, iterations=60)
+    at_first = script["make_landing"](iiwa)(np.zeros((1, script["STEPS"], 7), np.float32))
+    before = np.linalg.norm(np.asarray(at_first) - wanted, axis=1)
+    assert np.median(np.linalg.norm(found.landing - wanted, axis=1)) < 0.1 * np.median(before)
+
+
+def test_a_policy_learns_through_the_dynamics():
+    script = example("torch_policy", "torch")
+    _, history = script["train"](script["Reaching"](), iterations=25, batch=32)
+    assert np.mean(history[-5:]) < 0.8 * np.mean(history[:5])
