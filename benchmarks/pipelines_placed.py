@@ -1,9 +1,8 @@
 """Which clock do the modules of pipelines reach on an ECP5-85k, placed and routed by open tools?
 
 A module of each class (modules that are equal up to constants and signs), at the smallest interval
-at which it takes 80 % of the device's multipliers or fewer (nextpnr places fuller ones for more
-than 20 minutes), by itself, with its ports behind shift registers: the clock is the one between
-registers. Yosys 0.70 and nextpnr-ecp5, speed grade 8, aimed at 125 MHz, one
+at which its multipliers fit the device, by itself, with its ports behind shift registers: the clock
+is the one between registers. Yosys 0.70 and nextpnr-ecp5, speed grade 8, aimed at 125 MHz, one
 seed. The smallest modules come first; what is placed once is read from the cache, with its seconds.
 Formats: fitted with data of 18 or 27 bits and small numbers of 18, and Q16.16.
 """
@@ -29,7 +28,6 @@ from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_call, pipelined
 
 DEVICE, CLOCK = "ecp5_85k", 8.0  # ns
-FULL = 0.8  # of the multipliers
 FORMATS = {"fitted, 18/18": 18, "fitted, 27/18": 27, "q16.16": None}
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics_derivatives_from")
 HEAD = (
@@ -136,7 +134,7 @@ def jobs_of(robot: str, function: str, form: str) -> Iterator[Job]:
         design = verilog.design("d", datapath, pipeline, device.tile)
         found = synthesis.class_modules(design)
         for n, own in enumerate(found):
-            if own and n not in placed and module_tiles(design, own[0]) <= FULL * device.dsps:
+            if own and n not in placed and module_tiles(design, own[0]) <= device.dsps:
                 placed.add(n)
                 yield Job(robot, function, form, interval, design, own[0])
         waits = len(placed) < sum(bool(own) for own in found)

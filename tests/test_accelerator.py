@@ -95,6 +95,8 @@ def test_products_are_cut_for_the_multipliers_of_the_device(pendulum):
     )
     assert (xcvu9p.design.tile[:2], ecp5.design.tile[:2]) == ((27, 18), (18, 18))
     assert ecp5.facts["device_multipliers"] >= xcvu9p.facts["device_multipliers"] > 0
+    for made in (ecp5, xcvu9p):
+        assert made.facts["device_multipliers"] == made.cost.total.dsps
 
 
 def test_symmetric_matrices_are_read_and_given_once(pendulum):

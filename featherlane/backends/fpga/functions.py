@@ -97,16 +97,24 @@ class _Writer(Staged):
         """The bits of a value from a place upwards, signed."""
         return f"$signed({self.read(value)}[{value.signal.width - 1}:{shift}])"
 
-    def product(self, name: str, a: Value, b: Value | int, bits: int | None = None) -> Value:
-        """The product of two values, or of one and a constant. bits: how many of it are wanted, if
-        not all.
-        """
+    def product(self, name: str, a: Value, b: Value | int) -> Value:
+        """The product of two values, or of one and a constant."""
+        m = self.multiplier(a, b)
+        return product(self, name, m, a, b, self.tile)
+
+    def long_product(self, name: str, a: Value, b: int, bits: int) -> Value:
+        """The last bits of the product with a wide constant, with a place in front of its sum."""
+        m = self.multiplier(a, b, bits)
+        return product(self, name, m, a, b, self.tile, self.place)
+
+    def multiplier(self, a: Value, b: Value | int, bits: int | None = None) -> Multiplier:
+        """The multiplier of a product, of which so many bits are wanted, or all."""
         constant = b if isinstance(b, int) else None
         width = signed_width(b) if isinstance(b, int) else b.signal.width
         whole = a.signal.width + width
         m = Multiplier(a.signal.width, width, min(bits or whole, whole), 0, constant)
         self.multipliers.append(m)
-        return product(self, name, m, a, b, self.tile)
+        return m
 
     def resized(self, name: str, value: Value, width: int) -> Value:
         """The last bits of a value, or the value with more bits of its sign."""
@@ -147,12 +155,13 @@ class _Writer(Staged):
 
 def _sine_cosine(u: _Writer, unit: FunctionUnit) -> None:
     n = units.SineCosine.of(unit.given, unit.out)
-    # The result, the table, the products, the angle, the square, the products behind it, the sums
-    order = (7, 2, 5, 1, 3, 4, 6, 0)
-    u.registers(cuts(unit.cycles, order, 8))
+    # The result, the table, the products, the angle in turns, the square, the products behind it,
+    # the sums, the angle, the rounded sums, the products that the angle in turns is the sum of
+    order = (9, 3, 6, 2, 4, 5, 7, 0, 8, 1)
+    u.registers(cuts(unit.cycles, order, 10))
     a = u.input("a", unit.given.width)
     u.place()
-    turned = u.product("turned", a, n.turn, n.shift + n.phase + 2)
+    turned = u.long_product("turned", a, n.turn, n.shift + n.phase + 2)
     u.place()
     whole = u.near("whole_turns", turned, n.shift)
     U = u.resized("u", whole, n.phase + 2)
@@ -224,6 +233,7 @@ def _turned_back(
     sine, cosine = (
         u.near(f"rounded_{v}", y, shift) for v, y in zip(("sine", "cosine"), full, strict=True)
     )
+    u.place()
     k, s, c = u.read(quadrant), u.read(sine), u.read(cosine)
     width = sine.signal.width + 1
     first = u.wire("first", width, f"{k}[0] ? {c} : {s}", luts=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from featherlane.backends.fpga.staged import Staged, Value
@@ -154,9 +155,20 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> str:
     return unit.text()
 
 
-def product(unit: Staged, name: str, m: Multiplier, a: Value, b: Value | int, tile: Tile) -> Value:
-    """The product of two values, or of one and a constant, in one stage of a unit."""
+def product(
+    unit: Staged,
+    name: str,
+    m: Multiplier,
+    a: Value,
+    b: Value | int,
+    tile: Tile,
+    between: Callable[[], None] = lambda: None,
+) -> Value:
+    """The product of two values, or of one and a constant, in a unit. between: called between the
+    products of pieces and their sum; it may end the stage.
+    """
     terms = _products(unit, f"{name}_part", m, a, b, tile)
+    between()
     while len(terms) > 1:
         terms = _pairs(unit, terms, f"{name}_sum_{len(terms)}")
     return unit.wire(name, m.result, _placed(unit, terms[0], 0))
