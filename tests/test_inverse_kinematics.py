@@ -266,3 +266,28 @@ def test_wrong_arguments_are_named(arguments, options, error, message):
 def test_a_trace_is_refused():
     with pytest.raises(TypeError, match="in a trace"):
         fl.trace(lambda T: IIWA.inverse_kinematics(T, "iiwa_link_7").q, {"T": (4, 4)})
+
+
+def test_what_is_no_pose_is_refused():
+    panda = fl.load("panda")
+    q = panda.random_configuration((4, 5), seed=0)
+    poses = panda.frame_placement(q, "panda_hand")
+    assert panda.inverse_kinematics(poses, "panda_hand").converged.shape == (4, 5)
+    mirrored, moved = poses.copy(), poses.copy()
+    mirrored[2, 3, :3, 0] *= -1
+    moved[1, 0, 3] = (5, 5, 5, 7)
+    for wrong, where in (
+        (mirrored, r"targets\[2, 3\]"),
+        (moved, r"targets\[1, 0\]"),
+        (np.swapaxes(poses, -1, -2), r"targets\[0, 0\]"),
+        (np.zeros((4, 4)), "targets"),
+    ):
+        with pytest.raises(ValueError, match=f"{where} is no pose: wanted"):
+            panda.inverse_kinematics(wrong, "panda_hand")
+
+
+def test_quaternions_of_length_0_are_refused():
+    free = fl.load("double_pendulum", root="free")
+    target = free.frame_placement(free.neutral(), "link2")
+    with pytest.raises(ValueError, match="posture has a quaternion of length 0: wanted length 1"):
+        free.inverse_kinematics(target, "link2", posture=np.zeros(free.nq))

@@ -173,6 +173,10 @@ def test_a_rollout_is_played(shown):
         (np.zeros(3), {}, r"q has shape \(3,\), wanted \(2,\), or \(T, 2\)"),
         (np.zeros((4, 5, 2)), {}, "of one rollout"),
         (np.zeros((4, 2)), {"dt": 0}, "dt is 0: wanted positive seconds"),
+        (np.zeros((4, 2)), {"dt": True}, "dt is True: wanted positive seconds"),
+        ([np.nan, 0], {}, "q has a NaN or an infinity"),
+        (np.zeros(2), {"port": 70000}, "port is 70000: wanted a whole number from 1 to 65535"),
+        (np.zeros(2), {"host": "no such host"}, "host is 'no such host': wanted a name"),
     ],
 )
 def test_wrong_arguments_are_named(q, options, message, shown):

@@ -21,6 +21,7 @@ from featherlane.robot.model import WORLD
 from featherlane.robot.walk import path_to_root
 
 DRAWN = 64  # starts at a time
+SKEW = 1e-3  # by which entries of a pose may differ from a rotation's
 AROUND = 0.7  # of the way from the centre to a limit: where restarts begin
 Targets = ArrayLike | Mapping[str, ArrayLike]
 
@@ -53,7 +54,8 @@ class InverseKinematicsMethod(Configurations):
         steps from one start, rounded up to a multiple of 4. restarts: further starts, drawn with
         `seed`, for targets that were not reached; the same for all targets, so that a result does
         not depend on the others. Joints that move none of the frames stay at q0, but for a posture.
-        Without convergence, q is the best end of all starts: for targets with a NaN, q0.
+        Without convergence, q is the best end of all starts: for targets with a NaN, q0. A free or
+        spherical joint's quaternion in q0 and posture has length 1, as `neutral` has.
 
         Damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of vectors.
         Raises ValueError or TypeError with the argument's name, its value and what was expected.
@@ -69,9 +71,12 @@ class InverseKinematicsMethod(Configurations):
         cores = shapes | {name: (self.nq,) for name in own if name in arrays}
         lead = lead_of(arrays.values(), cores, self._explain_target)
         inside = rounded_into(self.position_limits, dtype)
+        for name, shape in shapes.items():
+            _check_poses(name, arrays[name], shape)
         rows = {name: _rows(x, cores[name], lead) for name, x in arrays.items()}
-        for name in own.keys() & rows.keys() if limits else ():
-            rows[name] = np.clip(rows[name], *inside)
+        for name in own.keys() & rows.keys():
+            self._check_quaternions(name, rows[name])  # before limits change them
+            rows[name] = np.clip(rows[name], *inside) if limits else rows[name]
         kinds = tuple(POSE if shape == (4, 4) else POSITION for shape in shapes.values())
         none = np.full(self.nq, np.inf)
         lower, upper = (tuple(map(float, x)) for x in (inside if limits else (-none, none)))
@@ -115,6 +120,15 @@ class InverseKinematicsMethod(Configurations):
             if self.frame(name).body == WORLD:
                 raise ValueError(f"frame {name!r} is fixed to the ground: it cannot be moved")
         return frames, goals
+
+    def _check_quaternions(self, name: str, rows: np.ndarray) -> None:
+        """Raises ValueError for configurations with a quaternion of length 0."""
+        for n in self.independent:
+            for part in self.types[n].quaternions:
+                first = self.first_q[n] + part
+                if np.any(np.all(rows[:, first : first + 4] == 0, axis=1)):
+                    told = f"wanted length 1 in entries {first} to {first + 3}, as neutral() has"
+                    raise ValueError(f"{name} has a quaternion of length 0: {told}")
 
     def _moves(self, frames: Sequence[str]) -> np.ndarray:
         """Returns whether the entries of q move one of the frames."""
@@ -183,6 +197,23 @@ class _Starts:
 def _shape(x: np.ndarray) -> tuple[int, ...]:
     """Returns the shape of one target: that of poses, or of positions."""
     return (4, 4) if x.shape[-1:] == (4,) else POSITION
+
+
+def _check_poses(name: str, x: np.ndarray, core: tuple[int, ...]) -> None:
+    """Raises ValueError for matrices that are no poses. Those with a NaN pass."""
+    if core != (4, 4):
+        return
+    a, b, c = (np.moveaxis(x[..., :3, k], -1, 0) for k in range(3))
+    cross = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] - c[i] for i in range(3)]
+    below = np.moveaxis(x[..., 3, :], -1, 0)
+    away = [*cross, *below[:3], below[3] - 1, sum(a * b), sum(a * a) - 1, sum(b * b) - 1]
+    wrong = np.any([np.abs(y) > SKEW for y in away], axis=0)
+    if wrong.any():
+        where = f"{name}[{', '.join(map(str, np.argwhere(wrong)[0]))}]" if wrong.ndim else name
+        raise ValueError(
+            f"{where} is no pose: wanted [R p; 0 1] with a rotation R, whose columns are the "
+            "frame's axes (a transposed or mirrored matrix is none)"
+        )
 
 
 def _rows(x: np.ndarray, core: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:

@@ -6,15 +6,18 @@ pip install 'featherlane[view]'. The page has sliders for the joints, or for the
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from featherlane.algorithms.frames import frame_placement
 from featherlane.api.model import Model
+from featherlane.functions.arguments import is_count
 from featherlane.functions.array_like import ArrayLike
 from featherlane.interop.shapes import Shape, inertia_ellipsoids, skeleton, visuals
 from featherlane.interop.wrapped import required
@@ -23,6 +26,7 @@ from featherlane.robot.model import WORLD, Frame
 
 viser = required("viser", "view")
 
+PORTS = 65535
 FRAME_RATE = 30.0  # pictures a second while a rollout is played
 LONGEST = np.pi  # rad or m: the ends of a slider without a limit
 
@@ -199,7 +203,20 @@ def _configurations(model: Model, q: Any) -> np.ndarray:
     if rows.ndim not in (1, 2) or not rows.size or rows.shape[-1] != model.nq:
         wanted = f"wanted ({model.nq},), or (T, {model.nq}) of one rollout"
         raise ValueError(f"q has shape {rows.shape}, {wanted}")
+    if not np.isfinite(rows).all():
+        raise ValueError("q has a NaN or an infinity: wanted finite numbers")
     return np.atleast_2d(rows)
+
+
+def _check_address(host: Any, port: Any) -> None:
+    """Raises ValueError for what a server cannot have: viser's would wait for ever."""
+    if not is_count(port) or port > PORTS:
+        raise ValueError(f"port is {port!r:.60}: wanted a whole number from 1 to {PORTS}")
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, TypeError, UnicodeError) as error:
+        wanted = "wanted a name or an address of this machine"
+        raise ValueError(f"host is {host!r:.60}: {wanted} ({error})") from None
 
 
 def _drawn(model: Model, source: Any) -> tuple[list[Shape], list[str]]:
@@ -232,14 +249,19 @@ def show(
     model was loaded from; without visuals, bones from joint to joint. host: who may look, by
     default this machine alone; port: the first one that is tried.
 
-    Raises ImportError without the extra `view`, ValueError for a q of another shape, ModelError for
-    a file that cannot be read.
+    Raises ImportError without the extra `view`, ValueError for a q of another shape or with NaN,
+    and for what is no address, ModelError for a file that cannot be read.
     """
     if not isinstance(model, Model):
         raise TypeError(f"model is {model!r:.60}: wanted a Model, as fl.load gives it")
     rows = _configurations(model, model.clip(model.neutral()) if q is None else q)
-    if not (isinstance(dt, int | float) and 0 < dt < np.inf):
-        raise ValueError(f"dt is {dt!r}: wanted positive seconds")
+    if not isinstance(dt, Real) or isinstance(dt, bool) or not 0 < dt < np.inf:
+        raise ValueError(f"dt is {dt!r:.60}: wanted positive seconds")
+    _check_address(host, port)
     drawn = _drawn(model, source)
-    server = viser.ViserServer(host=host, port=port, label=model.name, verbose=False)
-    return View(model, rows, dt, drawn, server)
+    server = viser.ViserServer(host=host, port=int(port), label=model.name, verbose=False)
+    try:
+        return View(model, rows, float(dt), drawn, server)
+    except BaseException:
+        server.stop()
+        raise
