@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from robot import FEET, Quadruped
 
-ORDER = sorted(FEET)  # in which featherlane takes wrenches at frames
+assert [*FEET] == sorted(FEET)  # the order in which featherlane takes wrenches at frames
 
 
 class Featherlane:
@@ -25,11 +25,11 @@ class Featherlane:
             "f_ext_frame": "world",
             "threads": threads,
         }
-        nv, columns = model.nv, len(joints) + 6 * len(FEET)
-        shapes = ((model.nq,), (nv,), (2 * nv, 2 * nv), (2 * nv, columns))
+        nv, self.joints = model.nv, len(joints)
+        shapes = ((model.nq,), (nv,), (2 * nv, 2 * nv), (2 * nv, self.joints + 6 * len(FEET)))
         self.out = tuple(np.empty((knots, *shape), self.dtype) for shape in shapes)
-        forces = [len(joints) + 6 * ORDER.index(foot) + i for foot in FEET for i in range(3)]
-        self.columns = np.array([*range(len(joints)), *forces])  # of B, without the feet's moments
+        self.doubles = tuple(np.empty((knots, *shape)) for shape in shapes[:3])
+        self.B = np.empty((knots, 2 * nv, self.joints + 3 * len(FEET)))
         self.wrenches = np.zeros((len(FEET), knots, 6), self.dtype)
 
     def _given(self, f: np.ndarray) -> dict[str, np.ndarray]:
@@ -46,9 +46,16 @@ class Featherlane:
         self.model.linearize_step(
             q, v, u, dt, self._given(f), by_wrenches=True, out=self.out, **self.options
         )
-        q_next, v_next, A, B = self.out
-        results = q_next, v_next, A, B[:, :, self.columns]
-        return tuple(x.astype(float, copy=False) for x in results)
+        *results, B = self.out
+        if self.dtype != float:
+            for double, single in zip(self.doubles, results, strict=True):
+                np.copyto(double, single)
+            results = [*self.doubles]
+        self.B[:, :, : self.joints] = B[:, :, : self.joints]
+        for i in range(len(FEET)):  # forces without moments
+            at, own = self.joints + 6 * i, self.joints + 3 * i
+            self.B[:, :, own : own + 3] = B[:, :, at : at + 3]
+        return (*results, self.B)
 
     def step(
         self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float

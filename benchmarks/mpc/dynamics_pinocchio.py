@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 from robot import FEET, Quadruped
-from suite.peers.native import LONG, POINTER, made, shared_library
+from suite.peers.native import LONG, POINTER, made, place, shared_library
 from suite.peers.with_pinocchio import DEFINITIONS, EIGEN, LIBRARIES, NATIVE, prefix
 
 SOURCE = Path(__file__).parent / "dynamics_pinocchio.cpp"
 
 
-def library() -> Path:
-    """Where the compiled code is, built when first needed: a minute or more.
-
-    Raises RuntimeError where a compiler, Pinocchio or Eigen's headers are missing.
+def _recipe() -> tuple[str, list[str], list[str]]:
+    """The source, and what the compiler and the linker are told. Raises RuntimeError where
+    Pinocchio or Eigen's headers are missing.
     """
     at = prefix()
     if at is None:
@@ -27,8 +26,20 @@ def library() -> Path:
         raise RuntimeError("Eigen's headers were not found: apt-get install libeigen3-dev")
     flags = ["-std=c++17", "-O3", "-DNDEBUG", *DEFINITIONS, *NATIVE]
     flags += [f"-I{at}/include", f"-I{eigen}"]
-    link = [f"-L{at}/lib", *LIBRARIES, f"-Wl,-rpath,{at}/lib"]
-    return shared_library(SOURCE.read_text(), flags, link)[0]
+    return SOURCE.read_text(), flags, [f"-L{at}/lib", *LIBRARIES, f"-Wl,-rpath,{at}/lib"]
+
+
+def is_built() -> bool:
+    """Whether the compiled code is there already."""
+    try:
+        return place(*_recipe()).exists()
+    except RuntimeError:
+        return False
+
+
+def library() -> Path:
+    """Where the compiled code is, built when first needed: a minute or more."""
+    return shared_library(*_recipe())[0]
 
 
 class Pinocchio:

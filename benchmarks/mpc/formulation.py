@@ -4,8 +4,8 @@ A knot has the state (q, v), joint torques u and forces f of the feet in the wor
 half the sum of squared residuals times weights, so that its Hessian is Gauss's and Newton's. The
 residuals and their exact derivatives in the tangent space are one traced function, for all knots in a
 call. Feet in stance stand still: their velocity has a large weight. Feet in swing have no force:
-their columns of B are zero. In stance forces lie in the friction pyramid, a hard limit as those of
-the torques are.
+their columns of B are zero. In stance forces lie in the friction pyramid: a hard limit, as those of the
+torques are, or a relaxed logarithmic barrier in the cost (Feller and Ebenbauer 2017).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Task:
     """What the robot is to do, in SI units."""
 
     period: float = 0.6  # of the trot
-    stance: float = 0.55  # the share of the period in which a foot stands
+    stance: float = 0.6  # the share of the period in which a foot stands
     lift: float = 0.07  # height of a step
     speed: float = 0.3  # forwards
     circle: float = 0.10  # radius of the hand's way
@@ -69,6 +69,7 @@ class Weights:
     hand: tuple[float, ...] = (400.0, 400.0, 400.0, 20.0, 20.0, 20.0)
     torque: float = 2e-3
     force: float = 1e-3
+    barrier: float = 1.0
     last: float = 5.0  # times as much in the last state
 
 
@@ -91,7 +92,7 @@ class Costs(NamedTuple):
     gx: np.ndarray  # (K, 2 nv)
     Hx: np.ndarray  # (K, 2 nv, 2 nv)
     gu: np.ndarray  # (K, nu + 12)
-    Hu: np.ndarray  # (nu + 12,), diagonal
+    Hu: np.ndarray  # (K, nu + 12, nu + 12): diagonal, and a block for each foot
 
 
 @dataclass
@@ -105,6 +106,8 @@ class Formulation:
     knots: int = 64
     friction: float = 0.5  # of the pyramid
     most: float = 800.0  # N, of a foot's vertical force
+    relaxed: float = 5.0  # N from a face, from where on the barrier is a parabola
+    barrier: bool = False  # limits of forces in the cost, none of torques
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -123,6 +126,9 @@ class Formulation:
             fl.jacobian(self._moved_terms, moved, wrt=("dq", "dv"), values=True)
         )
         self.zero = np.zeros(model.nv)
+        self.controls = len(self.effort) + 12
+        mu = self.friction
+        self.faces = np.array([[1, 0, mu], [-1, 0, mu], [0, 1, mu], [0, -1, mu], [0, 0, 1.0]])
 
     def _standing_torques(self) -> np.ndarray:
         """Joint torques that hold the robot in stance with its weight on four equal feet."""
@@ -225,9 +231,9 @@ class Formulation:
         each, plain = self._weights_of(refs)
         r = self._residuals(self.values(q, v, refs.q, threads=self.threads), refs)
         e, c = self._plain(q, v, refs), self._controls(u, f, refs)
-        return 0.5 * float(
-            np.sum(each * r * r) + np.sum(plain * e * e) + np.sum(self.control_weights * c * c)
-        )
+        squares = np.sum(each * r * r) + np.sum(plain * e * e) + np.sum(self.control_weights * c * c)
+        barrier = self._barrier(f, refs)[0] if self.barrier else 0.0
+        return 0.5 * float(squares) + barrier
 
     def costs(
         self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, refs: References
@@ -245,4 +251,24 @@ class Formulation:
         gx = np.matmul(r[:, None], weighted)[:, 0] + plain * e
         w = self.control_weights
         value = 0.5 * float(np.sum(each * r * r) + np.sum(plain * e * e) + np.sum(w * c * c))
-        return Costs(value, gx, Hx, w * c, w)
+        gu, Hu = w * c, np.zeros((self.knots, self.controls, self.controls))
+        Hu[:, np.arange(self.controls), np.arange(self.controls)] = w
+        if self.barrier:
+            barrier, slope, bend = self._barrier(f, refs)
+            value += barrier
+            gu[:, -12:] += (slope @ self.faces).reshape(-1, 12)
+            blocks = np.einsum("kfi,ia,ib->kfab", bend, self.faces, self.faces)
+            for i in range(4):
+                own = slice(self.controls - 12 + 3 * i, self.controls - 9 + 3 * i)
+                Hu[:, own, own] += blocks[:, i]
+        return Costs(value, gx, Hx, gu, Hu)
+
+    def _barrier(self, f: np.ndarray, refs: References) -> tuple[float, np.ndarray, np.ndarray]:
+        """The barrier's value, and its derivatives (K, 4, 5) by distances from the faces."""
+        h, near = f @ self.faces.T, self.relaxed
+        far = np.maximum(h, near)
+        bent = (h - 2 * near) / near
+        inside, on = h > near, self.weights.barrier * refs.acts[..., None]
+        value = np.where(inside, -np.log(far), 0.5 * (bent * bent - 1) - np.log(near))
+        slope = np.where(inside, -1 / far, bent / near)
+        return float(np.sum(on * value)), on * slope, on / (far * far)

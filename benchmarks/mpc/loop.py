@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from plan import Plan
 from plant import TIMESTEP, Plant
 from robot import HAND
-from solver import Plan, Solver
+from solver import Solver
 
-STIFFNESS, DAMPING = 60.0, 3.0  # N m/rad and N m s/rad
+STIFFNESS, DAMPING = 150.0, 6.0  # N m/rad and N m s/rad
 PUSH = 40.0  # N for 0.2 s every 2 s
 
 
@@ -31,6 +32,18 @@ class Record(NamedTuple):
     hand_wanted: np.ndarray  # (n, 3)
     rates: np.ndarray  # of control steps a second
     fallen: bool
+
+    @property
+    def stood(self) -> float:
+        """Seconds until the robot fell, or all."""
+        return float(self.time[-1])
+
+    @property
+    def speed(self) -> float:
+        """The mean speed forwards after the first two seconds, in m/s."""
+        after = self.time > 2.0
+        way, times = self.base[after, 0], self.time[after]
+        return float((way[-1] - way[0]) / (times[-1] - times[0])) if after.sum() > 1 else np.nan
 
     @property
     def hand_error(self) -> float:
