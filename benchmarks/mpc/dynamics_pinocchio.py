@@ -52,7 +52,13 @@ class Pinocchio:
         types = ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int
         given = robot.urdf.encode(), "\n".join(FEET).encode(), threads
         self._horizon = POINTER(made(self._library, types, *given))
-        self._library.run.argtypes = (POINTER, LONG, *[POINTER] * 4, ctypes.c_double, *[POINTER] * 4)
+        self._library.run.argtypes = (
+            POINTER,
+            LONG,
+            *[POINTER] * 4,
+            ctypes.c_double,
+            *[POINTER] * 4,
+        )
         model = robot.model
         self.threads, nv, columns = threads, model.nv, model.nv - 6 + 3 * len(FEET)
         shapes = ((model.nq,), (nv,), (2 * nv, 2 * nv), (2 * nv, columns))

@@ -1,11 +1,11 @@
 """The optimal control problem: references of a trot with a moving hand, costs, and limits.
 
-A knot has the state (q, v), joint torques u and forces f of the feet in the world's axes. The cost is
-half the sum of squared residuals times weights, so that its Hessian is Gauss's and Newton's. The
-residuals and their exact derivatives in the tangent space are one traced function, for all knots in a
-call. Feet in stance stand still: their velocity has a large weight. Feet in swing have no force:
-their columns of B are zero. In stance forces lie in the friction pyramid: a hard limit, as those of the
-torques are, or a relaxed logarithmic barrier in the cost (Feller and Ebenbauer 2017).
+A knot has the state (q, v), joint torques u and forces f of the feet in the world's axes. The cost
+is half the sum of squared residuals times weights, so that its Hessian is Gauss's and Newton's. The
+residuals and their exact derivatives in the tangent space are one traced function, for all knots in
+a call. Feet in stance stand still: their velocity has a large weight. Feet in swing have no force:
+their columns of B are zero. In stance forces lie in the friction pyramid: a hard limit, as those of
+the torques are, or a relaxed logarithmic barrier in the cost (Feller and Ebenbauer 2017).
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Weights:
     """Of squared residuals, in the order of `Formulation.residuals`, and of controls."""
 
     base: tuple[float, ...] = (20.0, 100.0, 1000.0, 300.0, 300.0, 200.0)
-    joints: float = 3.0
+    joints: float = 5.0
     base_velocity: tuple[float, ...] = (40.0, 40.0, 40.0, 10.0, 10.0, 10.0)
-    joint_velocity: float = 0.03
+    joint_velocity: float = 0.1
     stance_height: float = 2000.0
     stance_velocity: float = 400.0
     swing_place: tuple[float, ...] = (150.0, 150.0, 3000.0)
@@ -139,7 +139,7 @@ class Formulation:
         return model.inverse_dynamics(robot.stance, still, still, forces, f_ext_frame="world")[6:]
 
     def _terms(self, q, v, q_ref):  # type: ignore[no-untyped-def]
-        """Traced: the base's displacement, places and velocities of feet, place and tilt of the hand."""
+        """Traced: the base's displacement, feet and their velocities, the hand and its tilt."""
         model = self.robot.model
         base = model.difference(q_ref, q)[:6]
         feet = np.concatenate([model.frame_placement(q, foot)[:3, 3] for foot in FEET])
@@ -231,7 +231,9 @@ class Formulation:
         each, plain = self._weights_of(refs)
         r = self._residuals(self.values(q, v, refs.q, threads=self.threads), refs)
         e, c = self._plain(q, v, refs), self._controls(u, f, refs)
-        squares = np.sum(each * r * r) + np.sum(plain * e * e) + np.sum(self.control_weights * c * c)
+        squares = (
+            np.sum(each * r * r) + np.sum(plain * e * e) + np.sum(self.control_weights * c * c)
+        )
         barrier = self._barrier(f, refs)[0] if self.barrier else 0.0
         return 0.5 * float(squares) + barrier
 

@@ -98,6 +98,7 @@ def closed_loop(
         hand = model.frame_placement(q, HAND)[:3, 3]
         rows.append((at, q[:3], way, hand, wanted, np.array(1 / (steps * TIMESTEP))))
         if begin >= told:
-            say(f"{begin:5.2f} s: base {q[:3].round(3)}, hand off by {np.linalg.norm(hand - wanted):.3f}")
+            off = np.linalg.norm(hand - wanted)
+            say(f"{begin:5.2f} s: base {q[:3].round(3)}, hand off by {off:.3f} m")
             told += 1.0
     return Record(*(np.array(column) for column in zip(*rows, strict=True)), plant.fallen())

@@ -25,9 +25,7 @@ def model_of(robot: Quadruped) -> Any:
     etree.SubElement(etree.SubElement(tree, "mujoco"), "compiler", options)
     spec = mujoco.MjSpec.from_string(etree.tostring(tree, encoding="unicode"))
     root: Robot = robot.model
-    spec.worldbody.first_body().add_joint(
-        name=root.joints[0].name, type=mujoco.mjtJoint.mjJNT_FREE
-    )
+    spec.worldbody.first_body().add_joint(name=root.joints[0].name, type=mujoco.mjtJoint.mjJNT_FREE)
     # A light foot under a heavy body sinks by centimetres into MuJoCo's default ground
     size = {"condim": 3, "friction": [FRICTION, 0.005, 0.0001]}
     size |= {"solref": [0.004, 1.0], "solimp": [0.99, 0.999, 0.001, 0.5, 2.0]}
@@ -86,7 +84,7 @@ class Plant:
 
     def fallen(self) -> bool:
         """Whether the trunk is low, or on its side."""
-        w, x, y, z = self.data.qpos[3:7]
+        _, x, y, _ = self.data.qpos[3:7]
         return bool(self.data.qpos[2] < FALLEN or 1 - 2 * (x * x + y * y) < 0.5)
 
     def mass_matrix_error(self) -> float:

@@ -1,4 +1,4 @@
-"""The robot of the experiment: the quadruped with an arm, with feet, a stance and a hand's place."""
+"""The robot of the experiment: the quadruped with an arm, with feet and a stance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEGS = ("front_left", "front_right", "rear_left", "rear_right")
 FEET = tuple(f"{leg}_foot" for leg in LEGS)
 HAND = "arm_link_wr1"
 FOOT_RADIUS = 0.03
-SHANK = 0.3365 - FOOT_RADIUS + 0.03  # m from the knee to the centre of the foot's sphere
+SHANK = 0.3365  # m from the knee to the centre of the foot's sphere
 HEIGHT = 0.48  # m from the ground to the root
 ARM = {"arm_sh1": -1.9, "arm_el0": 1.9, "arm_wr0": 0.5}  # rad
 

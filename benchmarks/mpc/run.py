@@ -1,9 +1,9 @@
 """How much faster does a whole-body predictive controller run if its dynamics do?
 
-A quadruped with an arm trots in MuJoCo while its hand follows a moving place. Two controllers differ
-only in who computes the steps of 64 knots with A and B: Pinocchio in compiled C++, or featherlane.
-Times on one thread are of the processor, so that other programs disturb them little; those on more
-threads are of the clock. The parts:
+A quadruped with an arm trots in MuJoCo while its hand follows a moving place. Two controllers
+differ only in who computes the steps of 64 knots with A and B: Pinocchio in compiled C++, or
+featherlane. Times on one thread are of the processor, so that other programs disturb them little;
+those on more threads are of the clock. The parts:
 
 dynamics  the two calls alone: their difference, and their times, for one robot and for 64 at once
 parts     every controller makes its iteration from the same plans and states, in turn
@@ -13,6 +13,7 @@ loop      closed loops, at one fixed rate and each at the rate that its times al
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import time
@@ -200,6 +201,8 @@ def main() -> None:
         for problem in given.problems:
             measured += parts(robot, problem, given.knots, 3.0, 0.02)
         rows += [*measured, *print_parts(measured)]
+    if "dynamics" in given.parts and measured:
+        rows += print_many(rows, measured)
     if "loop" in given.parts:
         rows += print_loops(robot, given, measured)
     write_json(given.json, rows, knots=given.knots)
@@ -225,19 +228,48 @@ def print_dynamics(robot: Quadruped, knots: int, threads: Sequence[int], rounds:
 def print_parts(measured: list[Row]) -> list[Row]:
     head = ["problem", "dynamics", *[f"{p}, ms" for p in PARTS], "all, ms", "torques apart, N m"]
     cells = [
-        [r["problem"], r["dynamics"], *(f"{r[f'{p} ms']:.2f}" for p in PARTS), f"{r['ms']:.1f}"]
-        + [f"{r['torques apart']:.0e}"]
+        [
+            *(r["problem"], r["dynamics"]),
+            *(f"{r[f'{p} ms']:.2f}" for p in PARTS),
+            *(f"{r['ms']:.1f}", f"{r['torques apart']:.0e}"),
+        ]
         for r in measured
     ]
     print(table(head, cells), "\n")
     found = compared(measured)
     cells = [
-        [r["problem"], r["dynamics"], f"{r['share']:.0%}", f"{r['ratio']:.1f}"]
-        + [f"+{r['predicted'] - 1:.0%}", f"+{r['rate'] - 1:.0%}"]
+        [
+            *(r["problem"], r["dynamics"], f"{r['share']:.0%}", f"{r['ratio']:.1f}"),
+            *(f"+{r['predicted'] - 1:.0%}", f"+{r['rate'] - 1:.0%}"),
+        ]
         for r in found
     ]
     head = ["problem", "dynamics", "share of dynamics with Pinocchio", "dynamics faster, times"]
     print(table([*head, "rate, predicted by Amdahl", "rate, measured"], cells), "\n")
+    return found
+
+
+def print_many(rows: list[Row], measured: list[Row]) -> list[Row]:
+    """Iterations a second and core where many robots share a call of the dynamics: each robot has
+    its part of that call, and the other parts of its own iteration.
+    """
+    found, cells = list[Row](), []
+    for r in measured:
+        calls = [
+            row["ms"]
+            for row in rows
+            if row["part"] == "dynamics"
+            and (row["robots"], row["threads"]) == (ROBOTS, 1)
+            and row["dynamics"] == r["dynamics"]
+        ]
+        ms = r["ms"] - r["dynamics ms"] + sum(calls)
+        row = {"problem": r["problem"], "dynamics": r["dynamics"]}
+        found.append({"part": "many", **row, "dynamics ms": sum(calls), "rate": 1e3 / ms})
+        base = next(x["rate"] for x in found if x["problem"] == r["problem"])
+        ratio = f"+{found[-1]['rate'] / base - 1:.0%}"
+        cells.append([*row.values(), f"{sum(calls):.2f}", f"{1e3 / ms:.1f}", ratio])
+    head = ["problem", "dynamics", f"dynamics ms a robot, {ROBOTS} at once"]
+    print(table([*head, "iterations a second and core", "more"], cells), "\n")
     return found
 
 
@@ -250,20 +282,24 @@ def print_loops(robot: Quadruped, given: argparse.Namespace, measured: list[Row]
         times |= {r["dynamics"]: r["ms"] for r in measured if r["problem"] == problem}
         if not times:
             raise SystemExit("give --periods, or --parts parts loop")
-        own = {name: 1e-3 * np.ceil(ms) for name, ms in times.items()}
+        own = {name: 1e-3 * math.ceil(ms) for name, ms in times.items()}
         arguments = robot, problem, given.knots, given.seconds, given.seeds
-        fixed = dict.fromkeys((PINOCCHIO, FEATHERLANE), own[PINOCCHIO])
-        for rate, periods in (("fixed", fixed), ("own", own)):
-            found, records = loops(*arguments, periods)
-            rows += [{**row, "rate": rate} for row in found]
-        if given.figure:
-            from figure import draw
+        found, records = loops(*arguments, own)
+        rows += [{**row, "rate": "own"} for row in found]
+        # The fixed rate is Pinocchio's own: a run of that rate is a run of this one
+        rows += [{**row, "rate": "fixed"} for row in found if row["dynamics"] == PINOCCHIO]
+        found, _ = loops(*arguments, {FEATHERLANE: own[PINOCCHIO]})
+        rows += [{**row, "rate": "fixed"} for row in found]
+    if given.figure:  # of the last problem
+        from figure import draw
 
-            draw(given.figure, records)
+        draw(given.figure, records)
     head = ["problem", "rate", "dynamics", "seed", "rate, Hz", "on its feet, s", "hand off, mm"]
     cells = [
-        [r["problem"], r["rate"], r["dynamics"], str(r["seed"]), f"{1 / r['period']:.0f}"]
-        + [f"{r['stood']:.1f}", f"{1e3 * r['hand']:.0f}", f"{r['speed']:.2f}"]
+        [
+            *(r["problem"], r["rate"], r["dynamics"], str(r["seed"]), f"{1 / r['period']:.0f}"),
+            *(f"{r['stood']:.1f}", f"{1e3 * r['hand']:.0f}", f"{r['speed']:.2f}"),
+        ]
         for r in rows
     ]
     print(table([*head, "speed, m/s"], cells))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -72,7 +71,8 @@ class Solver:
         new_q = self.model.interpolate(plan.q[k], plan.q[k + 1], part)
         new_v = plan.v[k] + part[:, None] * (plan.v[k + 1] - plan.v[k])
         new_q[0], new_v[0] = q, v
-        return Plan(t, plan.dt, new_q, new_v, plan.u[k[:-1]], plan.f[k[:-1]])
+        held = np.minimum((s[:-1] + 0.5).astype(int), K - 1)  # in the middle of an interval
+        return Plan(t, plan.dt, new_q, new_v, plan.u[held], plan.f[held])
 
     def iterate(self, plan: Plan, t: float, q: np.ndarray, v: np.ndarray) -> Plan:
         """One iteration from the measured state (q, v) at time t."""
@@ -104,7 +104,7 @@ class Solver:
         self, plan: Plan, refs: References, cost: float, gaps: np.ndarray, dx: np.ndarray,
         du: np.ndarray,
     ) -> Plan:  # fmt: skip
-        """The largest step that lowers cost or gaps (Fletcher's filter of one entry)."""
+        """The plan after the largest step that lowers cost or gaps, or the plan as it is."""
         task, nv, joints = self.formulation, self.model.nv, plan.u.shape[1]
         gap = float(np.abs(gaps).sum())
         for size in STEP_SIZES:
@@ -122,6 +122,7 @@ class Solver:
                 new_gap = float(np.abs(missed).sum())
                 new_cost = task.cost(q[1:], v[1:], u, f, refs)
             if new_gap < 1e-3 + 0.99 * gap or new_cost < cost - 1e-4 * abs(cost):
-                break
-        self.sizes.append(size)
-        return Plan(plan.begin, plan.dt, q, v, u, f)
+                self.sizes.append(size)
+                return Plan(plan.begin, plan.dt, q, v, u, f)
+        self.sizes.append(0.0)
+        return plan
