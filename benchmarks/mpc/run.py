@@ -7,6 +7,7 @@ those on more threads are of the clock. The parts:
 
 dynamics  the two calls alone: their difference, and their times, for one robot and for 64 at once
 parts     every controller makes its iteration from the same plans and states, in turn
+many      the same for 64 robots at once, whose dynamics are one call
 loop      closed loops, at one fixed rate and each at the rate that its times allow
 """
 
@@ -33,7 +34,7 @@ from plant import TIMESTEP, Plant
 from programs import Piqp, Riccati
 from robot import Quadruped, quadruped
 from robots import machine_lines, say, table
-from solver import PARTS, Dynamics, Solver
+from solver import PARTS, Dynamics, Solver, iterate_together
 
 ROBOTS = 64  # at once
 PINOCCHIO, FEATHERLANE, SINGLE = "Pinocchio", "featherlane", "featherlane, float32"
@@ -62,10 +63,8 @@ def dynamics_of(robot: Quadruped, knots: int, threads: int) -> dict[str, Dynamic
     }
 
 
-def solver_of(robot: Quadruped, dynamics: Dynamics, problem: str, knots: int) -> Solver:
-    barrier, program = PROBLEMS[problem]
-    formulation = Formulation(robot, knots=knots, barrier=barrier)
-    return Solver(formulation, dynamics, program(formulation), time.thread_time)
+def solver_of(formulation: Formulation, dynamics: Dynamics, problem: str) -> Solver:
+    return Solver(formulation, dynamics, PROBLEMS[problem].solver(formulation), time.thread_time)
 
 
 def random_knots(robot: Quadruped, knots: int) -> tuple[np.ndarray, ...]:
@@ -119,7 +118,8 @@ def parts(robot: Quadruped, problem: str, knots: int, seconds: float, period: fl
     and states, in turn; the robot follows featherlane's plan.
     """
     every = dynamics_of(robot, knots, 1)
-    solvers = {name: solver_of(robot, d, problem, knots) for name, d in every.items()}
+    formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
+    solvers = {name: solver_of(formulation, d, problem) for name, d in every.items()}
     plant, leader = Plant(robot, 0), solvers[FEATHERLANE]
     q, v = plant.state()
     plan = leader.first_plan(0.0, q, v)
@@ -166,11 +166,11 @@ def loops(
     periods: dict[str, float],
 ) -> tuple[list[Row], dict[str, Record]]:  # fmt: skip
     """Closed loops with several seeds. periods: of the controllers, in seconds."""
-    rows, records = [], {}
+    rows, records, every = [], {}, dynamics_of(robot, knots, 1)
+    formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
     for name, period in periods.items():
         for seed in seeds:
-            dynamics = dynamics_of(robot, knots, 1)[name]
-            solver = solver_of(robot, dynamics, problem, knots)
+            solver = solver_of(formulation, every[name], problem)
             record = closed_loop(solver, Plant(robot, seed), seconds, period)
             row = {"part": "loop", "problem": problem, "dynamics": name, "seed": seed}
             row |= {"period": period, "stood": record.stood, "fallen": record.fallen}
@@ -183,7 +183,7 @@ def loops(
 def main() -> None:
     options = parser(__doc__, rounds=31, json=None)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.add_argument("--parts", nargs="+", default=["dynamics", "parts", "loop"])
+    options.add_argument("--parts", nargs="+", default=["dynamics", "parts", "many", "loop"])
     options.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
     options.add_argument("--knots", type=int, default=64)
     options.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -201,8 +201,8 @@ def main() -> None:
         for problem in given.problems:
             measured += parts(robot, problem, given.knots, 3.0, 0.02)
         rows += [*measured, *print_parts(measured)]
-    if "dynamics" in given.parts and measured:
-        rows += print_many(rows, measured)
+    if "many" in given.parts:
+        rows += print_many(robot, given.problems, given.knots, 3)
     if "loop" in given.parts:
         rows += print_loops(robot, given, measured)
     write_json(given.json, rows, knots=given.knots)
@@ -249,27 +249,32 @@ def print_parts(measured: list[Row]) -> list[Row]:
     return found
 
 
-def print_many(rows: list[Row], measured: list[Row]) -> list[Row]:
-    """Iterations a second and core where many robots share a call of the dynamics: each robot has
-    its part of that call, and the other parts of its own iteration.
-    """
+def print_many(robot: Quadruped, problems: Sequence[str], knots: int, rounds: int) -> list[Row]:
+    """Iterations a second and core where many robots share each call of the dynamics."""
     found, cells = list[Row](), []
-    for r in measured:
-        calls = [
-            row["ms"]
-            for row in rows
-            if row["part"] == "dynamics"
-            and (row["robots"], row["threads"]) == (ROBOTS, 1)
-            and row["dynamics"] == r["dynamics"]
-        ]
-        ms = r["ms"] - r["dynamics ms"] + sum(calls)
-        row = {"problem": r["problem"], "dynamics": r["dynamics"]}
-        found.append({"part": "many", **row, "dynamics ms": sum(calls), "rate": 1e3 / ms})
-        base = next(x["rate"] for x in found if x["problem"] == r["problem"])
-        ratio = f"+{found[-1]['rate'] / base - 1:.0%}"
-        cells.append([*row.values(), f"{sum(calls):.2f}", f"{1e3 / ms:.1f}", ratio])
-    head = ["problem", "dynamics", f"dynamics ms a robot, {ROBOTS} at once"]
-    print(table([*head, "iterations a second and core", "more"], cells), "\n")
+    for problem in problems:
+        every = dynamics_of(robot, knots * ROBOTS, 1)
+        taken: dict[str, list[float]] = {name: [] for name in every}
+        formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
+        solvers = [solver_of(formulation, every[FEATHERLANE], problem) for _ in range(ROBOTS)]
+        states = [Plant(robot, seed).state() for seed in range(ROBOTS)]
+        t = 1.0  # during the trot
+        firsts = zip(solvers, states, strict=True)
+        plans = [solver.first_plan(t, *state) for solver, state in firsts]
+        for _ in range(rounds + 1):
+            for name, dynamics in every.items():
+                begin = time.thread_time()
+                new = iterate_together(solvers, dynamics, plans, t, states)
+                taken[name].append(time.thread_time() - begin)
+            plans = new
+        for name, each in taken.items():
+            rate = ROBOTS / statistics.median(each[1:])
+            row = {"problem": problem, "dynamics": name, "rate": rate}
+            found.append({"part": "many", **row})
+            base = next(x["rate"] for x in found if x["problem"] == problem)
+            cells.append([problem, name, f"{rate:.1f}", f"+{rate / base - 1:.0%}"])
+    head = ["problem", "dynamics", f"iterations a second and core, {ROBOTS} robots", "more"]
+    print(table(head, cells), "\n")
     return found
 
 

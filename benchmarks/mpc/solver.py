@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from formulation import Formulation, References
@@ -29,6 +29,42 @@ class Dynamics(Protocol):
     def step(
         self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float
     ) -> tuple[np.ndarray, ...]: ...
+
+
+class Request(NamedTuple):
+    """A call of the dynamics for all knots: its name, and q, v, u, f."""
+
+    name: str
+    given: tuple[np.ndarray, ...]
+
+    def asked_of(self, dynamics: Dynamics, dt: float) -> tuple[np.ndarray, ...]:
+        """The results."""
+        return getattr(dynamics, self.name)(*self.given, dt)  # type: ignore[no-any-return]
+
+
+def iterate_together(
+    solvers: Sequence[Solver], dynamics: Dynamics, plans: Sequence[Plan], t: float,
+    states: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[Plan]:  # fmt: skip
+    """One iteration of each of many robots, whose calls of the dynamics are one call."""
+    each = zip(solvers, plans, states, strict=True)
+    work = {i: solver.iteration(plan, t, *state) for i, (solver, plan, state) in enumerate(each)}
+    asked = {i: next(iteration) for i, iteration in work.items()}
+    found = list(plans)
+    while asked:
+        columns = zip(*(request.given for request in asked.values()), strict=True)
+        name = next(iter(asked.values())).name
+        together = Request(name, tuple(np.concatenate(column) for column in columns))
+        results = together.asked_of(dynamics, solvers[0].formulation.dt)
+        knots = solvers[0].formulation.knots
+        answers = [[x[k : k + knots] for x in results] for k in range(0, len(results[0]), knots)]
+        for i, answer in zip([*asked], answers, strict=True):
+            try:
+                asked[i] = work[i].send(tuple(answer))
+            except StopIteration as end:
+                found[i] = end.value
+                del asked[i]
+    return found
 
 
 class Solver:
@@ -76,6 +112,20 @@ class Solver:
 
     def iterate(self, plan: Plan, t: float, q: np.ndarray, v: np.ndarray) -> Plan:
         """One iteration from the measured state (q, v) at time t."""
+        work = self.iteration(plan, t, q, v)
+        request = next(work)
+        while True:
+            with self._timed("dynamics"):
+                found = request.asked_of(self.dynamics, self.formulation.dt)
+            try:
+                request = work.send(found)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+
+    def iteration(
+        self, plan: Plan, t: float, q: np.ndarray, v: np.ndarray
+    ) -> Generator[Request, tuple[np.ndarray, ...], Plan]:
+        """The same, with the dynamics asked of the caller, who may ask for many robots at once."""
         self.times.append(dict.fromkeys(PARTS, 0.0))
         task, model = self.formulation, self.model
         with self._timed("costs"):
@@ -85,9 +135,8 @@ class Solver:
         with self._timed("copies"):
             plan = self.shifted(plan, t, q, v)
             plan.f = plan.f * refs.acts[..., None]
-        with self._timed("dynamics"):
-            given = plan.q[:-1], plan.v[:-1], plan.u, plan.f
-            next_q, next_v, A, B = self.dynamics.linearise(*given, task.dt)
+        given = plan.q[:-1], plan.v[:-1], plan.u, plan.f
+        next_q, next_v, A, B = yield Request("linearise", given)
         with self._timed("costs"):
             costs = task.costs(plan.q[1:], plan.v[1:], plan.u, plan.f, refs)
         with self._timed("copies"):
@@ -98,12 +147,12 @@ class Solver:
         with self._timed("QP"):
             dx, du = self.program.solve()
         self.iterations.append(self.program.iterations)
-        return self._search(plan, refs, costs.value, gaps, dx, du)
+        return (yield from self._search(plan, refs, costs.value, gaps, dx, du))
 
     def _search(
         self, plan: Plan, refs: References, cost: float, gaps: np.ndarray, dx: np.ndarray,
         du: np.ndarray,
-    ) -> Plan:  # fmt: skip
+    ) -> Generator[Request, tuple[np.ndarray, ...], Plan]:  # fmt: skip
         """The plan after the largest step that lowers cost or gaps, or the plan as it is."""
         task, nv, joints = self.formulation, self.model.nv, plan.u.shape[1]
         gap = float(np.abs(gaps).sum())
@@ -115,8 +164,7 @@ class Solver:
                 u = plan.u + size * du[:, :joints]
                 f = plan.f + size * du[:, joints:].reshape(plan.f.shape)
                 f *= refs.acts[..., None]
-            with self._timed("dynamics"):
-                next_q, next_v = self.dynamics.step(q[:-1], v[:-1], u, f, task.dt)
+            next_q, next_v = yield Request("step", (q[:-1], v[:-1], u, f))
             with self._timed("line search"):
                 missed = self.model.difference(q[1:], next_q), next_v - v[1:]
                 new_gap = float(np.abs(missed).sum())
