@@ -39,7 +39,7 @@ def dynamics(mpc, robot):
 
 
 def test_slopes_are_those_of_steps(mpc, robot, dynamics):
-    """Against differences of steps along random directions, and Pinocchio's if it is built."""
+    """Against differences of steps along random directions."""
     q, v, u, f = mpc["run"].random_knots(robot, KNOTS)
     rng, model, h = np.random.default_rng(1), robot.model, 1e-6
     q_next, _, A, B = (x.copy() for x in dynamics.linearise(q, v, u, f, DT))
@@ -53,19 +53,6 @@ def test_slopes_are_those_of_steps(mpc, robot, dynamics):
     wanted = (ends[0] - ends[1]) / (2 * h)
     found = np.einsum("kij,kj->ki", A, dx) + np.einsum("kij,kj->ki", B, du)
     np.testing.assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max())
-
-
-def test_both_libraries_agree(mpc, robot):
-    """To 1e-8, where the compiled loop over Pinocchio is there already."""
-    pytest.importorskip("pinocchio")
-    from dynamics_pinocchio import is_built
-
-    if not is_built():
-        pytest.skip("its code is not built: python benchmarks/mpc/run.py --parts dynamics")
-    rows = mpc["run"].differences(robot, KNOTS, DT)
-    for row in rows:
-        bound = 1e-8 if row["dynamics"] == "featherlane" else 1e-4
-        assert max(row[what] for what in "qvAB") < bound
 
 
 def test_two_solvers_give_one_step(mpc, robot, dynamics):
@@ -82,6 +69,21 @@ def test_two_solvers_give_one_step(mpc, robot, dynamics):
     for name in ("q", "v", "u", "f"):
         found, wanted = (getattr(plan, name) for plan in plans)
         np.testing.assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max(), err_msg=name)
+
+
+def test_robots_together_do_what_each_does_alone(mpc, robot, dynamics):
+    formulation = mpc["formulation"].Formulation(robot, knots=KNOTS, barrier=True)
+    program, solver = mpc["programs"].Riccati, mpc["solver"]
+    solvers = [solver.Solver(formulation, dynamics, program(formulation)) for _ in range(2)]
+    states = [(robot.stance, np.full(robot.model.nv, speed)) for speed in (0.02, -0.05)]
+    firsts = zip(solvers, states, strict=True)
+    plans = [each.first_plan(0.8, *state) for each, state in firsts]
+    many = mpc["dynamics_featherlane"].Featherlane(robot, 2 * KNOTS, 1)
+    together = solver.iterate_together(solvers, many, plans, 0.8, states)
+    for each, plan, state, found in zip(solvers, plans, states, together, strict=True):
+        alone = each.iterate(plan, 0.8, *state)
+        for name in ("q", "v", "u", "f"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
 
 
 def test_the_plant_is_the_robot(mpc, robot):

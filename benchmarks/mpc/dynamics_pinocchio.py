@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from robot import FEET, Quadruped
-from suite.peers.native import LONG, POINTER, made, place, shared_library
+from suite.peers.native import LONG, POINTER, made, shared_library
 from suite.peers.with_pinocchio import DEFINITIONS, EIGEN, LIBRARIES, NATIVE, prefix
 
 SOURCE = Path(__file__).parent / "dynamics_pinocchio.cpp"
@@ -27,14 +27,6 @@ def _recipe() -> tuple[str, list[str], list[str]]:
     flags = ["-std=c++17", "-O3", "-DNDEBUG", *DEFINITIONS, *NATIVE]
     flags += [f"-I{at}/include", f"-I{eigen}"]
     return SOURCE.read_text(), flags, [f"-L{at}/lib", *LIBRARIES, f"-Wl,-rpath,{at}/lib"]
-
-
-def is_built() -> bool:
-    """Whether the compiled code is there already."""
-    try:
-        return place(*_recipe()).exists()
-    except RuntimeError:
-        return False
 
 
 def library() -> Path:
