@@ -24,6 +24,7 @@ def draw(file: Path, records: dict[str, Record]) -> None:
         column[2].set_xlabel("time, s")
     axes[0, 0].set_ylabel("height of the base, m")
     axes[0, 0].set_ylim(0.3, 0.6)
-    axes[1, 0].legend(loc="lower left", fontsize=8)
+    axes[1, 0].set_ylim(-0.17, 0.13)
+    axes[1, 0].legend(loc="lower center", ncols=2, fontsize=8)
     figure.tight_layout()
     figure.savefig(file)
