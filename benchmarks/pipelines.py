@@ -128,7 +128,7 @@ def figures(
 ) -> Row:
     datapath = narrowed(datapath)
     pipeline = scheduled(datapath, device, clock, interval, spare)
-    found = cost(verilog.design("design", datapath, pipeline, device.tile), device)
+    found = cost(verilog.design("pipeline", datapath, pipeline, device.tile), device)
     words = datapath.graph.op.count("input")
     words += sum(len(out.nodes) for out in datapath.graph.outputs.values())
     moved = words * WORD / BANDWIDTH  # seconds

@@ -54,7 +54,7 @@ def shown(interop):
     pages = []
 
     def call(*args, **options):
-        pages.append(interop[1].show(*args, port=8765, **options))
+        pages.append(interop[1].show(*args, **{"port": 8765, **options}))
         return pages[-1]
 
     yield call
