@@ -272,6 +272,21 @@ def test_friction_has_no_circuit():
         fl.accelerator(rubbing)
 
 
+def test_ranges_and_clocks_on_the_command_line(tmp_path, capsys):
+    command = ["generate", "double_pendulum", "--target", "verilog", "--output", str(tmp_path)]
+    given = ["--function", "ID", "--range", "v=-3,3", "--range", "q=-1,1", "--clock", "55.6"]
+    assert cli.main([*command, *given, "--delays", "low_latency", "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["functions"]
+    assert answer["report"]["ranges"]["v"] == [[-3, -3], [3, 3]]
+    assert answer["report"]["clock_ns"] == pytest.approx(1e3 / 55.6)
+    assert answer["report"]["delays"] == "low_latency"
+    with pytest.raises(SystemExit):
+        cli.main([*command, "--range", "v=3"])
+    assert "is v=3; wanted NAME=LOW,HIGH" in capsys.readouterr().err
+    assert cli.main([*command, "--dtype", "float32"]) == 2
+    assert "--dtype is not for --target verilog" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [["--interval", "2"], ["--format", "q16.16"]])
 def test_options_of_verilog_are_refused_for_c(tmp_path, options, capsys):
     command = ["generate", "double_pendulum", "--output", str(tmp_path)]

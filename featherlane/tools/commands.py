@@ -31,6 +31,8 @@ from featherlane.tools.options import (
     dtype,
     flag,
     free_text,
+    interval,
+    number,
     size,
     written_file,
 )
@@ -228,9 +230,11 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     count("--interval", "Verilog: clock cycles from one state to the next (1)"),
     free_text("--format", "Verilog: numbers, q16.16 or alike, proved or fitted (q16.16)"),
     free_text("--device", "Verilog: the FPGA (xcvu9p)"),
-    count("--clock", "Verilog: MHz (125)"),
+    number("--clock", "Verilog: MHz (125)"),
+    free_text("--delays", "Verilog: the model of delays (the first one of the device)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
+    interval("--range", "Verilog: the least and the largest value of an input (its limits)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
@@ -267,7 +271,7 @@ def generate(args: argparse.Namespace) -> Answer:
     return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
 
 
-HARDWARE = ("interval", "format", "device", "clock", "sharing", "algorithm")
+HARDWARE = ("interval", "format", "device", "clock", "delays", "sharing", "algorithm", "range")
 
 
 def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
@@ -277,12 +281,19 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
 
     if args.batch_struct or args.code_limit is not None or args.signature != "plain":
         raise ValueError("--batch-struct, --code-limit and --signature are for --target c")
+    if args.dtype != "float64":
+        raise ValueError("--dtype is not for --target verilog: --format says what numbers are")
+    if "range" in options:
+        options["ranges"] = dict(options.pop("range"))
     model, answers, texts = _model(args), [], []
     functions = {name or identifier(what): what for name, what in args.function or ()}
     functions = functions or {name: name for name in FUNCTIONS}
     prefix = identifier(args.name or model.name)
-    for name, what in functions.items():
-        made = accelerator(model, what, name=f"{prefix}_{name}", **options)
+    designs = {  # all of them before anything is written
+        name: accelerator(model, what, name=f"{prefix}_{name}", **options)
+        for name, what in functions.items()
+    }
+    for name, made in designs.items():
         folder = Path(args.output) / (name if len(functions) > 1 else "")
         files = [str(file) for file in made.write(folder)]
         answers.append({"files": files, "report": made.facts})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
+from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +58,37 @@ def choice(name: str, help: str, words: Sequence[str], **settings: Any) -> Optio
 def count(name: str, help: str, default: int | None = None) -> Option:
     """An option whose value is a whole number, 1 or more."""
     return Option(name, help, settings={"type": _count, "metavar": "N", "default": default})
+
+
+def number(name: str, help: str) -> Option:
+    """An option whose value is a positive number."""
+    return Option(name, help, settings={"type": _number, "metavar": "X"})
+
+
+def _number(text: str) -> float:
+    try:
+        x = float(text)
+    except ValueError:
+        x = nan
+    if 0 < x < inf:
+        return x
+    raise ArgumentTypeError(f"is {text}; wanted a positive number")
+
+
+def interval(name: str, help: str) -> Option:
+    """An option whose values are intervals by name, NAME=LOW,HIGH; may be repeated."""
+    settings = {"type": _interval, "action": "append", "metavar": "NAME=LOW,HIGH"}
+    return Option(name, help, settings=settings)
+
+
+def _interval(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, ends = text.partition("=")
+    try:
+        low, high = map(float, ends.split(","))
+    except ValueError:
+        told = f"is {text}; wanted NAME=LOW,HIGH, such as v=-3,3"
+        raise ArgumentTypeError(told) from None
+    return name, (low, high)
 
 
 def size(name: str, help: str) -> Option:
