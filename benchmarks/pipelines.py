@@ -6,7 +6,7 @@ datapath, operands present, with sine and cosine unless it says otherwise. Delay
 (backends/fpga/devices/xcvu9p.toml): at 125 MHz a product takes 3 cycles, two additions fit one,
 sine and cosine take 8 cycles, a reciprocal 10; at 55.6 MHz a product takes 7 ns and a sum 2 ns
 (pessimistic: 8 and 2.5 ns), chained, and sine and cosine are given. "with I/O" adds the time in
-which a state's inputs and outputs, in words of 4 bytes, pass at 32 GB/s; M^-1 is read whole. DSPs
+which a state's inputs and outputs, in words of 4 bytes, pass at 32 GB/s, each number once. DSPs
 are counted, LUTs and flip-flops estimated, as shares of an XCVU9P. Multipliers are in one pool.
 """
 
@@ -30,8 +30,7 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import cost
-from featherlane.functions.circuits import CIRCUITS, circuit_graph
-from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.circuits import CIRCUITS, algorithm_of, circuit_graph
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
@@ -96,7 +95,7 @@ def fast(
     device = devices.load(DEVICE)
     for function in functions:
         print(f"{name} {function}", file=sys.stderr, flush=True)
-        graph = prepared(dynamics_graph(model, Variant(function)))
+        graph = prepared(in_circuits(model, Variant(function)))
         for form in FORMATS:
             datapath = in_format(model, graph, form)
             for interval in intervals:
@@ -110,11 +109,16 @@ def slow(
     """Of derivatives of forward dynamics from M^-1 alone, which the papers give."""
     for delays in ("low_latency", "low_latency_pessimistic") if DIFD in functions else ():
         device = devices.load(DEVICE, delays)
-        graph = prepared(without_angles(dynamics_graph(model, Variant(DIFD))))
+        graph = prepared(without_angles(in_circuits(model, Variant(DIFD))))
         for interval in intervals:
             row = figures(uniform(graph, "q16.16"), device, SLOW, interval, MORE)
             told = f"{DIFD}, {delays.replace('_', ' ')}"
             yield {"robot": name, "function": told, "format": "q16.16", **row}
+
+
+def in_circuits(model: fl.Model, variant: Variant) -> Graph:
+    """The graph of a function by the algorithm that `fl.accelerator` takes."""
+    return circuit_graph(model, variant, algorithm_of(model, variant, None, False), {})
 
 
 def in_format(model: fl.Model, graph: Graph, form: str) -> Datapath:
@@ -128,10 +132,9 @@ def figures(
 ) -> Row:
     datapath = narrowed(datapath)
     pipeline = scheduled(datapath, device, clock, interval, spare)
-    found = cost(verilog.design("pipeline", datapath, pipeline, device.tile), device)
-    words = datapath.graph.op.count("input")
-    words += sum(len(out.nodes) for out in datapath.graph.outputs.values())
-    moved = words * WORD / BANDWIDTH  # seconds
+    made = verilog.design("pipeline", datapath, pipeline, device.tile)
+    found = cost(made, device)
+    moved = (len(made.inputs) + len(made.outputs)) * WORD / BANDWIDTH  # seconds
     return {
         "interval": interval,
         "cycles": pipeline.latency,
