@@ -75,7 +75,10 @@ def run_block(address, arguments, launch, x, y):
 def run_here(kernels, inputs, dtype):
     """The outputs of kernels on this processor, as `emulator.run` has them."""
     host = targets.host()
-    machine = targets.target_machine(host)
+    targets.target_machine(host)  # sets LLVM up
+    machine = llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.cpu, features=host.features, opt=2, codemodel="large"
+    )  # in a process with much in it, sections lie further apart than 2 GB
     text = ir.module(kernels.text, kernels.launches, HERE)
     engine = llvm.create_mcjit_compiler(targets.module_for(text, host, machine), machine)
     given = [np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs]

@@ -1,6 +1,7 @@
 """The examples: each does what it says, on a smaller scale."""
 
 import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from repetition import full
 import featherlane as fl
 
 FOLDER = ROOT / "examples"
+sys.path.insert(0, str(FOLDER))  # as for scripts: one reads another
 LONG = {"identify_iiwa.py"}  # a document goes through it
 
 
@@ -122,6 +124,15 @@ def test_hoppers_stand_hop_and_have_derivatives():
     assert slope == pytest.approx((beside[0] - beside[1]) / 2e-6, rel=1e-4)
     assert abs(slope) > 0.05
     assert height == pytest.approx(np.mean(beside), abs=1e-9)
+
+
+def test_a_quadruped_stands_while_its_hand_draws_a_circle():
+    script = example("mpc_quadruped_arm")
+    rows, _ = script["control"](script["load"](), seconds=0.8)
+    hand, wanted, root = rows.swapaxes(0, 1)
+    assert np.ptp(wanted, axis=0).max() > 0.1
+    assert np.linalg.norm(hand - wanted, axis=1).max() < 0.01
+    assert np.ptp(root, axis=0).max() < 0.02
 
 
 def test_casadi_swings_the_pendulum_up():
