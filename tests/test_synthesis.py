@@ -109,22 +109,22 @@ def small():
     total = graph.node("add", graph.node("mul", a, b), a)
     graph.outputs["y"] = Output((1,), (total,))
     datapath = Datapath(graph, (Format(18, 9),) * 4)
-    return verilog.design("small", datapath, scheduled(datapath, cycles={"mul": 3}))
+    return verilog.design("little", datapath, scheduled(datapath, cycles={"mul": 3}))
 
 
 @needs_yosys
 def test_a_module_is_synthesised_once(monkeypatch, tmp_path):
     monkeypatch.setenv("FEATHERLANE_CACHE", str(tmp_path / "cache"))
     design = small()
-    sources = synthesis.module_sources(design, "small_Rf1")
-    found = synthesis.synthesised(sources, "small_Rf1")
-    assert found.dsps == module_tiles(design, "small_Rf1") == 1
+    sources = synthesis.module_sources(design, "little_Rf1")
+    found = synthesis.synthesised(sources, "little_Rf1")
+    assert found.dsps == module_tiles(design, "little_Rf1") == 1
     assert 18 <= found.luts < 200
     assert 50 < found.ffs < 400
     assert found.memories == 0
     monkeypatch.setattr(synthesis, "yosys", None)
     monkeypatch.setattr(disk, "facts", lambda: {"package": "another text"})
-    assert synthesis.synthesised(sources, "small_Rf1") == found
+    assert synthesis.synthesised(sources, "little_Rf1") == found
 
 
 def test_resources_are_sums_of_cells():
@@ -155,6 +155,6 @@ def test_missing_packages_are_named(monkeypatch):
 
 def test_a_frame_has_all_ports():
     design = small()
-    text = place.frame(design.sources["small_Rf1.sv"], "small_Rf1")
+    text = place.frame(design.sources["little_Rf1.sv"], "little_Rf1")
     assert ".in_x_0(given[17:0]), .in_x_1(given[35:18])" in text
     assert np.all([f".{field.signal.name}(" in text for field in design.outputs])
