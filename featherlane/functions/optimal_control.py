@@ -31,7 +31,6 @@ Array = Any  # traced
 Shapes = Mapping[str, tuple[int, ...]]
 GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
 EULER = ("semi_implicit", "implicit_damping", "euler")
-MOTION = "motion of q"  # an input, which no parameter can be called
 OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
@@ -152,14 +151,15 @@ class ControlProblem:
 
     def _expanded(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> Quadratic:
         """A cost as a function of [dq, dv, dtau] about a state."""
-        shapes = {MOTION: (self.model.nv,), **graph.inputs}
+        motion = "_".join(graph.inputs)  # longer than the name of any of them
+        shapes = {motion: (self.model.nv,), **graph.inputs}
 
         def moved(w: Array, *given: Array) -> Array:
             named = dict(zip(graph.inputs, given, strict=True))
             named["q"] = self._of_model("integrate", q=named["q"], v=w)["q_next"]
             return _single(graph, named) if self.exact else call_graph(graph, named)["out"]
 
-        by = (MOTION, *[name for name in state if name != "q"])
+        by = (motion, *[name for name in state if name != "q"])
         around = trace(moved, shapes)
         derived = (
             hessian(around, "out", by, values=True)
@@ -167,7 +167,7 @@ class ControlProblem:
             else jacobians(around, ["out"], by, values=True)
         )
         found = call_graph(
-            derived, {MOTION: np.zeros(self.model.nv), **self._given(graph, own, **state)}
+            derived, {motion: np.zeros(self.model.nv), **self._given(graph, own, **state)}
         )
         slopes = np.concatenate([found[f"dout_d{name}"] for name in by], -1)
         if not self.exact:
