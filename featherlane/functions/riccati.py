@@ -141,12 +141,11 @@ def _free(x: Array, gradient: Array, low: Array, high: Array) -> Array:
 
 def _swept(x: Array, g: Array, H: Array, low: Array, high: Array) -> Array:
     """One entry after the other goes to where the value is least, which never raises it."""
-    entries = [x[..., i] for i in range(x.shape[-1])]
-    for i, entry in enumerate(entries):
-        slope = g[..., i] + sum(H[..., i, j] * other for j, other in enumerate(entries))
-        least = entry - slope / H[..., i, i]
-        entries[i] = np.minimum(np.maximum(least, low[..., i]), high[..., i])
-    return np.stack(entries, -1)
+    x = x.copy()
+    for i in range(x.shape[-1]):
+        least = x[..., i] - (g[..., i] + _dot(H[..., i, :], x)) / H[..., i, i]
+        x[..., i] = np.minimum(np.maximum(least, low[..., i]), high[..., i])
+    return x
 
 
 def limited_minimum(g: Array, H: Array, low: Array, high: Array) -> _Limited:
