@@ -161,7 +161,7 @@ class Pool:
         # Of each slot: its problem, its iterations, and what the next step depends on
         self.problem, self.done = np.zeros((2, slots), int)
         self.cost, self.first, self.damping, self.unit = np.zeros((4, slots))
-        self.tried = np.zeros(slots, bool)  # less damping, which gave no step from where it is
+        self.tried = np.zeros(slots, bool)  # no damping, which gave no step from where it is
 
     # Problems come and go
 
@@ -264,7 +264,7 @@ class Pool:
         next_one = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
         self.damping[:n] = np.where(quiet, 0.0, next_one)
         self.unit[:n] = np.where((mean > 0.0) & np.isfinite(mean), mean, 1.0)
-        self.tried[:n] = (self.tried[:n] | ~quiet) & (length == 0.0)
+        self.tried[:n] = (self.tried[:n] | (damping == 0.0)) & (length == 0.0)
 
     def iterate(self) -> tuple[np.ndarray, np.ndarray]:
         """Takes a step of each problem. Returns its status, a number of `WORDS`, and its cost, the
