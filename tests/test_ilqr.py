@@ -351,6 +351,14 @@ def test_steps_that_stay_short_do_not_hide_an_optimum(pendulum):
     assert found.converged.all()
 
 
+def test_controls_that_change_nothing_are_no_obstacle(pendulum):
+    q0, v0, tau, _ = sample(pendulum, 2)
+    cost = lambda q, v, tau: np.concatenate([np.sin(q - 1), 0.1 * v])  # the last tau has no effect
+    found = fl.ilqr(pendulum, q0, v0, tau, DT, cost)
+    assert found.converged.all()
+    assert (found.iterations < 30).all()
+
+
 def test_parameters_have_any_name(pendulum):
     q0, v0, tau, _ = sample(pendulum, 2)
     names = ["w", "q0", "v0", "dt", "limits", "out", "q_v_tau", "tau_limits[0]", "größe"]

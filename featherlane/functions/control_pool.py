@@ -258,7 +258,7 @@ class Pool:
         at all where this one promised nothing: that may be the damping's fault.
         """
         n = self.active
-        damping = self.damping[:n]
+        damping = self.damping[:n].copy()
         more = np.maximum(FACTOR * damping, LEAST)
         less = np.where(damping > FACTOR * LEAST, damping / FACTOR, 0.0)
         next_one = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
