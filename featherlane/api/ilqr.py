@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from featherlane.functions.arguments import (
     threads_asked,
 )
 from featherlane.functions.array_like import ArrayLike, Threads
+from featherlane.functions.control_costs import Wanted, cost_graphs, zero
 from featherlane.functions.control_pool import (
     CONVERGED,
     NO_START,
@@ -36,25 +36,24 @@ from featherlane.functions.control_pool import (
 )
 from featherlane.functions.optimal_control import OWN, ControlProblem, PiecewiseBackward, costs_key
 from featherlane.functions.table import DEFAULT_INTEGRATOR
-from featherlane.program.array import trace
-from featherlane.program.graph import Graph, simplify
-from featherlane.program.trace import check_function
+from featherlane.program.graph import Graph
 
 # Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 9 s for
 # the first call, and an eighth of the time of NumPy's products; larger robots would take minutes
 LARGEST = 150_000
+COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
 TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
 TAKEN = ("q", "v", "tau")
 
 
 class History(NamedTuple):
-    """Of each iteration, each (..., iterations + 1), NaN behind a problem's end. The first column
-    belongs to the first trajectory.
+    """Of each iteration, each (..., most + 1), with the most iterations that a problem took; NaN
+    behind a problem's end. The first column belongs to the first trajectory.
     """
 
     cost: np.ndarray
-    expected: np.ndarray  # the decrease of the cost that the whole step promised
+    expected: np.ndarray  # the decrease that the whole step promised; NaN if there was no step
     length: np.ndarray  # the part of the step that was taken; 0 for none
     damping: np.ndarray  # in mean entries of the diagonal of the Hessian by the controls
 
@@ -92,15 +91,24 @@ def _backward(problem: ControlProblem) -> Any:
 def _tolerance(asked: float | None, dtype: np.dtype) -> float:
     if asked is None:
         return TOLERANCE_F32 if dtype == F32 else TOLERANCE
-    if not isinstance(asked, int | float | np.number) or not asked > 0:
+    number = isinstance(asked, int | float | np.number) and not isinstance(asked, bool)
+    if not number or not 0.0 < asked < math.inf:
         raise ValueError(f"tolerance is {shown(asked)}: wanted a positive number, as 1e-9")
     return float(asked)
 
 
-def _limits(tau_limits: Any) -> dict[str, Any]:
+def _most(actuation: Actuation | None, nu: int) -> np.ndarray:
+    """The limits of the actuators (nu,), behind which a control changes nothing."""
+    none = np.full(nu, np.inf)
+    return np.array([x.limit for x in actuation.actuators]) if actuation else none
+
+
+def _limits(tau_limits: Any, most: np.ndarray) -> dict[str, Any]:
     """The limits as arrays by name; none if there are none."""
-    if tau_limits is None:
+    if tau_limits is None and np.isinf(most).all():
         return {}
+    if tau_limits is None:  # as lists, which follow the dtype of the arrays
+        tau_limits = [*-most], [*most]
     try:
         low, high = tau_limits
     except (TypeError, ValueError):
@@ -116,8 +124,22 @@ def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
         raise ValueError(f"dt is {shown(dt)}: wanted positive, finite seconds")
     if "tau_limits[0]" in arrays:
         low, high = arrays["tau_limits[0]"], arrays["tau_limits[1]"]
-        if not np.all(low <= high):
-            raise ValueError("tau_limits has a least control above the largest one, or NaN")
+        if not np.all((low <= high) & (low < np.inf) & (high > -np.inf)):
+            raise ValueError(
+                "tau_limits has a least control above the largest one, NaN, or no number between: "
+                "wanted low <= high, -inf and inf for no limits"
+            )
+
+
+def _check_names(own: Any, over: Any) -> None:
+    """Raises for parameters and references that are no arrays by name, or have another's name."""
+    for name, given in (("parameters", own), ("references", over)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{name} is {shown(given)}: wanted arrays by name, {{'target': ...}}")
+        if odd := [x for x in given if not isinstance(x, str)]:
+            raise TypeError(f"{name} has the name {shown(odd[0])}: wanted a text")
+    if taken := [x for x in (*own, *over) if x in TAKEN or x in own.keys() & over.keys()]:
+        raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
 
 
 def _columns(
@@ -162,10 +184,12 @@ def _inputs(
     problem and of each knot.
     """
     nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
-    if taken := [x for x in (*own, *over) if x in TAKEN or x in own.keys() & over.keys()]:
-        raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
-    limits = _limits(tau_limits)
-    dtype, arrays = alike({**state, **limits, **own, **over})
+    _check_names(own, over)
+    most = _most(actuation, nu)
+    limits = _limits(tau_limits, most)
+    label = {x: f"parameter {x!r}" for x in own} | {x: f"reference {x!r}" for x in over}
+    named = {label[x]: a for x, a in {**own, **over}.items()}  # which may be called "dt", too
+    dtype, arrays = alike({**state, **limits, **named})
     if dtype == TRACED:
         raise TypeError(
             "ilqr got traced values: it iterates by value, call it outside of the trace"
@@ -177,11 +201,12 @@ def _inputs(
     lead = lead_of([arrays[x] for x in cores], cores, explain)
     whole = {x: np.broadcast_to(arrays[x], lead + core) for x, core in cores.items()}
     flat = {x: whole[x].reshape(math.prod(lead), *core) for x, core in cores.items()}
-    columns = {x: _columns(x, arrays[x], lead) for x in own}
-    columns |= {x: _columns(x, arrays[x], lead, steps + 1) for x in over}
+    columns = {x: _columns(label[x], arrays[label[x]], lead) for x in own}
+    columns |= {x: _columns(label[x], arrays[label[x]], lead, steps + 1) for x in over}
     fixed = {OWN.format(x): column for x, column in columns.items()} | {"dt": flat["dt"][None]}
     if limits:
-        fixed["limits"] = np.stack([flat[x] for x in limits], 1)[None]
+        most = most.astype(dtype)
+        fixed["limits"] = np.stack([np.clip(flat[x], -most, most) for x in limits], 1)[None]
     shapes = {x: column.shape[2:] for x, column in columns.items()}
     tau = np.ascontiguousarray(np.moveaxis(flat["tau"], 1, 0))
     return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
@@ -190,9 +215,7 @@ def _inputs(
 class _Results:
     """Arrays for all problems: their first trajectories, replaced when they end."""
 
-    def __init__(
-        self, problem: ControlProblem, given: _Inputs, iterations: int, gains: bool
-    ) -> None:
+    def __init__(self, problem: ControlProblem, given: _Inputs, gains: bool) -> None:
         self.given, (T, B, nu) = given, given.tau.shape
         empty = lambda *core: np.zeros((B, *core), given.tau.dtype)
         q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
@@ -200,11 +223,17 @@ class _Results:
         q[:, 0], v[:, 0] = given.q0, given.v0
         self.gains, self.cost = empty(T, nu, problem.states) if gains else None, empty()
         self.status, self.iterations = np.zeros((2, B), int)
-        self.history = np.full((B, iterations + 1, len(History._fields)), np.nan)
+        self.history = np.full((B, COLUMNS, len(History._fields)), np.nan)
 
     @property
     def columns(self) -> Columns:
         return {name: np.moveaxis(x, 0, 1) for name, x in self.trajectories.items()}
+
+    def note(self, which: np.ndarray, done: np.ndarray, told: np.ndarray) -> None:
+        """Adds an iteration of these problems to their history, which grows as it needs to."""
+        if len(done) and done.max() >= self.history.shape[1]:
+            self.history = np.concatenate([self.history, np.full_like(self.history, np.nan)], 1)
+        self.history[which, done] = told
 
     def take(self, pool: Pool, slots: np.ndarray, status: np.ndarray) -> None:
         """Keeps the problems of slots, which have ended for these reasons, and frees the slots."""
@@ -220,6 +249,7 @@ class _Results:
     def solution(self) -> Solution:
         shaped = lambda x: x.reshape(self.given.lead + x.shape[1:])
         q, v, tau = map(shaped, self.trajectories.values())
+        columns = 1 + self.iterations.max(initial=0)
         return Solution(
             q,
             v,
@@ -229,7 +259,7 @@ class _Results:
             status=shaped(np.array(WORDS)[self.status]),
             iterations=shaped(self.iterations),
             gains=None if self.gains is None else shaped(self.gains),
-            history=History(*map(shaped, np.moveaxis(self.history, -1, 0))),
+            history=History(*map(shaped, np.moveaxis(self.history[:, :columns], -1, 0))),
         )
 
 
@@ -253,7 +283,7 @@ def _solve(
     while pool.load():
         status, told = pool.iterate()
         now = np.arange(pool.active)
-        results.history[pool.problem[now], pool.done[now]] = told
+        results.note(pool.problem[now], pool.done[now], told)
         gone = now[status != RUNNING]
         results.take(pool, gone, status[gone])
         ended += len(gone)
@@ -261,77 +291,6 @@ def _solve(
             progress(ended, count)
     if not finite.any():
         progress(ended, count)
-
-
-def _cost_graph(
-    name: str, function: Any, state: Mapping[str, int], shapes: Mapping[str, Any], exact: bool
-) -> Graph:
-    """Traces a cost with the parameters that it names. Raises ValueError for other than a number,
-    or an array of residuals.
-    """
-    if isinstance(function, Graph):
-        return _given_graph(name, function, state, shapes, exact)
-    if not callable(function):
-        raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
-    takes = signature(function).parameters
-    all_of_them = any(p.kind is Parameter.VAR_KEYWORD for p in takes.values())
-    own = {x: shape for x, shape in shapes.items() if all_of_them or x in takes}
-    check_function(function, [*state], [*own])
-
-    def run(*arrays: Any) -> dict[str, Any]:
-        named = dict(zip(own, arrays[len(state) :], strict=True))
-        return {"out": function(*arrays[: len(state)], **named)}
-
-    return _checked_cost(name, simplify(trace(run, {**state, **own})), exact)
-
-
-def _given_graph(
-    name: str, graph: Graph, state: Mapping[str, int], own: Mapping[str, Any], exact: bool
-) -> Graph:
-    """A cost that was traced before. Raises ValueError for other inputs or outputs than wanted."""
-    wanted = {**{x: (n,) for x, n in state.items()}, **own}
-    known = all(wanted.get(x) == shape for x, shape in graph.inputs.items())
-    if not known or state.keys() - graph.inputs.keys():
-        has, told = (", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, wanted))
-        raise ValueError(f"{name} has the inputs {has}: wanted {told}, parameters as needed")
-    if [*graph.outputs] != ["out"]:
-        told = ", ".join(graph.outputs)
-        raise ValueError(f"{name} has the outputs {told}: wanted out alone, as of fl.trace")
-    return _checked_cost(name, graph, exact)
-
-
-def _checked_cost(name: str, graph: Graph, exact: bool) -> Graph:
-    shape = graph.outputs["out"].shape
-    if len(shape) > 1 or shape == (0,):
-        wanted = "wanted a number, or an array (m,) of residuals"
-        raise ValueError(f"{name} gives an array of shape {shape}: {wanted}")
-    if not (shape or exact):
-        raise ValueError(
-            f"{name} gives a number: hessian='gauss_newton' wants an array of residuals r, whose "
-            "cost is |r|^2 / 2; hessian='exact' takes a number"
-        )
-    return graph
-
-
-def _zero(q: Any, v: Any) -> Any:
-    return [0.0]
-
-
-def _cost_graphs(
-    model: Model, given: _Inputs, cost: Any, terminal_cost: Any, exact: bool
-) -> list[Graph]:
-    """Traces both costs: a problem is known by what they compute, not by the functions, whose
-    surroundings may change from call to call.
-    """
-    state = {"q": model.nq, "v": model.nv}
-    graphs = [
-        _cost_graph("cost", cost, {**state, "tau": given.tau.shape[-1]}, given.shapes, exact),
-        _cost_graph("terminal_cost", terminal_cost, state, given.shapes, exact),
-    ]
-    read = graphs[0].inputs.keys() | graphs[1].inputs.keys()
-    if unread := given.shapes.keys() - read:
-        raise ValueError(f"parameter {min(unread)!r} is no argument of a cost")
-    return graphs
 
 
 def ilqr(
@@ -368,14 +327,16 @@ def ilqr(
     |r|^2 / 2 and whose Hessian J^T J; "exact" for those that return a number, or residuals, whose
     cost has its exact Hessian, damped where that is indefinite. Derivatives of the step are first
     ones (iterative LQR). parameters: arrays (..., *shape) by name, one for each problem;
-    references: arrays (..., T + 1, *shape), one for each knot too. A function gets those whose
-    names are among its arguments.
+    references: arrays (..., T + 1, *shape), one for each knot too. How many problems there are, is
+    said by q0, v0, tau and dt alone: where they are of one problem, all of a parameter is its own.
+    A function gets those whose names are among its arguments.
 
     tau_limits: the least and the largest control, each (..., nu). integrator, actuation: as in
-    `Model.step`. iterations: the most; tolerance: a problem has converged when the decrease of the
-    cost that a step promises is at most this part of the cost, or of a millionth of the first one,
-    by default 1e-9 (float32: 1e-5). gains: False leaves them out, which saves T nu 2 nv numbers for
-    each problem. progress(done, problems) is called when problems end. Raises ValueError and
+    `Model.step`; an actuator's own limit is one of its control. iterations: the most; tolerance: a
+    problem has converged when the decrease of the cost that a step promises is at most this part
+    of the cost, or of a millionth of the first one, by default 1e-9 (float32: 1e-5): a large
+    constant in a cost ends it early. gains: False leaves them out, which saves T nu 2 nv numbers
+    for each problem. progress(done, problems) is called when problems end. Raises ValueError and
     TypeError that name the argument; `Solution.status` tells what goes wrong with a problem.
     """
     if not isinstance(model, Model):
@@ -384,17 +345,22 @@ def ilqr(
         raise ValueError(f"hessian is {shown(hessian)}: wanted 'gauss_newton' or 'exact'")
     if not is_count(iterations):
         raise ValueError(f"iterations is {shown(iterations)}: wanted a whole number, 1 or more")
+    if progress is not None and not callable(progress):
+        told = "wanted a function of (problems that have ended, problems)"
+        raise TypeError(f"progress is {shown(progress)}: {told}")
     model.function("step", integrator=integrator, actuation=actuation)  # refuses what is unknown
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
-    given = _inputs(model, actuation, state, tau_limits, parameters or {}, references or {})
-    end = _zero if terminal_cost is None else terminal_cost
-    costs = _cost_graphs(model, given, cost, end, hessian == "exact")
+    own, over = ({} if x is None else x for x in (parameters, references))
+    given = _inputs(model, actuation, state, tau_limits, own, over)
+    sizes = {"q": model.nq, "v": model.nv, "tau": given.tau.shape[-1]}
+    wanted = Wanted(sizes, given.shapes, hessian == "exact", bool(given.lead))
+    costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
     options = integrator, actuation, "limits" in given.fixed, hessian == "exact"
     problem = ControlProblem(model, *options, costs_key(*costs), *costs)
     least = _tolerance(tolerance, given.tau.dtype)
     work = Work(_compiled(problem), given.fixed, int(iterations), least, count)
     slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))
-    results = _Results(problem, given, int(iterations), gains)
+    results = _Results(problem, given, gains)
     with np.errstate(all="ignore"):  # what is not finite is told by the status
         _solve(problem, work, results, slots, progress or (lambda ended, count: None))
     return results.solution()

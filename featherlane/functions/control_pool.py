@@ -11,7 +11,6 @@ programming (ICRA 2014); step lengths and their acceptance as in Mastalli et al.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
@@ -26,7 +25,6 @@ TRIALS = 16  # at least, of several step lengths if few problems want others
 ENOUGH = 0.1  # the part of the expected decrease with which a step is taken
 SHORT = 0.01  # a step after which damping grows
 LEAST, MOST, FACTOR = 1e-6, 1e8, 10.0  # damping, in mean entries of the diagonal of Quu
-UNDAMPED = 1e-4  # damping up to which an expected decrease tells convergence
 LANES = 16  # the slots in use are a multiple of
 FLOOR = 1e-6  # of the first cost: what an expected decrease is compared with at least
 ROUNDING = 16  # units in the last place of the cost in which two costs are equal
@@ -163,6 +161,7 @@ class Pool:
         # Of each slot: its problem, its iterations, and what the next step depends on
         self.problem, self.done = np.zeros((2, slots), int)
         self.cost, self.first, self.damping, self.unit = np.zeros((4, slots))
+        self.tried = np.zeros(slots, bool)  # no damping, which gave no step from where it is
 
     # Problems come and go
 
@@ -171,7 +170,7 @@ class Pool:
         which, self.waiting = np.split(self.waiting, [len(self.free)])
         slots, self.free = np.split(np.sort(self.free), [len(which)])
         self._close_up()
-        self.problem[slots], self.done[slots] = which, 0
+        self.problem[slots], self.done[slots], self.tried[slots] = which, 0, False
         self.damping[slots] = self.unit[slots] = 0.0
         self.cost[slots] = self.first[slots] = self.cost_of[which]
         for mine, all_of_them in ((self.fixed, self.work.fixed), (self.now, self.first_of)):
@@ -194,7 +193,8 @@ class Pool:
         for columns in (self.now, self.fixed):
             for x in columns.values():
                 x[:, holes] = x[:, moved]
-        for x in (self.problem, self.done, self.cost, self.first, self.damping, self.unit):
+        numbers = self.problem, self.done, self.cost, self.first, self.damping, self.unit
+        for x in (*numbers, self.tried):
             x[holes] = x[moved]
 
     # One iteration
@@ -253,14 +253,18 @@ class Pool:
             x[:, stays] = self.now[name][:, stays]
         self.now, self.new, self.sweeps = self.new, self.now, self.sweeps[::-1]
 
-    def _damp(self, length: np.ndarray, trace: np.ndarray) -> None:
-        """Damps the next step more where this one was hardly taken, less where it was long."""
+    def _damp(self, length: np.ndarray, quiet: np.ndarray, mean: np.ndarray) -> None:
+        """Damps the next step more where this one was hardly taken, less where it was long, and not
+        at all where this one promised nothing: that may be the damping's fault.
+        """
         n = self.active
-        damping, mean = self.damping[:n], np.abs(trace) / math.prod(self.law["k"].shape[::2])
+        damping = self.damping[:n].copy()
         more = np.maximum(FACTOR * damping, LEAST)
         less = np.where(damping > FACTOR * LEAST, damping / FACTOR, 0.0)
-        self.damping[:n] = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
-        self.unit[:n] = np.where(mean > 0.0, mean, 1.0)
+        next_one = np.where(length <= SHORT, more, np.where(length > 0.5, less, damping))
+        self.damping[:n] = np.where(quiet, 0.0, next_one)
+        self.unit[:n] = np.where((mean > 0.0) & np.isfinite(mean), mean, 1.0)
+        self.tried[:n] = (self.tried[:n] | (damping == 0.0)) & (length == 0.0)
 
     def iterate(self) -> tuple[np.ndarray, np.ndarray]:
         """Takes a step of each problem. Returns its status, a number of `WORDS`, and its cost, the
@@ -270,24 +274,29 @@ class Pool:
         self.chosen["damping"][0, :n] = (self.damping * self.unit)[:n]
         self._sweep()
         gathered = self.values[0, :n, -len(GATHERED) :].astype(float)
-        slope, curvature, trace, definite = gathered.T
-        cost, new = self.cost[:n], self.totals[-1, :n].astype(float)
+        slope, curvature, size, knots, definite = gathered.T
+        nu, cost, new = self.law["k"].shape[-1], self.cost[:n], self.totals[-1, :n].astype(float)
         rounding = ROUNDING * np.finfo(self.totals.dtype).eps
         promise = _Promise(slope, curvature, cost.copy(), rounding * np.abs(cost))
         expected = promise.decrease(slice(None), 1.0)
         broken = (definite < 0.0) | ((definite > 0.0) & ~np.isfinite(expected))
-        solved = (definite > 0.0) & ~broken
-        enough = self.work.tolerance * np.maximum(np.abs(cost), FLOOR * np.abs(self.first[:n]))
-        settled = solved & (self.damping[:n] <= UNDAMPED) & (expected <= enough)
+        solved = (definite > 0.0) & ~broken & (expected >= 0.0)
+        enough = max(self.work.tolerance, rounding) * np.maximum(
+            np.abs(cost), FLOOR * np.abs(self.first[:n])
+        )
+        quiet = solved & (expected * (1.0 + self.damping[:n]) <= enough)
+        settled = quiet & ((self.damping[:n] == 0.0) | self.tried[:n])
         length = np.where(solved & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
-        refused = np.flatnonzero(solved & ~settled & (length == 0.0))
+        refused = np.flatnonzero(solved & ~quiet & (length == 0.0))
         self._search(promise, refused, length, new)
         self._step_on(length)
         self.cost[:n] = np.where(length > 0.0, new, cost)
-        told = np.stack([self.cost[:n], expected, length, self.damping[:n]], -1)
-        self._damp(length, trace)
+        promised = np.where(solved, expected, np.nan)
+        told = np.stack([self.cost[:n], promised, length, self.damping[:n]], -1)
+        given_up = (self.damping[:n] > MOST) & (length == 0.0)
+        why = np.where(broken, NO_SLOPE, np.where(solved, STUCK, INDEFINITE))
+        self._damp(length, quiet, size / (knots * nu))
         self.done[:n] += 1
         status = np.where(self.done[:n] >= self.work.iterations, USED_UP, RUNNING)
-        lost = np.where(solved, STUCK, INDEFINITE)
-        status = np.where(self.damping[:n] > MOST, lost, status)
-        return np.where(settled, CONVERGED, np.where(broken, NO_SLOPE, status)), told
+        status = np.where(given_up, why, status)
+        return np.where(settled, CONVERGED, status), told

@@ -29,7 +29,7 @@ from featherlane.robot.model import Robot
 
 Array = Any  # traced
 Shapes = Mapping[str, tuple[int, ...]]
-GATHERED = ("slope", "curvature", "trace", "definite")  # sums over knots; 1 if all are definite
+GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
 EULER = ("semi_implicit", "implicit_damping", "euler")
 OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
@@ -151,14 +151,15 @@ class ControlProblem:
 
     def _expanded(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> Quadratic:
         """A cost as a function of [dq, dv, dtau] about a state."""
-        shapes = {"w": (self.model.nv,), **graph.inputs}
+        motion = "_".join(graph.inputs)  # longer than the name of any of them
+        shapes = {motion: (self.model.nv,), **graph.inputs}
 
         def moved(w: Array, *given: Array) -> Array:
             named = dict(zip(graph.inputs, given, strict=True))
             named["q"] = self._of_model("integrate", q=named["q"], v=w)["q_next"]
             return _single(graph, named) if self.exact else call_graph(graph, named)["out"]
 
-        by = ("w", *[name for name in state if name != "q"])
+        by = (motion, *[name for name in state if name != "q"])
         around = trace(moved, shapes)
         derived = (
             hessian(around, "out", by, values=True)
@@ -166,7 +167,7 @@ class ControlProblem:
             else jacobians(around, ["out"], by, values=True)
         )
         found = call_graph(
-            derived, {"w": np.zeros(self.model.nv), **self._given(graph, own, **state)}
+            derived, {motion: np.zeros(self.model.nv), **self._given(graph, own, **state)}
         )
         slopes = np.concatenate([found[f"dout_d{name}"] for name in by], -1)
         if not self.exact:
@@ -218,7 +219,7 @@ class ControlProblem:
     def _end(self, x: dict[str, Array]) -> tuple[Array]:
         """The value at the end of the last knot."""
         value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
-        return (packed(value, np.array([0.0, 0.0, 0.0, 1.0])),)
+        return (packed(value, np.array([0.0, 0.0, 0.0, 0.0, 1.0])),)
 
     def _forward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """A knot of a trial: its controls, the state after it, and the sum of the costs so far.
@@ -260,11 +261,15 @@ def unpacked(row: Array, n: int) -> tuple[Quadratic, list[Array]]:
 
 
 def gather(before: list[Array], law: Feedback) -> list[Array]:
-    """What a knot adds to what is gathered."""
-    *sums, definite = before
-    own = (law.slope, law.curvature, law.trace)
-    more = [x + y for x, y in zip(sums, own, strict=True)]
-    return [*more, first_failure(definite, law.definite)]
+    """What a knot adds to what is gathered: sums over knots, and what `Cholesky.definite` is of all
+    of them. Sizes are summed over the knots that are definite, or that of the first one alone: once
+    one is not, those before it in time have no meaning.
+    """
+    slope, curvature, size, knots, definite = before
+    both = first_failure(definite, law.definite)
+    counts = np.where((both > 0.0) | (knots == 0.0), 1.0, 0.0)
+    sizes = np.where(counts > 0.0, size + law.size, size)
+    return [slope + law.slope, curvature + law.curvature, sizes, knots + counts, both]
 
 
 def _single(graph: Graph, named: Mapping[str, Array]) -> Array:

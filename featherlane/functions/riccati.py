@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = Any  # np.ndarray of numbers, or traced
+ROUNDING = 16  # units in the last place below which a pivot is nothing but rounding
 ROUNDS = 5  # of the search for a minimum between limits
 LENGTHS = (1.0, 0.4, 0.1)  # tried along the projected step of Newton
 
@@ -35,14 +36,15 @@ class Quadratic(NamedTuple):
 
 class Feedback(NamedTuple):
     """du = k + K dx, with what it is expected to change: length * slope + length^2 / 2 * curvature
-    for a step of this length of k. trace: that of the Hessian by the controls.
+    for a step of this length of k. size: of the Hessian by the controls, the sum of its diagonal's
+    magnitudes.
     """
 
     k: Array  # (..., nu)
     K: Array  # (..., nu, nx)
     slope: Array
     curvature: Array
-    trace: Array
+    size: Array
     definite: Array  # 1 where a minimum exists, else 0, or -1, see `Cholesky`
 
 
@@ -80,17 +82,19 @@ def first_failure(before: Array, now: Array) -> Array:
 
 
 class Cholesky:
-    """L with A = L L^T. definite: 1, or what the first pivot says that is not positive, after which
-    numbers mean nothing: 0 if it is a number, -1 if not.
+    """L with A = L L^T. definite: 1, or what the first pivot says that is not positive, or lost
+    beside the diagonal of A, after which numbers mean nothing: 0 if it is a number, -1 if not.
     """
 
     def __init__(self, A: Array) -> None:
         self.L = np.zeros_like(A)  # below the diagonal
         self.inverses: list[Array] = []  # 1 / L_jj
         self.definite = 1.0 + 0.0 * A[..., 0, 0]
+        diagonal = [A[..., j, j] for j in range(A.shape[-1])]
         for j in range(A.shape[-1]):
-            pivot = A[..., 0, 0]
-            told = np.where(pivot > 0.0, 1.0, np.where(pivot <= 0.0, 0.0, -1.0))
+            pivot, whole = A[..., 0, 0], diagonal[j]
+            good = (pivot > 0.0) & (whole + pivot / ROUNDING > whole)
+            told = np.where(good, 1.0, np.where(pivot == pivot, 0.0, -1.0))
             self.definite = first_failure(self.definite, told)
             inverse = 1.0 / np.sqrt(np.where(pivot > 0.0, pivot, 1.0))
             column = A[..., 1:, 0] * _beside(inverse)
@@ -137,12 +141,11 @@ def _free(x: Array, gradient: Array, low: Array, high: Array) -> Array:
 
 def _swept(x: Array, g: Array, H: Array, low: Array, high: Array) -> Array:
     """One entry after the other goes to where the value is least, which never raises it."""
-    entries = [x[..., i] for i in range(x.shape[-1])]
-    for i, entry in enumerate(entries):
-        slope = g[..., i] + sum(H[..., i, j] * other for j, other in enumerate(entries))
-        least = entry - slope / H[..., i, i]
-        entries[i] = np.minimum(np.maximum(least, low[..., i]), high[..., i])
-    return np.stack(entries, -1)
+    x = x.copy()
+    for i in range(x.shape[-1]):
+        least = x[..., i] - (g[..., i] + _dot(H[..., i, :], x)) / H[..., i, i]
+        x[..., i] = np.minimum(np.maximum(least, low[..., i]), high[..., i])
+    return x
 
 
 def limited_minimum(g: Array, H: Array, low: Array, high: Array) -> _Limited:
@@ -186,13 +189,15 @@ def feedback(
         Y = factor.forward(np.concatenate([Qux, Qu[..., None]], -1))
         X = -factor.backward(Y)
         K, k, Y = X[..., :nx], X[..., nx], Y[..., :nx]
-        rest = 0.0
+        rest, definite = 0.0, factor.definite
     else:
         k, free, factor = limited_minimum(Qu, H, *limits)
         Y = factor.forward(Qux * free[..., None])
         K = -factor.backward(Y)
         rest = _times(_turned(K), Qu + _times(H, k))  # 0 at a minimum
+        convex = np.all(np.diagonal(H, axis1=-2, axis2=-1) > 0.0, -1)  # of what is held, too
+        definite = np.where((factor.definite > 0.0) & ~convex, 0.0, factor.definite)
     value = Quadratic(Qx + _times(_turned(Qux), k) + rest, _symmetric(Qxx - _turned(Y) @ Y))
     slope, curvature = _dot(Qu, k), _dot(k, _times(Quu, k))
-    trace = np.trace(Quu, axis1=-2, axis2=-1)
-    return Feedback(k, K, slope, curvature, trace, factor.definite), value
+    size = np.sum(np.abs(np.diagonal(Quu, axis1=-2, axis2=-1)), -1)
+    return Feedback(k, K, slope, curvature, size, definite), value

@@ -1,0 +1,119 @@
+"""Costs of optimal control: a user's functions, or graphs, as checked graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import Parameter, signature
+from typing import Any, NamedTuple
+
+from featherlane.errors import shown
+from featherlane.program.array import trace
+from featherlane.program.graph import Graph, simplify
+
+POSITIONAL = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class Wanted(NamedTuple):
+    """What the costs of a problem may read, and what kind of costs they are."""
+
+    state: dict[str, int]  # q, v, tau and their sizes
+    own: Shapes  # of the parameters
+    exact: bool  # Hessians, of numbers too
+    many: bool  # whether the problems have leading dimensions
+
+
+def cost_graphs(cost: Any, terminal_cost: Any, wanted: Wanted) -> list[Graph]:
+    """Traces both costs: a problem is known by what they compute, not by the functions, whose
+    surroundings may change from call to call.
+    """
+    of_end = wanted._replace(state={x: n for x, n in wanted.state.items() if x != "tau"})
+    graphs = [_graph("cost", cost, wanted), _graph("terminal_cost", terminal_cost, of_end)]
+    read = graphs[0].inputs.keys() | graphs[1].inputs.keys()
+    if unread := wanted.own.keys() - read:
+        raise ValueError(f"parameter {min(unread)!r} is no argument of a cost")
+    return graphs
+
+
+def zero(q: Any, v: Any) -> Any:
+    """The cost of the end, if there is none."""
+    return [0.0]
+
+
+def _graph(name: str, function: Any, wanted: Wanted) -> Graph:
+    """Traces a cost with the parameters that it names. Raises ValueError for other than a number,
+    or an array of residuals.
+    """
+    state = wanted.state
+    if isinstance(function, Graph):
+        return _given_graph(name, function, wanted)
+    if not callable(function):
+        raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
+    own = _named(name, function, wanted)
+
+    def run(*arrays: Any) -> dict[str, Any]:
+        named = dict(zip(own, arrays[len(state) :], strict=True))
+        return {"out": function(*arrays[: len(state)], **named)}
+
+    return _checked(name, simplify(trace(run, {**state, **own})), wanted)
+
+
+def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
+    """The parameters that a function names. Raises TypeError if it cannot be called with them."""
+    takes = signature(function)
+    everything = any(p.kind is Parameter.VAR_KEYWORD for p in takes.parameters.values())
+    own = {x: n for x, n in wanted.own.items() if everything or x in takes.parameters}
+    try:
+        takes.bind(*wanted.state, **own)
+    except TypeError:
+        first = f"{name} takes {takes}"
+    else:
+        return own
+    positional = [x for x, p in takes.parameters.items() if p.kind in POSITIONAL]
+    by_name = [x for x in takes.parameters if x not in positional[: len(wanted.state)]]
+    needed = [x for x in by_name if takes.parameters[x].default is Parameter.empty]
+    if len(positional) >= len(wanted.state) and (missing := [x for x in needed if x not in own]):
+        there = f"there are {', '.join(wanted.own)}" if wanted.own else "there are none"
+        raise TypeError(f"{first}: no parameter or reference is called {missing[0]!r}; {there}")
+    by_position = ", ".join(wanted.state)
+    raise TypeError(f"{first}: wanted ({by_position}) by position, then parameters by their names")
+
+
+def _given_graph(name: str, graph: Graph, wanted: Wanted) -> Graph:
+    """A cost that was traced before. Raises ValueError for other inputs or outputs than wanted."""
+    inputs = {**{x: (n,) for x, n in wanted.state.items()}, **wanted.own}
+    known = all(inputs.get(x) == shape for x, shape in graph.inputs.items())
+    if not known or wanted.state.keys() - graph.inputs.keys():
+        has, told = (", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, inputs))
+        raise ValueError(f"{name} has the inputs {has}: wanted {told}, parameters as needed")
+    if [*graph.outputs] != ["out"]:
+        told = ", ".join(graph.outputs)
+        raise ValueError(f"{name} has the outputs {told}: wanted out alone, as of fl.trace")
+    return _checked(name, graph, wanted)
+
+
+def _checked(name: str, graph: Graph, wanted: Wanted) -> Graph:
+    shape = graph.outputs["out"].shape
+    if len(shape) > 1 or shape == (0,):
+        reason = "wanted a number, or an array (m,) of residuals"
+        raise ValueError(f"{name} gives an array of shape {shape}: {reason}{_batch(graph, wanted)}")
+    if not (shape or wanted.exact):
+        raise ValueError(
+            f"{name} gives a number: hessian='gauss_newton' wants an array of residuals r, whose "
+            "cost is |r|^2 / 2; hessian='exact' takes a number"
+        )
+    return graph
+
+
+def _batch(graph: Graph, wanted: Wanted) -> str:
+    """The likely confusion of a cost that gives a matrix: a parameter for many problems, where q0,
+    v0, tau and dt say that there is one.
+    """
+    large = [x for x, shape in wanted.own.items() if len(shape) > 1 and x in graph.inputs]
+    if wanted.many or not large:
+        return ""
+    x, shape = large[0], wanted.own[large[0]]
+    return (
+        f"; parameter {x!r} is a matrix {shape} of the one problem: for {shape[0]} problems q0 "
+        f"needs their dimension too, ({shape[0]}, nq)"
+    )
