@@ -1,15 +1,14 @@
-"""Inverse kinematics: the user's method, and the search from several starts."""
+"""Inverse kinematics: the user's method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from featherlane.api.configurations import Configurations
-from featherlane.api.limits import PositionLimits, rounded_into
+from featherlane.api.limits import rounded_into
 from featherlane.errors import shown
 from featherlane.functions.arguments import TRACED, alike, is_count, lead_of, threads_asked
 from featherlane.functions.array_like import ArrayLike, Threads
@@ -17,12 +16,11 @@ from featherlane.functions.function import Function
 from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Problem, solver
 from featherlane.functions.results import InverseKinematics
 from featherlane.functions.search import Search
+from featherlane.functions.starts import FirstConfigurations
 from featherlane.robot.model import WORLD
 from featherlane.robot.walk import path_to_root
 
-DRAWN = 64  # starts at a time
 SKEW = 1e-3  # by which entries of a pose may differ from a rotation's
-AROUND = 0.7  # of the way from the centre to a limit: where restarts begin
 Targets = ArrayLike | Mapping[str, ArrayLike]
 
 
@@ -88,7 +86,9 @@ class InverseKinematicsMethod(Configurations):
             threads_asked(threads),
         )
         moves = self._moves(frames)
-        starts = _Starts(self, rows.pop("q0", None), _count("seed", seed, 0), inside, moves)
+        starts = FirstConfigurations(
+            self, rows.pop("q0", None), _count("seed", seed, 0), inside, moves
+        )
         found = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
         turn = found.error[:, 1] if POSE in kinds else np.zeros_like(found.score)
         angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
@@ -142,56 +142,6 @@ class InverseKinematicsMethod(Configurations):
         if problem not in solvers:
             solvers[problem] = solver(self, problem)
         return solvers[problem]
-
-
-class _Starts:
-    """Where searches begin: at the user's q0, if there is one, at the centres of the limits, then
-    at random configurations around them, the same for all targets and any number of restarts.
-    """
-
-    def __init__(
-        self,
-        model: Configurations,
-        first: np.ndarray | None,
-        seed: int,
-        limits: PositionLimits,
-        moves: np.ndarray,
-    ) -> None:
-        """moves: whether entries of q move a frame; others are the same in all starts."""
-        self.model, self.first, self.seed = model, first, seed
-        self.limits, self.moves = limits, moves
-
-    def __call__(self, k: int, rows: np.ndarray) -> np.ndarray:
-        """Returns start number k for some rows of the targets."""
-        stays = self.center if self.first is None else self.first[rows]
-        if self.first is not None and k == 0:
-            return stays
-        n = k - (self.first is not None)  # of the starts that all targets have
-        start = self._drawn(n - 1) if n else self.center
-        return np.where(self.moves, start, np.broadcast_to(stays, (len(rows), len(start))))
-
-    @cached_property
-    def _has_center(self) -> np.ndarray:
-        return np.isfinite(self.limits.upper - self.limits.lower)
-
-    @cached_property
-    def center(self) -> np.ndarray:
-        lower, upper = self.limits
-        center = np.clip(self.model.neutral(lower.dtype), lower, upper)
-        has = self._has_center
-        center[has] = 0.5 * (lower[has] + upper[has])
-        return center
-
-    @cached_property
-    def _random(self) -> tuple[np.random.Generator, list[np.ndarray]]:
-        return np.random.default_rng(self.seed), []
-
-    def _drawn(self, k: int) -> np.ndarray:
-        (rng, drawn), center = self._random, self.center
-        while k >= len(drawn):
-            drawn += [*self.model.random_configuration(DRAWN, seed=rng, dtype=center.dtype)]
-        share = center.dtype.type(AROUND)
-        return np.where(self._has_center, center + share * (drawn[k] - center), drawn[k])
 
 
 def _shape(x: np.ndarray) -> tuple[int, ...]:
