@@ -159,3 +159,14 @@ def test_a_policy_learns_through_the_dynamics():
     script = example("torch_policy", "torch")
     _, history = script["train"](script["Reaching"](), iterations=25, batch=32)
     assert np.mean(history[-5:]) < 0.8 * np.mean(history[:5])
+
+
+def test_crocoddyl_finds_the_same_with_the_packages_dynamics():
+    script = example("crocoddyl_dynamics", "crocoddyl", "pinocchio")
+    text = (FOLDER.parent / "featherlane/robot/bundled/iiwa14.urdf").read_text()
+    state = script["crocoddyl"].StateMultibody(script["pin"].buildModelFromXML(text))
+    ours, theirs = (
+        script["solved"](script[who], state, "semi_implicit")[:2] for who in ("ours", "theirs")
+    )
+    assert ours[1] == theirs[1]
+    assert ours[0] == pytest.approx(theirs[0], rel=1e-9)
