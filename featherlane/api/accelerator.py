@@ -206,16 +206,19 @@ class Accelerator:
                 raise ValueError(f"{name} has a NaN: a circuit has numbers alone")
         return lead, {name: x.astype(np.float64) for name, x in states.items()}
 
+    @cached_property
+    def _given(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """`ranges`, in the shapes of the inputs."""
+        return checked_ranges(named_in_ranges(self.function.inputs), self.ranges)
+
     @property
     def _limits(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """The least and the largest numbers of each input."""
-        given = checked_ranges(named_in_ranges(self.function.inputs), self.ranges)
-        return {**given, **input_ranges(self.model, self.function.inputs, given)[0]}
+        return {**self._given, **input_ranges(self.model, self.function.inputs, self._given)[0]}
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
         """Random states within the ranges of the inputs, by name."""
-        given = checked_ranges(named_in_ranges(self.function.inputs), self.ranges)
-        return input_ranges(self.model, self.function.inputs, given, 1, states)[1]
+        return input_ranges(self.model, self.function.inputs, self._given, 1, states)[1]
 
     def _vectors(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Random states and their results, as integers."""
@@ -273,8 +276,8 @@ def accelerator(
     found = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     if not found[0].outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
-    choices: dict[str, Any] = {"function": function, "format": format, "sharing": sharing}
-    choices["algorithm"] = fixed.algorithm
+    asked = {"function": function, "format": format, "sharing": sharing}
+    choices = {**asked, "algorithm": fixed.algorithm}
     return Accelerator(top, model, fixed, target, *found, ranges or {}, choices)
 
 

@@ -192,9 +192,8 @@ def _derived(model: Model, name: str, samples: Mapping[str, np.ndarray]) -> np.n
 def _quaternions(model: Model) -> np.ndarray:
     """Tells which entries of q are those of quaternions."""
     turns = np.zeros(model.nq, bool)
-    for n in model.independent:
-        for first in model.types[n].quaternions:
-            turns[model.first_q[n] + first : model.first_q[n] + first + 4] = True
+    for first in model.first_of_quaternions:
+        turns[first : first + 4] = True
     return turns
 
 

@@ -123,12 +123,10 @@ class InverseKinematicsMethod(Configurations):
 
     def _check_quaternions(self, name: str, rows: np.ndarray) -> None:
         """Raises ValueError for configurations with a quaternion of length 0."""
-        for n in self.independent:
-            for part in self.types[n].quaternions:
-                first = self.first_q[n] + part
-                if np.any(np.all(rows[:, first : first + 4] == 0, axis=1)):
-                    told = f"wanted length 1 in entries {first} to {first + 3}, as neutral() has"
-                    raise ValueError(f"{name} has a quaternion of length 0: {told}")
+        for first in self.first_of_quaternions:
+            if np.any(np.all(rows[:, first : first + 4] == 0, axis=1)):
+                told = f"wanted length 1 in entries {first} to {first + 3}, as neutral() has"
+                raise ValueError(f"{name} has a quaternion of length 0: {told}")
 
     def _moves(self, frames: Sequence[str]) -> np.ndarray:
         """Returns whether the entries of q move one of the frames."""

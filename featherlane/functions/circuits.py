@@ -131,14 +131,12 @@ def with_rotations(model: Robot, graph: Graph) -> Graph:
     quaternions turn by less, and nothing divides by 0.
     """
     graph, squares = simplify(graph), list[int]()
-    for n in model.independent:
-        for begin in model.types[n].quaternions:
-            first = model.first_q[n] + begin
-            read = [graph.node("input", value=("q", i)) for i in range(first, first + 4)]
-            quaternion = [Node(graph, k) for k in read]
-            squares.append(dot(quaternion, quaternion).k)  # equal nodes are one
-            graph.state(squares[-1], *SQUARE)
-            for row in quaternion_rotation(*quaternion).rows:
-                for entry in row:
-                    graph.state(entry.k, -1.0, 1.0)
+    for first in model.first_of_quaternions:
+        read = [graph.node("input", value=("q", i)) for i in range(first, first + 4)]
+        quaternion = [Node(graph, k) for k in read]
+        squares.append(dot(quaternion, quaternion).k)  # equal nodes are one
+        graph.state(squares[-1], *SQUARE)
+        for row in quaternion_rotation(*quaternion).rows:
+            for entry in row:
+                graph.state(entry.k, -1.0, 1.0)
     return clamped(graph, squares)

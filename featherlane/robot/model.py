@@ -303,6 +303,12 @@ class Robot:
         return self._first([kind.nq for kind in self.types])
 
     @cached_property
+    def first_of_quaternions(self) -> tuple[int, ...]:
+        """The index in q of the first entry of each quaternion."""
+        kinds = ((self.first_q[i], self.types[i].quaternions) for i in self.independent)
+        return tuple(first + k for first, quaternions in kinds for k in quaternions)
+
+    @cached_property
     def first_v(self) -> tuple[int, ...]:
         """The index of each joint's first entry of v; a mimic joint shares its leader's entry."""
         return self._first([kind.nv for kind in self.types])

@@ -31,7 +31,6 @@ PRODUCTS = (
 )
 LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RAM64M": 4,
                   "RAM32M16": 8, "RAM64M8": 8, "RAM256X1D": 8, "RAM512X1S": 8}  # fmt: skip
-STUB = "(* blackbox *)\nmodule {name}_datapath ({ports});\nendmodule\n"
 
 
 def resources_of(cells: Mapping[str, int]) -> Resources:
@@ -102,21 +101,3 @@ def module_sources(design: Design, module: str) -> dict[str, str]:
     units = [*(m.name for m in own.multipliers), *(unit.name for unit in own.functions)]
     names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in units)])
     return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}
-
-
-def stream_sources(design: Design) -> dict[str, str]:
-    """The stream of a design, around a datapath of which only the ports are there."""
-    names = [f"{design.name}.sv", f"{design.name}_stream.sv"]
-    text = design.sources[f"{design.name}_datapath.sv"]
-    found = re.search(r"module \w+ \((.*?)\);", text, re.DOTALL)
-    assert found is not None
-    stub = STUB.format(name=design.name, ports=found[1])
-    return {**{name: design.sources[name] for name in names}, "datapath.sv": stub}
-
-
-def synthesise(design: Design) -> dict[str, Resources]:
-    """Synthesises each module of a design, and the stream around them."""
-    found = {
-        module: synthesised(module_sources(design, module), module) for module in design.modules
-    }
-    return {**found, design.name: synthesised(stream_sources(design), design.name)}
