@@ -147,9 +147,10 @@ class _Writer(Staged):
         if signed_width(1 << out.fraction) <= out.width:
             return self.resized(name, value, out.width)
         read = self.read(value)
-        most = literal(out.most, max(out.width, width))
-        text = f"{read} > {most} ? {most} : {read}"
-        whole = self.wire(f"{name}_limited", max(out.width, width), text, luts=1)
+        assert width > out.width, "a bit tells the number beyond from all others"
+        beyond = f"!{read}[{width - 1}] && {read}[{out.width - 1}]"
+        text = f"{beyond} ? {literal(out.most, width)} : {read}"
+        whole = self.wire(f"{name}_limited", width, text, luts=1)
         return self.resized(name, whole, out.width)
 
 

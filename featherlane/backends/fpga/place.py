@@ -18,7 +18,10 @@ from featherlane.backends import cache as disk
 from featherlane.backends.fpga.tools import call, nextpnr, nextpnr_version, tool_version
 from featherlane.errors import CompileError
 
-OPTIONS = ("--85k", "--package", "CABGA756", "--speed", "8", "--lpf-allow-unconstrained")
+OPTIONS = (
+    *("--85k", "--package", "CABGA756", "--speed", "8"),
+    *("--lpf-allow-unconstrained", "--tmg-ripup"),
+)
 SCRIPT = "read_verilog -sv {files}; synth_ecp5 -top framed -json framed.json"
 FRAME = """\
 // {module} with its ports behind shift registers
