@@ -55,11 +55,17 @@ STATUS = (
     RegisterBit("sending", "A packet has begun to go out and has not ended."),
 )
 ERRORS = (
-    RegisterBit("cut", "TLAST came inside a task: zeros were taken for the beats that were missing."),
+    RegisterBit(
+        "cut", "TLAST came inside a task: zeros were taken for the beats that were missing."
+    ),
     RegisterBit("early", "TLAST came before the number of tasks in `packet_tasks`."),
-    RegisterBit("late", "TLAST did not come with the last task: what followed up to it was dropped."),
+    RegisterBit(
+        "late", "TLAST did not come with the last task: what followed up to it was dropped."
+    ),
     RegisterBit("keep", "TKEEP was 0 for a byte that a task needs: it was taken as it was."),
-    RegisterBit("range", "An entry did not fit its field: its last bits were taken."),
+    RegisterBit(
+        "range", "An entry did not fit its field: its last bits were taken. Not seen if packed."
+    ),
 )
 REGISTERS = (
     BoardRegister(0x00, "magic", "constant", f"0x{MAGIC:08x}, the letters FTHR"),
@@ -67,13 +73,14 @@ REGISTERS = (
     BoardRegister(0x08, "hash_low", "constant", "the design's hash, as in board.json"),
     BoardRegister(0x0C, "hash_high", "constant", "its upper 32 bits"),
     BoardRegister(0x10, "stream_bits", "constant", "bits of TDATA"),
-    BoardRegister(0x14, "lane", "constant", "bits of memory for each entry; 0: packed"),
-    BoardRegister(0x18, "task_beats", "constant", "beats of a task"),
-    BoardRegister(0x1C, "result_beats", "constant", "beats of a result"),
-    BoardRegister(0x20, "task_entries", "constant", "entries of a task"),
-    BoardRegister(0x24, "result_entries", "constant", "entries of a result"),
-    BoardRegister(0x28, "interval", "constant", "cycles of the pipeline from one task to the next"),
-    BoardRegister(0x2C, "clock_khz", "constant", "the clock that the design was made for"),
+    BoardRegister(0x14, "interval", "constant", "cycles of the pipeline from one task to the next"),
+    BoardRegister(0x18, "clock_khz", "constant", "the clock that the design was made for"),
+    BoardRegister(0x20, "task_beats", "constant", "beats of a task"),
+    BoardRegister(0x24, "task_entries", "constant", "entries of a task"),
+    BoardRegister(0x28, "task_lane", "constant", "bits of memory for each of them; 0: packed"),
+    BoardRegister(0x30, "result_beats", "constant", "beats of a result"),
+    BoardRegister(0x34, "result_entries", "constant", "entries of a result"),
+    BoardRegister(0x38, "result_lane", "constant", "bits of memory for each of them; 0: packed"),
     BoardRegister(0x40, "control", "command", "", COMMANDS),
     BoardRegister(0x44, "status", "status", "", STATUS),
     BoardRegister(0x48, "errors", "flags", "A 1 that is written sets the flag to 0.", ERRORS),
@@ -160,30 +167,31 @@ module {name} (
   localparam [1:0] OKAY = 2'b00, SLVERR = 2'b10;
 {declared}
   logic [31:0] value;
-  logic written, readable, writable;
+  logic [{address}-2:0] read_at, write_at;  // words
+  logic written, changed, readable, writable;
 
   assign written = s_axi_awvalid && s_axi_wvalid && !s_axi_bvalid && !reset;
   assign s_axi_awready = written;
   assign s_axi_wready = written;
   assign s_axi_arready = !s_axi_rvalid && !reset;
+  assign read_at = s_axi_araddr[{address}:2];
+  assign write_at = s_axi_awaddr[{address}:2];
+  assign changed = written && writable;
+{commands}
 
   always_comb begin
     value = '0;
     readable = 1'b1;
-    case (s_axi_araddr[{address}:2])
+    case (read_at)
 {read}
       default: readable = 1'b0;
     endcase
   end
 
-  always_comb begin
-    writable = s_axi_wstrb == 4'hf;
-{commands}
-    case (s_axi_awaddr[{address}:2])
+  always_comb case (write_at)
 {write}
-      default: writable = 1'b0;
-    endcase
-  end
+    default: writable = 1'b0;
+  endcase
 
   always_ff @(posedge clock) begin
     if (s_axi_bready) s_axi_bvalid <= 1'b0;
@@ -219,14 +227,17 @@ def module(name: str, constants: Mapping[str, int]) -> str:
         ports=",\n".join(f"  {port}" for port in _ports()),
         declared="\n".join(f"  {line}" for line in _declared()),
         read="\n".join(f"      {line}" for line in _read(constants)),
-        commands="\n".join(f"    do_{bit} = 1'b0;" for bit in _commands()),
-        write="\n".join(f"      {line}" for line in _write()),
+        commands="\n".join(f"  {line}" for line in _commanded()),
+        write="\n".join(f"    {line}" for line in _write()),
         kept="\n".join(f"    {line}" for line in _kept()),
     )
 
 
-def _commands() -> list[str]:
-    return [bit.name for register in _of_kind("command") for bit in register.bits]
+def _commanded() -> Iterator[str]:
+    for register in _of_kind("command"):
+        for n, bit in enumerate(register.bits):
+            at = _case(register)
+            yield f"assign do_{bit.name} = changed && write_at == {at} && s_axi_wdata[{n}];"
 
 
 def _ports() -> Iterator[str]:
@@ -239,7 +250,8 @@ def _ports() -> Iterator[str]:
             yield from (f"input logic raise_{bit.name}" for bit in register.bits)
         elif register.kind == "value":
             yield f"output logic [31:0] {register.name}"
-    yield from (f"output logic do_{name}" for name in _commands())
+        elif register.kind == "command":
+            yield from (f"output logic do_{bit.name}" for bit in register.bits)
 
 
 def _declared() -> Iterator[str]:
@@ -266,28 +278,21 @@ def _read(constants: Mapping[str, int]) -> Iterator[str]:
 
 
 def _write() -> Iterator[str]:
-    for register in _of_kind("command"):
-        yield f"{_case(register)}: if (written && writable) begin"
-        yield from (
-            f"  do_{bit.name} = s_axi_wdata[{n}];" for n, bit in enumerate(register.bits)
-        )
-        yield "end"
-    for register in _of_kind("flags", "value"):
-        yield f"{_case(register)}: ;  // {register.name}"
+    at = ", ".join(_case(register) for register in _of_kind("command", "flags", "value"))
+    yield f"{at}: writable = s_axi_wstrb == 4'hf;"
 
 
 def _kept() -> Iterator[str]:
     for register in _of_kind("value"):
-        here = f"written && writable && s_axi_awaddr[{ADDRESS_BITS - 1}:2] == {_case(register)}"
         yield f"if (reset) {register.name} <= '0;"
-        yield f"else if ({here}) {register.name} <= s_axi_wdata;"
+        yield f"else if (changed && write_at == {_case(register)})"
+        yield f"  {register.name} <= s_axi_wdata;"
     for register in _of_kind("flags"):
-        here = f"written && writable && s_axi_awaddr[{ADDRESS_BITS - 1}:2] == {_case(register)}"
         raised = ", ".join(f"raise_{bit.name}" for bit in reversed(register.bits))
         last = len(register.bits) - 1
         yield f"if (reset || do_clear) {register.name} <= '0;"
-        yield f"else if ({here}) {register.name} <= "
-        yield f"    {register.name} & ~s_axi_wdata[{last}:0] | {{{raised}}};"
+        yield f"else if (changed && write_at == {_case(register)})"
+        yield f"  {register.name} <= {register.name} & ~s_axi_wdata[{last}:0] | {{{raised}}};"
         yield f"else {register.name} <= {register.name} | {{{raised}}};"
     for register in _of_kind("counter"):
         event = "1'b1" if register.name == "cycles" else f"count_{register.name}"

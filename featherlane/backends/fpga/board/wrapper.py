@@ -362,13 +362,14 @@ class WrappedCore:
             "hash_low": self.hash & 0xFFFFFFFF,
             "hash_high": self.hash >> 32,
             "stream_bits": self.width,
-            "lane": self.tasks.lane,
-            "task_beats": self.tasks.beats,
-            "result_beats": self.results.beats,
-            "task_entries": len(self.core.tasks.fields),
-            "result_entries": len(self.core.results.fields),
             "interval": self.core.interval,
             "clock_khz": round(1e6 / self.core.clock),
+            "task_beats": self.tasks.beats,
+            "task_entries": len(self.core.tasks.fields),
+            "task_lane": self.tasks.lane,
+            "result_beats": self.results.beats,
+            "result_entries": len(self.core.results.fields),
+            "result_lane": self.results.lane,
         }
 
     @cached_property
