@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from featherlane.backends.fpga.netlist import Field, constant_integer
-from featherlane.backends.fpga.verilog import Design
+from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError
 
 LOST = "lost"  # the output that is not 0 where a result means nothing: a pivot was lost
@@ -87,7 +87,10 @@ class StreamCore(NamedTuple):
     clock: float
 
     def verify(self) -> None:
-        """Raises CompileError for fields that share bits, or are too wide for the host."""
+        """Raises CompileError for fields that share bits, or are too wide for the host, ValueError
+        for what is no name of a module.
+        """
+        check_name(self.name)
         for words in (self.tasks, self.results):
             end = 0
             for field in sorted(words.fields, key=lambda field: field.offset):

@@ -43,16 +43,15 @@ COMMANDS = (
     RegisterBit(
         "flush",
         "Forgets all tasks within the rules of AXI: the rest of a packet that is coming in is "
-        "dropped up to its TLAST, and a packet that is going out ends with a beat of zeros. "
-        "Status `resetting` is 1 until both have happened.",
+        "dropped up to its TLAST, and each packet of results that is owed ends with a beat of "
+        "zeros. Status `resetting` is 1 until both have happened.",
     ),
     RegisterBit("clear", "Sets all counters and errors to 0."),
 )
 STATUS = (
-    RegisterBit("busy", "A task is under way."),
+    RegisterBit("busy", "A packet has begun to come in whose results have not ended."),
     RegisterBit("resetting", "A reset or a flush goes on."),
     RegisterBit("receiving", "A packet has begun to come in and has not ended."),
-    RegisterBit("sending", "A packet has begun to go out and has not ended."),
 )
 ERRORS = (
     RegisterBit(

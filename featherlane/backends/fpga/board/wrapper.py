@@ -113,7 +113,8 @@ SEND = """\
 module {name}_send (
   input logic clock,
   input logic reset,
-  input logic flushing,    // the packet that goes out ends with zeros
+  input logic flushing,    // a beat of zeros ends each packet that is owed
+  input logic [{owed}-1:0] owed,
   input logic [{bits}-1:0] word,
   input logic word_last,   // of the packet
   input logic word_valid,
@@ -122,24 +123,21 @@ module {name}_send (
   output logic [{width}/8-1:0] tkeep,
   output logic tlast,
   output logic tvalid,
-  input logic tready,
-  output logic sending
+  input logic tready
 );
   localparam [{count}-1:0] FINAL = {beats} - 1;
   logic [{bits}-1:0] rest;
   logic [{count}-1:0] left;  // beats after this one
-  logic last, free, open;
+  logic last, free;
 
   assign free = !tvalid || (tready && left == 0);
   assign word_ready = !reset && !flushing && free;
   assign tdata = rest[{width}-1:0];
   assign tkeep = '1;
   assign tlast = last && left == 0;
-  assign sending = tvalid || open;
 
   always_ff @(posedge clock) begin
     if (tvalid && tready) begin
-      open <= !tlast;
       rest <= rest >> {width};
       left <= left - 1'b1;
       tvalid <= left != 0;
@@ -153,12 +151,9 @@ module {name}_send (
       rest <= '0;
       left <= '0;
       last <= 1'b1;
-      tvalid <= tvalid ? !tlast : open;
+      tvalid <= owed != (tvalid && tlast);
     end
-    if (reset) begin
-      tvalid <= 1'b0;
-      open <= 1'b0;
-    end
+    if (reset) tvalid <= 1'b0;
   end
 endmodule
 """
@@ -204,9 +199,10 @@ module {name} (
   logic [{task_bits}-1:0] task_word;
   logic [{result_bits}-1:0] result_word;
   logic task_last, task_valid, task_ready, result_last, result_valid, result_ready;
-  logic receiving, sending, raise_cut, raise_early, raise_late, raise_keep, beyond, lost, busy;
+  logic receiving, raise_cut, raise_early, raise_late, raise_keep, beyond, lost, begun, ended;
   logic [{given}-1:0] in_data;
   logic [{found}-1:0] out_data;
+  logic [{owed}-1:0] owed;  // packets of results
   logic in_ready;
 
   // Resets
@@ -225,9 +221,17 @@ module {name} (
     end else begin
       if (hold != 0) hold <= hold - 1'b1;
       else aborting <= 1'b0;
-      if (hold == 0 && !receiving && !sending) flushing <= 1'b0;
+      if (hold == 0 && !receiving && owed == 0) flushing <= 1'b0;
     end
   end
+
+  // Packets of results that are owed: one for each packet that has begun to come in
+
+  assign begun = s_axis_tvalid && s_axis_tready && !receiving;
+  assign ended = m_axis_tvalid && m_axis_tready && m_axis_tlast;
+  always_ff @(posedge aclk)
+    if (stopped) owed <= '0;
+    else if (begun != ended) owed <= begun ? owed + 1'b1 : owed - 1'b1;
 
   // The last task of each packet, in the order of tasks
 
@@ -253,7 +257,6 @@ module {name} (
     end
     if (entered) last_of[newest] <= task_last;
   end
-  assign busy = task_valid || under_way != 0 || sending;
 
   // Bits of the fields
 
@@ -276,11 +279,11 @@ module {name} (
     .raise_late(raise_late), .raise_keep(raise_keep)
   );
   {name}_send send (
-    .clock(aclk), .reset(stopped), .flushing(flushing),
+    .clock(aclk), .reset(stopped), .flushing(flushing), .owed(owed),
     .word(result_word), .word_last(result_last), .word_valid(result_valid),
     .word_ready(result_ready),
     .tdata(m_axis_tdata), .tkeep(m_axis_tkeep), .tlast(m_axis_tlast), .tvalid(m_axis_tvalid),
-    .tready(m_axis_tready), .sending(sending)
+    .tready(m_axis_tready)
   );
   {name}_registers registers (
     .clock(aclk), .reset(!aresetn),
@@ -290,11 +293,11 @@ module {name} (
     .s_axi_bready(s_axi_bready), .s_axi_araddr(s_axi_araddr), .s_axi_arvalid(s_axi_arvalid),
     .s_axi_arready(s_axi_arready), .s_axi_rdata(s_axi_rdata), .s_axi_rresp(s_axi_rresp),
     .s_axi_rvalid(s_axi_rvalid), .s_axi_rready(s_axi_rready),
-    .is_busy(busy), .is_resetting(aborting || flushing), .is_receiving(receiving),
-    .is_sending(sending), .raise_cut(raise_cut), .raise_early(raise_early),
-    .raise_late(raise_late), .raise_keep(raise_keep), .raise_range(entered && beyond),
+    .is_busy(owed != 0), .is_resetting(aborting || flushing), .is_receiving(receiving),
+    .raise_cut(raise_cut), .raise_early(raise_early), .raise_late(raise_late),
+    .raise_keep(raise_keep), .raise_range(entered && beyond),
     .count_packets_in(s_axis_tvalid && s_axis_tready && s_axis_tlast),
-    .count_packets_out(m_axis_tvalid && m_axis_tready && m_axis_tlast),
+    .count_packets_out(ended),
     .count_tasks_in(entered), .count_tasks_out(left),
     .count_input_stalled(s_axis_tvalid && !s_axis_tready),
     .count_input_idle(!s_axis_tvalid && s_axis_tready),
@@ -378,7 +381,7 @@ class WrappedCore:
         name = self.name
         return {
             f"{name}_receive.sv": _receive(name, self.tasks),
-            f"{name}_send.sv": _send(name, self.results),
+            f"{name}_send.sv": _send(self),
             f"{name}_registers.sv": registers.module(f"{name}_registers", self.constants),
             f"{name}.sv": _top(self),
         }
@@ -406,9 +409,18 @@ def _receive(name: str, tasks: PacketLayout) -> str:
     )
 
 
-def _send(name: str, results: PacketLayout) -> str:
+def _owed_bits(board: WrappedCore) -> int:
+    """Of the count of packets: besides those of tasks in the core one comes in, one waits, and one
+    goes out.
+    """
+    return (board.core.under_way + 3).bit_length()
+
+
+def _send(board: WrappedCore) -> str:
+    results = board.results
     return SEND.format(
-        name=name,
+        name=board.name,
+        owed=_owed_bits(board),
         width=results.width,
         bits=results.beats * results.width,
         beats=results.beats,
@@ -431,6 +443,7 @@ def _top(board: WrappedCore) -> str:
         depth=depth,
         place=max((depth - 1).bit_length(), 1),
         counted=depth.bit_length(),
+        owed=_owed_bits(board),
         fields="\n".join(f"  {line}" for line in fields),
         beyond=" || ".join(_beyond(board.tasks)) or "1'b0",
         lost=" || ".join(_lost(board.core.results.fields)) or "1'b0",

@@ -1,0 +1,74 @@
+"""A small module between two streams, written by hand, with which the wrapper is tested."""
+
+import numpy as np
+
+from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
+
+SOURCE = """\
+// op 0: y = x, 1: y = 2x, 2: y = -x, 3: y = 0. Three places, each of which moves on when it can.
+module tiny (
+  input logic clock, input logic reset,
+  input logic in_valid, output logic in_ready, input logic [20:0] in_data,
+  output logic out_valid, input logic out_ready, output logic [19:0] out_data
+);
+  logic [2:0] valid;
+  logic [20:0] first, second, third;
+  logic move1, move2, move3;
+  logic signed [10:0] x;
+  logic signed [12:0] y;
+  assign move3 = !valid[2] || out_ready;
+  assign move2 = !valid[1] || move3;
+  assign move1 = !valid[0] || move2;
+  assign in_ready = move1;
+  always_ff @(posedge clock) begin
+    if (move1) begin first <= in_data; valid[0] <= in_valid; end
+    if (move2) begin second <= first; valid[1] <= valid[0]; end
+    if (move3) begin third <= second; valid[2] <= valid[1]; end
+    if (reset) valid <= '0;
+  end
+  assign x = third[20:10];
+  always_comb case (third[1:0])
+    0: y = x;
+    1: y = x <<< 1;
+    2: y = -x;
+    default: y = '0;
+  endcase
+  assign out_valid = valid[2];
+  assign out_data = {x == -11'sd1024, y, third[7:2]};
+endmodule
+"""
+
+
+def entry(name, offset, width, fraction=0, signed=True):
+    return WordField(((name, 0),), offset, width, fraction, signed)
+
+
+def small_core():
+    tasks = (entry("op", 0, 2, 0, False), entry("tag", 2, 6, 0, False), entry("x", 10, 11, 4))
+    results = (entry("tag", 0, 6, 0, False), entry("y", 6, 13, 4), entry("lost", 19, 1, 0, False))
+    return StreamCore(
+        "tiny",
+        {"tiny.sv": SOURCE},
+        Words(tasks, {"op": (), "tag": (), "x": ()}),
+        Words(results, {"tag": (), "y": (), "lost": ()}),
+        interval=1,
+        under_way=3,
+        clock=8.0,
+    )
+
+
+def tasks_of(count, seed=0):
+    """Random tasks by name."""
+    draw = np.random.default_rng(seed)
+    return {
+        "op": draw.integers(0, 4, count),
+        "tag": draw.integers(0, 64, count),
+        "x": draw.integers(-1024, 1024, count) / 16,
+    }
+
+
+def results_of(tasks):
+    """What the module computes."""
+    factor = np.array([1, 2, -1, 0])[tasks["op"]]
+    lost = np.float64(tasks["x"] == -64)
+    return {"tag": np.float64(tasks["tag"]), "y": factor * tasks["x"], "lost": lost}
