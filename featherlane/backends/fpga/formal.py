@@ -97,9 +97,7 @@ def prove_by_induction(
             raise CompileError(f"the stream of {name} is not proved {where}: {answer}")
 
 
-def _solver(
-    text: str, invariants: Callable[[str], Iterable[str]], cycles: int, first: bool
-) -> Any:
+def _solver(text: str, invariants: Callable[[str], Iterable[str]], cycles: int, first: bool) -> Any:
     """A solver that looks for cycles in which something is wrong: in one of the first ones, or
     after that many in which nothing is.
     """
