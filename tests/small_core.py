@@ -38,6 +38,27 @@ module tiny (
 endmodule
 """
 
+OVERTAKING = """\
+// As tiny, but tasks of op 3 wait in no place: they overtake those that do.
+module tiny (
+  input logic clock, input logic reset,
+  input logic in_valid, output logic in_ready, input logic [20:0] in_data,
+  output logic out_valid, input logic out_ready, output logic [19:0] out_data
+);
+  logic slow_valid, slow_ready, fast;
+  logic [19:0] slow_data;
+  assign fast = in_valid && in_data[1:0] == 3;
+  assign in_ready = fast ? out_ready : slow_ready;
+  assign out_valid = fast || slow_valid;
+  assign out_data = fast ? {in_data[20:10] == 11'h400, 13'b0, in_data[7:2]} : slow_data;
+  tiny_slow slow (
+    .clock(clock), .reset(reset), .in_valid(in_valid && !fast), .in_ready(slow_ready),
+    .in_data(in_data), .out_valid(slow_valid), .out_ready(out_ready && !fast),
+    .out_data(slow_data)
+  );
+endmodule
+"""
+
 
 def entry(name, offset, width, fraction=0, signed=True):
     return WordField(((name, 0),), offset, width, fraction, signed)
@@ -55,6 +76,15 @@ def small_core():
         under_way=3,
         clock=8.0,
     )
+
+
+def overtaking_core():
+    """Results come in another order than tasks; their tags tell which is which."""
+    sources = {
+        "tiny.sv": OVERTAKING,
+        "tiny_slow.sv": SOURCE.replace("module tiny", "module tiny_slow"),
+    }
+    return small_core()._replace(sources=sources, under_way=4)
 
 
 def tasks_of(count, seed=0):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from repetition import repeated
-from small_core import entry, results_of, small_core, tasks_of
+from small_core import entry, overtaking_core, results_of, small_core, tasks_of
 
 import featherlane as fl
 from featherlane.backends.fpga import words
@@ -63,6 +63,19 @@ def test_batches_are_right_whatever_pauses(width, layout):
         counters = check_batch(board).counters
         assert counters["packets_in"] == counters["packets_out"] == 3
         assert counters["output_stalled"] > 0 or not stalls
+
+
+@needs_verilator
+def test_results_that_overtake_others_keep_their_tags():
+    wrapped = WrappedCore(overtaking_core(), 32, "packed")
+    board = BoardDriver(facts_of(wrapped), SimulatedBoard(wrapped, stalls=120), 64)
+    tasks = tasks_of(64) | {"tag": np.arange(64)}
+    run = board.run(tasks)
+    order = run.results["tag"].astype(int)
+    assert (order != np.arange(64)).any()
+    for name, x in results_of(tasks).items():
+        assert np.array_equal(run.results[name], x[order]), name
+    assert run.counters["packets_out"] == 1
 
 
 @needs_verilator

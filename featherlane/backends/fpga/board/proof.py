@@ -1,4 +1,4 @@
-"""A proof that the wrapper loses and repeats no beat, whatever pauses its two streams and the module
+"""A proof that the wrapper loses and repeats no beat, whatever pauses its streams and the module
 inside make.
 
 Beats are numbered, two of 8 bits to a task. The module inside is any that gives tasks in their
