@@ -1,5 +1,6 @@
 """Designs between AXI streams, behind a simulated DMA: to the bit, whatever happens to packets."""
 
+import json
 import shutil
 import subprocess
 from functools import cache
@@ -8,7 +9,15 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from repetition import repeated
-from small_core import entry, overtaking_core, results_of, small_core, tasks_of
+from small_core import (
+    entry,
+    overtaking_core,
+    results_of,
+    selecting_core,
+    small_core,
+    tasks_of,
+    without_tags,
+)
 
 import featherlane as fl
 from featherlane.backends.fpga import words
@@ -41,7 +50,7 @@ def driver(width=8, layout="packed", tasks_per_packet=50, **dma):
 def check_batch(board, count=120, seed=0):
     """A batch is right to the bit, and the board has seen as much and no errors."""
     tasks = tasks_of(count, seed)
-    run = board.run(tasks)
+    run = board.run(without_tags(tasks))
     for name, x in results_of(tasks).items():
         assert np.array_equal(run.results[name], x), name
     assert run.counters["tasks_in"] == run.counters["tasks_out"] == count
@@ -66,16 +75,36 @@ def test_batches_are_right_whatever_pauses(width, layout):
 
 
 @needs_verilator
-def test_results_that_overtake_others_keep_their_tags():
+def test_results_that_overtake_others_are_put_in_order():
     wrapped = WrappedCore(overtaking_core(), 32, "packed")
-    board = BoardDriver(facts_of(wrapped), SimulatedBoard(wrapped, stalls=120), 64)
-    tasks = tasks_of(64) | {"tag": np.arange(64)}
-    run = board.run(tasks)
-    order = run.results["tag"].astype(int)
-    assert (order != np.arange(64)).any()
-    for name, x in results_of(tasks).items():
-        assert np.array_equal(run.results[name], x[order]), name
-    assert run.counters["packets_out"] == 1
+    board = BoardDriver(facts_of(wrapped), SimulatedBoard(wrapped, stalls=120), 200)
+    assert check_batch(board, 200).counters["packets_out"] == 1
+    given, found = np.zeros((60, 4), np.uint8), np.zeros((60, 4), np.uint8)
+    wrapped.tasks.encode(tasks_of(60) | {"tag": np.arange(60)}, given)
+    board.transport.transfer(given.ravel(), found.reshape(-1))
+    assert (np.diff(wrapped.results.decode(found)["tag"]) < 0).any()  # some did
+
+
+@needs_verilator
+def test_words_may_have_different_fields():
+    """Those of a selector's numbers share bits; entries that a word has not are NaN."""
+    core = selecting_core()
+    wrapped = WrappedCore(core, 16, "packed")
+    board = BoardDriver(facts_of(wrapped), SimulatedBoard(wrapped, stalls=50), 40)
+    draw = np.random.default_rng(0)
+    kind = draw.integers(0, 2, 100)
+    x, z = draw.integers(-128, 128, (100, 2)) / 4, draw.integers(-(2**15), 2**15, 100) / 2
+    found = board({"kind": kind, "x": x, "z": z})
+    assert np.array_equal(found["kind"], kind)
+    assert np.array_equal(found["y"][kind == 0], x[kind == 0])
+    assert np.array_equal(found["w"][kind == 1], z[kind == 1])
+    assert np.isnan(found["y"][kind == 1]).all()
+    assert np.isnan(found["w"][kind == 0]).all()
+    assert BoardFacts.from_json(json.loads(json.dumps(board.facts.to_json()))) == board.facts
+    saturated = board.run({"kind": kind, "x": np.full(2, 1e9), "z": np.float64(kind)}).saturated
+    assert saturated == {"x": 2 * np.count_nonzero(kind == 0)}
+    with pytest.raises(ValueError, match="words of different fields, as those of several"):
+        WrappedCore(core, 64, "words")
 
 
 @needs_verilator
@@ -134,7 +163,7 @@ def test_entries_beyond_their_fields_are_seen_in_words():
     assert board.read("beyond") == 2
     assert registers.set_bits("errors", board.read("errors")) == ["range"]
     with pytest.raises(DeviceError, match="error 'range': An entry did not fit"):
-        board.run(tasks_of(3))
+        board.run(without_tags(tasks_of(3)))
     check_batch(board)  # errors are cleared by the reset that followed
 
 
@@ -165,7 +194,7 @@ def test_after_a_reset_in_the_middle_of_a_packet_the_next_batch_is_right(how):
 def test_a_stuck_transfer_is_given_up_and_the_next_one_right():
     board = driver(limit=20, tasks_per_packet=10)
     with pytest.raises(DeviceError, match="has not ended after 20 cycles; the board was reset"):
-        board.run(tasks_of(10))
+        board.run(without_tags(tasks_of(10)))
     board.transport.limit = 1000
     check_batch(board, 10)
 
@@ -283,7 +312,7 @@ def test_another_design_is_refused():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"x": None}, "inputs has op, tag: wanted op, tag, x by name"),
+        ({"x": None}, "inputs has op: wanted op, x by name"),
         ({"x": np.nan}, "x has a NaN"),
         ({"x": "one"}, "x has shape"),
         ({"x": np.zeros((2, 3)), "op": np.zeros(2)}, "leading dimensions do not broadcast"),
@@ -291,14 +320,14 @@ def test_another_design_is_refused():
     ],
 )
 def test_bad_inputs(change, told):
-    inputs = {"op": 0, "tag": 0, "x": 0.0} | change
+    inputs = {"op": 0, "x": 0.0} | change
     with pytest.raises(ValueError, match=told):
         driver().run({name: x for name, x in inputs.items() if x is not None})
 
 
 @needs_verilator
 def test_inputs_broadcast():
-    y = driver()({"op": 1, "tag": 0, "x": np.ones((2, 3))})["y"]
+    y = driver()({"op": 1, "x": np.ones((2, 3))})["y"]
     assert np.array_equal(y, np.full((2, 3), 2.0))
 
 

@@ -65,7 +65,7 @@ def _packet(board, count, seed):
     buffers = []
     for layout, values in ((board.tasks, tasks), (board.results, results_of(tasks))):
         buffer = np.zeros((count, layout.size), np.uint8)
-        layout.encode(values, buffer)
+        layout.encode({**tasks, **values}, buffer)
         buffers.append(buffer.tobytes().hex())
     return buffers
 

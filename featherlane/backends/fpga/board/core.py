@@ -15,6 +15,7 @@ from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError
 
 LOST = "lost"  # the output that is not 0 where a result means nothing: a pivot was lost
+TAG = "tag"  # a number that comes with a task and leaves with its result, set by the driver
 WIDEST = 63  # bits of a field: its numbers are int64 on the host
 
 
@@ -22,7 +23,7 @@ class WordField(NamedTuple):
     """Some bits of a word, and the entries (name of an array, position in it) that they are.
 
     The integer, signed or not, times 2^-fraction is the number. A result may be several entries, as
-    of a symmetric matrix.
+    of a symmetric matrix. when: only words whose selector is this number have the field; None: all.
     """
 
     entries: tuple[tuple[str, int], ...]
@@ -30,6 +31,7 @@ class WordField(NamedTuple):
     width: int
     fraction: int = 0
     signed: bool = True
+    when: int | None = None
 
     @property
     def least(self) -> int:
@@ -43,16 +45,25 @@ class WordField(NamedTuple):
 class Words(NamedTuple):
     """The words of a stream: their fields, the shapes of the arrays by name, and the entries that
     are constants (name, position, value), which no bit carries.
+
+    selector: the array, of one entry, that says which fields a word has; such fields may share
+    bits. None: all words have all fields.
     """
 
     fields: tuple[WordField, ...]
     shapes: Mapping[str, tuple[int, ...]]
     constants: tuple[tuple[str, int, float], ...] = ()
+    selector: str | None = None
 
     @property
     def bits(self) -> int:
         """Bits of a word, one at least."""
         return max((field.offset + field.width for field in self.fields), default=1)
+
+    @property
+    def selected(self) -> WordField | None:
+        """The field of the selector."""
+        return next((f for f in self.fields if f.entries[0][0] == self.selector), None)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Words:
@@ -62,7 +73,8 @@ class Words(NamedTuple):
             for entries, *rest in data["fields"]
         )
         shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
-        return cls(fields, shapes, tuple((name, n, x) for name, n, x in data["constants"]))
+        constants = tuple((name, n, x) for name, n, x in data["constants"])
+        return cls(fields, shapes, constants, data["selector"])
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
@@ -70,6 +82,7 @@ class Words(NamedTuple):
             "fields": [list(field) for field in self.fields],
             "shapes": dict(self.shapes),
             "constants": list(self.constants),
+            "selector": self.selector,
         }
 
 
@@ -92,14 +105,22 @@ class StreamCore(NamedTuple):
         """
         check_name(self.name)
         for words in (self.tasks, self.results):
-            end = 0
-            for field in sorted(words.fields, key=lambda field: field.offset):
-                told = f"{self.name}: the field of {field.entries[0]}"
-                if field.offset < end:
-                    raise CompileError(f"{told} shares bit {field.offset} with another one")
-                if not 0 < field.width <= WIDEST:
-                    raise CompileError(f"{told} has {field.width} bits: wanted 1 to {WIDEST}")
-                end = field.offset + field.width
+            if (words.selected is None) != all(field.when is None for field in words.fields):
+                raise CompileError(f"{self.name}: a selector, and fields that it selects, or none")
+            for choice in {field.when for field in words.fields}:
+                _check_bits(self.name, [f for f in words.fields if f.when in (None, choice)])
+
+
+def _check_bits(name: str, fields: list[WordField]) -> None:
+    """Raises CompileError for fields of one word that share bits, or are too wide."""
+    end = 0
+    for field in sorted(fields, key=lambda field: field.offset):
+        told = f"{name}: the field of {field.entries[0]}"
+        if field.offset < end:
+            raise CompileError(f"{told} shares bit {field.offset} with another one")
+        if not 0 < field.width <= WIDEST:
+            raise CompileError(f"{told} has {field.width} bits: wanted 1 to {WIDEST}")
+        end = field.offset + field.width
 
 
 def core_of(design: Design) -> StreamCore:

@@ -106,6 +106,8 @@ def _fields(layout: PacketLayout) -> str:
     for field, (first, _) in zip(layout.words.fields, layout.places, strict=True):
         entries = ", ".join(f"{name}[{n}]" for name, n in field.entries)
         kind = "" if field.signed else ", unsigned"
+        if field.when is not None:
+            entries += f" where {layout.words.selector} is {field.when}"
         lines.append(f"| {entries} | {first} | {field.width}{kind} | {field.fraction} |")
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.core import LOST, Words
+from featherlane.backends.fpga.board.core import LOST, TAG, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import (
     MAGIC,
@@ -41,14 +41,18 @@ class BoardFacts(NamedTuple):
         path = Path(path)
         path = path / "board.json" if path.is_dir() else path
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            layouts = [
-                PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"])
-                for key in ("tasks", "results")
-            ]
-            return cls(data["name"], int(data["hash"], 16), *layouts)
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{str(path)!r} is no board.json of a design: {error}") from error
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BoardFacts:
+        """The facts that `to_json` told."""
+        layouts = [
+            PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"])
+            for key in ("tasks", "results")
+        ]
+        return cls(data["name"], int(data["hash"], 16), *layouts)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
@@ -96,6 +100,8 @@ class BoardDriver:
         self.facts = board if isinstance(board, BoardFacts) else BoardFacts.read(board)
         self.transport, self.tasks_per_packet = transport, tasks_per_packet
         self._check_design()
+        fields = self.facts.tasks.words.fields
+        self._tag = next((f for f in fields if f.entries[0][0] == TAG), None)
         self._given = transport.allocate(self.facts.tasks.size * tasks_per_packet)
         self._found = transport.allocate(self.facts.results.size * tasks_per_packet)
         self.reset()
@@ -160,8 +166,9 @@ class BoardDriver:
         """Runs tasks through the board.
 
         inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. Entries beyond
-        their formats saturate. Raises ValueError for inputs that are none and NaN, DeviceError,
-        after a reset, for what the board reports and for a DMA that does not end.
+        their formats saturate. Tags are the driver's, which puts results in the order of tasks;
+        entries that a result has not are NaN. Raises ValueError for inputs that are none and NaN,
+        DeviceError, after a reset, for what the board reports and for a DMA that does not end.
         """
         lead, arrays = self._arrays(inputs)
         tasks = int(np.prod(lead))
@@ -176,8 +183,9 @@ class BoardDriver:
         results = {
             name: np.concatenate([part[name] for part in parts]).reshape(*lead, *shape)
             for name, shape in self.facts.results.words.shapes.items()
+            if name in parts[0]
         }
-        lost = int(np.count_nonzero(results[LOST])) if LOST in results else 0
+        lost = int(np.count_nonzero(np.nan_to_num(results[LOST]))) if LOST in results else 0
         return BoardRun(results, saturated, lost, counters)
 
     def _packet(
@@ -186,6 +194,9 @@ class BoardDriver:
         """The results of one packet, and the entries that saturated."""
         sizes = self.facts.tasks.size, self.facts.results.size
         given, found = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
+        if self._tag is not None:
+            tags = np.arange(tasks) & self._tag.most
+            inputs = {**inputs, TAG: tags}
         saturated = self.facts.tasks.encode(inputs, given.reshape(tasks, sizes[0]))
         self.write("packet_tasks", tasks)
         try:
@@ -201,7 +212,10 @@ class BoardDriver:
                 f"{received} bytes of results came of {tasks} tasks, wanted {found.size}{told}; "
                 "the board was reset"
             )
-        return self.facts.results.decode(found.reshape(tasks, sizes[1])), saturated
+        results = self.facts.results.decode(found.reshape(tasks, sizes[1]))
+        if self._tag is not None:
+            results = _in_order(results, tags)
+        return results, saturated
 
     def _errors(self) -> str:
         """What the board reports, as the end of a message."""
@@ -211,7 +225,7 @@ class BoardDriver:
 
     def _arrays(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, Array]]:
         """The leading dimensions of the inputs, and each as (tasks, *shape)."""
-        shapes = self.facts.tasks.words.shapes
+        shapes = {n: shape for n, shape in self.facts.tasks.words.shapes.items() if n != TAG}
         if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
             came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
             raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
@@ -236,3 +250,12 @@ class BoardDriver:
             name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
             for name, shape in shapes.items()
         }
+
+
+def _in_order(results: Mapping[str, Array], tags: Array) -> dict[str, Array]:
+    """Results in the order of tasks with these tags. Where a tag comes again, results with it have
+    the order of their tasks: as many as there are tags are never under way.
+    """
+    order = np.empty(len(tags), np.int64)
+    order[np.argsort(tags, kind="stable")] = np.argsort(results[TAG], kind="stable")
+    return {name: x[order] for name, x in results.items() if name != TAG}

@@ -72,35 +72,46 @@ class PacketLayout(NamedTuple):
         beyond their fields, without those where none was: such entries saturate.
 
         inputs: float64 or integers (tasks, *shape) by name, without NaN. Entries of the inputs that
-        no field has are not sent.
+        no field of their task has are not sent.
         """
         tasks, saturated = len(buffer), dict[str, int]()
+        choices = self._choices(inputs)
         memory = np.zeros((-(-self.size // 8), tasks), np.uint64)
         flat = {name: np.reshape(inputs[name], (tasks, -1)) for name in self.words.shapes}
         for field, (first, count) in zip(self.words.fields, self.places, strict=True):
             name, position = field.entries[0]
-            values, beyond = integers(flat[name][:, position], field)
+            rows = slice(None) if field.when is None else choices == field.when
+            values, beyond = integers(flat[name][rows, position], field)
             if beyond:
                 saturated[name] = saturated.get(name, 0) + beyond
-            _insert(memory, values.view(np.uint64), first, count)
-        rows = np.ascontiguousarray(memory.T.astype("<u8", copy=False)).view(np.uint8)
-        buffer[...] = rows[:, : self.size]
+            _insert(memory, values.view(np.uint64), first, count, rows)
+        whole = np.ascontiguousarray(memory.T.astype("<u8", copy=False)).view(np.uint8)
+        buffer[...] = whole[:, : self.size]
         return saturated
 
+    def _choices(self, arrays: Mapping[str, Array]) -> Array:
+        """The selector of each word, None without one."""
+        name = self.words.selector
+        return None if name is None else np.reshape(arrays[name], -1)
+
     def decode(self, buffer: Array) -> dict[str, Array]:
-        """Results of bytes (tasks, size), as float64 (tasks, *shape) by name."""
+        """Results of bytes (tasks, size), as float64 (tasks, *shape) by name; NaN for entries that
+        no field of their word has.
+        """
         tasks = len(buffer)
-        rows = np.zeros((tasks, -(-self.size // 8) * 8), np.uint8)
-        rows[:, : self.size] = buffer
-        memory = np.ascontiguousarray(rows.view("<u8").T)
+        padded = np.zeros((tasks, -(-self.size // 8) * 8), np.uint8)
+        padded[:, : self.size] = buffer
+        memory = np.ascontiguousarray(padded.view("<u8").T)
         shapes = self.words.shapes
-        flat = {name: np.zeros((tasks, prod(shape))) for name, shape in shapes.items()}
+        flat = {name: np.full((tasks, prod(shape)), np.nan) for name, shape in shapes.items()}
         for name, position, value in self.words.constants:
             flat[name][:, position] = value
-        for field, (first, _) in zip(self.words.fields, self.places, strict=True):
-            values = _extract(memory, first, field.width, field.signed) * 2.0**-field.fraction
+        fields = zip(self.words.fields, self.places, strict=True)
+        for field, (first, _) in sorted(fields, key=lambda pair: pair[0].when is not None):
+            rows = slice(None) if field.when is None else self._choices(flat) == field.when
+            values = _extract(memory, first, field.width, field.signed, rows)
             for name, position in field.entries:
-                flat[name][:, position] = values
+                flat[name][rows, position] = values * 2.0**-field.fraction
         return {name: flat[name].reshape(tasks, *shape) for name, shape in shapes.items()}
 
 
@@ -122,21 +133,21 @@ def integers(x: Array, field: WordField) -> tuple[Array, int]:
     return inside.astype(np.int64), int(np.count_nonzero(inside != nearest))
 
 
-def _insert(memory: Array, values: Array, first: int, count: int) -> None:
-    """Puts the last `count` bits of values (tasks,) into words of 64 bits (words, tasks)."""
+def _insert(memory: Array, values: Array, first: int, count: int, rows: Array) -> None:
+    """Puts the last `count` bits of values into rows of words of 64 bits (words, tasks)."""
     word, place = divmod(first, 64)
     kept = values & np.uint64((1 << count) - 1)
-    memory[word] |= kept << np.uint64(place)
+    memory[word, rows] |= kept << np.uint64(place)
     if place + count > 64:
-        memory[word + 1] |= kept >> np.uint64(64 - place)
+        memory[word + 1, rows] |= kept >> np.uint64(64 - place)
 
 
-def _extract(memory: Array, first: int, count: int, signed: bool) -> Array:
-    """The integers (tasks,) of `count` bits in words of 64 bits (words, tasks)."""
+def _extract(memory: Array, first: int, count: int, signed: bool, rows: Array) -> Array:
+    """The integers of `count` bits in rows of words of 64 bits (words, tasks)."""
     word, place = divmod(first, 64)
-    found = memory[word] >> np.uint64(place)
+    found = memory[word, rows] >> np.uint64(place)
     if place + count > 64:
-        found |= memory[word + 1] << np.uint64(64 - place)
+        found |= memory[word + 1, rows] << np.uint64(64 - place)
     found = found << np.uint64(64 - count)
     return found.view(np.int64) >> (64 - count) if signed else found >> np.uint64(64 - count)
 
@@ -175,6 +186,13 @@ class Rate(NamedTuple):
 
 def rate_of(core: StreamCore, tasks: PacketLayout, results: PacketLayout) -> Rate:
     """The rate of a module behind streams of these layouts."""
-    used = [sum(f.width for f in x.words.fields) / (8 * x.size) for x in (tasks, results)]
+    used = [_used(x) / (8 * x.size) for x in (tasks, results)]
     beats, sizes = (tasks.beats, results.beats), (tasks.size, results.size)
     return Rate(core.interval, *beats, core.clock, *sizes, *used)
+
+
+def _used(layout: PacketLayout) -> int:
+    """Bits of a word that fields have, of the longest one if there are several kinds."""
+    fields = layout.words.fields
+    choices = {field.when for field in fields}
+    return max(sum(f.width for f in fields if f.when in (None, x)) for x in choices)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from featherlane.backends.fpga.board import registers
-from featherlane.backends.fpga.board.core import LOST, StreamCore, WordField
+from featherlane.backends.fpga.board.core import LOST, StreamCore, WordField, Words
 from featherlane.backends.fpga.board.packets import (
     LAYOUTS,
     WIDTHS,
@@ -244,7 +244,7 @@ module {name} (
   assign task_ready = in_ready && room && !core_reset;
   assign entered = task_valid && task_ready;
   assign left = result_valid && result_ready;
-  assign result_last = last_of[oldest];
+  assign result_last = under_way == 0 ? task_last : last_of[oldest];  // 0: in the task's cycle
   always_ff @(posedge aclk) begin
     if (core_reset) begin
       newest <= '0;
@@ -327,6 +327,9 @@ class WrappedCore:
             wanted = " or ".join(map(repr, LAYOUTS))
             raise ValueError(f"layout is {shown(self.layout)}: wanted {wanted}")
         self.core.verify()
+        if self.layout == "words" and (self.core.tasks.selector or self.core.results.selector):
+            told = "words of different fields, as those of several functions, are only packed"
+            raise ValueError(f"layout is 'words': {told}")
 
     @property
     def name(self) -> str:
@@ -446,12 +449,14 @@ def _top(board: WrappedCore) -> str:
         owed=_owed_bits(board),
         fields="\n".join(f"  {line}" for line in fields),
         beyond=" || ".join(_beyond(board.tasks)) or "1'b0",
-        lost=" || ".join(_lost(board.core.results.fields)) or "1'b0",
+        lost=" || ".join(_lost(board.core.results)) or "1'b0",
     )
 
 
 def _task_fields(tasks: PacketLayout) -> list[str]:
     """The core's bits from those of a task's beats."""
+    if not tasks.lane:
+        return [f"assign in_data = task_word[{tasks.bits - 1}:0];"]
     return [
         f"assign in_data[{f.offset + f.width - 1}:{f.offset}] = "
         f"task_word[{first + f.width - 1}:{first}];  // {_told(f)}"
@@ -461,18 +466,17 @@ def _task_fields(tasks: PacketLayout) -> list[str]:
 
 def _result_fields(results: PacketLayout) -> list[str]:
     """The bits of a result's beats; those that no field has are 0."""
-    lines, end = [], 0
-    fields = sorted(zip(results.places, results.words.fields, strict=True))
-    for (first, count), f in fields:
-        if first > end:
-            lines.append(f"assign result_word[{first - 1}:{end}] = '0;")
-        top = f.offset + f.width - 1
-        text = f"out_data[{top}:{f.offset}]"
-        if (above := count - f.width) > 0:
-            sign = f"{{{above}{{out_data[{top}]}}}}" if f.signed else f"{above}'b0"
-            text = f"{{{sign}, {text}}}"
-        lines.append(f"assign result_word[{first + count - 1}:{first}] = {text};  // {_told(f)}")
-        end = first + count
+    lines, end = [], results.bits
+    if not results.lane:
+        lines.append(f"assign result_word[{end - 1}:0] = out_data;")
+    for f, (first, count) in zip(results.words.fields, results.places, strict=True):
+        if results.lane:
+            top, above = f.offset + f.width - 1, count - f.width
+            sign = f"out_data[{top}]" if f.signed else "1'b0"
+            text = f"{{{{{above}{{{sign}}}}}, out_data[{top}:{f.offset}]}}"
+            text = text if above else f"out_data[{top}:{f.offset}]"
+            where = f"result_word[{first + count - 1}:{first}]"
+            lines.append(f"assign {where} = {text};  // {_told(f)}")
     if end < results.beats * results.width:
         lines.append(f"assign result_word[{results.beats * results.width - 1}:{end}] = '0;")
     return lines
@@ -489,13 +493,20 @@ def _beyond(tasks: PacketLayout) -> list[str]:
     return found
 
 
-def _lost(fields: tuple[WordField, ...]) -> list[str]:
+def _lost(results: Words) -> list[str]:
     """Conditions: a field that counts lost pivots is not 0."""
-    return [
-        f"out_data[{f.offset + f.width - 1}:{f.offset}] != 0"
-        for f in fields
-        if any(name == LOST for name, _ in f.entries)
-    ]
+
+    def bits(field: WordField) -> str:
+        return f"out_data[{field.offset + field.width - 1}:{field.offset}]"
+
+    chooser, found = results.selected, []
+    for field in results.fields:
+        if any(name == LOST for name, _ in field.entries):
+            chosen = (
+                f"{bits(chooser)} == {field.when} && " if chooser and field.when is not None else ""
+            )
+            found.append(f"({chosen}{bits(field)} != 0)")
+    return found
 
 
 def _told(field: WordField) -> str:
