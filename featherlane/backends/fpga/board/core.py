@@ -42,9 +42,17 @@ class WordField(NamedTuple):
         return (1 << self.width - self.signed) - 1
 
 
+class KnownEntry(NamedTuple):
+    """An entry that is a constant, which no bit carries. when: as of a field."""
+
+    name: str
+    position: int
+    value: float
+    when: int | None = None
+
+
 class Words(NamedTuple):
-    """The words of a stream: their fields, the shapes of the arrays by name, and the entries that
-    are constants (name, position, value), which no bit carries.
+    """The words of a stream: their fields, the shapes of the arrays by name, and constants.
 
     selector: the array, of one entry, that says which fields a word has; such fields may share
     bits. None: all words have all fields.
@@ -52,7 +60,7 @@ class Words(NamedTuple):
 
     fields: tuple[WordField, ...]
     shapes: Mapping[str, tuple[int, ...]]
-    constants: tuple[tuple[str, int, float], ...] = ()
+    constants: tuple[KnownEntry, ...] = ()
     selector: str | None = None
 
     @property
@@ -73,7 +81,7 @@ class Words(NamedTuple):
             for entries, *rest in data["fields"]
         )
         shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
-        constants = tuple((name, n, x) for name, n, x in data["constants"])
+        constants = tuple(KnownEntry(*constant) for constant in data["constants"])
         return cls(fields, shapes, constants, data["selector"])
 
     def to_json(self) -> dict[str, Any]:
@@ -136,7 +144,7 @@ def core_of(design: Design) -> StreamCore:
         return WordField(tuple(entries), field.offset, width, fraction)
 
     constants = tuple(
-        (*entry, constant_integer(design.datapath, k) * design.datapath.format(k).step)
+        KnownEntry(*entry, constant_integer(design.datapath, k) * design.datapath.format(k).step)
         for k, entries in where.items()
         if graph.op[k] == "constant"
         for entry in entries

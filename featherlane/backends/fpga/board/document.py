@@ -106,12 +106,18 @@ def _fields(layout: PacketLayout) -> str:
     for field, (first, _) in zip(layout.words.fields, layout.places, strict=True):
         entries = ", ".join(f"{name}[{n}]" for name, n in field.entries)
         kind = "" if field.signed else ", unsigned"
-        if field.when is not None:
-            entries += f" where {layout.words.selector} is {field.when}"
-        lines.append(f"| {entries} | {first} | {field.width}{kind} | {field.fraction} |")
+        where = _where(layout, field.when)
+        lines.append(f"| {entries}{where} | {first} | {field.width}{kind} | {field.fraction} |")
     return "\n".join(lines)
 
 
 def _constants(layout: PacketLayout) -> str:
-    found = [f"{name}[{n}] = {value:g}" for name, n, value in layout.words.constants]
+    found = [
+        f"{c.name}[{c.position}] = {c.value:g}{_where(layout, c.when)}"
+        for c in layout.words.constants
+    ]
     return f"\n\nEntries that are constants, and not sent: {', '.join(found)}." if found else ""
+
+
+def _where(layout: PacketLayout, when: int | None) -> str:
+    return "" if when is None else f" where {layout.words.selector} is {when}"

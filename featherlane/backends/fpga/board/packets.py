@@ -75,12 +75,11 @@ class PacketLayout(NamedTuple):
         no field of their task has are not sent.
         """
         tasks, saturated = len(buffer), dict[str, int]()
-        choices = self._choices(inputs)
         memory = np.zeros((-(-self.size // 8), tasks), np.uint64)
         flat = {name: np.reshape(inputs[name], (tasks, -1)) for name in self.words.shapes}
         for field, (first, count) in zip(self.words.fields, self.places, strict=True):
             name, position = field.entries[0]
-            rows = slice(None) if field.when is None else choices == field.when
+            rows = self._rows(flat, field.when)
             values, beyond = integers(flat[name][rows, position], field)
             if beyond:
                 saturated[name] = saturated.get(name, 0) + beyond
@@ -89,10 +88,10 @@ class PacketLayout(NamedTuple):
         buffer[...] = whole[:, : self.size]
         return saturated
 
-    def _choices(self, arrays: Mapping[str, Array]) -> Array:
-        """The selector of each word, None without one."""
-        name = self.words.selector
-        return None if name is None else np.reshape(arrays[name], -1)
+    def _rows(self, flat: Mapping[str, Array], when: int | None) -> Any:
+        """The words whose selector is a number; all of them for None."""
+        selector = self.words.selector
+        return slice(None) if when is None or selector is None else flat[selector][:, 0] == when
 
     def decode(self, buffer: Array) -> dict[str, Array]:
         """Results of bytes (tasks, size), as float64 (tasks, *shape) by name; NaN for entries that
@@ -104,14 +103,14 @@ class PacketLayout(NamedTuple):
         memory = np.ascontiguousarray(padded.view("<u8").T)
         shapes = self.words.shapes
         flat = {name: np.full((tasks, prod(shape)), np.nan) for name, shape in shapes.items()}
-        for name, position, value in self.words.constants:
-            flat[name][:, position] = value
         fields = zip(self.words.fields, self.places, strict=True)
         for field, (first, _) in sorted(fields, key=lambda pair: pair[0].when is not None):
-            rows = slice(None) if field.when is None else self._choices(flat) == field.when
+            rows = self._rows(flat, field.when)
             values = _extract(memory, first, field.width, field.signed, rows)
             for name, position in field.entries:
                 flat[name][rows, position] = values * 2.0**-field.fraction
+        for name, position, value, when in self.words.constants:
+            flat[name][self._rows(flat, when), position] = value
         return {name: flat[name].reshape(tasks, *shape) for name, shape in shapes.items()}
 
 
