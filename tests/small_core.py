@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
+from featherlane.backends.fpga.board.core import KnownEntry, StreamCore, WordField, Words
 
 SOURCE = """\
 // op 0: y = x, 1: y = 2x, 2: y = -x, 3: y = 0. Three places, each of which moves on when it can.
@@ -107,7 +107,8 @@ def selecting_core():
         fields = [entry("kind", 0, 1, 0, False)]
         fields += [WordField(((short, n),), 1 + 8 * n, 8, 2, when=0) for n in (0, 1)]
         fields += [WordField(((long, 0),), 1, 16, 1, when=1)]
-        return Words(tuple(fields), {"kind": (), short: (2,), long: ()}, selector="kind")
+        shapes = {"kind": (), short: (2,), long: (2,)}
+        return Words(tuple(fields), shapes, (KnownEntry(long, 1, 3.5, 1),), "kind")
 
     sources, streams = {"either.sv": SELECTING}, (words("x", "z"), words("y", "w"))
     return StreamCore("either", sources, *streams, interval=1, under_way=1, clock=8.0)

@@ -93,15 +93,16 @@ def test_words_may_have_different_fields():
     board = BoardDriver(facts_of(wrapped), SimulatedBoard(wrapped, stalls=50), 40)
     draw = np.random.default_rng(0)
     kind = draw.integers(0, 2, 100)
-    x, z = draw.integers(-128, 128, (100, 2)) / 4, draw.integers(-(2**15), 2**15, 100) / 2
+    x, z = draw.integers(-128, 128, (100, 2)) / 4, draw.integers(-(2**15), 2**15, (100, 2)) / 2
     found = board({"kind": kind, "x": x, "z": z})
     assert np.array_equal(found["kind"], kind)
     assert np.array_equal(found["y"][kind == 0], x[kind == 0])
-    assert np.array_equal(found["w"][kind == 1], z[kind == 1])
+    assert np.array_equal(found["w"][kind == 1, 0], z[kind == 1, 0])
+    assert (found["w"][kind == 1, 1] == 3.5).all()  # a constant, which no bit carries
     assert np.isnan(found["y"][kind == 1]).all()
     assert np.isnan(found["w"][kind == 0]).all()
     assert BoardFacts.from_json(json.loads(json.dumps(board.facts.to_json()))) == board.facts
-    saturated = board.run({"kind": kind, "x": np.full(2, 1e9), "z": np.float64(kind)}).saturated
+    saturated = board.run({"kind": kind, "x": np.full(2, 1e9), "z": np.zeros(2)}).saturated
     assert saturated == {"x": 2 * np.count_nonzero(kind == 0)}
     with pytest.raises(ValueError, match="words of different fields, as those of several"):
         WrappedCore(core, 64, "words")

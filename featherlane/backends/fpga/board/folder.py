@@ -11,7 +11,6 @@ import numpy as np
 
 from featherlane.backends.fpga import words
 from featherlane.backends.fpga.board.bench import bench
-from featherlane.backends.fpga.board.core import Words
 from featherlane.backends.fpga.board.document import page
 from featherlane.backends.fpga.board.host import BoardFacts
 from featherlane.backends.fpga.board.packets import PacketLayout
@@ -56,11 +55,5 @@ def write(
 def beats(layout: PacketLayout, values: Mapping[str, Any], tasks: int) -> str:
     """The beats of tasks in lines of digits, for $readmemh."""
     buffer = np.zeros((tasks, layout.size), np.uint8)
-    layout._replace(words=_first_entries(layout.words)).encode(values, buffer)
+    layout.encode(values, buffer)
     return words.hexadecimal(buffer.reshape(tasks * layout.beats, -1), layout.width)
-
-
-def _first_entries(of: Words) -> Words:
-    """Words without what no field has."""
-    names = {field.entries[0][0] for field in of.fields}
-    return of._replace(shapes={n: shape for n, shape in of.shapes.items() if n in names})

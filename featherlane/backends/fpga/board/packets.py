@@ -76,10 +76,12 @@ class PacketLayout(NamedTuple):
         """
         tasks, saturated = len(buffer), dict[str, int]()
         memory = np.zeros((-(-self.size // 8), tasks), np.uint64)
-        flat = {name: np.reshape(inputs[name], (tasks, -1)) for name in self.words.shapes}
+        flat = {name: np.reshape(x, (tasks, -1)) for name, x in inputs.items()}
         for field, (first, count) in zip(self.words.fields, self.places, strict=True):
             name, position = field.entries[0]
             rows = self._rows(flat, field.when)
+            if field.when is not None and not rows.any():
+                continue  # its array need not be there
             values, beyond = integers(flat[name][rows, position], field)
             if beyond:
                 saturated[name] = saturated.get(name, 0) + beyond
