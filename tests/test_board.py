@@ -6,6 +6,7 @@ import subprocess
 from functools import cache
 from importlib.util import find_spec
 
+import documents
 import numpy as np
 import pytest
 from repetition import repeated
@@ -29,12 +30,15 @@ from featherlane.backends.fpga.board.packets import layout_of
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.errors import CompileError, DeviceError
+from featherlane.tools import cli
 
 needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")
 needs_verilator = pytest.mark.skipif(
     not (shutil.which("verilator") and shutil.which("g++")),
     reason="verilator or g++ is not installed",
 )
+
+PAGE = documents.ROOT / "docs" / "board.md"
 
 
 @cache
@@ -261,9 +265,7 @@ def test_the_table_of_registers_is_whole():
     assert sorted(set(addresses)) == addresses
     assert max(addresses) < 1 << registers.ADDRESS_BITS
     assert all(address % 4 == 0 for address in addresses)
-    page = registers.table()
-    for register in registers.REGISTERS:
-        assert f"| 0x{register.address:02x} | {register.name} |" in page
+    assert registers.table() in PAGE.read_text(encoding="utf-8")
 
 
 # The host
@@ -383,6 +385,22 @@ def test_pipelines_on_a_board_give_the_bits_of_the_function(pendulum, tmp_path):
     assert run.counters["cycles"] > 4 * 300
     made.write(tmp_path)
     assert BoardFacts.read(tmp_path) == made.facts
+
+
+@needs_verilator
+def test_the_code_of_the_page_runs():
+    documents.run(PAGE)
+
+
+def test_boards_on_the_command_line(tmp_path, capsys):
+    command = ["generate", "double_pendulum", "--target", "verilog", "--output", str(tmp_path)]
+    command += ["--function", "ID", "--width", "64"]
+    assert cli.main(command) == 2
+    assert "--width is for --wrapper axi" in capsys.readouterr().err
+    assert cli.main([*command, "--wrapper", "axi", "--layout", "words"]) == 0
+    assert "limited by beats of tasks: 41.67 million a second" in capsys.readouterr().out
+    layouts = BoardFacts.read(tmp_path)
+    assert (layouts.tasks.width, layouts.tasks.lane) == (64, 32)
 
 
 @needs_icarus
