@@ -1,10 +1,11 @@
 """What does it cost to put a pipeline on a board? For streams of several widths and both layouts:
 beats of a task and of its result, cycles of a task as predicted and as simulated behind a DMA that
-never pauses, LUTs and flip-flops of the wrapper alone, and the host's time for a task.
+never pauses, LUTs and flip-flops of the wrapper alone, and the host's processor
+time for a task.
 """
 
 import sys
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from options import parser, write_json
@@ -77,12 +78,12 @@ def host_times(wrapped, states, results, count):
 
 
 def median_time(run):
-    """Microseconds of a call."""
+    """Microseconds of processor time of a call."""
     times = []
     for _ in range(7):
-        start = perf_counter()
+        start = process_time()
         run()
-        times.append(perf_counter() - start)
+        times.append(process_time() - start)
     return 1e6 * sorted(times)[3]
 
 
