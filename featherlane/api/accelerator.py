@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.api.board import Board
 from featherlane.api.fixed import (
     checked_ranges,
     fixed_function,
@@ -25,6 +26,8 @@ from featherlane.api.names import variant_named
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga.board.core import core_of
+from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost, cost
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
@@ -186,6 +189,25 @@ class Accelerator:
             for values in (integers, numbers)
         )
         return Run(outputs, results, found.accepted, found.emitted, saturated)
+
+    def board(self, width: int = 128, layout: str = "packed") -> Board:
+        """The design between AXI4-Stream ports with TDATA of `width` bits and registers on
+        AXI4-Lite, with a driver for the host (docs/board.md). layout: "packed", entries bit by bit,
+        or "words", each in 32 bits with its sign. Raises ValueError for other ones.
+        """
+        return Board(
+            WrappedCore(core_of(self.design), width, layout),
+            self._samples_and_results,
+            self.device.part,
+        )
+
+    def _samples_and_results(
+        self, states: int
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Random states within the ranges of the inputs, and their results, as numbers."""
+        datapath, inputs = self.function.datapath, self.samples(states)
+        integers = Evaluator(datapath)(quantised(datapath, inputs)[0]).integers
+        return inputs, floats(datapath, integers)
 
     def _states(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
         """Returns the leading dimensions of inputs, and the inputs with these as one."""

@@ -234,6 +234,9 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     free_text("--delays", "Verilog: the model of delays (the first one of the device)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
+    choice("--wrapper", "Verilog: streams and registers around it, see docs/board.md", ("axi",)),
+    count("--width", "Verilog: bits of the wrapper's streams (128)"),
+    choice("--layout", "Verilog: entries in the wrapper's streams (packed)", ("packed", "words")),
     interval("--range", "Verilog: the least and the largest value of an input (its limits)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
@@ -243,7 +246,7 @@ def generate(args: argparse.Namespace) -> Answer:
     against values from Python, and a CMakeLists.txt (docs/c.md); or kernels for GPUs, with a JSON
     of how to launch each function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
     with a test bench and a report, in a folder for each function if there are several
-    (docs/fpga.md).
+    (docs/fpga.md), or with --wrapper such a pipeline for a board (docs/board.md).
     """
     hardware = {name: getattr(args, name) for name in HARDWARE}
     hardware = {name: value for name, value in hardware.items() if value is not None}
@@ -271,7 +274,11 @@ def generate(args: argparse.Namespace) -> Answer:
     return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
 
 
-HARDWARE = ("interval", "format", "device", "clock", "delays", "sharing", "algorithm", "range")
+WRAPPER = ("wrapper", "width", "layout")
+HARDWARE = (
+    *("interval", "format", "device", "clock", "delays", "sharing", "algorithm", "range"),
+    *WRAPPER,
+)
 
 
 def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
@@ -285,6 +292,9 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         raise ValueError("--dtype is not for --target verilog: --format says what numbers are")
     if "range" in options:
         options["ranges"] = dict(options.pop("range"))
+    streams = {name: options.pop(name) for name in WRAPPER if name in options}
+    if streams and not streams.pop("wrapper", None):
+        raise ValueError(f"--{min(streams)} is for --wrapper axi")
     model, answers, texts = _model(args), [], []
     functions = {name or identifier(what): what for name, what in args.function or ()}
     functions = functions or {name: name for name in FUNCTIONS}
@@ -293,11 +303,14 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         name: accelerator(model, what, name=f"{prefix}_{name}", **options)
         for name, what in functions.items()
     }
+    boards = {name: made.board(**streams) for name, made in designs.items() if args.wrapper}
     for name, made in designs.items():
         folder = Path(args.output) / (name if len(functions) > 1 else "")
-        files = [str(file) for file in made.write(folder)]
+        written = boards[name] if args.wrapper else made
+        files = [str(file) for file in written.write(folder)]
         answers.append({"files": files, "report": made.facts})
         texts.append(f"{folder}: {len(files)} files; {made.summary}")
+        texts += [boards[name].summary] if args.wrapper else []
     return Answer({"functions": answers}, "\n".join(texts))
 
 

@@ -50,7 +50,7 @@ class Device(NamedTuple):
     multipliers: the cheapest first. bits: LUTs of operators, a bit of the result; multiplexers:
     LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
     chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
-    them that its tools read.
+    them that its tools read; part: its name in AMD Vivado, None for others' devices.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Device(NamedTuple):
     inputs: int
     delays: Mapping[str, Delay]
     constraints: str
+    part: str | None = None
 
     @property
     def tile(self) -> Tile:
@@ -112,6 +113,7 @@ def load(name: str, model: str | None = None) -> Device:
         bits=bits,
         delays={kind: Delay(**delay) for kind, delay in models[model].items()},
         constraints=data["constraints"],
+        part=data.get("part"),
     )
 
 

@@ -52,16 +52,24 @@ def write(
     written to.
     """
     made = files(design, inputs, outputs, further or {}, constraints)
+    return write_files(made, folder, design.name)
+
+
+def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> list[Path]:
+    """Writes texts by the names of their files, and returns the files. Sources of an earlier design
+    of this name are removed. Raises ValueError for a folder with another one, and for one that
+    cannot be written to.
+    """
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in _sources(folder, design.name):
+        for old in _sources(folder, design):
             old.unlink()
-        for name, text in made.items():
+        for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ValueError(f"folder {str(folder)!r} cannot be written to: {error}") from error
-    return [folder / name for name in made]
+    return [folder / name for name in texts]
 
 
 def _sources(folder: Path, name: str) -> list[Path]:

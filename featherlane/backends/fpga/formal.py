@@ -9,7 +9,7 @@ in the datapath or in the FIFO until it comes out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -78,15 +78,26 @@ def prove(counted: Design) -> int:
     text = formulas(counted)
     # The datapath forgets within so many cycles all that the formulas below do not say
     cycles = counted.latency + counted.interval + 2
-    for first in (True, False):
-        solver = _solver(text, counted, cycles, first)
-        if (answer := str(solver.check())) != "unsat":
-            where = "from reset" if first else "in a step of the induction"
-            raise CompileError(f"the stream of {counted.name} is not proved {where}: {answer}")
+    prove_by_induction(counted.name, text, lambda s: _invariants(s, counted), cycles)
     return cycles
 
 
-def _solver(text: str, counted: Design, cycles: int, first: bool) -> Any:
+def prove_by_induction(
+    name: str, text: str, invariants: Callable[[str], Iterable[str]], cycles: int
+) -> None:
+    """Proves that invariants hold in each cycle: in the first `cycles` ones, and after so many in
+    which they do. text: the formulas of the module `proof`; invariants: formulas of a state.
+
+    Raises CompileError for what is not proved, and if z3 is missing.
+    """
+    for first in (True, False):
+        solver = _solver(text, invariants, cycles, first)
+        if (answer := str(solver.check())) != "unsat":
+            where = "from reset" if first else "in a step of the induction"
+            raise CompileError(f"the stream of {name} is not proved {where}: {answer}")
+
+
+def _solver(text: str, invariants: Callable[[str], Iterable[str]], cycles: int, first: bool) -> Any:
     """A solver that looks for cycles in which something is wrong: in one of the first ones, or
     after that many in which nothing is.
     """
@@ -100,7 +111,7 @@ def _solver(text: str, counted: Design, cycles: int, first: bool) -> Any:
     lines = [f"(declare-fun {s} () |proof_s|)" for s in states]
     lines += [f"(assert (|proof_h| {s}))" for s in states]
     lines += [f"(assert (|proof_t| {a} {b}))" for a, b in itertools.pairwise(states)]
-    right = [f"(and {' '.join(_invariants(s, counted))})" for s in states]
+    right = [f"(and {' '.join(invariants(s))})" for s in states]
     if first:
         lines += ["(assert (|proof_i| s0))", f"(assert (not (and {' '.join(right)})))"]
     else:

@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -167,9 +168,14 @@ def verilator(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1)
 def library(device: Folder) -> ctypes.CDLL:
     """The design as a library of C++."""
     sources = {n: text for n, text in device.sources.items() if not n.endswith("_bench.sv")}
-    facts = [_version(), device.name, DRIVER, sources]
+    return compiled(device.name, sources, DRIVER)
+
+
+def compiled(top: str, sources: Mapping[str, str], driver: str) -> ctypes.CDLL:
+    """A module, which is Vdesign in C++, with the C++ of a driver around it, as a library."""
+    facts = [_version(), top, driver, dict(sources)]
     code = disk.fetch(f"verilator {disk.digest(json.dumps(facts).encode())}", lambda: _build(
-        device.name, sources
+        top, sources, driver
     ))  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "design.so"
@@ -182,14 +188,14 @@ def _version() -> str:
     return run([tool("verilator"), "--version"], Path.cwd()).strip()
 
 
-def _build(name: str, sources: dict[str, str]) -> bytes:
+def _build(name: str, sources: Mapping[str, str], driver: str) -> bytes:
     """Compiles a design: what runs in each cycle is optimised, the rest is not."""
     program, compiler = tool("verilator"), tool("g++")
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         for source, text in sources.items():
             (work / source).write_text(text)
-        (work / "driver.cpp").write_text(DRIVER)
+        (work / "driver.cpp").write_text(driver)
         (work / "runtime.o").write_bytes(_runtime())
         flags = "--cc --prefix Vdesign -Mdir made -Wno-fatal -Wno-lint -Wno-style -O3"
         flags += " --x-assign fast --x-initial fast --noassert"
@@ -203,8 +209,8 @@ def _build(name: str, sources: dict[str, str]) -> bytes:
             (work / "slow.cpp").write_text("".join(f'#include "made/{n}"\n' for n in slow))
             run([compiler, *options, "-O0", "-c", "slow.cpp", "-o", "slow.o"], work)
             objects.append("slow.o")
-        with (work / "driver.cpp").open("a") as driver:
-            driver.write("".join(f'#include "made/{n}"\n' for n in fast))
+        with (work / "driver.cpp").open("a") as file:
+            file.write("".join(f'#include "made/{n}"\n' for n in fast))
         options += ["-O1", "-shared", "-o", "design.so", "driver.cpp", *objects, "-pthread"]
         run([compiler, *options], work)
         return (work / "design.so").read_bytes()

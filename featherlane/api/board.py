@@ -1,0 +1,68 @@
+"""`Accelerator.board`: a design between AXI streams with registers, as a board needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from featherlane.backends.fpga.board import folder
+from featherlane.backends.fpga.board.document import page, told
+from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
+from featherlane.backends.fpga.board.packets import Rate
+from featherlane.backends.fpga.board.simulated import SimulatedBoard
+from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.errors import shown
+from featherlane.functions.arguments import is_count
+
+Vectors = Callable[[int], tuple[Mapping[str, Any], Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """A design as a board needs it: between streams of AXI, with registers.
+
+    wrapped: the modules. vectors: inputs and results of so many random tasks, as numbers by name.
+    part: the device as Vivado names it, None if it is none of AMD's.
+    """
+
+    wrapped: WrappedCore
+    vectors: Vectors
+    part: str | None
+
+    @property
+    def facts(self) -> BoardFacts:
+        """What a host must know; board.json has it."""
+        return folder.facts_of(self.wrapped)
+
+    @property
+    def rate(self) -> Rate:
+        """Beats and bytes of a task, and what limits the stream."""
+        return self.wrapped.rate
+
+    @property
+    def summary(self) -> str:
+        """A line with the main figures."""
+        return told(self.rate)
+
+    def __str__(self) -> str:
+        """The page on packets and registers, in Markdown."""
+        return page(self.wrapped)
+
+    def write(self, folder_: str | Path, states: int = 20) -> list[Path]:
+        """Writes the sources, a test bench with vectors of some states, the page (board.md), what
+        the driver reads (board.json) and scripts for Vivado, which were not run, into a folder and
+        returns the files. `iverilog -g2012 *.sv` there makes a simulation. Raises ValueError for a
+        folder that cannot be written to, or holds another design.
+        """
+        if not is_count(states):
+            raise ValueError(f"states is {shown(states)}: wanted a whole number, 1 or more")
+        return folder.write(self.wrapped, folder_, *self.vectors(int(states)), self.part)
+
+    def simulated(self, tasks_per_packet: int = 4096, **dma: int) -> BoardDriver:
+        """The driver of the board in a simulation by Verilator, behind a simulated DMA. dma:
+        `stalls`, `burst`, `pause`, `seed` and `limit` of `SimulatedBoard`. Raises CompileError if
+        Verilator is not installed.
+        """
+        return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **dma), tasks_per_packet)

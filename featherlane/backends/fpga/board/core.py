@@ -1,0 +1,163 @@
+"""What a wrapper is put around: any module between two streams of words, and a table of what the
+bits of these words are.
+
+The module has the ports clock, reset (synchronous), in_valid, in_ready, in_data, out_valid,
+out_ready and out_data. A word is taken where valid and ready are both 1: a task in, its result out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from featherlane.backends.fpga.netlist import Field, constant_integer
+from featherlane.backends.fpga.verilog import Design, check_name
+from featherlane.errors import CompileError
+
+LOST = "lost"  # the output that is not 0 where a result means nothing: a pivot was lost
+TAG = "tag"  # a number that comes with a task and leaves with its result, set by the driver
+WIDEST = 63  # bits of a field: its numbers are int64 on the host
+
+
+class WordField(NamedTuple):
+    """Some bits of a word, and the entries (name of an array, position in it) that they are.
+
+    The integer, signed or not, times 2^-fraction is the number. A result may be several entries, as
+    of a symmetric matrix. when: only words whose selector is this number have the field; None: all.
+    """
+
+    entries: tuple[tuple[str, int], ...]
+    offset: int
+    width: int
+    fraction: int = 0
+    signed: bool = True
+    when: int | None = None
+
+    @property
+    def least(self) -> int:
+        return -(1 << self.width - 1) if self.signed else 0
+
+    @property
+    def most(self) -> int:
+        return (1 << self.width - self.signed) - 1
+
+
+class KnownEntry(NamedTuple):
+    """An entry that is a constant, which no bit carries. when: as of a field."""
+
+    name: str
+    position: int
+    value: float
+    when: int | None = None
+
+
+class Words(NamedTuple):
+    """The words of a stream: their fields, the shapes of the arrays by name, and constants.
+
+    selector: the array, of one entry, that says which fields a word has; such fields may share
+    bits. None: all words have all fields.
+    """
+
+    fields: tuple[WordField, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    constants: tuple[KnownEntry, ...] = ()
+    selector: str | None = None
+
+    @property
+    def bits(self) -> int:
+        """Bits of a word, one at least."""
+        return max((field.offset + field.width for field in self.fields), default=1)
+
+    @property
+    def selected(self) -> WordField | None:
+        """The field of the selector."""
+        return next((f for f in self.fields if f.entries[0][0] == self.selector), None)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Words:
+        """The words that `to_json` told."""
+        fields = tuple(
+            WordField(tuple((name, n) for name, n in entries), *rest)
+            for entries, *rest in data["fields"]
+        )
+        shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
+        constants = tuple(KnownEntry(*constant) for constant in data["constants"])
+        return cls(fields, shapes, constants, data["selector"])
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON takes it."""
+        return {
+            "fields": [list(field) for field in self.fields],
+            "shapes": dict(self.shapes),
+            "constants": list(self.constants),
+            "selector": self.selector,
+        }
+
+
+class StreamCore(NamedTuple):
+    """A module between two streams. tasks, results: the words in and out. interval: cycles from one
+    task to the next; under_way: tasks that may be inside; clock: nanoseconds.
+    """
+
+    name: str
+    sources: Mapping[str, str]
+    tasks: Words
+    results: Words
+    interval: int
+    under_way: int
+    clock: float
+
+    def verify(self) -> None:
+        """Raises CompileError for fields that share bits, or are too wide for the host, ValueError
+        for what is no name of a module.
+        """
+        check_name(self.name)
+        for words in (self.tasks, self.results):
+            if (words.selected is None) != all(field.when is None for field in words.fields):
+                raise CompileError(f"{self.name}: a selector, and fields that it selects, or none")
+            for choice in {field.when for field in words.fields}:
+                _check_bits(self.name, [f for f in words.fields if f.when in (None, choice)])
+
+
+def _check_bits(name: str, fields: list[WordField]) -> None:
+    """Raises CompileError for fields of one word that share bits, or are too wide."""
+    end = 0
+    for field in sorted(fields, key=lambda field: field.offset):
+        told = f"{name}: the field of {field.entries[0]}"
+        if field.offset < end:
+            raise CompileError(f"{told} shares bit {field.offset} with another one")
+        if not 0 < field.width <= WIDEST:
+            raise CompileError(f"{told} has {field.width} bits: wanted 1 to {WIDEST}")
+        end = field.offset + field.width
+
+
+def core_of(design: Design) -> StreamCore:
+    """A pipeline as a module between streams."""
+    graph = design.datapath.graph
+    where: dict[int, list[tuple[str, int]]] = {}
+    for name, out in graph.outputs.items():
+        for n, k in enumerate(out.nodes):
+            where.setdefault(k, []).append((name, n))
+
+    def word_field(field: Field, entries: list[tuple[str, int]]) -> WordField:
+        width, fraction = design.datapath.format(field.node)
+        return WordField(tuple(entries), field.offset, width, fraction)
+
+    constants = tuple(
+        KnownEntry(*entry, constant_integer(design.datapath, k) * design.datapath.format(k).step)
+        for k, entries in where.items()
+        if graph.op[k] == "constant"
+        for entry in entries
+    )
+    given = tuple(word_field(f, [graph.value[f.node]]) for f in design.inputs)
+    found = tuple(word_field(f, where[f.node]) for f in design.outputs)
+    shapes = {name: out.shape for name, out in graph.outputs.items()}
+    return StreamCore(
+        design.name,
+        design.sources,
+        Words(given, dict(graph.inputs)),
+        Words(found, shapes, constants),
+        design.interval,
+        design.depth,
+        design.pipeline.clock,
+    )

@@ -1,0 +1,261 @@
+"""The host's side of a board: arrays into buffers of the DMA, packets through it, results back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.fpga.board.core import LOST, TAG, Words
+from featherlane.backends.fpga.board.packets import PacketLayout
+from featherlane.backends.fpga.board.registers import (
+    MAGIC,
+    REGISTER,
+    REGISTERS,
+    VERSION,
+    mask,
+    set_bits,
+)
+from featherlane.backends.fpga.board.transport import BoardTransport
+from featherlane.errors import DeviceError, shown
+
+Array = Any
+WAITS = 1000  # reads of the status before a reset is given up
+COUNTERS = [register.name for register in REGISTERS if register.kind == "counter"]
+
+
+class BoardFacts(NamedTuple):
+    """What a host must know of a board: the layouts of both streams and the design's hash."""
+
+    name: str
+    hash: int
+    tasks: PacketLayout
+    results: PacketLayout
+
+    @classmethod
+    def read(cls, path: str | Path) -> BoardFacts:
+        """Reads board.json, or that of a folder. Raises ValueError for a file that is none."""
+        path = Path(path)
+        path = path / "board.json" if path.is_dir() else path
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{str(path)!r} is no board.json of a design: {error}") from error
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BoardFacts:
+        """The facts that `to_json` told."""
+        layouts = [
+            PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"])
+            for key in ("tasks", "results")
+        ]
+        return cls(data["name"], int(data["hash"], 16), *layouts)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON takes it."""
+        return {
+            "name": self.name,
+            "hash": f"0x{self.hash:016x}",
+            "stream_bits": self.tasks.width,
+            "lane": {"tasks": self.tasks.lane, "results": self.results.lane},
+            "task_bytes": self.tasks.size,
+            "result_bytes": self.results.size,
+            "tasks": self.tasks.words.to_json(),
+            "results": self.results.words.to_json(),
+            "registers": {register.name: register.address for register in REGISTERS},
+        }
+
+
+class BoardRun(NamedTuple):
+    """What a board gave. results: numbers (..., *shape) by name; saturated: entries of each input
+    beyond its format; lost: results that mean nothing, because a pivot was lost; counters: by how
+    much those of the board went on, modulo 2^32.
+    """
+
+    results: dict[str, Array]
+    saturated: dict[str, int]
+    lost: int
+    counters: dict[str, int]
+
+
+class BoardDriver:
+    """A design on a board, as a function of arrays.
+
+    board: its facts, or the folder or file with its board.json. tasks_per_packet: the most tasks in
+    one transfer of the DMA, whose buffers are allocated once. Raises DeviceError if the board holds
+    another design.
+    """
+
+    def __init__(
+        self,
+        board: BoardFacts | str | Path,
+        transport: BoardTransport,
+        tasks_per_packet: int = 4096,
+    ) -> None:
+        if tasks_per_packet < 1:
+            raise ValueError(f"tasks_per_packet is {shown(tasks_per_packet)}: wanted 1 or more")
+        self.facts = board if isinstance(board, BoardFacts) else BoardFacts.read(board)
+        self.transport, self.tasks_per_packet = transport, tasks_per_packet
+        self._check_design()
+        fields = self.facts.tasks.words.fields
+        self._tag = next((f for f in fields if f.entries[0][0] == TAG), None)
+        self._given = transport.allocate(self.facts.tasks.size * tasks_per_packet)
+        self._found = transport.allocate(self.facts.results.size * tasks_per_packet)
+        self.reset()
+
+    def _check_design(self) -> None:
+        facts = self.facts
+        wanted = {
+            "magic": MAGIC,
+            "version": VERSION,
+            "hash_low": facts.hash & 0xFFFFFFFF,
+            "hash_high": facts.hash >> 32,
+        }
+        for name, value in wanted.items():
+            if (found := self.read(name)) != value:
+                raise DeviceError(
+                    f"the board is not {facts.name}: {name} is 0x{found:08x}, board.json says "
+                    f"0x{value:08x}; is another bitstream loaded?"
+                )
+
+    # Registers
+
+    def read(self, register: str) -> int:
+        """A register by its name."""
+        return self.transport.read(REGISTER[register].address)
+
+    def write(self, register: str, value: int) -> None:
+        """Writes a register by its name."""
+        self.transport.write(REGISTER[register].address, value)
+
+    def counters(self) -> dict[str, int]:
+        """All counters by name."""
+        return {name: self.read(name) for name in COUNTERS}
+
+    def reset(self) -> None:
+        """Forgets what is under way, in the DMA and in the design, and clears errors and counters.
+        Raises DeviceError if the reset does not end.
+        """
+        self.transport.stop()
+        self.write("control", mask("control", "reset", "clear"))
+        self._wait_for_reset()
+
+    def flush(self) -> None:
+        """Forgets what is under way while the DMA goes on: a packet that is coming in is dropped,
+        one that is going out ends early. Raises DeviceError if the DMA does not end it.
+        """
+        self.write("control", mask("control", "flush"))
+        self._wait_for_reset()
+
+    def _wait_for_reset(self) -> None:
+        for _ in range(WAITS):
+            if not self.read("status") & mask("status", "resetting"):
+                return
+        raise DeviceError(f"{self.facts.name} is still resetting: does the DMA run?")
+
+    # Tasks
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The results by name; as `run`, without what else is known."""
+        return self.run(inputs).results
+
+    def run(self, inputs: Mapping[str, Any]) -> BoardRun:
+        """Runs tasks through the board.
+
+        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. Entries beyond
+        their formats saturate. Tags are the driver's, which puts results in the order of tasks;
+        entries that a result has not are NaN. Raises ValueError for inputs that are none and NaN,
+        DeviceError, after a reset, for what the board reports and for a DMA that does not end.
+        """
+        lead, arrays = self._arrays(inputs)
+        tasks = int(np.prod(lead))
+        before = self.counters()
+        saturated, parts = dict[str, int](), list[dict[str, Array]]()
+        for start in range(0, tasks, self.tasks_per_packet):
+            part = {name: x[start : start + self.tasks_per_packet] for name, x in arrays.items()}
+            found, beyond = self._packet(part, min(self.tasks_per_packet, tasks - start))
+            parts.append(found)
+            saturated = {n: saturated.get(n, 0) + beyond.get(n, 0) for n in saturated | beyond}
+        counters = {n: (x - before[n]) & 0xFFFFFFFF for n, x in self.counters().items()}
+        results = {
+            name: np.concatenate([part[name] for part in parts]).reshape(*lead, *shape)
+            for name, shape in self.facts.results.words.shapes.items()
+            if name in parts[0]
+        }
+        lost = int(np.count_nonzero(np.nan_to_num(results[LOST]))) if LOST in results else 0
+        return BoardRun(results, saturated, lost, counters)
+
+    def _packet(
+        self, inputs: Mapping[str, Array], tasks: int
+    ) -> tuple[dict[str, Array], dict[str, int]]:
+        """The results of one packet, and the entries that saturated."""
+        sizes = self.facts.tasks.size, self.facts.results.size
+        given, found = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
+        if self._tag is not None:
+            tags = np.arange(tasks) & self._tag.most
+            inputs = {**inputs, TAG: tags}
+        saturated = self.facts.tasks.encode(inputs, given.reshape(tasks, sizes[0]))
+        self.write("packet_tasks", tasks)
+        try:
+            received = self.transport.transfer(given, found)
+        except (TimeoutError, OSError) as error:
+            told = self._errors()
+            self.reset()
+            raise DeviceError(f"{error}{told}; the board was reset") from error
+        told = self._errors()
+        if received != found.size or told:
+            self.reset()
+            raise DeviceError(
+                f"{received} bytes of results came of {tasks} tasks, wanted {found.size}{told}; "
+                "the board was reset"
+            )
+        results = self.facts.results.decode(found.reshape(tasks, sizes[1]))
+        if self._tag is not None:
+            results = _in_order(results, tags)
+        return results, saturated
+
+    def _errors(self) -> str:
+        """What the board reports, as the end of a message."""
+        found = set_bits("errors", self.read("errors"))
+        meanings = {bit.name: bit.meaning for bit in REGISTER["errors"].bits}
+        return "".join(f"; error {name!r}: {meanings[name].rstrip('.')}" for name in found)
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, Array]]:
+        """The leading dimensions of the inputs, and each as (tasks, *shape)."""
+        shapes = {n: shape for n, shape in self.facts.tasks.words.shapes.items() if n != TAG}
+        if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
+            came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
+            raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
+        arrays = {name: np.asarray(x) for name, x in inputs.items()}
+        leads = []
+        for name, shape in shapes.items():
+            x = arrays[name]
+            if x.dtype.kind not in "fiub" or x.shape[x.ndim - len(shape) :] != shape:
+                wanted = f"numbers of shape (..., {', '.join(map(str, shape))})"
+                raise ValueError(f"{name} has shape {x.shape} of {x.dtype}: wanted {wanted}")
+            if np.isnan(x).any():
+                raise ValueError(f"{name} has a NaN: a circuit has numbers alone")
+            leads.append(x.shape[: x.ndim - len(shape)])
+        try:
+            lead = np.broadcast_shapes(*leads)
+        except ValueError:
+            told = ", ".join(f"{name} {own}" for name, own in zip(shapes, leads, strict=True))
+            raise ValueError(f"leading dimensions do not broadcast: {told}") from None
+        if not (tasks := int(np.prod(lead))):
+            raise ValueError(f"inputs has leading dimensions {lead}: wanted a task, or more")
+        return lead, {
+            name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
+            for name, shape in shapes.items()
+        }
+
+
+def _in_order(results: Mapping[str, Array], tags: Array) -> dict[str, Array]:
+    """Results in the order of tasks with these tags. Where a tag comes again, results with it have
+    the order of their tasks: as many as there are tags are never under way.
+    """
+    order = np.empty(len(tags), np.int64)
+    order[np.argsort(tags, kind="stable")] = np.argsort(results[TAG], kind="stable")
+    return {name: x[order] for name, x in results.items() if name != TAG}

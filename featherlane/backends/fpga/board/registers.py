@@ -1,0 +1,299 @@
+"""The registers of a wrapped design: one table, from which come the circuit, the documentation and
+the names that the host uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+MAGIC = 0x46544852  # "FTHR"
+VERSION = 0x00010000  # of this table: 1.0
+ADDRESS_BITS = 8
+
+
+class RegisterBit(NamedTuple):
+    """One bit of a register."""
+
+    name: str
+    meaning: str
+
+
+class BoardRegister(NamedTuple):
+    """A register of 32 bits.
+
+    kind: "constant", known when the circuit is made; "counter", one more for each cycle in which
+    something happens, modulo 2^32; "status", what holds now; "flags", which stay 1 until a 1 is
+    written there; "command", where a 1 does something and reads as 0; or "value", written and read.
+    """
+
+    address: int
+    name: str
+    kind: str
+    meaning: str
+    bits: tuple[RegisterBit, ...] = ()
+
+
+COMMANDS = (
+    RegisterBit(
+        "reset",
+        "Forgets all tasks and both packets under way at once. TVALID of the results may drop: "
+        "reset the DMA of both streams, too, before the next packet.",
+    ),
+    RegisterBit(
+        "flush",
+        "Forgets all tasks within the rules of AXI: the rest of a packet that is coming in is "
+        "dropped up to its TLAST, and each packet of results that is owed ends with a beat of "
+        "zeros. Status `resetting` is 1 until both have happened.",
+    ),
+    RegisterBit("clear", "Sets all counters and errors to 0."),
+)
+STATUS = (
+    RegisterBit("busy", "A packet has begun to come in whose results have not ended."),
+    RegisterBit("resetting", "A reset or a flush goes on."),
+    RegisterBit("receiving", "A packet has begun to come in and has not ended."),
+)
+ERRORS = (
+    RegisterBit(
+        "cut", "TLAST came inside a task: zeros were taken for the beats that were missing."
+    ),
+    RegisterBit("early", "TLAST came before the number of tasks in `packet_tasks`."),
+    RegisterBit(
+        "late", "TLAST did not come with the last task: what followed up to it was dropped."
+    ),
+    RegisterBit("keep", "TKEEP was 0 for a byte that a task needs: it was taken as it was."),
+    RegisterBit(
+        "range", "An entry did not fit its field: its last bits were taken. Not seen if packed."
+    ),
+)
+REGISTERS = (
+    BoardRegister(0x00, "magic", "constant", f"0x{MAGIC:08x}, the letters FTHR"),
+    BoardRegister(0x04, "version", "constant", "of this table, major x 65536 + minor"),
+    BoardRegister(0x08, "hash_low", "constant", "the design's hash, as in board.json"),
+    BoardRegister(0x0C, "hash_high", "constant", "its upper 32 bits"),
+    BoardRegister(0x10, "stream_bits", "constant", "bits of TDATA"),
+    BoardRegister(0x14, "interval", "constant", "cycles of the pipeline from one task to the next"),
+    BoardRegister(0x18, "clock_khz", "constant", "the clock that the design was made for"),
+    BoardRegister(0x20, "task_beats", "constant", "beats of a task"),
+    BoardRegister(0x24, "task_entries", "constant", "entries of a task"),
+    BoardRegister(0x28, "task_lane", "constant", "bits of memory for each of them; 0: packed"),
+    BoardRegister(0x30, "result_beats", "constant", "beats of a result"),
+    BoardRegister(0x34, "result_entries", "constant", "entries of a result"),
+    BoardRegister(0x38, "result_lane", "constant", "bits of memory for each of them; 0: packed"),
+    BoardRegister(0x40, "control", "command", "", COMMANDS),
+    BoardRegister(0x44, "status", "status", "", STATUS),
+    BoardRegister(0x48, "errors", "flags", "A 1 that is written sets the flag to 0.", ERRORS),
+    BoardRegister(
+        0x4C,
+        "packet_tasks",
+        "value",
+        "tasks that each packet shall have; 0: any number. To be written between packets.",
+    ),
+    BoardRegister(0x80, "cycles", "counter", "of the clock"),
+    BoardRegister(0x84, "packets_in", "counter", "TLAST taken"),
+    BoardRegister(0x88, "packets_out", "counter", "TLAST given"),
+    BoardRegister(0x8C, "tasks_in", "counter", "tasks that the pipeline took"),
+    BoardRegister(0x90, "tasks_out", "counter", "results that the pipeline gave"),
+    BoardRegister(0x94, "input_stalled", "counter", "cycles in which a beat came and waited"),
+    BoardRegister(0x98, "input_idle", "counter", "cycles in which a beat was wanted, none came"),
+    BoardRegister(0x9C, "output_stalled", "counter", "cycles in which a beat of results waited"),
+    BoardRegister(0xA0, "lost", "counter", "results with `lost`: a pivot was lost to rounding"),
+    BoardRegister(0xA4, "beyond", "counter", "tasks with an entry that did not fit its field"),
+)
+REGISTER = {register.name: register for register in REGISTERS}
+
+
+def mask(register: str, *bits: str) -> int:
+    """The word in which these bits of a register are 1."""
+    names = [bit.name for bit in REGISTER[register].bits]
+    return sum(1 << names.index(bit) for bit in bits)
+
+
+def set_bits(register: str, value: int) -> list[str]:
+    """The names of the bits that are 1."""
+    return [bit.name for n, bit in enumerate(REGISTER[register].bits) if value >> n & 1]
+
+
+def _of_kind(*kinds: str) -> list[BoardRegister]:
+    return [register for register in REGISTERS if register.kind in kinds]
+
+
+# Documentation
+
+
+def table() -> str:
+    """The registers as a table in Markdown, and one for the bits of each that has some."""
+    lines = ["| address | register | access | meaning |", "|---|---|---|---|"]
+    access = {"command": "write", "value": "read, write", "flags": "read, write 1 to clear"}
+    for register in REGISTERS:
+        meaning = register.meaning or "see below"
+        how = access.get(register.kind, "read")
+        lines.append(f"| 0x{register.address:02x} | {register.name} | {how} | {meaning} |")
+    for register in REGISTERS:
+        if register.bits:
+            lines += ["", f"| {register.name}, bit | name | meaning |", "|---|---|---|"]
+            lines += [f"| {n} | {b.name} | {b.meaning} |" for n, b in enumerate(register.bits)]
+    return "\n".join(lines)
+
+
+# The circuit
+
+PORTS = """\
+// Registers on AXI4-Lite, of 32 bits each: one write and one read at a time. What is no register,
+// a register that is only read, or a write of single bytes, is answered by SLVERR.
+module {name} (
+  input logic clock,
+  input logic reset,
+  input logic [{address}:0] s_axi_awaddr,
+  input logic s_axi_awvalid,
+  output logic s_axi_awready,
+  input logic [31:0] s_axi_wdata,
+  input logic [3:0] s_axi_wstrb,
+  input logic s_axi_wvalid,
+  output logic s_axi_wready,
+  output logic [1:0] s_axi_bresp,
+  output logic s_axi_bvalid,
+  input logic s_axi_bready,
+  input logic [{address}:0] s_axi_araddr,
+  input logic s_axi_arvalid,
+  output logic s_axi_arready,
+  output logic [31:0] s_axi_rdata,
+  output logic [1:0] s_axi_rresp,
+  output logic s_axi_rvalid,
+  input logic s_axi_rready,
+{ports}
+);
+  localparam [1:0] OKAY = 2'b00, SLVERR = 2'b10;
+{declared}
+  logic [31:0] value;
+  logic [{address}-2:0] read_at, write_at;  // words
+  logic written, changed, readable, writable;
+
+  assign written = s_axi_awvalid && s_axi_wvalid && !s_axi_bvalid && !reset;
+  assign s_axi_awready = written;
+  assign s_axi_wready = written;
+  assign s_axi_arready = !s_axi_rvalid && !reset;
+  assign read_at = s_axi_araddr[{address}:2];
+  assign write_at = s_axi_awaddr[{address}:2];
+  assign changed = written && writable;
+{commands}
+
+  always_comb begin
+    value = '0;
+    readable = 1'b1;
+    case (read_at)
+{read}
+      default: readable = 1'b0;
+    endcase
+  end
+
+  always_comb case (write_at)
+{write}
+    default: writable = 1'b0;
+  endcase
+
+  always_ff @(posedge clock) begin
+    if (s_axi_bready) s_axi_bvalid <= 1'b0;
+    if (written) begin
+      s_axi_bvalid <= 1'b1;
+      s_axi_bresp <= writable ? OKAY : SLVERR;
+    end
+    if (s_axi_rready) s_axi_rvalid <= 1'b0;
+    if (s_axi_arvalid && s_axi_arready) begin
+      s_axi_rvalid <= 1'b1;
+      s_axi_rdata <= value;
+      s_axi_rresp <= readable ? OKAY : SLVERR;
+    end
+    if (reset) begin
+      s_axi_bvalid <= 1'b0;
+      s_axi_rvalid <= 1'b0;
+    end
+{kept}
+  end
+endmodule
+"""
+
+
+def module(name: str, constants: Mapping[str, int]) -> str:
+    """The module of the registers. constants: the values of those of this kind, by name.
+
+    Its further ports are `count_NAME` of each counter, `is_NAME` of each bit of the status,
+    `raise_NAME` of each flag, `do_NAME` of each command, and each value by its name.
+    """
+    return PORTS.format(
+        name=name,
+        address=ADDRESS_BITS - 1,
+        ports=",\n".join(f"  {port}" for port in _ports()),
+        declared="\n".join(f"  {line}" for line in _declared()),
+        read="\n".join(f"      {line}" for line in _read(constants)),
+        commands="\n".join(f"  {line}" for line in _commanded()),
+        write="\n".join(f"    {line}" for line in _write()),
+        kept="\n".join(f"    {line}" for line in _kept()),
+    )
+
+
+def _commanded() -> Iterator[str]:
+    for register in _of_kind("command"):
+        for n, bit in enumerate(register.bits):
+            at = _case(register)
+            yield f"assign do_{bit.name} = changed && write_at == {at} && s_axi_wdata[{n}];"
+
+
+def _ports() -> Iterator[str]:
+    for register in REGISTERS:
+        if register.kind == "counter" and register.name != "cycles":
+            yield f"input logic count_{register.name}"
+        elif register.kind == "status":
+            yield from (f"input logic is_{bit.name}" for bit in register.bits)
+        elif register.kind == "flags":
+            yield from (f"input logic raise_{bit.name}" for bit in register.bits)
+        elif register.kind == "value":
+            yield f"output logic [31:0] {register.name}"
+        elif register.kind == "command":
+            yield from (f"output logic do_{bit.name}" for bit in register.bits)
+
+
+def _declared() -> Iterator[str]:
+    for register in _of_kind("counter"):
+        yield f"logic [31:0] {register.name};"
+    for register in _of_kind("flags"):
+        yield f"logic [{len(register.bits) - 1}:0] {register.name};"
+
+
+def _case(register: BoardRegister) -> str:
+    return f"{ADDRESS_BITS - 2}'h{register.address >> 2:02x}"
+
+
+def _read(constants: Mapping[str, int]) -> Iterator[str]:
+    for register in REGISTERS:
+        text = register.name
+        if register.kind == "constant":
+            text = f"32'h{constants[register.name]:08x}"
+        elif register.kind == "status":
+            text = "{" + ", ".join(f"is_{bit.name}" for bit in reversed(register.bits)) + "}"
+        elif register.kind == "command":
+            text = "'0"
+        yield f"{_case(register)}: value = {text};  // {register.name}"
+
+
+def _write() -> Iterator[str]:
+    at = ", ".join(_case(register) for register in _of_kind("command", "flags", "value"))
+    yield f"{at}: writable = s_axi_wstrb == 4'hf;"
+
+
+def _kept() -> Iterator[str]:
+    for register in _of_kind("value"):
+        yield f"if (reset) {register.name} <= '0;"
+        yield f"else if (changed && write_at == {_case(register)})"
+        yield f"  {register.name} <= s_axi_wdata;"
+    for register in _of_kind("flags"):
+        raised = ", ".join(f"raise_{bit.name}" for bit in reversed(register.bits))
+        last = len(register.bits) - 1
+        yield f"if (reset || do_clear) {register.name} <= '0;"
+        yield f"else if (changed && write_at == {_case(register)})"
+        yield f"  {register.name} <= {register.name} & ~s_axi_wdata[{last}:0] | {{{raised}}};"
+        yield f"else {register.name} <= {register.name} | {{{raised}}};"
+    for register in _of_kind("counter"):
+        event = "1'b1" if register.name == "cycles" else f"count_{register.name}"
+        yield f"if (reset || do_clear) {register.name} <= '0;"
+        yield f"else {register.name} <= {register.name} + {event};"
