@@ -11,7 +11,7 @@ from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.c.layout import layout
+from featherlane.backends.layout import layout
 from featherlane.backends.c.names import comment, identifier
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sources import code_size, source_program
