@@ -12,6 +12,7 @@ from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
+from featherlane.robot.model import Joint
 
 SHOWN = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
 SLIDERS = {  # the units of q, of joint types whose q changes as fast as v says
@@ -53,21 +54,25 @@ def facts(model: Model | None, name: str) -> dict[str, Any]:
 def _coordinates(model: Model, i: int) -> list[dict[str, Any]]:
     """The entries of q of a joint that a slider can move."""
     joint, found = model.joints[i], []
-    for k, unit in enumerate(SLIDERS.get(joint.type, ())):
-        low, high = (_limit(end, k) for end in (joint.lower, joint.upper))
-        many = len(SLIDERS[joint.type]) > 1
+    units = SLIDERS.get(joint.type, ())
+    for k, unit in enumerate(units):
+        low, high = _ends(joint, k, UNLIMITED[unit])
         found.append(
             {
-                "name": f"{joint.name} {k + 1}" if many else joint.name,
+                "name": f"{joint.name} {k + 1}" if len(units) > 1 else joint.name,
                 "unit": unit,
                 "q": model.first_q[i] + k,
                 "v": model.first_v[i] + k,
-                "lower": -UNLIMITED[unit] if low is None else low,
-                "upper": UNLIMITED[unit] if high is None else high,
+                "lower": low,
+                "upper": high,
             }
         )
     return found
 
 
-def _limit(ends: tuple[float, ...], k: int) -> float | None:
-    return ends[k] if k < len(ends) and math.isfinite(ends[k]) else None
+def _ends(joint: Joint, k: int, unlimited: float) -> tuple[float, float]:
+    """The ends of the slider of entry k. Limits of 0 and 0 stand for none in some files."""
+    low, high = (ends[k] if k < len(ends) else math.inf for ends in (joint.lower, joint.upper))
+    if math.isfinite(low) and math.isfinite(high) and low < high:
+        return low, high
+    return -unlimited, unlimited

@@ -47,7 +47,9 @@ def figure(model: Robot) -> Figure:
 def _farthest(model: Robot, body: int) -> Frame | None:
     """The frame of a body that is farthest from its origin, or its centre of mass."""
     frames = [frame for frame in model.frames if frame.body == body != WORLD]
-    placement = lambda p: Frame("", body)._replace(placement=Frame("", body).placement._replace(p=p))
+    placement = lambda p: Frame("", body)._replace(
+        placement=Frame("", body).placement._replace(p=p)
+    )
     frames.append(placement(model.bodies[body].com))
     reach = [float(np.linalg.norm(frame.placement.p)) for frame in frames]
     return frames[int(np.argmax(reach))] if max(reach) > SHORT else None

@@ -133,7 +133,5 @@ def source_program(
     return min(found, key=code_size)
 
 
-def _traced(
-    run: Callable[..., Any], shapes: Mapping[str, Any], target: str, dtype: Any
-) -> Program:
+def _traced(run: Callable[..., Any], shapes: Mapping[str, Any], target: str, dtype: Any) -> Program:
     return lower(traced(run, shapes, target), target, dtype)

@@ -94,8 +94,8 @@ def write(module: ModuleWriter, name: str, program: Program, t: Lanes, base: int
     arrays = range(1, len(sizes) + 1)
     once = b"".join(get(a) for a in arrays) + call(vector)
     for a, size in zip(arrays, sizes, strict=True):
-        once += get(a) + integer(size * t.bytes * t.count) + ADD + put(a)
-    module.function(len(sizes) + 1, repeat(0, t.count, once), export=name)
+        once += get(a) + integer(size * t.size * t.width) + ADD + put(a)
+    module.function(len(sizes) + 1, repeat(0, t.width, once), export=name)
     return made.end
 
 
@@ -103,15 +103,13 @@ def load_rows(t: Lanes, pointer: int, entries: int, j: int) -> bytes:
     """Brings entry j of the rows of as many states as there are lanes onto the stack. pointer: the
     local with the address of the first row.
     """
-    at = [t.bytes * (j + lane * entries) for lane in range(t.count)]
-    lanes = [
-        memory(t.load_lane, at[lane], t.align) + bytes([lane]) for lane in range(1, t.count)
-    ]
-    return get(pointer) * t.count + memory(t.load_zero, at[0], t.align) + b"".join(lanes)
+    at = [t.size * (j + lane * entries) for lane in range(t.width)]
+    lanes = [memory(t.load_lane, at[lane], t.align) + bytes([lane]) for lane in range(1, t.width)]
+    return get(pointer) * t.width + memory(t.load_zero, at[0], t.align) + b"".join(lanes)
 
 
 def store_rows(t: Lanes, pointer: int, entries: int, j: int) -> Callable[[bytes], bytes]:
     """What stores a vector, given by code that may be repeated, as entry j of as many rows."""
-    at = [t.bytes * (j + lane * entries) for lane in range(t.count)]
-    ends = [memory(t.store_lane, at[lane], t.align) + bytes([lane]) for lane in range(t.count)]
+    at = [t.size * (j + lane * entries) for lane in range(t.width)]
+    ends = [memory(t.store_lane, at[lane], t.align) + bytes([lane]) for lane in range(t.width)]
     return lambda value: b"".join(get(pointer) + value + end for end in ends)

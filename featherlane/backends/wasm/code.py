@@ -18,7 +18,8 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 from featherlane.program.program import Program, Y
 
-BLOCK = 1000  # operations or statements of a function: from 300 to 4,000 all engines are as fast (docs/browser.md)
+# Operations or statements of a function: from 128 to 4,000 V8 is as fast (docs/browser.md)
+BLOCK = 1000
 
 
 class Places(NamedTuple, Generic[T]):

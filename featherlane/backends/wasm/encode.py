@@ -75,7 +75,9 @@ def integer(n: int) -> bytes:
 
 
 def repeat(count: int, step: int, body: bytes) -> bytes:
-    """Repeats a body while the number in a local is positive, and takes a step from it each time."""
+    """Repeats a body while the number in a local is positive, and takes a step from it each
+    time.
+    """
     less = get(count) + integer(step) + SUB + put(count)
     again = get(count) + AT_LEAST_ONE + BRANCH_IF + unsigned(0)
     start = get(count) + integer(1) + b"\x48" + BRANCH_IF + unsigned(0)  # less than 1: none

@@ -22,6 +22,7 @@ from featherlane.program.program import Program
 FIRST = 16  # the address of the workspace: none is 0
 TAKEN = ("about", "batch", "memory")  # names of what is no function
 SECTION = "featherlane"
+ON_PAGE = ("inverse_dynamics", "mass_matrix", "step", "figure")  # the functions that it calls
 
 
 class WasmFunction(NamedTuple):
@@ -42,7 +43,8 @@ def library(
 ) -> dict[str, str | bytes]:
     """The content of each file. facts: what the module says of itself besides its functions.
 
-    Raises ValueError for a function without outputs and for one whose name is taken.
+    There is a page if the functions that it calls are there. Raises ValueError for a function
+    without outputs and for one whose name is taken.
     """
     for each in functions:
         _check(each, functions)
@@ -63,35 +65,37 @@ export async function load({{ source, fallback = !supported() }} = {{}}) {{
   return open(found ? await found.arrayBuffer() : source)
 }}
 """
-    fallback = _script(functions, facts, dtype)
-    return {
+    files: dict[str, str | bytes] = {
         f"{name}.wasm": module,
         f"{name}.mjs": own,
         f"{name}.d.mts": _types(functions, dtype),
-        f"{name}_fallback.mjs": fallback,
-        f"{name}.html": page([Shown(str(facts["name"]), module, fallback)]),
+        f"{name}_fallback.mjs": _script(functions, facts, dtype),
     }
+    if all(any(f.name == x for f in functions) for x in ON_PAGE):
+        files[f"{name}.html"] = page([shown(functions, facts, dtype)])
+    return files
 
 
 class Shown(NamedTuple):
-    """A robot on a page."""
+    """A robot on a page. script: what stands in for the module; empty if nothing does."""
 
     name: str
     module: bytes
-    fallback: str
+    script: str
+
+
+def shown(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype) -> Shown:
+    """A robot on a page, with no more functions than it calls."""
+    own = [f for f in functions if f.name in ON_PAGE]
+    return Shown(facts["name"], _module(own, facts, dtype), _script(own, facts, dtype))
 
 
 def page(robots: Sequence[Shown]) -> str:
     """A page that shows robots; nothing that it needs lies outside."""
-    shown = [
-        {
-            "name": robot.name,
-            "module": base64.b64encode(robot.module).decode(),
-            "script": robot.fallback,
-        }
-        for robot in robots
+    content = [
+        robot._asdict() | {"module": base64.b64encode(robot.module).decode()} for robot in robots
     ]
-    data = json.dumps(shown).replace("</", "<\\/")  # no end of the script
+    data = json.dumps(content).replace("</", "<\\/")  # no end of the script
     loader = re.sub(r"^export ", "", _text("loader.mjs"), flags=re.M)
     parts = {"LOADER": loader, "VIEWER": _text("viewer.mjs"), "STYLE": _text("page.css")}
     text = _text("page.html").replace("{{ROBOTS}}", data)
@@ -127,9 +131,7 @@ def _described(f: WasmFunction) -> dict[str, Any]:
     return {"about": f.about, "inputs": inputs, "outputs": outputs, "meanings": meanings}
 
 
-def _module(
-    functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype
-) -> bytes:
+def _module(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype) -> bytes:
     """The functions share one workspace: each is done before the next one is called."""
     module, lanes = ModuleWriter(), LANES[dtype]
     end = max(assembly.write(module, f.name, f.program, lanes, FIRST) for f in functions)
@@ -177,7 +179,10 @@ def _types(functions: Sequence[WasmFunction], dtype: np.dtype) -> str:
         ins = "; ".join(f"{json.dumps(name)}: Numbers" for name in f.program.inputs)
         outs = "; ".join(f"{json.dumps(name)}: {array}" for name in f.program.outputs)
         comment = "\n   *  ".join(line.replace("*/", "* /") for line in told)
-        lines += [f"  /** {comment} */", f"  {json.dumps(f.name)}(given: {{ {ins} }}): {{ {outs} }}"]
+        lines += [
+            f"  /** {comment} */",
+            f"  {json.dumps(f.name)}(given: {{ {ins} }}): {{ {outs} }}",
+        ]
     lines += [
         "}",
         "",

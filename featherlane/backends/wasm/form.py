@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-T = TypeVar("T", bytes, str)
+T = TypeVar("T")
 
 
 class Form(ABC, Generic[T]):

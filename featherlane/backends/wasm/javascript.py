@@ -79,9 +79,7 @@ class Type(NamedTuple):
         return "NaN" if math.isnan(value) else f"({'-' if value < 0 else ''}Infinity)"
 
     def helpers(self) -> str:
-        return HELPERS.format(
-            **self._asdict() | {"r": self.rounded, "ones": 2 * self.bias + 1}
-        )
+        return HELPERS.format(**self._asdict() | {"r": self.rounded, "ones": 2 * self.bias + 1})
 
 
 TYPES = {

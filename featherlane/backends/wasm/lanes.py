@@ -33,17 +33,18 @@ class Lanes(NamedTuple):
     negate: int
 
     @property
-    def count(self) -> int:
+    def width(self) -> int:
         return 128 // self.bits
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
+        """Bytes of a number."""
         return self.bits // 8
 
     @property
     def align(self) -> int:
         """The logarithm of the bytes of a number."""
-        return self.bytes.bit_length() - 1
+        return self.size.bit_length() - 1
 
     @property
     def bias(self) -> int:
@@ -51,7 +52,7 @@ class Lanes(NamedTuple):
 
     def packed(self, x: float) -> bytes:
         with np.errstate(over="ignore"):
-            return np.dtype(f"<f{self.bytes}").type(x).tobytes()
+            return np.dtype(f"<f{self.size}").type(x).tobytes()
 
     def number(self, x: float) -> bytes:
         """One number in all lanes; as a whole vector it takes more bytes and as much time."""
@@ -59,7 +60,7 @@ class Lanes(NamedTuple):
 
     def pattern(self, bits: int) -> bytes:
         """The same bits in all lanes."""
-        return simd(WHOLE) + bits.to_bytes(self.bytes, "little") * self.count
+        return simd(WHOLE) + bits.to_bytes(self.size, "little") * self.width
 
 
 def _codes(first: int, lower: int, less: int, nearest: int) -> dict[str, int]:
