@@ -16,8 +16,9 @@ from test_transcendental import everything, specials
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.wasm import code, encode
+from featherlane.backends.wasm import assembly, code, encode
 from featherlane.backends.wasm.files import WasmFunction, library, page
+from featherlane.backends.wasm.lanes import LANES
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.figure import figure
 from featherlane.functions.sources import source_program
@@ -328,3 +329,27 @@ def test_the_page_of_the_docs_is_up_to_date():
     around = page([]).split("[]")
     assert text.startswith(around[0])
     assert text.endswith(around[-1])
+
+
+@dtypes
+def test_bits_in_another_engine(dtype):
+    """wasmtime: Cranelift instead of V8, and no loader between the test and the module."""
+    wasmtime = pytest.importorskip("wasmtime")
+    model = textbook.tree(ROBOTS["curved"], seed=4, physics=True)
+    program = lower(dynamics_program(model, Variant("inverse_dynamics_derivatives")), "wasm", dtype)
+    writer = encode.ModuleWriter()
+    at = assembly.write(writer, "f", program, LANES[dtype], 16)
+    made = writer.bytes(1 << 20, {})
+    store = wasmtime.Store()
+    exports = wasmtime.Instance(store, wasmtime.Module(store.engine, made), []).exports(store)
+    given = {k: x.astype(dtype) for k, x in states_of(model)("", program).items()}
+    addresses = []
+    for shape in [*program.inputs.values(), *[out.shape for out in program.outputs.values()]]:
+        addresses.append(at)
+        at += 16 * -(-(STATES + 3) * int(np.prod(shape)) * dtype.itemsize // 16)
+    for x, address in zip(given.values(), addresses, strict=False):
+        exports["memory"].write(store, x.tobytes(), address)
+    exports["f"](store, STATES, *addresses)
+    wanted = reference.evaluate(program, given, dtype).values()
+    for x, address in zip(wanted, addresses[len(given) :], strict=True):
+        assert exports["memory"].read(store, address, address + x.nbytes) == x.tobytes()

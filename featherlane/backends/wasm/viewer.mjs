@@ -197,14 +197,15 @@ const view = {
   high: [1, 1, 1],
   floor: 0,
 
-  /** Looks at all that the figure reaches in some poses. */
+  /** Looks at all that the figure reaches in some poses; what falls knows no limits of angles. */
   fit() {
     this.low = [0, 0, 0]
     this.high = [0, 0, 0]
     for (let k = 0; k < 30; k++) {
       const q = Float64Array.from(robot.target)
       if (k) for (const c of robot.about.coordinates) {
-        q[c.q] = c.lower + (c.upper - c.lower) * (k * 0.618 * (c.q + 1) % 1)
+        const [low, high] = c.unit === 'rad' ? [-Math.PI, Math.PI] : [c.lower, c.upper]
+        q[c.q] = low + (high - low) * (k * 0.618 * (c.q + 1) % 1)
       }
       const points = robot.points(q)
       if (!k) this.floor = points.reduce((z, x, n) => n % 3 === 2 ? Math.min(z, x) : z, 0)
@@ -300,7 +301,7 @@ function drawMatrix() {
   context.strokeRect(0.5, 0.5, w - 1, w - 1)
   if (!pointed) {
     at('entry').textContent = 'Blue is positive, orange negative; the shade grows with the root of '
-      + `the entry, up to ${most.toPrecision(3)} kg m². Point at an entry to read it.`
+      + `the entry, up to ${most.toPrecision(3)} in SI units. Point at an entry to read it.`
     return
   }
   const [i, j] = pointed.map(x => Math.min(n - 1, Math.floor(x * n)))
