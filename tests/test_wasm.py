@@ -339,7 +339,7 @@ def test_bits_in_another_engine(dtype):
     program = lower(dynamics_program(model, Variant("inverse_dynamics_derivatives")), "wasm", dtype)
     writer = encode.ModuleWriter()
     at = assembly.write(writer, "f", program, LANES[dtype], 16)
-    made = writer.bytes(1 << 20, {})
+    made = writer.encoded(1 << 20, {})
     store = wasmtime.Store()
     exports = wasmtime.Instance(store, wasmtime.Module(store.engine, made), []).exports(store)
     given = {k: x.astype(dtype) for k, x in states_of(model)("", program).items()}

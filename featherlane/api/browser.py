@@ -14,7 +14,7 @@ from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
 from featherlane.robot.model import Joint
 
-SHOWN = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
+ON_PAGE = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
 SLIDERS = {  # the units of q, of joint types whose q changes as fast as v says
     "revolute": ("rad",),
     "continuous": ("rad",),
@@ -27,9 +27,9 @@ SLIDERS = {  # the units of q, of joint types whose q changes as fast as v says
 UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits
 
 
-def shown(named: Mapping[str, str | Graph], model: Model) -> dict[str, str | Graph]:
+def with_page(named: Mapping[str, str | Graph], model: Model) -> dict[str, str | Graph]:
     """Functions with those that a page needs and that are not among them."""
-    more = {name: name for name in SHOWN if name not in named}
+    more = {name: name for name in ON_PAGE if name not in named}
     return {**named, **more, **({} if "figure" in named else {"figure": figure(model).graph})}
 
 

@@ -147,13 +147,13 @@ def _for_browser(
     limit: int | None,
 ) -> dict[str, str | bytes]:
     """A module for browsers and what goes with it, by the names of the files."""
-    from featherlane.api.browser import facts, shown
+    from featherlane.api.browser import facts, with_page
     from featherlane.backends.c.names import check_start
     from featherlane.backends.wasm.files import WasmFunction, library
 
     prefix, made = _prefix(model, name), list[WasmFunction]()
     wanted = {_in_code(functions, x): what for x, what in named.items()}
-    for own, what in (wanted if model is None else shown(wanted, model)).items():
+    for own, what in (wanted if model is None else with_page(wanted, model)).items():
         check_start(own, "the function")
         program, told, meanings = _described(model, own, what, dtype, limit, "wasm")
         made.append(WasmFunction(own, program, told, meanings))

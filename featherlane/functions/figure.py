@@ -9,7 +9,7 @@ import numpy as np
 from featherlane.algorithms.frames import frame_placement
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.trace import trace
-from featherlane.robot.model import WORLD, Frame, Robot
+from featherlane.robot.model import IDENTITY, Frame, Placement, Robot
 from featherlane.robot.tree_of import tree_of
 
 SHORT = 1e-3  # m: a frame nearer to its body's origin gives no line
@@ -30,9 +30,8 @@ def figure(model: Robot) -> Figure:
     """
     places = [Frame("", n) for n in range(model.nbodies)]
     lines = [(parent, n) for n, parent in enumerate(model.parent)]
-    for n in sorted({*range(model.nbodies)} - {*model.parent}):
-        end = _farthest(model, n)
-        if end is not None:
+    for n in range(model.nbodies):
+        if n not in model.parent and (end := _farthest(model, n)):
             lines.append((n, len(places)))
             places.append(end)
 
@@ -41,15 +40,12 @@ def figure(model: Robot) -> Figure:
         placed = [frame_placement(tree, q, tree.point(place)) for place in places]
         return {"points": [[row[3] for row in T[:3]] for T in placed]}
 
-    return Figure(simplify(trace(run, {"q": (model.nq,)})), [(a, b) for a, b in lines])
+    return Figure(simplify(trace(run, {"q": (model.nq,)})), lines)
 
 
 def _farthest(model: Robot, body: int) -> Frame | None:
     """The frame of a body that is farthest from its origin, or its centre of mass."""
-    frames = [frame for frame in model.frames if frame.body == body != WORLD]
-    placement = lambda p: Frame("", body)._replace(
-        placement=Frame("", body).placement._replace(p=p)
-    )
-    frames.append(placement(model.bodies[body].com))
-    reach = [float(np.linalg.norm(frame.placement.p)) for frame in frames]
-    return frames[int(np.argmax(reach))] if max(reach) > SHORT else None
+    places = [frame.placement for frame in model.frames if frame.body == body]
+    places.append(Placement(IDENTITY.R, model.bodies[body].com))
+    farthest = max(places, key=lambda place: np.linalg.norm(place.p))
+    return Frame("", body, farthest) if np.linalg.norm(farthest.p) > SHORT else None

@@ -7,11 +7,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-I32, V128 = 0x7F, 0x7B  # types of values
-LOCAL_GET, LOCAL_SET, CALL, CONST = (bytes([x]) for x in b"\x20\x21\x10\x41")
+I32, V128, NOTHING = (bytes([x]) for x in b"\x7f\x7b\x40")  # types of values and blocks
+FUNCTION = b"\x60"
 BLOCK, LOOP, END, BRANCH, BRANCH_IF = (bytes([x]) for x in b"\x02\x03\x0b\x0c\x0d")
-SUB, ADD, AT_LEAST_ONE = b"\x6b", b"\x6a", b"\x41\x00\x4a"  # of addresses; whether x > 0
-NOTHING = b"\x40"  # the result of a block
+LOCAL_GET, LOCAL_SET, CALL, CONST = (bytes([x]) for x in b"\x20\x21\x10\x41")
+LESS, ADD, SUB = (bytes([x]) for x in b"\x48\x6a\x6b")  # of addresses and numbers
 PAGE = 65536  # bytes
 
 
@@ -78,11 +78,9 @@ def repeat(count: int, step: int, body: bytes) -> bytes:
     """Repeats a body while the number in a local is positive, and takes a step from it each
     time.
     """
-    less = get(count) + integer(step) + SUB + put(count)
-    again = get(count) + AT_LEAST_ONE + BRANCH_IF + unsigned(0)
-    start = get(count) + integer(1) + b"\x48" + BRANCH_IF + unsigned(0)  # less than 1: none
-    loop = LOOP + NOTHING + body + less + again + END
-    return BLOCK + NOTHING + start + loop + END
+    done = get(count) + integer(1) + LESS + BRANCH_IF + unsigned(1)  # leaves the outer block
+    again = get(count) + integer(step) + SUB + put(count) + BRANCH + unsigned(0)
+    return BLOCK + NOTHING + LOOP + NOTHING + done + body + again + END + END
 
 
 class ModuleWriter:
@@ -100,8 +98,8 @@ class ModuleWriter:
         """The number of a new function of so many addresses and numbers, with so many vectors as
         other locals.
         """
-        kind = b"\x60" + vector([bytes([I32])] * parameters) + vector([])
-        head = vector([unsigned(vectors) + bytes([V128])] if vectors else [])
+        kind = FUNCTION + vector([I32] * parameters) + vector([])
+        head = vector([unsigned(vectors) + V128] if vectors else [])
         number, code = len(self._bodies), head + body + END
         self._functions.append(self._types.setdefault(kind, len(self._types)))
         self._bodies.append(unsigned(len(code)) + code)
@@ -109,7 +107,7 @@ class ModuleWriter:
             self._exports.append(text(export) + b"\x00" + unsigned(number))
         return number
 
-    def bytes(self, size: int, custom: dict[str, bytes]) -> bytes:
+    def encoded(self, size: int, custom: dict[str, bytes]) -> bytes:
         """The module. size: bytes of memory, which users may grow; custom: sections of our own, by
         name.
         """

@@ -136,7 +136,7 @@ def _module(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: 
     module, lanes = ModuleWriter(), LANES[dtype]
     end = max(assembly.write(module, f.name, f.program, lanes, FIRST) for f in functions)
     about = _about(functions, {**facts, "end": end}, dtype)
-    return module.bytes(end, {SECTION: json.dumps(about).encode()})
+    return module.encoded(end, {SECTION: json.dumps(about).encode()})
 
 
 def _script(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype) -> str:

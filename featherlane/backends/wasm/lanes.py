@@ -63,21 +63,38 @@ class Lanes(NamedTuple):
         return simd(WHOLE) + bits.to_bytes(self.size, "little") * self.width
 
 
-def _codes(first: int, lower: int, less: int, nearest: int) -> dict[str, int]:
+def _from(first: int) -> dict[str, int]:
+    """The codes of what is in the same order for both types."""
     names = ("abs", "neg", "", "sqrt", "add", "sub", "mul", "div")
-    return {name: first + n for n, name in enumerate(names) if name} | {
-        "less": less,
-        "less_equal": lower,
-        "round": nearest,
-    }
+    return {name: first + n for n, name in enumerate(names) if name}
 
 
 LANES = {
     np.dtype(np.float64): Lanes(
-        64, 52, _codes(0xEC, 0x4B, 0x49, 0x94), 0x5D, 0x57, 0x5B, b"\x44", 0x14, 0xCB, 0xCD, 0xC1
+        bits=64,
+        fraction=52,
+        operations={**_from(0xEC), "less": 0x49, "less_equal": 0x4B, "round": 0x94},
+        load_zero=0x5D,
+        load_lane=0x57,
+        store_lane=0x5B,
+        constant=b"\x44",
+        splat=0x14,
+        shift_left=0xCB,
+        shift_right=0xCD,
+        negate=0xC1,
     ),
     np.dtype(np.float32): Lanes(
-        32, 23, _codes(0xE0, 0x45, 0x43, 0x6A), 0x5C, 0x56, 0x5A, b"\x43", 0x13, 0xAB, 0xAD, 0xA1
+        bits=32,
+        fraction=23,
+        operations={**_from(0xE0), "less": 0x43, "less_equal": 0x45, "round": 0x6A},
+        load_zero=0x5C,
+        load_lane=0x56,
+        store_lane=0x5A,
+        constant=b"\x43",
+        splat=0x13,
+        shift_left=0xAB,
+        shift_right=0xAD,
+        negate=0xA1,
     ),
 }
 

@@ -52,11 +52,11 @@ function compiled(about, { exports }) {
 
 /** The same with plain arrays, and a function that computes one state after another. */
 function scripted({ about, functions }) {
-  const Type = arrayOf(about)
+  const Type = arrayOf(about), memories = {}
   return {
     room: (states, entries) => ({ view: new Type(states * entries) }),
     run(name, states, rooms, inputs) {
-      const { run, places } = functions[name], m = new Type(places)
+      const { run, places } = functions[name], m = memories[name] ??= new Type(places)
       const views = rooms.map(room => room.view), sizes = views.map(x => x.length / rooms.states)
       for (let state = 0; state < states; state++) {
         let at = 0
