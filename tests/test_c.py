@@ -11,8 +11,8 @@ from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.c.layout import layout
 from featherlane.backends.c.names import comment, identifier
+from featherlane.backends.layout import layout
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sources import code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant

@@ -8,20 +8,22 @@ import pytest
 
 from featherlane.backends.reference import evaluate
 from featherlane.program.passes.expand import expand
-from featherlane.program.passes.sincos import REDUCTIONS
+from featherlane.program.passes.fma import unfuse
+from featherlane.program.passes.sincos import REDUCTIONS, UNFUSED
 from featherlane.program.trace import trace
 
 ULP = 1.6  # what the module promises
 DTYPES = [np.float64, np.float32]
 
 
-def graph(dtype):
-    return expand(trace(lambda x: {"sin": x.sin(), "cos": x.cos()}, {"x": ()}), dtype)
+def graph(dtype, fused=True):
+    made = trace(lambda x: {"sin": x.sin(), "cos": x.cos()}, {"x": ()})
+    return expand(made, dtype) if fused else unfuse(expand(made, dtype, fused=False))
 
 
-def compute(x, dtype):
+def compute(x, dtype, fused=True):
     x = np.asarray(x, dtype)
-    return evaluate(graph(dtype), {"x": x}, dtype)
+    return evaluate(graph(dtype, fused), {"x": x}, dtype)
 
 
 def exact(function, x, got):
@@ -32,11 +34,11 @@ def exact(function, x, got):
         return np.array([float(v) for v in values]), np.array([float(e) for e in errors])
 
 
-def worst(x, dtype):
+def worst(x, dtype, fused=True):
     """The largest error of sine and cosine, in units in the last place."""
     x = np.asarray(x, dtype)
     errors = []
-    for function, got in compute(x, dtype).items():
+    for function, got in compute(x, dtype, fused).items():
         value, error = exact(function, x, got)
         errors.append(np.max(error / np.spacing(np.abs(value).astype(dtype))))
     return max(errors)
@@ -88,6 +90,20 @@ def test_hardest_arguments_up_to_the_limit(dtype):
     x = hardest(bits, numbers.limit)
     assert len(x) > 100
     assert worst(x, dtype) < ULP
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_without_fused_multiply_adds(dtype):
+    """Up to a smaller limit errors are hardly larger; beyond it, the result is NaN."""
+    limit, bits = UNFUSED[np.dtype(dtype)].limit, np.finfo(dtype).nmant + 1
+    with mpmath.workprec(200):
+        quarters = [float(k * mpmath.pi / 4) for k in range(1, 5200, 5)]
+    anywhere = np.random.default_rng(5).uniform(-limit, limit, 1000)
+    for x in (around(quarters, 1, dtype), hardest(bits, limit), anywhere):
+        assert worst(x, dtype, fused=False) < 1.7
+    beyond = compute([limit, -2 * limit, np.inf, np.nan], dtype, fused=False)
+    assert np.isnan([*beyond.values()]).all()
+    assert not {"fma", "sin", "cos"} & {*graph(dtype, fused=False).op}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -47,8 +47,8 @@ def operation(op):
     return graph
 
 
-def compute(op, x, dtype):
-    made = lower(Program(operation(op)), "cpu", dtype)
+def compute(op, x, dtype, target="cpu"):
+    made = lower(Program(operation(op)), target, dtype)
     return reference.evaluate(made, {"x": x}, dtype)["y"]
 
 
@@ -95,9 +95,9 @@ def arguments(op, dtype, count):
     return x if x.ndim == 2 else x[:, None]
 
 
-def errors(op, x, dtype):
+def errors(op, x, dtype, target="cpu"):
     """The errors in units in the last place of the exact result."""
-    got, found = compute(op, x, dtype), []
+    got, found = compute(op, x, dtype, target), []
     with mpmath.workprec(150):
         for row, y in zip(x.tolist(), got.tolist(), strict=True):
             exact = EXACT[op](*map(mpmath.mpf, row))
@@ -111,6 +111,13 @@ def errors(op, x, dtype):
 def test_errors_in_the_whole_domain(op, dtype):
     x = arguments(op, dtype, 400)
     assert np.max(errors(op, x, dtype)) < PROMISED[op][DTYPES.index(dtype)]
+
+
+@dtypes
+@pytest.mark.parametrize("op", repeated(NEW, 3))
+def test_errors_without_fused_multiply_adds(op, dtype):
+    x = arguments(op, dtype, 400)
+    assert np.max(errors(op, x, dtype, "wasm")) < PROMISED[op][DTYPES.index(dtype)]
 
 
 @pytest.mark.parametrize("op", repeated(NEW, 3))

@@ -26,7 +26,7 @@ from featherlane.robot.parameters import PARAMETERS
 if TYPE_CHECKING:
     from featherlane.backends.cuda.stages import Kernels
 
-TARGETS = ("c", "ptx", "gfx90a", "gfx942", "spirv64")  # C, NVIDIA, two of AMD, OpenCL
+TARGETS = ("c", "wasm", "ptx", "gfx90a", "gfx942", "spirv64")  # NVIDIA, two of AMD, OpenCL
 
 
 def generate(
@@ -47,7 +47,9 @@ def generate(
     for each function its kernels for NVIDIA GPUs, NAME_FUNCTION.ptx, and how to launch them,
     NAME_FUNCTION.json (docs/gpu.md). With "gfx90a" or "gfx942", AMD's processors, the kernels are
     assembly, NAME_FUNCTION.s, and with "spirv64" modules, NAME_FUNCTION.spv: no device of these has
-    run them yet.
+    run them yet. With "wasm": for browsers and Node, NAME.wasm, NAME.mjs, which loads it,
+    NAME.d.mts, NAME_fallback.mjs in plain JavaScript, and NAME.html, a page that shows the robot;
+    the functions that the page calls come too (docs/browser.md).
 
     functions: names of `Model`'s functions, by default the seven; a frame, a parameter or an
     integrator follows after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world";
@@ -68,6 +70,11 @@ def generate(
     """
     _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
     named = _named(functions)
+    if target == "wasm":
+        if batch_struct or signature != "plain":
+            raise ValueError("target is 'wasm': batch_struct and signature are for C")
+        contents = _for_browser(model, functions, named, name, checked_dtype(dtype), code_limit)
+        return _write(Path(folder), contents)
     if target != "c":
         if batch_struct or code_limit is not None or signature != "plain":
             told = "batch_struct, code_limit and signature are for C"
@@ -129,6 +136,28 @@ def _check_arguments(
     for what, count in counts.items():
         if count is not None and (not isinstance(count, Integral) or count < 1):
             raise ValueError(f"{what} is {count!r}: wanted a whole number, 1 or more")
+
+
+def _for_browser(
+    model: Model | None,
+    functions: Iterable[str] | Mapping[str, str | Graph],
+    named: Mapping[str, str | Graph],
+    name: str | None,
+    dtype: np.dtype,
+    limit: int | None,
+) -> dict[str, str | bytes]:
+    """A module for browsers and what goes with it, by the names of the files."""
+    from featherlane.api.browser import facts, with_page
+    from featherlane.backends.c.names import check_start
+    from featherlane.backends.wasm.files import WasmFunction, library
+
+    prefix, made = _prefix(model, name), list[WasmFunction]()
+    wanted = {_in_code(functions, x): what for x, what in named.items()}
+    for own, what in (wanted if model is None else with_page(wanted, model)).items():
+        check_start(own, "the function")
+        program, told, meanings = _described(model, own, what, dtype, limit, "wasm")
+        made.append(WasmFunction(own, program, told, meanings))
+    return library(prefix, made, facts(model, prefix), dtype)
 
 
 def _for_gpu(
@@ -234,11 +263,16 @@ def _graph(model: Any, what: str) -> Graph:
 
 
 def _described(
-    model: Model | None, shown: str, what: str | Graph, dtype: np.dtype, limit: int | None
+    model: Model | None,
+    shown: str,
+    what: str | Graph,
+    dtype: np.dtype,
+    limit: int | None,
+    target: str = "c",
 ) -> tuple[Program, str, Mapping[str, str]]:
     """A function as a program, a sentence on it, and the meanings of its arguments by name."""
     if isinstance(what, Graph):
-        program = lower(Program(what), "c", dtype)
+        program = lower(Program(what), target, dtype)
         if limit is not None and code_size(program) > limit:
             raise ValueError(
                 f"{shown!r} has {code_size(program)} operations, more than code_limit, {limit}: "
@@ -249,7 +283,7 @@ def _described(
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
     variant = variant_named(model, what)
     model._checked(variant)
-    program = source_program(model, variant, dtype, limit, model._is_long(variant))
+    program = source_program(model, variant, dtype, limit, model._is_long(variant), target)
     return program, about(variant), MEANINGS
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from featherlane.functions.compile import (
@@ -107,12 +109,12 @@ def code_size(program: Program) -> int:
 
 
 def source_program(
-    model: Robot, variant: Variant, dtype: Any, limit: int | None, long: bool
+    model: Robot, variant: Variant, dtype: Any, limit: int | None, long: bool, target: str = "c"
 ) -> Program:
     """A variant as a program for generated source: as the package compiles it or, if that has more
     than `limit` operations, with repeated columns, then with the steps of the algorithm as
     functions; the shortest, if none is as short as that. Robots that are too long for one piece of
-    code get steps.
+    code get steps. target: "c" or "wasm".
 
     Raises CompileError if the mass matrix is singular.
     """
@@ -120,12 +122,16 @@ def source_program(
     run = scalar_function(model, variant)
     shapes = input_shapes(model, variant)
     with solvable(model, variant), no_garbage():
-        makers = [lambda: lower(dynamics_program(model, variant), "c", dtype)]
+        makers = [lambda: lower(dynamics_program(model, variant), target, dtype)]
         if run is not None:
-            makers.append(lambda: lower(traced(run, shapes, "c"), "c", dtype))
-            makers.append(lambda: lower(traced(run, shapes, "c steps"), "c steps", dtype))
+            for kept in (target, f"{target} steps"):
+                makers.append(partial(_traced, run, shapes, kept, dtype))
         for make in makers[-1:] if long else makers:
             found.append(make())
             if limit is None or code_size(found[-1]) <= limit:
                 break
     return min(found, key=code_size)
+
+
+def _traced(run: Callable[..., Any], shapes: Mapping[str, Any], target: str, dtype: Any) -> Program:
+    return lower(traced(run, shapes, target), target, dtype)

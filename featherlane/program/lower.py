@@ -15,7 +15,7 @@ from featherlane.program.op import EXPANDED, OPS
 from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.passes.dead_results import dead_results
 from featherlane.program.passes.expand import expand
-from featherlane.program.passes.fma import fuse
+from featherlane.program.passes.fma import fuse, unfuse
 from featherlane.program.passes.order import by_columns
 from featherlane.program.passes.outline import joints
 from featherlane.program.passes.propagate import propagate
@@ -39,6 +39,12 @@ def _arithmetic(program: Program, dtype: Any) -> Program:
     return program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
 
 
+def _unfused(program: Program, dtype: Any) -> Program:
+    """Lowers arithmetic for processors without fused multiply-adds and transcendental functions."""
+    lowered = lambda graph: by_columns(unfuse(expand(graph, np.dtype(dtype), fused=False)))
+    return program.map(lowered)
+
+
 class Target(NamedTuple):
     """policy: what large functions are traced with; small ones are traced flat."""
 
@@ -48,6 +54,7 @@ class Target(NamedTuple):
     consumer: str  # the module below `featherlane`
 
 
+UNFUSED = EXPANDED | {"fma"}
 CALLS = tuple(map(_whole, (calls_only, specialise, propagate, dead_results)))
 TARGETS = {
     "reference": Target(FLAT, (), frozenset(), "backends.reference"),
@@ -60,6 +67,8 @@ TARGETS = {
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
     "cuda steps": Target(STEPS, CALLS, frozenset(), "backends.cuda.links"),
     "c steps": Target(STEPS, (*CALLS, _arithmetic), EXPANDED, "backends.c"),
+    "wasm": Target(COLUMNS, (_whole(recompute), _unfused), UNFUSED, "backends.wasm"),
+    "wasm steps": Target(STEPS, (*CALLS, _unfused), UNFUSED, "backends.wasm"),
 }
 
 

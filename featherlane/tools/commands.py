@@ -216,8 +216,9 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     ROOT,
     choice(
         "--target",
-        "C99, PTX for NVIDIA's GPUs, a processor of AMD, SPIR-V, or Verilog (%(default)s)",
-        ("c", "ptx", "gfx90a", "gfx942", "spirv64", "verilog"),
+        "C99, WebAssembly, PTX for NVIDIA's GPUs, a processor of AMD, SPIR-V, or Verilog"
+        " (%(default)s)",
+        ("c", "wasm", "ptx", "gfx90a", "gfx942", "spirv64", "verilog"),
         default="c",
     ),
     free_text("--output", "the folder to write to, created if missing", required=True),
@@ -243,8 +244,9 @@ def generate(args: argparse.Namespace) -> Answer:
     """Functions of the robot as source code for other machines.
 
     Writes C99 without dependencies: a header, a source, a program that checks every function
-    against values from Python, and a CMakeLists.txt (docs/c.md); or kernels for GPUs, with a JSON
-    of how to launch each function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
+    against values from Python, and a CMakeLists.txt (docs/c.md); or WebAssembly with a page that
+    shows the robot (docs/browser.md); or kernels for GPUs, with a JSON of how to launch each
+    function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
     with a test bench and a report, in a folder for each function if there are several
     (docs/fpga.md), or with --wrapper such a pipeline for a board (docs/board.md).
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from featherlane.backends.c.arithmetic import CType
-from featherlane.backends.c.layout import Layout, Stage, layout
+from featherlane.backends.layout import Layout, Stage, layout
 from featherlane.program.calls import Calls, calls_of
 from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS

@@ -96,3 +96,12 @@ def fuse(graph: Graph) -> Graph:
         for k in products[p]:
             rules[k] = RULES[graph.op[k], graph.args[k].index(p)]
     return simplify(rewrite(graph, rules))  # without the products
+
+
+def unfuse(graph: Graph) -> Graph:
+    """The graph with each fused multiply-add as a product and a sum, both rounded, for targets that
+    have no such instruction.
+    """
+    if "fma" not in graph.op:
+        return graph
+    return rewrite(graph, {"fma": lambda new, a, b, c: new.add(new.mul(a, b), c)})

@@ -144,6 +144,16 @@ NUMBERS = {
     ),
 }
 
+# Without fused multiply-adds: k times the first part of ln 2 is exact, for every exponent k
+UNFUSED = {
+    np.dtype(np.float64): NUMBERS[np.dtype(np.float64)]._replace(
+        ln2=(0.6931471805598903, 5.497923018708371e-14)
+    ),
+    np.dtype(np.float32): NUMBERS[np.dtype(np.float32)]._replace(
+        ln2=(0.693145751953125, 1.428606765330187e-06)
+    ),
+}
+
 
 class _Functions:
     """The rules for graphs of one floating-point type."""
@@ -318,6 +328,8 @@ def _at_least(g: Graph, bound: float, x: int) -> int:
     return g.select(g.less(x, g.constant(bound)), g.constant(bound), x)
 
 
-def rules(dtype: np.dtype) -> dict[str, Rule]:
-    """The rules by which these functions are rewritten, for float64 or float32."""
-    return _Functions(NUMBERS[dtype]).rules()
+def rules(dtype: np.dtype, fused: bool = True) -> dict[str, Rule]:
+    """The rules by which these functions are rewritten, for float64 or float32. fused: whether a
+    fused multiply-add will be one.
+    """
+    return _Functions((NUMBERS if fused else UNFUSED)[dtype]).rules()

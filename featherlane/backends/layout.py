@@ -1,7 +1,7 @@
-"""The layout of values in memory while the C code of a graph runs.
+"""The layout of values in memory while generated code of a graph runs: C, WebAssembly, JavaScript.
 
-The operations are cut into blocks, each a C function of its own, so that compilers need neither
-much time nor much stack. What one block computes and another reads, and what calls read, lies in
+The operations are cut into blocks, each a function of its own, so that compilers need neither much
+time nor much stack. What one block computes and another reads, and what calls read, lies in
 the workspace, whose slots are used again.
 """
 

@@ -1,0 +1,30 @@
+"""Writes the page of docs/browser.md, docs/browser/index.html: python docs/browser/build.py
+
+Robots of the package on one page that needs nothing else. Scripts in plain JavaScript, with which
+WebAssembly is compared, come with the small ones only.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import featherlane as fl
+from featherlane.backends.wasm.files import Shown, page
+
+PAGE = Path(__file__).parent / "index.html"
+ROBOTS = {"iiwa14": True, "double_pendulum": True, "panda": False, "hyq": False, "atlas": False}
+
+
+def shown(name: str, scripted: bool) -> Shown:
+    """A bundled robot as `generate` writes it, with the functions that the page calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = fl.generate(fl.load(name), folder, ["mass_matrix"], target="wasm", name=name)
+        texts = {file.name: file for file in files}
+        script = texts[f"{name}_fallback.mjs"].read_text(encoding="utf-8") if scripted else ""
+        return Shown(name, texts[f"{name}.wasm"].read_bytes(), script)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page([shown(*each) for each in ROBOTS.items()]), encoding="utf-8")
+    print(f"{PAGE}: {PAGE.stat().st_size / 1e6:.2f} MB")

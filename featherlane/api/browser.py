@@ -1,0 +1,78 @@
+"""What a WebAssembly library says of its robot, and the functions that its page calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.card import card
+from featherlane.api.model import Model
+from featherlane.functions.figure import figure
+from featherlane.program.graph import Graph
+from featherlane.robot.model import Joint
+
+ON_PAGE = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
+SLIDERS = {  # the units of q, of joint types whose q changes as fast as v says
+    "revolute": ("rad",),
+    "continuous": ("rad",),
+    "prismatic": ("m",),
+    "helical": ("rad",),
+    "cylindrical": ("rad", "m"),
+    "universal": ("rad", "rad"),
+    "translation": ("m", "m", "m"),
+}
+UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits
+
+
+def with_page(named: Mapping[str, str | Graph], model: Model) -> dict[str, str | Graph]:
+    """Functions with those that a page needs and that are not among them."""
+    more = {name: name for name in ON_PAGE if name not in named}
+    return {**named, **more, **({} if "figure" in named else {"figure": figure(model).graph})}
+
+
+def facts(model: Model | None, name: str) -> dict[str, Any]:
+    """What a module says of itself in JSON: the robot's card, its coordinates, its figure."""
+    import featherlane
+
+    made: dict[str, Any] = {"name": name, "featherlane": featherlane.__version__}
+    if model is None:
+        return made
+    neutral = np.asarray(model.neutral()).tolist()
+    return made | {
+        "card": card(model),
+        "nq": model.nq,
+        "nv": model.nv,
+        "neutral": neutral,
+        "lines": figure(model).lines,
+        "coordinates": [each for i in model.independent for each in _coordinates(model, i)],
+    }
+
+
+def _coordinates(model: Model, i: int) -> list[dict[str, Any]]:
+    """The entries of q of a joint that a slider can move."""
+    joint, found = model.joints[i], []
+    units = SLIDERS.get(joint.type, ())
+    for k, unit in enumerate(units):
+        low, high = _ends(joint, k, UNLIMITED[unit])
+        found.append(
+            {
+                "name": f"{joint.name} {k + 1}" if len(units) > 1 else joint.name,
+                "unit": unit,
+                "q": model.first_q[i] + k,
+                "v": model.first_v[i] + k,
+                "lower": low,
+                "upper": high,
+            }
+        )
+    return found
+
+
+def _ends(joint: Joint, k: int, unlimited: float) -> tuple[float, float]:
+    """The ends of the slider of entry k. Limits of 0 and 0 stand for none in some files."""
+    low, high = (ends[k] if k < len(ends) else math.inf for ends in (joint.lower, joint.upper))
+    if math.isfinite(low) and math.isfinite(high) and low < high:
+        return low, high
+    return -unlimited, unlimited

@@ -1,0 +1,121 @@
+"""The page of a robot in headless Chromium: it opens without a server, moves, and takes files."""
+
+import base64
+import importlib.util
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+MISSING = [
+    what
+    for what, there in (
+        ("playwright", importlib.util.find_spec("playwright") is not None),
+        ("chromium", CHROMIUM is not None),
+    )
+    if not there
+]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)}: not there")
+DOCS = Path(__file__).parents[1] / "docs" / "browser" / "index.html"
+TORQUES = "[...document.querySelectorAll('.joint output:nth-of-type(2)')].map(x => x.textContent)"
+DRAWN = "document.querySelector('#figure').toDataURL()"
+DROP = """([name, data]) => {
+  const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0)), files = new DataTransfer()
+  files.items.add(new File([bytes], name))
+  document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: files, bubbles: true }))
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens a page; errors of its scripts and requests to elsewhere fail the test."""
+    wrong, pages = [], []
+
+    def at(path, width=1280, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        pages.append(page)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: wrong.append(request.url) if elsewhere(request) else 0)
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-ready]", timeout=60_000)
+        return page
+
+    yield at
+    for page in pages:
+        page.close()
+    assert wrong == []
+
+
+def elsewhere(request):
+    return not request.url.startswith(("file:", "data:", "blob:"))
+
+
+def test_a_page_of_your_robot(opened, tmp_path):
+    robot = fl.load("double_pendulum")
+    page = opened(fl.generate(robot, tmp_path, ["mass_matrix"], target="wasm", name="arm")[-1])
+    assert page.locator(".joint").count() == robot.nv
+    page.wait_for_timeout(1000)  # until it rests on its sliders
+    sliders = page.locator("input[type=range]")
+    q = np.array([float(sliders.nth(n).input_value()) for n in range(2)])
+    shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
+    assert np.allclose(shown, robot.gravity_torque(q), atol=0.02)
+    sliders.first.fill("1.2")
+    page.wait_for_timeout(1500)
+    shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
+    assert np.allclose(shown, robot.gravity_torque([1.2, q[1]]), atol=0.02)
+
+
+def test_it_falls_when_it_is_let_go_and_rates_are_told(opened):
+    page = opened(DOCS)
+    resting = page.evaluate(DRAWN)
+    page.get_by_label("let go").check()
+    page.wait_for_timeout(500)
+    falling = page.evaluate(DRAWN)
+    page.wait_for_timeout(300)
+    assert len({resting, falling, page.evaluate(DRAWN)}) == 3
+    page.wait_for_selector("body[data-measured]", timeout=60_000)
+    rates = page.locator("#rates td").all_inner_texts()
+    assert len(rates) == 6
+    assert all(rate.endswith(("million", "thousand")) for rate in rates)
+
+
+def test_dropped_files(opened, tmp_path):
+    """A robot with a free root takes the place of the first one; what is no robot is told."""
+    robot = fl.load("double_pendulum", root="free")
+    made = fl.generate(robot, tmp_path, ["mass_matrix"], target="wasm", name="free", dtype="f4")
+    page = opened(DOCS)
+    page.evaluate(DROP, ["free.wasm", base64.b64encode(made[0].read_bytes()).decode()])
+    page.wait_for_function("document.querySelector('#status').textContent.startsWith('free.wasm:')")
+    assert page.locator(".joint").count() == 2
+    page.get_by_label("let go").check()
+    page.get_by_text("Push").click()
+    page.wait_for_timeout(300)
+    page.evaluate(DROP, ["text.wasm", base64.b64encode(b"no module").decode()])
+    page.wait_for_function("document.querySelector('#status').className === 'wrong'")
+    assert "text.wasm cannot be shown" in page.inner_text("#status")
+    assert page.locator(".joint").count() == 2
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+def test_nothing_is_wider_than_the_screen(width, scheme, opened):
+    page = opened(DOCS, width, scheme)
+    page.select_option("#robots", "atlas")
+    page.wait_for_function("document.querySelectorAll('.joint').length > 20")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    bright = [int(x) for x in colour.strip("rgb()").split(",")]
+    assert (min(bright) > 200) == (scheme == "light")
