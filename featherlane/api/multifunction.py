@@ -367,7 +367,8 @@ class Multifunction:
         rows = [f"{self.name}: {self.summary}"]
         for name, n in self.latency.items():
             rate = self.facts["tasks_per_second"][name] / 1e6
-            rows.append(f"{name:<36}{n:>5} cycles {n * self.clock * 1e-3:8.3f} us {rate:8.1f} M/s")
+            time = n * self.clock * 1e-3
+            rows.append(f"{name:<36}{n:>5} cycles {time:8.3f} us {rate:8.1f} M/s")
         return "\n".join([*rows, str(self.cost)])
 
 
