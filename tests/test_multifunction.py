@@ -322,7 +322,7 @@ endmodule
 
 def test_what_tasks_wait_for_is_checked(arm):
     batch = arm.tasks(4)
-    with pytest.raises(ValueError, match="after is .*: wanted a task or None for each of tasks"):
+    with pytest.raises(ValueError, match=r"after is .*: wanted a task or None for each of tasks"):
         arm.simulate(batch, after=[None] * 4)
     with pytest.raises(ValueError, match="stalls is 256"):
         arm.simulate(batch, stalls=256)
