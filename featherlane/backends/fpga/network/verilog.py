@@ -1,0 +1,117 @@
+"""SystemVerilog of a network: its stations, the links between them, and the modules around. Nothing
+is decided here: what there is says the `Network`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from featherlane.backends.fpga.network import links, words
+from featherlane.backends.fpga.network.control import decode, encode, feedback, schedule
+from featherlane.backends.fpga.network.stations import done_cycles, station_module
+from featherlane.backends.fpga.network.structure import Link, Network, Port, Station
+from featherlane.backends.fpga.network.text import (
+    ControlModule,
+    both,
+    is_one_of,
+    taken_by,
+    the_one,
+)
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """The sources of a network, by the names of their files."""
+
+    network: Network
+    sources: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.network.name
+
+
+def circuit(network: Network) -> Circuit:
+    """Returns the sources of a network, its stations' among them."""
+    network.verify()
+    around = [part(network) for part in (decode, schedule, feedback, encode)]
+    stations = {
+        station.name: station_module(network, station) for station in network.stations.values()
+    }
+    sources: dict[str, str] = {}
+    for station in network.stations.values():
+        sources |= station.design.sources
+    for made in (*stations.values(), *around, _top(network, around, stations)):
+        sources[f"{made.name}.sv"] = made.text
+    sources[f"{network.name}_link.sv"] = links.FIFO.format(name=network.name)
+    return Circuit(network, sources)
+
+
+def _top(
+    network: Network, around: list[ControlModule], stations: dict[str, ControlModule]
+) -> ControlModule:
+    plan = words.layout(network)
+    made = ControlModule(network, "", (
+        f"Tasks of {len(network.codes)} functions to their results, a pass every "
+        f"{network.interval} cycles. A word is taken where valid and ready are both 1"
+    ))  # fmt: skip
+    for name, bits in (
+        ("clock", None), ("reset", None), ("in_valid", None), ("in_data", plan.input_bits),
+        ("out_ready", None),
+    ):  # fmt: skip
+        made.input(name, bits)
+    made.output("in_ready")
+    made.output("out_valid")
+    made.output("out_data", plan.result_bits)
+    for other in around:
+        made.inside(other, {"data": "in_data"})
+    for station in network.stations.values():
+        _add_station(made, station, stations[station.name])
+    for link in network.links.values():
+        if link.depth:
+            links.connect(made, link, outside=False)
+            links.add_put(made, link)
+            if not links.is_fed_back(network, link):
+                links.add_fifo(made, link)
+    return made
+
+
+def _add_station(made: ControlModule, station: Station, inside: ControlModule) -> None:
+    """A station, and what chooses the words that it takes."""
+    name = station.name
+    renamed = {"ready": f"{name}_ready", "take": f"{name}_take"}
+    for part in ("instruction", "tag"):
+        renamed[f"taken_{part}"] = f"{name}_{part}"
+        renamed |= {f"done_{c}_{part}": f"{name}_done_{c}_{part}" for c in done_cycles(station)}
+    renamed |= {f"done_{c}": f"{name}_done_{c}" for c in done_cycles(station)}
+    renamed |= {port: f"{name}_{port}_given" for port in station.outputs}
+    for port in station.inputs.values():
+        renamed[port.name] = f"{name}_{port.name}"
+        if port.cycle:
+            renamed[f"take_{port.name}"] = f"{name}_{port.name}_take"
+            renamed[f"in_{port.name}"] = f"{name}_{port.name}_in"
+    made.inside(inside, renamed)
+    for port in station.inputs.values():
+        _add_input(made, station, port)
+
+
+def _add_input(made: ControlModule, station: Station, port: Port) -> None:
+    """The word of an input: of the links that bring it, that of the task's micro-instruction."""
+    network, signal = made.network, f"{station.name}_{port.name}"
+    task = f"{signal}_in" if port.cycle else f"{station.name}_instruction"
+    every = taken_by(network, station)
+    own = [link for link in network.into(station.name) if link.target.port == port.name]
+    # A task that brings none has 0, as the acceleration of forward dynamics; what comes late no
+    # other task reads.
+    read = {i for link in own for i in link.takes} if port.cycle else every
+    sources = [
+        (is_one_of(task, link.takes, read, network.code_bits), _source(link)) for link in own
+    ]
+    made.assign(signal, the_one(sources, port.bits))
+    for link in own if port.cycle else ():
+        when = is_one_of(task, link.takes, every, network.code_bits)
+        made.assign(made.declare(f"{link.name}_take"), both(f"{signal}_take", when))
+
+
+def _source(link: Link) -> str:
+    return f"{link.name}_head" if link.depth else link.source.port
