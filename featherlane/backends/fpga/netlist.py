@@ -86,6 +86,18 @@ class Netlist:
         """A cycle in which a register of a node is read."""
         return self.pipeline.ready(k) + (register + 1) * self.pipeline.interval
 
+    def result_of(self, k: int) -> int:
+        """The node whose result comes out of the unit of a node: itself, or the sum of a fused
+        product.
+        """
+        return self._sums.get(k, k)
+
+    @cached_property
+    def _sums(self) -> dict[int, int]:
+        """The sum of each fused product."""
+        fused = self.datapath.fused
+        return {a: k for k, args in enumerate(self.graph.args) for a in args if a in fused}
+
     # Who reads what
 
     @cached_property

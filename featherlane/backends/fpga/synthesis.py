@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga import post_adder
 from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.tools import tool_version, yosys
@@ -99,5 +100,7 @@ def module_sources(design: Design, module: str) -> dict[str, str]:
     """The files that a module of a design consists of."""
     own = design.modules[module]
     units = [*(m.name for m in own.multipliers), *(unit.name for unit in own.functions)]
+    if any(m.adds for m in own.multipliers):
+        units.append(post_adder.NAME)
     names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in units)])
     return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}

@@ -13,11 +13,11 @@ import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, inf
 
 from featherlane.program.analysis.modules import classes, modules_of
 from featherlane.program.analysis.pipeline import ROUNDING, Operator, Pipeline
-from featherlane.program.analysis.pipeline_tasks import Key, Places, collect, pipeline_of
+from featherlane.program.analysis.pipeline_tasks import Key, Late, Places, collect, pipeline_of
 from featherlane.program.graph import Graph
 from featherlane.program.passes.outline import outline
 
@@ -191,9 +191,9 @@ def _timed(
     units in this order throughout, so that a task whose turn comes early finds the phase that it
     wants. Without counts each task has its own unit.
     """
-    work, needs, readers = places.work, places.needs, places.readers
+    work, needs, readers, late = places.work, places.needs, places.readers, places.late
     start, ready, arrival = list(places.first), [0] * len(work), [0.0] * len(work)
-    waits = [len(own) for own in needs]
+    waits = [len(own) + len(late.get(t, ())) for t, own in enumerate(needs)]
     free = {key: [n] * interval for key, n in counts.items()} if counts is not None else {}
     limit = clock * (1 + ROUNDING)
     coming: list[tuple[float, float, int, int]] = []
@@ -208,6 +208,8 @@ def _timed(
         _, _, t, cycle = heappop(coming)
         cycles, before, after, key = work[t]
         begin = max((arrival[a] for a in needs[t] if ready[a] == cycle), default=0.0)
+        if t in late:
+            begin = max(begin, _begin_late(late[t], cycle, ready, arrival, limit))
         if begin + (before if cycles else after) > limit:
             offer(t, cycle + 1)
             continue
@@ -225,5 +227,23 @@ def _timed(
         for reader in readers[t]:
             waits[reader] -= 1
             if not waits[reader]:
-                offer(reader, max(places.first[reader], *(ready[a] for a in needs[reader])))
+                edges = late.get(reader, ())
+                there = [ready[a] for a in needs[reader]] + [ready[e.task] - e.cycles for e in edges]
+                offer(reader, max(places.first[reader], *there))
     return start, arrival
+
+
+def _begin_late(
+    edges: Sequence[Late], cycle: int, ready: Sequence[int], arrival: Sequence[float], limit: float
+) -> float:
+    """Returns the nanoseconds into its cycle from which a task may begin, by what it reads later,
+    or what (in reversed time) reads it later; infinite if what it reads is not there in time.
+    """
+    begin = 0.0
+    for edge in edges:
+        if ready[edge.task] - edge.cycles == cycle:
+            if edge.turned:
+                begin = max(begin, edge.before)
+            elif arrival[edge.task] + edge.before > limit:
+                return inf
+    return begin
