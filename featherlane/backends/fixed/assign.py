@@ -328,9 +328,7 @@ UNITS = {"sin", "cos", "div"}
 UNIT_ERROR = 3  # last places of sines, cosines and reciprocals, see `units`
 
 
-def _unit_error(
-    graph: Graph, k: int, formats: list[Format], nearest: Container[int] = ()
-) -> float:
+def _unit_error(graph: Graph, k: int, formats: list[Format], nearest: Container[int] = ()) -> float:
     """Returns how far the result of a node is from the exact result for its operands. nearest: sums
     that are rounded to nearest.
     """

@@ -13,13 +13,9 @@ CIN, or 0011, Z - (W + X + Y + CIN). Control inputs and C have no registers.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
-from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fixed.narrow import narrowed
-from featherlane.backends.fpga.devices import Device, is_shift, significant
-from featherlane.backends.fpga.expressions import factor
 from featherlane.backends.fpga.multipliers import (
     Multiplier,
     Piece,
@@ -89,7 +85,7 @@ def chain(m: Multiplier, tile: Tile) -> Chain | None:
     whole = len(rest) < 2 and (len(steps) > 1 or not rest) and bool(steps)
     if not whole or steps[0].base or any(step.offset < steps[-1].base for step in rest):
         return None
-    gaps = {b.base - a.base for a, b in zip(steps[:-1], steps[1:], strict=True)}
+    gaps = {b.base - a.base for a, b in pairwise(steps)}
     reach = steps[-1].base + BITS if len(steps) > 1 else BITS
     if gaps - {0, STEP} or m.result > reach or not all(_fits(step, tile) for step in steps):
         return None
@@ -130,10 +126,10 @@ class _Writer(Staged):
             self.input("minus", 1, always=True)
         for n, step in enumerate(steps):
             x, y = self._operands(step, a, b)
-            self.line(f"logic signed [{self.tile.a - 1}:0] a_{n};")
-            self.line(f"logic signed [{self.tile.b - 1}:0] b_{n};")
-            self.line(f"assign a_{n} = {x};")
-            self.line(f"assign b_{n} = {y};")
+            self.line(f"logic signed [{self.tile.a - 1}:0] wide_{n};")
+            self.line(f"logic signed [{self.tile.b - 1}:0] narrow_{n};")
+            self.line(f"assign wide_{n} = {x};")
+            self.line(f"assign narrow_{n} = {y};")
         self.cut(self.of_operands)
         product = self._product(rest, a, b) if rest else None
         self.cut(self.of_products)
@@ -219,7 +215,7 @@ class _Writer(Staged):
         }
         carry = self.minus if n and last and self.m.result > BITS else "1'b0"
         ports = {
-            "clock": "clock", "a": f"a_{n}", "b": f"b_{n}", "c": addend or f"{BITS}'sd0",
+            "clock": "clock", "a": f"wide_{n}", "b": f"narrow_{n}", "c": addend or f"{BITS}'sd0",
             "chain_in": f"chain_{n - 1}" if n else f"{BITS}'sd0", "minus": self.minus,
             "carry": carry, "p": f"p_{n}", "chain_out": f"chain_{n}",
         }  # fmt: skip
@@ -300,57 +296,3 @@ module @NAME #(
 `endif
 endmodule
 """
-
-
-# Which sums and products
-
-
-def fused(datapath: Datapath, device: Device) -> Datapath:
-    """Returns a datapath in which sums are computed with one of their products, where one DSP of
-    the device, or a chain of them, can: with a product that nothing else reads, of the same call,
-    from which nothing is subtracted.
-    """
-    graph, narrow = datapath.graph, narrowed(datapath)
-    if not device.tile.post_adder:
-        return datapath
-    readers = [0] * len(graph)
-    for a in (a for args in graph.args for a in args):
-        readers[a] += 1
-    for out in graph.outputs.values():
-        for k in out.nodes:
-            readers[k] += 1
-    found = set[int]()
-    for k in (k for op in ("add", "sub") for k in graph.nodes_of(op)):
-        first = 1 if graph.op[k] == "sub" else 0
-        fit = [
-            n for n in range(first, 2)
-            if readers[graph.args[k][n]] == 1 and _can_follow(datapath, narrow, device, k, n)
-        ]  # fmt: skip
-        found.update(graph.args[k][n] for n in fit[-1:])
-    formats = list(datapath.formats)
-    for p in found:
-        a, b = (datapath.format(a) for a in graph.args[p])
-        formats[p] = Format(a.width + b.width, a.fraction + b.fraction)
-    return Datapath(graph, tuple(formats), frozenset(found))
-
-
-def _can_follow(datapath: Datapath, narrow: Datapath, device: Device, k: int, n: int) -> bool:
-    """Whether node k can be computed with its n-th operand."""
-    graph = datapath.graph
-    p, other = graph.args[k][n], graph.args[k][1 - n]
-    call = lambda k: getattr(graph.tag[k], "call", 0)
-    if graph.op[p] != "mul" or call(p) != call(k):
-        return False
-    if "power_of_two" in [graph.op[a] for a in graph.args[p]] or is_shift(datapath, p):
-        return False
-    fraction = sum(datapath.format(a).fraction for a in graph.args[p])
-    if (constant := factor(datapath, p)) is not None:
-        if constant[1].odd in (-1, 0, 1):
-            return False
-        fraction -= constant[1].places
-    shift, to = fraction - datapath.format(k).fraction, datapath.format(k)
-    if shift < 0 or datapath.format(other).fraction > fraction:
-        return False
-    cycles = device.delays["multiply"].cycles
-    widths = sorted((significant(narrow, a) for a in graph.args[p]), reverse=True)
-    return chain(Multiplier(*widths, shift + to.width, cycles), device.tile) is not None

@@ -121,9 +121,7 @@ class Units:
         for port, width in (("a", m.a), ("b", m.b)):
             sources = {phase: getattr(products[k], port) for phase, (k, *_) in phases.items()}
             operands[port] = part.choose(Signal(f"{name}_{port}", width), sources).name
-        late = {
-            (phase + m.half_cycle) % part.interval: k for phase, (k, *_) in phases.items()
-        }
+        late = {(phase + m.half_cycle) % part.interval: k for phase, (k, *_) in phases.items()}
         halves = {phase: self._half(part, k, products[k], m) for phase, k in late.items()}
         added = part.choose(Signal(f"{name}_half", m.result), halves)
         result = part.declare(Signal(f"{name}_result", m.result))
@@ -142,7 +140,9 @@ class Units:
         CompileError if it has not, but a product is fused.
         """
         signs = {product.minus for product in products.values()}
-        found = m._replace(adds="either" if len(signs) > 1 else "minus" if True in signs else "plus")
+        found = m._replace(
+            adds="either" if len(signs) > 1 else "minus" if True in signs else "plus"
+        )
         if chain(found, self.tile) is not None:
             return found
         if fused := sorted(self.netlist.datapath.fused.intersection(products)):
@@ -172,9 +172,7 @@ class Units:
         self, m: Multiplier, operands: tuple[str, ...], products: Mapping[int, Product]
     ) -> None:
         unread = self.netlist.unread
-        first = [
-            max(p.shift + unread[self.netlist.result_of(k)], 0) for k, p in products.items()
-        ]
+        first = [max(p.shift + unread[self.netlist.result_of(k)], 0) for k, p in products.items()]
         halves = {half(p.shift) for p in products.values()}
         moving = len(halves - {0}) if len(halves) > 1 else 0
         self.products.append(ProductUnit(m, operands, min(*first, m.result - 1), moving))

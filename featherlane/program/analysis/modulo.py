@@ -27,6 +27,7 @@ RUNS = 2 * ROUNDS * ORDERS
 TASKS = 1000  # so many in all orders together: small graphs get more orders
 NOISE = 0.1  # of the longest path, more with each order
 MOST = 5  # times the noise
+NEAR = 3.0  # cycles by which a path is shorter than the longest one, and still counts as one
 HELD = 0.4  # the share of tasks that wait
 Counts = Mapping[Key, int]
 
@@ -89,6 +90,28 @@ def pipelined(
             break
     assert best is not None, "spare has a share"
     return best
+
+
+def waiting_followers(
+    graph: Graph, operators: Sequence[Operator | None], clock: float, latency: int
+) -> tuple[int, list[int]]:
+    """Returns the latency of a graph where units are not counted, and the nodes that follow an
+    operand (`Operator.follows`) and wait for another one on paths that are longer than `latency`:
+    of these the ones on the longest paths.
+    """
+    places = collect(graph, operators, whole(graph), {})
+    late = _late(places, clock)
+    start, _ = _timed(places, clock, 1, None, late)
+    ready = [s + work.cycles for s, work in zip(start, places.work, strict=True)]
+    found = dict[int, float]()
+    for k, own in enumerate(operators):
+        if own is not None and own.follows >= 0:
+            t = places.of_node[k]
+            length = start[t] - late[t]
+            if length > latency and start[t] > max(ready[a] for a in places.needs[t]):
+                found[k] = length
+    longest = max(found.values(), default=0.0)
+    return _latency(places, start), [k for k, x in found.items() if x > longest - NEAR]
 
 
 def _counts(places: Places, interval: int, spare: float) -> Counts:
@@ -228,7 +251,9 @@ def _timed(
             waits[reader] -= 1
             if not waits[reader]:
                 edges = late.get(reader, ())
-                there = [ready[a] for a in needs[reader]] + [ready[e.task] - e.cycles for e in edges]
+                there = [ready[a] for a in needs[reader]] + [
+                    ready[e.task] - e.cycles for e in edges
+                ]
                 offer(reader, max(places.first[reader], *there))
     return start, arrival
 
