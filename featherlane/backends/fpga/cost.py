@@ -3,8 +3,9 @@
 DSPs are those of the multipliers that the modules consist of. LUTs are those of adders, bit by bit
 where both operands have bits, of multiplexers in front of shared units, by the different signals
 that each bit chooses among, and of sums and tables in units. Flip-flops are those of results that
-wait, of units without bits that nothing reads, and of the phase. Registers of multipliers are
-counted outside of DSPs, where Yosys leaves them; `packed` of them fit into DSPs.
+wait, of units without bits that nothing reads, and of the phase. Registers of multipliers that are
+expressions are counted outside of DSPs, where Yosys leaves them; `packed` of them fit into DSPs.
+Instances of DSPs have theirs inside.
 """
 
 from __future__ import annotations
@@ -292,8 +293,8 @@ def _chained(unit: ProductUnit, device: Device) -> Resources:
     m = unit.multiplier
     found = post_adder.chain(m, device.tile)
     assert found is not None
-    low = sum(max(base - unit.low, 0) for base in (found.base,) if m.cycles)
-    ffs, luts = float(min(low, found.base)), 0.0
+    ffs = float(max(found.base - unit.low, 0) if m.cycles else 0)
+    luts = 0.0
     if m.result > post_adder.BITS and m.adds != "plus":
         luts += m.result - post_adder.LOW
     if found.rest:

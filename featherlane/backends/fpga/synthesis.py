@@ -2,7 +2,8 @@
 
 Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`), in units and in
 modules of narrow formats (`backends.fixed.narrow`). It packs neither registers nor sums into
-DSP48E2, so that its LUTs and flip-flops are upper bounds.
+DSP48E2, so that LUTs and flip-flops of these are upper bounds. Instances of DSP48E2
+(`post_adder`), which have their own registers and sums, are counted as they stand there.
 """
 
 from __future__ import annotations
