@@ -26,6 +26,7 @@ from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_call, pipelined
 
 DEVICE, CLOCK = "xcvu9p", 8.0  # ns
+SLACK = 12  # cycles, for sums in post-adders at intervals above 1
 FORMATS = ("q16.16", "fitted")
 DIFD = "forward_dynamics_derivatives_from"
 WANTED = 0.15  # of Yosys's counts
