@@ -1,5 +1,6 @@
 """Sums of products in DSPs: chains of DSP48E2, fused products, and which are fused."""
 
+import pickle
 import re
 import subprocess
 from collections import Counter
@@ -261,6 +262,20 @@ def test_fused_products_are_no_slower_and_take_fewer_luts():
     assert needs[1].dsps == needs[0].dsps
     assert needs[1].luts < 0.9 * needs[0].luts
     assert fused(plain, devices.load("ecp5_85k"), CLOCK) is plain
+
+
+def test_the_function_of_an_accelerator_rounds_as_its_circuit_does():
+    model = fl.load("double_pendulum")
+    made = fl.accelerator(model, "inverse_dynamics", format="fitted")
+    assert made.function.datapath.fused == narrowed(made.function.datapath).fused
+    assert made.design.datapath.fused == made.function.datapath.fused != frozenset()
+    states = made.samples(1000)
+    tau, copied = made.function(**states), pickle.loads(pickle.dumps(made.function))
+    np.testing.assert_array_equal(copied(**states), tau)
+    plain = model.function("inverse_dynamics", backend="fixed", format="fitted")
+    assert not plain.datapath.fused
+    assert plain.datapath.formats != made.function.datapath.formats
+    assert made.function.error_bounds()["tau"] <= plain.error_bounds()["tau"]
 
 
 def multiply_add():

@@ -264,6 +264,10 @@ def accelerator(
     accelerations "a" that follow from torques, and saturate. name: of the top module, by default
     the robot's and the function's.
 
+    Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
+    where the device has any and results do not come later for it; the result's `function` rounds
+    as its circuit does.
+
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
     """

@@ -86,9 +86,8 @@ class FixedFunction(Function):
 
     def computed_by(self, datapath: Datapath) -> FixedFunction:
         """Returns the function as another datapath of it computes it."""
-        return FixedFunction(
-            self._function, lambda: datapath, self._bounds, self.algorithm, self._origin
-        )
+        origin = (FixedFunction.computed_by, (self, datapath))
+        return FixedFunction(self._function, lambda: datapath, self._bounds, self.algorithm, origin)
 
     def error_bounds(self) -> dict[str, float]:
         """Returns a bound of the error of each output for all inputs within their ranges, proved by
