@@ -41,7 +41,7 @@ SHARING = {"module": by_call, "class": by_class, "whole": whole}
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
-SLACK = 0, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at intervals 4 and 12
+SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
 STATES = 1000  # over which errors are reported
 
 
