@@ -20,11 +20,13 @@ from featherlane.api.fixed import fixed_function
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, synthesis, verilog
 from featherlane.backends.fpga.cost import cost
+from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_call, pipelined
 
 DEVICE, CLOCK = "xcvu9p", 8.0  # ns
+SLACK = 12  # cycles, for sums in post-adders at intervals above 1
 FORMATS = ("q16.16", "fitted")
 DIFD = "forward_dynamics_derivatives_from"
 WANTED = 0.15  # of Yosys's counts
@@ -104,7 +106,8 @@ def classes_of(robot: str, form: str, interval: int) -> Iterator[Class]:
     device = devices.load(DEVICE)
     plain, _, root = robot.partition(":")
     model = fl.load(plain, root=root or "fixed")
-    datapath = narrowed(fixed_function(model, Variant(DIFD), form, None).datapath)
+    plain = fixed_function(model, Variant(DIFD), form, None).datapath
+    datapath = narrowed(fused(plain, device, CLOCK, SLACK if interval > 1 else 0))
     operators, pools = devices.operators(datapath, device, CLOCK), by_call(datapath.graph)
     pipeline = pipelined(datapath.graph, operators, CLOCK, interval, pools)
     design = verilog.design("d", datapath, pipeline, device.tile)

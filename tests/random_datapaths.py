@@ -52,6 +52,11 @@ def enter(draw, graph, formats, op, numbers):
         return [made(graph.node(op, a, b), any_format(draw))]
     if op == "times":
         return [made(graph.node("mul", a, constant()), any_format(draw))]
+    if op == "multiply-add":  # of a product that nothing else reads
+        factors = a, draw.choice([b, b, constant()])
+        product = made(graph.node("mul", *factors), any_format(draw))
+        terms = draw.choice([(product, c), (c, product)])
+        return [made(graph.node(draw.choice(["add", "sub"]), *terms), any_format(draw))]
     if op == "select":
         condition = graph.node(draw.choice(["less", "less_equal"]), a, b)
         other = draw.choice([d, constant()])

@@ -23,12 +23,14 @@ from featherlane.api.fixed import (
 )
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
+from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, folder, simulate, words
 from featherlane.backends.fpga.board.core import core_of
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost, cost
+from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name, design
@@ -42,6 +44,7 @@ SHARING = {"module": by_call, "class": by_class, "whole": whole}
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
+SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
 STATES = 1000  # over which errors are reported
 
 
@@ -283,6 +286,10 @@ def accelerator(
     accelerations "a" that follow from torques, and saturate. name: of the top module, by default
     the robot's and the function's.
 
+    Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
+    where the device has any and results do not come later for it; the result's `function` rounds
+    as its circuit does.
+
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
     """
@@ -297,12 +304,12 @@ def accelerator(
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
-    found = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
-    if not found[0].outputs:
+    made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
+    if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
     asked = {"function": function, "format": format, "sharing": sharing}
     choices = {**asked, "algorithm": fixed.algorithm}
-    return Accelerator(top, model, fixed, target, *found, ranges or {}, choices)
+    return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices)
 
 
 def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
@@ -326,32 +333,44 @@ def _fitting(
     clock: float,
     interval: int,
     sharing: str,
-) -> tuple[Design, Cost]:
-    """Returns the design at an interval and its cost. Raises CompileError if it does not fit."""
-    datapath = narrowed(fixed.datapath)
-    operators = devices.operators(datapath, device, clock)
+) -> tuple[Design, Cost, FixedFunction]:
+    """Returns the design at an interval, its cost, and the function as it computes it: with sums in
+    post-adders where that makes it no slower, or else makes it fit. Raises CompileError if it does
+    not fit.
+    """
+    datapath = fixed.datapath
 
-    def designed(interval: int, sharing: str = sharing) -> tuple[Design, Cost]:
-        pools = SHARING[sharing](datapath.graph)
-        pipeline = pipelined(datapath.graph, operators, clock, interval, pools)
+    def designed(interval: int, sharing: str, datapath: Datapath) -> tuple[Design, Cost]:
+        narrow = narrowed(datapath)
+        pools = SHARING[sharing](narrow.graph)
+        operators = devices.operators(narrow, device, clock)
+        pipeline = pipelined(narrow.graph, operators, clock, interval, pools)
         pipeline.verify()
-        made = design(name, datapath, pipeline, device.tile)
+        made = design(name, narrow, pipeline, device.tile)
         return made, cost(made, device)
 
-    made, needed = designed(interval)
+    made, needed = designed(interval, sharing, datapath)
+    least = fused(datapath, device, clock)
+    if least.fused:
+        for slack in SLACK if interval > 1 else SLACK[:1]:
+            found = fused(datapath, device, clock, slack)
+            other, its_need = designed(interval, sharing, found)
+            faster = other.latency <= made.latency
+            if its_need.fits and (faster or not needed.fits):
+                return other, its_need, fixed.computed_by(found)
     if needed.fits:
-        return made, needed
+        return made, needed, fixed
     shares, tried = needed.shares, interval
     while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
         tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
-        _, needed = designed(tried)
+        _, needed = designed(tried, sharing, least)
     told = (
         f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
     )
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     if sharing != "whole":
         fewer = max(interval, min(tried, LONGEST // 4))
-        if designed(fewer, "whole")[1].fits:
+        if designed(fewer, "whole", least)[1].fits:
             would += f', sharing="whole" at interval {fewer} does'
     raise CompileError(
         f"{fixed.name} at interval {interval} takes {told} of the flip-flops of {device.name}: "

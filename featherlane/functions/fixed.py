@@ -84,6 +84,11 @@ class FixedFunction(Function):
         """The graph and the format of each node."""
         return self._evaluator().datapath
 
+    def computed_by(self, datapath: Datapath) -> FixedFunction:
+        """Returns the function as another datapath of it computes it."""
+        origin = (FixedFunction.computed_by, (self, datapath))
+        return FixedFunction(self._function, lambda: datapath, self._bounds, self.algorithm, origin)
+
     def error_bounds(self) -> dict[str, float]:
         """Returns a bound of the error of each output for all inputs within their ranges, proved by
         intervals; infinite if a signal may overflow, or a divisor be 0.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -312,9 +312,10 @@ def error_bounds(datapath: Datapath, inputs: Bounds) -> dict[str, float]:
         nonlocal overflows
         fits = graph.op[k] in SATURATE or mantissa_of(graph, k) is not None
         overflows |= not fits and not _holds(formats[k], interval.hull)
-        return _as_computed(graph, k, interval, formats)
+        return _as_computed(graph, k, interval, formats, nearest)
 
-    found = intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats))
+    nearest = frozenset(k for k in range(len(graph)) if datapath.fused and datapath.half(k))
+    found = intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats, nearest))
     errors = {
         name: max((x.error for k in out.nodes if (x := found[k]) is not None), default=0.0)
         for name, out in graph.outputs.items()
@@ -327,8 +328,10 @@ UNITS = {"sin", "cos", "div"}
 UNIT_ERROR = 3  # last places of sines, cosines and reciprocals, see `units`
 
 
-def _unit_error(graph: Graph, k: int, formats: list[Format]) -> float:
-    """Returns how far the result of a node is from the exact result for its operands."""
+def _unit_error(graph: Graph, k: int, formats: list[Format], nearest: Container[int] = ()) -> float:
+    """Returns how far the result of a node is from the exact result for its operands. nearest: sums
+    that are rounded to nearest.
+    """
     op, step = graph.op[k], formats[k].step
     if op in UNITS:
         return UNIT_ERROR * step
@@ -337,10 +340,12 @@ def _unit_error(graph: Graph, k: int, formats: list[Format]) -> float:
     powers = any(graph.op[a] == "power_of_two" for a in graph.args[k])
     if not powers and formats[k].fraction >= _exact_fraction(graph, k, formats):
         return 0.0
-    return step / 2 if op == "mul" and not powers else step
+    return step / 2 if (op == "mul" and not powers) or k in nearest else step
 
 
-def _as_computed(graph: Graph, k: int, x: Interval, formats: list[Format]) -> Interval:
+def _as_computed(
+    graph: Graph, k: int, x: Interval, formats: list[Format], nearest: Container[int] = ()
+) -> Interval:
     """Returns the bounds of a signal after its rounding."""
     op, form = graph.op[k], formats[k]
     if op == "constant":
@@ -351,5 +356,5 @@ def _as_computed(graph: Graph, k: int, x: Interval, formats: list[Format]) -> In
     return Interval(
         np.maximum(low, form.least) * form.step,
         np.minimum(high, form.most) * form.step,
-        x.error + _unit_error(graph, k, formats),
+        x.error + _unit_error(graph, k, formats, nearest),
     )

@@ -16,6 +16,12 @@ last w bits are kept in two's complement; an overflow is where that changes the 
     power_of_two  its integer is the exponent k, not 2^k: its format has no fraction
     mul by one    fit A at fa - k: a shift by a number of places that depends on data
     div           1 / A for A normalised, 1 <= |A / 2^fa| < 2: see `units.reciprocal`
+
+A *fused* product is not rounded: its format holds all A B at fa + fb, and its one reader, a sum of
+it and C with fc <= fa + fb, rounds once:
+
+    add, sub      fit C 2^(fa + fb - fc) +- A B + half at fa + fb, with half as that of a product,
+                  but 0 if fc > f: the circuit adds half where bits of C are zeros
 """
 
 from __future__ import annotations
@@ -36,14 +42,27 @@ OPERATIONS = frozenset(
 @dataclass(frozen=True, eq=False)
 class Datapath:
     """A graph of OPERATIONS, each node live and tagged by its call (`passes.outline`), and the
-    format of each node; None for conditions.
+    format of each node; None for conditions. fused: products that are not rounded.
     """
 
     graph: Graph
     formats: tuple[Format | None, ...]
+    fused: frozenset[int] = frozenset()
 
     def format(self, k: int) -> Format:
         """The format of a node that is a number."""
         found = self.formats[k]
         assert found is not None, f"node {k} is a condition"
         return found
+
+    def fused_operand(self, k: int) -> int | None:
+        """The position of the operand of a sum that is a fused product, if there is one."""
+        return next((n for n, a in enumerate(self.graph.args[k]) if a in self.fused), None)
+
+    def half(self, k: int) -> int:
+        """What is added to the sum of a fused product and another number before it is cut."""
+        args, n = self.graph.args[k], self.fused_operand(k)
+        if n is None or self.format(args[1 - n]).fraction > self.format(k).fraction:
+            return 0
+        dropped = self.format(args[n]).fraction - self.format(k).fraction
+        return 1 << dropped - 1 if dropped > 0 else 0

@@ -156,7 +156,7 @@ class Evaluator:
                 known.append(rows[value[0]][:, value[1]])
             elif op in ("sin", "cos"):
                 known.append(self._sine_or_cosine(k, known[args[0]], pairs))
-            elif op in CONDITIONS:
+            elif op in CONDITIONS or k in datapath.fused:
                 known.append(self._of(k, known))
             else:
                 exact, width = self._of(k, known), datapath.format(k).width
@@ -199,8 +199,9 @@ def _check(datapath: Datapath) -> None:
         if op in CONDITIONS:
             continue
         form = datapath.format(k)
-        if not 2 <= form.width <= WIDEST:
-            raise CompileError(f"{where} has {form.width} bits: wanted 2 to {WIDEST}")
+        widest = 2 * WIDEST if k in datapath.fused else WIDEST
+        if not 2 <= form.width <= widest:
+            raise CompileError(f"{where} has {form.width} bits: wanted 2 to {widest}")
         if op == "constant":
             _check_constant(datapath, k)
         if op in ("sin", "cos"):
@@ -254,13 +255,16 @@ def _sum(sign: int) -> Callable[[Datapath, int], Computed]:
         a, b = (datapath.format(x) for x in datapath.graph.args[k])
         g = max(a.fraction, b.fraction)
         left = datapath.format(k).fraction - g
-        # Of the finer operand, places beyond the other's and the result's last one are cut first
-        cut = min(-left, g - min(a.fraction, b.fraction)) if left < 0 else 0
+        half = datapath.half(k)
+        # Of the finer operand, places beyond the other's and the result's last one are cut first,
+        # and those below half
+        cut = min(-left - bool(half), g - min(a.fraction, b.fraction)) if left < 0 else 0
         left_a, left_b = g - a.fraction - cut, g - b.fraction - cut
         bits = max(a.width + left_a, b.width + left_b, 0) + 1
         _room(datapath, k, bits + max(left, 0))
         return lambda x, y: _shifted(
-            _shifted(x, left_a) + _shifted(y if sign > 0 else -y, left_b), left + cut
+            _shifted(x, left_a) + _shifted(y if sign > 0 else -y, left_b) + (half >> cut),
+            left + cut,
         )
 
     return rule

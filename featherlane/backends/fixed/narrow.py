@@ -57,11 +57,13 @@ def narrowed(datapath: Datapath) -> Datapath:
             continue
         found = whole
         if op in RULES and not any(graph.op[a] == "power_of_two" for a in args):
-            found = _within(RULES[op](own, *(_operand(datapath, spans, a) for a in args)), whole)
+            operands = [_operand(datapath, spans, a) for a in args]
+            half = [datapath.half(k)] if op in ("add", "sub") else []
+            found = _within(RULES[op](own, *operands, *half), whole)
         narrow = op in RULES and k not in kept
         spans.append(found)
         formats.append(Format(max(found.width, LEAST), own.fraction) if narrow else own)
-    return Datapath(graph, tuple(formats))
+    return Datapath(graph, tuple(formats), datapath.fused)
 
 
 Operand = tuple[Span, int]  # with its fraction
@@ -91,12 +93,12 @@ def _fitted(span: Span, fraction: int, to: Format) -> Span:
 
 
 def _sum(sign: int) -> Callable[..., Span]:
-    def rule(to: Format, x: Operand, y: Operand) -> Span:
+    def rule(to: Format, x: Operand, y: Operand, half: int) -> Span:
         (a, fa), (b, fb) = x, y
         if sign < 0:
             b = Span(-b.high, -b.low)
         g = max(fa, fb)
-        total = Span(*((p << g - fa) + (q << g - fb) for p, q in zip(a, b, strict=True)))
+        total = Span(*((p << g - fa) + (q << g - fb) + half for p, q in zip(a, b, strict=True)))
         return _fitted(total, g, to)
 
     return rule

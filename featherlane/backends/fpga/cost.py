@@ -3,8 +3,9 @@
 DSPs are those of the multipliers that the modules consist of. LUTs are those of adders, bit by bit
 where both operands have bits, of multiplexers in front of shared units, by the different signals
 that each bit chooses among, and of sums and tables in units. Flip-flops are those of results that
-wait, of units without bits that nothing reads, and of the phase. Registers of multipliers are
-counted outside of DSPs, where Yosys leaves them; `packed` of them fit into DSPs.
+wait, of units without bits that nothing reads, and of the phase. Registers of multipliers that are
+expressions are counted outside of DSPs, where Yosys leaves them; `packed` of them fit into DSPs.
+Instances of DSPs have theirs inside.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import cache
 from math import ceil
 from typing import NamedTuple
 
-from featherlane.backends.fpga import functions
+from featherlane.backends.fpga import functions, post_adder
 from featherlane.backends.fpga.devices import Device, width
 from featherlane.backends.fpga.functions import FunctionUnit
 from featherlane.backends.fpga.multipliers import (
@@ -142,6 +143,8 @@ def _nodes(
             bits -= netlist.unread[k]
             yield home, "waiting", Resources(luts=bits * luts, ffs=bits * ffs)
         operator = netlist.pipeline.operators[k]
+        if operator and operator.follows >= 0:
+            continue
         if netlist.graph.op[k] == "input":
             late = netlist.late(k)
             if late:
@@ -192,7 +195,7 @@ def _choice(choice: Choice, interval: int, device: Device) -> float:
     found = {
         tuple(
             source.value >> bit & 1 if source.value is not None
-            else (source.name, min(bit, source.width - 1))
+            else (source.name, min(bit, source.width - 1)) if bit >= source.constant else 0
             for _, source in choice.sources
         )
         for bit in range(choice.width)
@@ -253,6 +256,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     of which a register has the value of the cycle before; the operands' registers are added.
     """
     m = unit.multiplier
+    if m.adds:
+        return _chained(unit, device), 0
     terms = _terms(m, device.tile)
     own, other = cut(m, device.tile)
     levels = max((len(own) * len(other) - 1).bit_length(), 1)
@@ -279,6 +284,25 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     last = sums[-1] * (m.result - unit.low)
     inside = operands + products + (last if levels == 1 and len(terms) == 1 else 0)
     return Resources(tiles(m, device.tile), luts, ffs + last), inside
+
+
+def _chained(unit: ProductUnit, device: Device) -> Resources:
+    """What a multiplier takes that adds in DSPs: registers of bits that only one of them gives, the
+    piece of its product that is outside, and what turns the sign of the highest bits of its addend.
+    """
+    m = unit.multiplier
+    found = post_adder.chain(m, device.tile)
+    assert found is not None
+    ffs = float(max(found.base - unit.low, 0) if m.cycles else 0)
+    luts = 0.0
+    if m.result > post_adder.BITS and m.adds != "plus":
+        luts += m.result - post_adder.LOW
+    if found.rest:
+        kept = m.result - found.rest.offset
+        luts += kept * (kept + 1) / 2
+        of_operands, of_products, _ = post_adder.registers(m.cycles)
+        ffs += kept * (2 * of_operands + of_products)
+    return Resources(len(found.steps), luts, ffs)
 
 
 def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:

@@ -50,7 +50,8 @@ class Device(NamedTuple):
     multipliers: the cheapest first. bits: LUTs of operators, a bit of the result; multiplexers:
     LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
     chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
-    them that its tools read; part: its name in AMD Vivado, None for others' devices.
+    them that its tools read; part: its name in AMD Vivado, None for others' devices. post_adder:
+    bits of the adder behind a multiplier, 0 for none.
     """
 
     name: str
@@ -67,11 +68,15 @@ class Device(NamedTuple):
     delays: Mapping[str, Delay]
     constraints: str
     part: str | None = None
+    post_adder: int = 0
 
     @property
     def tile(self) -> Tile:
-        """What one multiplier takes: products are cut into pieces of it."""
-        return Tile(*self.multipliers[0].widths)
+        """What one multiplier takes: products are cut into pieces of it. Its post-adder is used
+        where the model says how long that takes.
+        """
+        bits = self.post_adder if "post_add" in self.delays else 0
+        return Tile(*self.multipliers[0].widths, post_adder=bits)
 
     def multiplier(self, a: int, b: int) -> Multiplier:
         """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
@@ -116,6 +121,7 @@ def load(name: str, model: str | None = None) -> Device:
         delays={kind: Delay(**delay) for kind, delay in models[model].items()},
         constraints=data["constraints"],
         part=data.get("part"),
+        post_adder=data.get("post_adder", 0),
     )
 
 
@@ -138,7 +144,8 @@ def operators(datapath: Datapath, device: Device, clock: float) -> tuple[Operato
     Multipliers, and units for sine and cosine and for reciprocals, are shared; all others are not,
     since a multiplexer costs more than an adder. A sign is an adder. A product with a constant
     power of two is wires, or an adder if it rounds or has a sign, and one with `power_of_two`,
-    which is wires itself, a shifter. Raises CompileError for an operator that does not fit a cycle.
+    which is wires itself, a shifter. A sum of a fused product follows that one in its multiplier.
+    Raises CompileError for an operator that does not fit a cycle.
     """
     found = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
     for own in set(found):
@@ -157,6 +164,9 @@ def operator(datapath: Datapath, device: Device, k: int) -> Operator | None:
         return None
     if op == "mul":
         return _product(datapath, device, k)
+    if (n := datapath.fused_operand(k)) is not None:
+        delay = device.delays["post_add"]
+        return Operator("post_add", delay.cycles, delay.before, delay.after, follows=n)
     kind = DELAYS[op]
     return _operator(device, kind, kind, width(datapath, k))
 
@@ -178,7 +188,10 @@ def _product(datapath: Datapath, device: Device, k: int) -> Operator | None:
         rounds = not _is_exact(datapath, k)
         return _operator(device, "add", "add", width(datapath, k)) if rounds else None
     own = multiplier(datapath, device, k)
-    return _operator(device, "multiply", own.kind, sum(own.widths), own.cycles)
+    made = _operator(device, "multiply", own.kind, sum(own.widths), own.cycles)
+    if k in datapath.fused:  # the last register stands behind the sum
+        made = made._replace(cycles=made.cycles - device.delays["post_add"].cycles)
+    return made
 
 
 def multiplier(datapath: Datapath, device: Device, k: int) -> Multiplier:

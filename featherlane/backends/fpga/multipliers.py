@@ -11,12 +11,14 @@ from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed
 
 class Tile(NamedTuple):
     """The operands of a signed multiplier of the device, in bits. least: a product of fewer bits is
-    made of other logic.
+    made of other logic. post_adder: the bits of the adder behind it, if products are instances that
+    add (`post_adder`); else 0, and synthesis finds multipliers in expressions.
     """
 
     a: int
     b: int
     least: int = 9
+    post_adder: int = 0
 
 
 DSP48E2 = Tile(27, 18)
@@ -25,7 +27,9 @@ MULT18X18D = Tile(18, 18)
 
 class Multiplier(NamedTuple):
     """a b + half in `result` bits. constant: the value of b where it is one, an odd number of at
-    least two bits. cycles: registers between operands and result.
+    least two bits. cycles: registers between operands and result. adds: "" for a product; for the
+    sum of it and any number in the place of half, in the device's post-adder, "plus" or "minus" by
+    the sign of the product, and "either" if a port says which.
     """
 
     a: int
@@ -33,6 +37,7 @@ class Multiplier(NamedTuple):
     result: int
     cycles: int
     constant: int | None = None
+    adds: str = ""
 
     @property
     def half_cycle(self) -> int:
@@ -43,7 +48,8 @@ class Multiplier(NamedTuple):
     def name(self) -> str:
         """What the module is called, behind the name of the design."""
         by = f"{self.b}" if self.constant is None else f"c{self.constant}".replace("-", "m")
-        return f"mul_{self.a}x{by}_{self.result}_{self.cycles}"
+        sign = f"_{self.adds}" if self.adds else ""
+        return f"mul_{self.a}x{by}_{self.result}_{self.cycles}{sign}"
 
 
 class Piece(NamedTuple):
@@ -191,9 +197,9 @@ def _product(
     unit: Staged, name: str, m: Multiplier, a: Signal, b: Signal | int, p: Piece, q: Piece
 ) -> _Term | None:
     """The product of two pieces; None where the constant's is 0, or the result has none of it."""
-    left, width = _piece(a, p), q.width
+    left, width = piece_of(a, p), q.width
     if isinstance(b, Signal):
-        right = _piece(b, q)
+        right = piece_of(b, q)
     else:
         part = part_of(b, q)
         if part == 0:
@@ -205,7 +211,7 @@ def _product(
     return _Term(unit.wire(name, kept, f"{left} * {right}"), p.first + q.first)
 
 
-def _piece(of: Signal, p: Piece) -> str:
+def piece_of(of: Signal, p: Piece) -> str:
     if p.bits == of.width:
         return of.name
     bits = f"{of.name}[{p.first + p.bits - 1}:{p.first}]"

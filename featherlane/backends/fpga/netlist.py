@@ -94,6 +94,18 @@ class Netlist:
         """The registers in which an input waits until it starts."""
         return 0 if self.timely else self.pipeline.start[k] // self.pipeline.interval
 
+    def result_of(self, k: int) -> int:
+        """The node whose result comes out of the unit of a node: itself, or the sum of a fused
+        product.
+        """
+        return self._sums.get(k, k)
+
+    @cached_property
+    def _sums(self) -> dict[int, int]:
+        """The sum of each fused product."""
+        fused = self.datapath.fused
+        return {a: k for k, args in enumerate(self.graph.args) for a in args if a in fused}
+
     # Who reads what
 
     @cached_property

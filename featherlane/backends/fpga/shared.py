@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.expressions import factor, half, power_operand
 from featherlane.backends.fpga.functions import FunctionUnit
-from featherlane.backends.fpga.multipliers import Multiplier
+from featherlane.backends.fpga.multipliers import Multiplier, Tile
 from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.part import Part
-from featherlane.backends.fpga.text import Signal, constant, fitted, literal, signed_width
+from featherlane.backends.fpga.post_adder import chain
+from featherlane.backends.fpga.text import Signal, constant, fitted, moved, signed_width, wrapped
 from featherlane.errors import CompileError
 
 FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
@@ -21,7 +22,8 @@ FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
 
 class Product(NamedTuple):
     """A product on a multiplier: the wider operand first, bits that are dropped at its end, and
-    bits of the sum with half up to the highest one that the result keeps.
+    bits of the sum with half up to the highest one that the result keeps. minus: whether it is
+    subtracted from what stands in the place of half.
     """
 
     a: Signal
@@ -29,6 +31,7 @@ class Product(NamedTuple):
     fraction: int
     shift: int
     result: int
+    minus: bool = False
 
 
 class ProductUnit(NamedTuple):
@@ -47,12 +50,14 @@ class Units:
     """The units of a design, noted while it is written."""
 
     netlist: Netlist
+    tile: Tile
     products: list[ProductUnit] = field(default_factory=list)
     functions: list[FunctionUnit] = field(default_factory=list)
 
     def cycles(self, k: int) -> int:
-        operator = self.netlist.pipeline.operators[k]
-        return operator.cycles if operator else 0
+        """The cycles of a node, with those of the sum on its unit."""
+        own = self.netlist.pipeline
+        return own.ready(self.netlist.result_of(k)) - own.start[k]
 
     def takes_unit(self, k: int) -> bool:
         """Whether a node has a unit of its own: a product that is neither a shift nor wires, a
@@ -69,7 +74,7 @@ class Units:
     # Products
 
     def multiply(self, part: Part, k: int) -> None:
-        """A multiplier for one product."""
+        """A multiplier for one product, with its sum if that is fused."""
         found = factor(self.netlist.datapath, k)
         odd = found[1].odd if found else None
         product = self._product(part, k)
@@ -77,12 +82,13 @@ class Units:
         if a.value is not None:
             a, b = b, a  # the constant is wider
         m = Multiplier(a.width, b.width, product.result, self.cycles(k), odd)
-        signal = self.netlist.signal(k)
+        m = self._adding(m, {k: product})
+        signal = self.netlist.signal(self.netlist.result_of(k))
         result = part.declare(Signal(f"{signal.name}_product", m.result))
         ports = {"clock": "clock", "a": a.name}
         if odd is None:
             ports["b"] = b.name
-        ports |= {"half": literal(half(product.shift), m.result), "result": result.name}
+        ports |= {"half": self._half(part, k, product, m).name, "result": result.name}
         part.instance(f"{self.netlist.name}_{m.name}", f"multiply_{signal.name}", ports)
         part.assign(signal, self._fitted(result, product, k), self._what(k))
         names = (a.name,) if odd is not None else (a.name, b.name)
@@ -109,28 +115,64 @@ class Units:
             max(p.result for p in products.values()),
             self._same_cycles(nodes),
         )
+        m = self._adding(m, products)
         phases = self._phases(nodes)
         operands = {}
         for port, width in (("a", m.a), ("b", m.b)):
             sources = {phase: getattr(products[k], port) for phase, (k, *_) in phases.items()}
             operands[port] = part.choose(Signal(f"{name}_{port}", width), sources).name
-        halves = {
-            (phase + m.half_cycle) % part.interval: constant(half(products[k].shift), m.result)
-            for phase, (k, *_) in phases.items()
-        }
+        late = {(phase + m.half_cycle) % part.interval: k for phase, (k, *_) in phases.items()}
+        halves = {phase: self._half(part, k, products[k], m) for phase, k in late.items()}
         added = part.choose(Signal(f"{name}_half", m.result), halves)
         result = part.declare(Signal(f"{name}_result", m.result))
         ports = {"clock": "clock", **operands, "half": added.name, "result": result.name}
+        if m.adds == "either":
+            signs = {phase: _flag(products[k].minus) for phase, k in late.items()}
+            ports["minus"] = part.choose(Signal(f"{name}_minus", 1, False), signs).name
         part.instance(f"{self.netlist.name}_{m.name}", name, ports)
         for k in nodes:
             text = self._fitted(result, products[k], k)
-            part.assign(self.netlist.signal(k), text, self._what(k))
+            part.assign(self.netlist.signal(self.netlist.result_of(k)), text, self._what(k))
         self._note(m, tuple(operands.values()), products)
+
+    def _adding(self, m: Multiplier, products: Mapping[int, Product]) -> Multiplier:
+        """The multiplier with its post-adder, if the device has one that can take its sums. Raises
+        CompileError if it has not, but a product is fused.
+        """
+        signs = {product.minus for product in products.values()}
+        found = m._replace(
+            adds="either" if len(signs) > 1 else "minus" if True in signs else "plus"
+        )
+        if chain(found, self.tile) is not None:
+            return found
+        if fused := sorted(self.netlist.datapath.fused.intersection(products)):
+            raise CompileError(f"node {fused[0]} is a fused product: there is no post-adder for it")
+        return m
+
+    def _half(self, part: Part, k: int, product: Product, m: Multiplier) -> Signal:
+        """What a unit adds to a product, or subtracts it from: half, and the addend of a sum."""
+        datapath, total = self.netlist.datapath, self.netlist.result_of(k)
+        if total == k:
+            return constant(half(product.shift), m.result)
+        added = half(product.shift) if datapath.half(total) else 0
+        n = datapath.fused_operand(total)
+        assert n is not None
+        other = datapath.graph.args[total][1 - n]
+        c = part.read(other, self.netlist.pipeline.start[total])
+        places = product.fraction - datapath.format(other).fraction
+        if places < 0:
+            raise CompileError(f"node {total}: its addend is finer than its product")
+        if c.value is not None:
+            return constant(wrapped((c.value << places) + added, m.result), m.result)
+        name = f"{self.netlist.signal(total).name}_addend"
+        signal = Signal(name, c.width + places, constant=places)
+        return part.assign(signal, moved(c, places, added))
 
     def _note(
         self, m: Multiplier, operands: tuple[str, ...], products: Mapping[int, Product]
     ) -> None:
-        first = [max(p.shift + self.netlist.unread[k], 0) for k, p in products.items()]
+        unread = self.netlist.unread
+        first = [max(p.shift + unread[self.netlist.result_of(k)], 0) for k, p in products.items()]
         halves = {half(p.shift) for p in products.values()}
         moving = len(halves - {0}) if len(halves) > 1 else 0
         self.products.append(ProductUnit(m, operands, min(*first, m.result - 1), moving))
@@ -139,7 +181,9 @@ class Units:
         return power_operand(self.netlist.datapath, k) is not None
 
     def _product(self, part: Part, k: int) -> Product:
-        """Of a constant, only the bits from its first to its last one are multiplied."""
+        """The product of a node. Of a constant, only the bits from its first to its last one are
+        multiplied.
+        """
         datapath, start = self.netlist.datapath, self.netlist.pipeline.start[k]
         args = datapath.graph.args[k]
         fraction = sum(datapath.format(a).fraction for a in args)
@@ -151,19 +195,23 @@ class Units:
         else:
             signals = [part.read(a, start) for a in args]
         signals.sort(key=lambda signal: -signal.width)
-        to = datapath.format(k)
+        total = self.netlist.result_of(k)
+        to = datapath.format(total)
         shift = fraction - to.fraction
+        kept = max(shift + to.width, 2)
+        if total != k:
+            minus = datapath.graph.op[total] == "sub"
+            return Product(signals[0], signals[1], fraction, shift, kept, minus)
         width = sum(signal.width for signal in signals)
         whole = width if shift <= width - 2 else shift + 2
-        return Product(
-            signals[0], signals[1], fraction, shift, min(whole, max(shift + to.width, 2))
-        )
+        return Product(signals[0], signals[1], fraction, shift, min(whole, kept))
 
     def _fitted(self, result: Signal, product: Product, k: int) -> str:
-        return fitted(result, product.fraction, self.netlist.datapath.format(k))
+        to = self.netlist.datapath.format(self.netlist.result_of(k))
+        return fitted(result, product.fraction, to)
 
     def _what(self, k: int) -> str:
-        return what(self.netlist, k)
+        return what(self.netlist, self.netlist.result_of(k))
 
     # Functions
 
@@ -238,6 +286,11 @@ class Units:
         if len(found) > 1:
             raise CompileError(f"nodes {nodes[0]} and others share a unit, with cycles {found}")
         return found.pop()
+
+
+def _flag(holds: bool) -> Signal:
+    """A condition that is known."""
+    return Signal(f"1'b{int(holds)}", 1, number=False, value=int(holds))
 
 
 def what(netlist: Netlist, k: int) -> str:

@@ -2,7 +2,8 @@
 
 Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`), in units and in
 modules of narrow formats (`backends.fixed.narrow`). It packs neither registers nor sums into
-DSP48E2, so that its LUTs and flip-flops are upper bounds.
+DSP48E2, so that LUTs and flip-flops of these are upper bounds. Instances of DSP48E2
+(`post_adder`), which have their own registers and sums, are counted as they stand there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga import post_adder
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.tools import tool_version, yosys
 from featherlane.backends.fpga.verilog import Design
@@ -98,5 +100,7 @@ def module_sources(design: Design, module: str) -> dict[str, str]:
     """The files that a module of a design consists of."""
     own = design.modules[module]
     units = [*(m.name for m in own.multipliers), *(unit.name for unit in own.functions)]
+    if any(m.adds for m in own.multipliers):
+        units.append(post_adder.NAME)
     names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in units)])
     return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}

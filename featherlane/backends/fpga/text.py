@@ -39,12 +39,15 @@ KEYWORDS = frozenset(RESERVED.split())  # of IEEE 1800-2017
 
 
 class Signal(NamedTuple):
-    """A wire or register: a signed number, or one bit that is a condition. value: of a literal."""
+    """A wire or register: a signed number, or one bit that is a condition. value: of a literal;
+    constant: so many of its last bits never change.
+    """
 
     name: str
     width: int
     number: bool = True
     value: int | None = None
+    constant: int = 0
 
     @property
     def type(self) -> str:
@@ -75,6 +78,12 @@ def constant(x: int, width: int) -> Signal:
 def signed_width(x: int) -> int:
     """The fewest bits of a signed number that hold x."""
     return (x if x >= 0 else ~x).bit_length() + 1
+
+
+def wrapped(x: int, width: int) -> int:
+    """The last bits of an integer in two's complement."""
+    half = 1 << width - 1
+    return ((x + half) & (2 * half - 1)) - half
 
 
 def zeros(count: int) -> str:
@@ -114,6 +123,11 @@ def _padded(of: Signal, places: int, width: int) -> str:
     if places >= width:
         return zeros(width)
     return f"{{{_bits(of, 0, width - places)}, {zeros(places)}}}"
+
+
+def moved(of: Signal, places: int, half: int) -> str:
+    """A signal times 2^places, with a number that has fewer bits in the places behind it."""
+    return f"$signed({{{of.name}, {places}'d{half}}})" if places else of.name
 
 
 def indented(lines: list[str], by: str = "  ") -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga import functions, multipliers, stream
+from featherlane.backends.fpga import functions, multipliers, post_adder, stream
 from featherlane.backends.fpga.expressions import Place, circuit
 from featherlane.backends.fpga.functions import FunctionUnit
 from featherlane.backends.fpga.multipliers import DSP48E2, Multiplier, Tile
@@ -125,7 +125,7 @@ def without_stream(
     """
     check_name(name)
     netlist = Netlist(name, datapath, pipeline, timely)
-    writer = _Writer(netlist)
+    writer = _Writer(netlist, tile)
     modules = {
         name: Module(units.products, units.functions, part.choices, part.control)
         for name, part in writer.parts.items()
@@ -133,7 +133,10 @@ def without_stream(
     }
     sources = {f"{part}.sv": text for part, text in writer.texts().items()}
     for m in sorted({m for own in modules.values() for m in own.multipliers}, key=str):
-        sources[f"{name}_{m.name}.sv"] = multipliers.module(f"{name}_", m, tile)
+        text = post_adder.module if m.adds else multipliers.module
+        sources[f"{name}_{m.name}.sv"] = text(f"{name}_", m, tile)
+        if m.adds:
+            sources[f"{name}_{post_adder.NAME}.sv"] = post_adder.dsp(f"{name}_")
     for unit in sorted({unit for own in modules.values() for unit in own.functions}, key=str):
         sources[f"{name}_{unit.name}.sv"] = functions.module(f"{name}_", unit, tile)
     words = netlist.inputs, netlist.outputs
@@ -143,8 +146,8 @@ def without_stream(
 class _Writer:
     """Writes the modules of a netlist."""
 
-    def __init__(self, netlist: Netlist) -> None:
-        self.netlist = netlist
+    def __init__(self, netlist: Netlist, tile: Tile) -> None:
+        self.netlist, self.tile = netlist, tile
         self.parts: dict[str, Part] = {}
         self.units: dict[str, Units] = {}
         self._pairs: dict[object, list[int]] = self._find_pairs()
@@ -159,7 +162,7 @@ class _Writer:
     def _part(self, name: str) -> Part:
         if name not in self.parts:
             self.parts[name] = Part(name, self.netlist)
-            self.units[name] = Units(self.netlist)
+            self.units[name] = Units(self.netlist, self.tile)
         return self.parts[name]
 
     # Nodes
@@ -174,6 +177,10 @@ class _Writer:
             return
         elif operator is None:
             raise CompileError(f"node {k} ({self.netlist.graph.op[k]}) has no operator")
+        elif k in self.netlist.datapath.fused:
+            return
+        elif operator.follows >= 0:
+            self._follow(k)
         elif not operator.shared:
             self._compute(k, operator.cycles)
         self._capture(k, max(registers))
@@ -211,6 +218,16 @@ class _Writer:
         else:
             text = self._circuit(part, k, signal.name, self.netlist.pipeline.start[k])
             self._registered(part, k, signal, text, cycles)
+
+    def _follow(self, k: int) -> None:
+        """A sum on the unit of a product, if no other operations share that."""
+        operator = self.netlist.pipeline.operators[k]
+        assert operator is not None
+        product = self.netlist.graph.args[k][operator.follows]
+        first = self.netlist.pipeline.operators[product]
+        if first is not None and not first.shared:
+            part = self._part(self.netlist.home[k])
+            self.units[part.name].multiply(part, product)
 
     def _registered(self, part: Part, k: int, signal: Signal, text: str, cycles: int) -> None:
         """An expression with registers behind it."""

@@ -13,11 +13,18 @@ import random
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, inf
 
 from featherlane.program.analysis.modules import classes, modules_of
 from featherlane.program.analysis.pipeline import ROUNDING, Operator, Pipeline
-from featherlane.program.analysis.pipeline_tasks import Key, Places, collect, ends_of, pipeline_of
+from featherlane.program.analysis.pipeline_tasks import (
+    Key,
+    Late,
+    Places,
+    collect,
+    ends_of,
+    pipeline_of,
+)
 from featherlane.program.graph import Graph
 from featherlane.program.passes.outline import outline
 
@@ -27,6 +34,7 @@ RUNS = 2 * ROUNDS * ORDERS
 TASKS = 1000  # so many in all orders together: small graphs get more orders
 NOISE = 0.1  # of the longest path, more with each order
 MOST = 5  # times the noise
+NEAR = 3.0  # cycles by which a path is shorter than the longest one, and still counts as one
 HELD = 0.4  # the share of tasks that wait
 Counts = Mapping[Key, int]
 
@@ -115,6 +123,28 @@ def _with_ports(
         for t in own:
             after[t] = max(after[t], max(ready) - cycle)
     return replace(places, after=after)
+
+
+def waiting_followers(
+    graph: Graph, operators: Sequence[Operator | None], clock: float, latency: int
+) -> tuple[int, list[int]]:
+    """Returns the latency of a graph where units are not counted, and the nodes that follow an
+    operand (`Operator.follows`) and wait for another one on paths that are longer than `latency`:
+    of these the ones on the longest paths.
+    """
+    places = collect(graph, operators, whole(graph), {})
+    late = _late(places, clock)
+    start, _ = _timed(places, clock, 1, None, late)
+    ready = [s + work.cycles for s, work in zip(start, places.work, strict=True)]
+    found = dict[int, float]()
+    for k, own in enumerate(operators):
+        if own is not None and own.follows >= 0:
+            t = places.of_node[k]
+            length = start[t] - late[t]
+            if length > latency and start[t] > max(ready[a] for a in places.needs[t]):
+                found[k] = length
+    longest = max(found.values(), default=0.0)
+    return _latency(places, start), [k for k, x in found.items() if x > longest - NEAR]
 
 
 def _counts(places: Places, interval: int, spare: float) -> Counts:
@@ -218,9 +248,9 @@ def _timed(
     units in this order throughout, so that a task whose turn comes early finds the phase that it
     wants. Without counts each task has its own unit.
     """
-    work, needs, readers = places.work, places.needs, places.readers
+    work, needs, readers, late = places.work, places.needs, places.readers, places.late
     start, ready, arrival = list(places.first), [0] * len(work), [0.0] * len(work)
-    waits = [len(own) for own in needs]
+    waits = [len(own) + len(late.get(t, ())) for t, own in enumerate(needs)]
     free = {key: [n] * interval for key, n in counts.items()} if counts is not None else {}
     limit = clock * (1 + ROUNDING)
     coming: list[tuple[float, float, int, int]] = []
@@ -235,6 +265,8 @@ def _timed(
         _, _, t, cycle = heappop(coming)
         cycles, before, after, key = work[t]
         begin = max((arrival[a] for a in needs[t] if ready[a] == cycle), default=0.0)
+        if t in late:
+            begin = max(begin, _begin_late(late[t], cycle, ready, arrival, limit))
         if begin + (before if cycles else after) > limit:
             offer(t, cycle + 1)
             continue
@@ -252,5 +284,25 @@ def _timed(
         for reader in readers[t]:
             waits[reader] -= 1
             if not waits[reader]:
-                offer(reader, max(places.first[reader], *(ready[a] for a in needs[reader])))
+                edges = late.get(reader, ())
+                there = [ready[a] for a in needs[reader]] + [
+                    ready[e.task] - e.cycles for e in edges
+                ]
+                offer(reader, max(places.first[reader], *there))
     return start, arrival
+
+
+def _begin_late(
+    edges: Sequence[Late], cycle: int, ready: Sequence[int], arrival: Sequence[float], limit: float
+) -> float:
+    """Returns the nanoseconds into its cycle from which a task may begin, by what it reads later,
+    or what (in reversed time) reads it later; infinite if what it reads is not there in time.
+    """
+    begin = 0.0
+    for edge in edges:
+        if ready[edge.task] - edge.cycles == cycle:
+            if edge.turned:
+                begin = max(begin, edge.before)
+            elif arrival[edge.task] + edge.before > limit:
+                return inf
+    return begin

@@ -24,7 +24,9 @@ class Operator(NamedTuple):
     for a circuit without any, which may follow another one in the same cycle. before, after:
     nanoseconds in front of the first register and behind the last one; without registers, all of
     them count as `after`. shared: whether a unit serves several operations, one in each phase; else
-    each has its own.
+    each has its own. follows: the position of the operand whose unit computes this operation too,
+    as soon as that operand is there, and which nothing else reads (the product of a multiply-add);
+    -1 for none. What follows has registers.
     """
 
     kind: str
@@ -32,6 +34,7 @@ class Operator(NamedTuple):
     before: float = 0.0
     after: float = 0.0
     shared: bool = False
+    follows: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +97,7 @@ class Pipeline:
             if operator and operator.shared:
                 key = self.pool[k], operator.kind
                 found[key] = max(found[key], self.unit[k] + 1)
-            elif operator:
+            elif operator and operator.follows < 0:
                 found[self.pool[k], operator.kind] += 1
         return found
 
@@ -177,6 +180,7 @@ class Pipeline:
             self._check_operands(k)
             arrival.append(self._arrival(k, arrival))
         self._check_units()
+        self._check_followers()
         for name, out in self.graph.outputs.items():
             for k in out.nodes:
                 if self.graph.op[k] != "constant" and self.ready(k) > self.read_in(name):
@@ -271,6 +275,27 @@ class Pipeline:
             if len(found) != max(found) + 1:
                 missing = min(set(range(max(found))) - found)
                 raise ValueError(f"no operation is on unit {missing} of {kind} in pool {pool}")
+
+    def _check_followers(self) -> None:
+        """Checks that what follows an operand starts when it is there, and reads it alone."""
+        readers = Counter(a for args in self.graph.args for a in args)
+        readers.update(k for out in self.graph.outputs.values() for k in out.nodes)
+        for k, operator in enumerate(self.operators):
+            if operator is None or operator.follows < 0:
+                continue
+            if operator.shared or not operator.cycles:
+                raise ValueError(f"{self._name(k)} follows an operand: wanted registers, no unit")
+            a = self.graph.args[k][operator.follows]
+            if readers[a] > 1 or self.operators[a] is None:
+                raise ValueError(
+                    f"{self._name(k)} follows {self._name(a)}: wanted an operation that nothing "
+                    "else reads"
+                )
+            if self.start[k] != self.ready(a):
+                raise ValueError(
+                    f"{self._name(k)} starts in cycle {self.start[k]}, but {self._name(a)}, which "
+                    f"it follows, is there in cycle {self.ready(a)}"
+                )
 
     def _is_pair(self, a: int, b: int) -> bool:
         """Tells whether two nodes are the sine and cosine of one angle, computed at once."""

@@ -1,12 +1,13 @@
 """What a scheduler of pipelines places: one task for each operator, with the tasks that it reads.
 
-Wires belong to the task in front of them, and the sine and cosine of one angle are one task.
+Wires belong to the task in front of them, and the sine and cosine of one angle are one task. So are
+an operation and the one that follows it on its unit, whose other operand may come later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from featherlane.program.analysis.pipeline import Operator, Pipeline
@@ -26,11 +27,23 @@ class Work(NamedTuple):
     key: Key | None
 
 
+class Late(NamedTuple):
+    """A task whose result is read `cycles` after the start of its reader, and the nanoseconds in
+    front of the register behind it. turned: whether time is reversed.
+    """
+
+    task: int
+    cycles: int
+    before: float
+    turned: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """Tasks in an order of evaluation.
 
-    needs, readers: tasks. first: the earliest cycle of each, that of arrival for inputs. nodes:
+    needs, readers: tasks. late: by reader, what it reads later than its start, which is not in
+    `needs`. first: the earliest cycle of each, that of arrival for inputs. nodes:
     the nodes of each task; of_node: the task of each node, -1 for constants. ends: the tasks that
     outputs read. after: the cycles that are added to the end of each of `ends`, so that outputs
     that could be there early are wanted as soon as those that come last.
@@ -43,6 +56,7 @@ class Places:
     of_node: list[int]
     ends: frozenset[int]
     after: list[int] = field(default_factory=list)
+    late: dict[int, list[Late]] = field(default_factory=dict)
 
     def keys(self) -> dict[Key, int]:
         """The operations of each pool and kind that share units."""
@@ -58,10 +72,18 @@ class Places:
         turn = lambda w: w._replace(before=w.after, after=w.before) if w.cycles else w
         work = [turn(w) for w in reversed(self.work)]
         turned = lambda rows: [tuple(n - 1 - a for a in row) for row in reversed(rows)]
+        late, readers = dict[int, list[Late]](), [list(row) for row in self.readers]
+        all_needs = [list(row) for row in self.needs]
+        for t, own in self.late.items():
+            for edge in own:
+                readers[edge.task].remove(t)
+                all_needs[t].append(edge.task)
+                back = Late(n - 1 - t, edge.cycles, edge.before, not edge.turned)
+                late.setdefault(n - 1 - edge.task, []).append(back)
         return Places(
-            work, turned(self.readers), [list(row) for row in turned(self.needs)],
+            work, turned(readers), [list(row) for row in turned(all_needs)],
             (self.after or [0] * n)[::-1], [n - 1 - t if t >= 0 else t for t in self.of_node],
-            frozenset(),
+            frozenset(), late=late,
         )  # fmt: skip
 
 
@@ -79,8 +101,17 @@ def collect(
         raise ValueError(f"arrival has input {unknown[0]!r}: the graph has {known}")
     found = Places([], [], [], [], [], frozenset())
     pairs: dict[tuple[tuple[int, ...], Operator | None, Hashable], int] = {}
+    followed = {
+        graph.args[k][own.follows]: k for k, own in enumerate(operators) if own and own.follows >= 0
+    }
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         operator = operators[k]
+        if k in followed:
+            found.of_node.append(-1)  # until its follower is entered
+            continue
+        if operator and operator.follows >= 0:
+            _enter_followed(found, graph, operators, pool, k)
+            continue
         needs = tuple(dict.fromkeys(t for a in args if (t := found.of_node[a]) >= 0))
         if op == "constant" or (operator is None and args and not needs):
             found.of_node.append(-1)
@@ -97,9 +128,41 @@ def collect(
             _enter(found, operator or INPUT, pool[k], needs)
             found.first.append(arrival.get(graph.value[k][0], 0) if op == "input" else 0)
     ends = {found.of_node[k] for out in graph.outputs.values() for k in out.nodes} - {-1}
-    return Places(
-        found.work, found.needs, found.readers, found.first, found.of_node, frozenset(ends)
-    )
+    return replace(found, ends=frozenset(ends))
+
+
+def _enter_followed(
+    found: Places,
+    graph: Graph,
+    operators: Sequence[Operator | None],
+    pool: Sequence[Hashable],
+    k: int,
+) -> None:
+    """Enters an operation with the operand that it follows as one task."""
+    last = operators[k]
+    assert last is not None
+    p = graph.args[k][last.follows]
+    first = operators[p]
+    assert first is not None
+    before = first.before if first.cycles else first.before + first.after + last.before
+    cycles = first.cycles + last.cycles
+    whole = Operator(first.kind, cycles, before, last.after, first.shared)
+    tasks = lambda args: {t for a in args if (t := found.of_node[a]) >= 0}
+    needs = tasks(graph.args[p])
+    others = [a for n, a in enumerate(graph.args[k]) if n != last.follows]
+    t = len(found.work)
+    found.of_node[p] = t
+    found.of_node.append(t)
+    found.first.append(0)
+    if not first.cycles:  # all operands are read in one cycle
+        _enter(found, whole, pool[p], tuple(needs | tasks(others)))
+        return
+    _enter(found, whole, pool[p], tuple(needs))
+    late = [Late(a, first.cycles, last.before) for a in tasks(others) - needs]
+    if late:
+        found.late[t] = late
+    for edge in late:
+        found.readers[edge.task].append(t)
 
 
 def _enter(found: Places, operator: Operator, pool: Hashable, needs: tuple[int, ...]) -> None:
@@ -138,9 +201,12 @@ def pipeline_of(
     ready = [s + work.cycles for s, work in zip(start, places.work, strict=True)]
     starts, units = list[int](), list[int]()
     for k, t in enumerate(places.of_node):
-        wire = operators[k] is None and graph.args[k]
+        own = operators[k]
+        wire = own is None and graph.args[k]
         starts.append(0 if t < 0 else ready[t] if wire else start[t])
-        units.append(unit[t] if t >= 0 and operators[k] is not None else -1)
+        if own is not None and own.follows >= 0:
+            starts[k] = ready[t] - own.cycles
+        units.append(unit[t] if t >= 0 and own is not None and own.follows < 0 else -1)
     latency = max((ready[t] for t in places.ends), default=0)
     read_in = {
         name: max((ready[t] for t in ends_of(graph, places, port)), default=0)
