@@ -1,0 +1,1 @@
+"""Accelerators that are organised by the structure of a robot."""
