@@ -106,17 +106,27 @@ def joined(
             place[k] = new.node(op, value=graph.value[k])
     made = []
     for part in parts:
-        changed = change(part.graph)
-        nodes = _entered(changed, new, [place[k] for k in part.reads])
+        changed, kept = _without_unread(change(part.graph))
+        reads = tuple(place[part.reads[i]] for i in kept)
+        nodes = _entered(changed, new, reads)
         gives = tuple(nodes[k] for k in changed.outputs[Y].nodes)
         place |= dict(zip(part.gives, gives, strict=True))
-        reads = tuple(place[k] for k in part.reads)
         made.append(Station(part.name, changed, reads, gives, tuple(nodes)))
     new.outputs = {
         name: Output(out.shape, tuple(place[k] for k in out.nodes))
         for name, out in graph.outputs.items()
     }
     return new, made
+
+
+def _without_unread(graph: Graph) -> tuple[Graph, list[int]]:
+    """Returns a graph without the entries of X that have no node, and those that it keeps."""
+    inputs = graph.nodes_of("input")
+    kept = sorted(graph.value[k][1] for k in inputs)
+    value = list(graph.value)
+    for k in inputs:
+        value[k] = X, kept.index(value[k][1])
+    return graph.replaced(value=value, inputs={X: (len(kept),)}), kept
 
 
 def _entered(graph: Graph, into: Graph, inputs: Sequence[int]) -> list[int]:

@@ -1,0 +1,247 @@
+"""A function of a robot cut into arrays: what each trunk, arm and leg computes, and limbs that are
+alike on one kernel (Dadu-RBD, 2023, section V-C).
+
+Each chain of bodies is an array. Its forward part computes what depends on it and on the chains
+that carry it, its backward part what depends on the chains that it carries; at tips both are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.fixed import kernels
+from featherlane.backends.fixed.assign import uniform
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fixed.kernels import Kernel
+from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fixed.prepare import DELAYS, rewritten
+from featherlane.functions.accelerator.limbs import SIGNS, VALUES, Limbs
+from featherlane.functions.circuits import CIRCUITS, algorithm_of
+from featherlane.functions.compile import input_shapes, output_shapes
+from featherlane.functions.pieces import EVERY
+from featherlane.functions.table import Algorithm, Variant
+from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
+from featherlane.program.graph import Graph, rewrite, simplify
+from featherlane.program.passes.balance import balanced
+from featherlane.program.passes.stations import Station, joined, stations
+from featherlane.program.trace import no_garbage, trace
+from featherlane.robot.chains import Alike, Chain, chains, groups
+from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.tree import Tree
+from featherlane.robot.tree_of import tree_of
+
+
+class Place(NamedTuple):
+    """The part of a group of arrays that a kernel computes; of a single array of the group, if
+    `member` says which.
+    """
+
+    group: int
+    backward: bool
+    member: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A function of a robot as kernels that give each other values.
+
+    datapath: the flat definition, whose inputs named in `constants` are numbers of the robot.
+    kernels: in an order in which none needs a later one, by place; the ground's group is WORLD.
+    """
+
+    model: Robot
+    function: str
+    chains: tuple[Chain, ...]
+    groups: tuple[Alike, ...]
+    datapath: Datapath
+    constants: Mapping[str, np.ndarray]
+    kernels: Mapping[Place, Kernel]
+
+    def integers(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Returns integers (states, *shape) of the function's inputs, with those of constants."""
+        states = len(next(iter(inputs.values())))
+        found = dict(inputs)
+        for name, x in _tables(self.datapath, self.constants).items():
+            found[name] = np.broadcast_to(x, (states, *x.shape))
+        return found
+
+
+def arrays(
+    model: Robot,
+    function: str,
+    algorithm: str | None = None,
+    shared: Callable[[Alike], bool] = lambda group: True,
+    assign: Callable[[Graph], Datapath] = partial(uniform, text="q16.16"),
+) -> Arrays:
+    """Returns a function of a robot cut into the arrays of its chains.
+
+    function: a name of `Variant`s that algorithms compute. shared: tells of a group of alike chains
+    whether one kernel computes them in turn. assign: gives the formats of the flat graph.
+    """
+    variant = Variant(function)
+    tree = tree_of(model)
+    found = chains(tree)
+    alike = groups(tree, found)
+    limbs = Limbs(tree, found, [g if shared(g) else Alike(g.members[:1], g.parent) for g in alike])
+    graph = _traced(model, variant, algorithm, limbs)
+    home = homes(
+        graph,
+        [chain.parent for chain in found],
+        _owners(tree, found, alike, limbs),
+        _wanted(model, graph, tree, found),
+    )
+    count = range(len(found))
+    order = [Home(NOWHERE), *(Home(c) for c in count)]
+    order += [*(Home(c, True) for c in reversed(count)), Home(NOWHERE, True)]
+    flat, parts = joined(
+        graph, stations(graph, home, order), lambda part: balanced(part, DELAYS)
+    )
+    by_home = {part.name: part for part in parts}
+    sets = list(_sets(alike, by_home, shared))
+    datapath = kernels.united(assign(flat), [stations for _, stations in sets])
+    datapath = _with_tables(kernels.united(narrowed(datapath), [s for _, s in sets]), limbs)
+    tables = _table_nodes(datapath, limbs.constants)
+    made = {place: kernels.kernel(datapath, own, tables) for place, own in sets}
+    return Arrays(
+        model, function, tuple(found), tuple(alike), datapath, limbs.constants, made
+    )
+
+
+def _traced(model: Robot, variant: Variant, name: str | None, limbs: Limbs) -> Graph:
+    """The flat graph of a function with inputs for the constants in which limbs differ."""
+    algorithm = _algorithm(model, variant, name)
+    shapes, outputs = input_shapes(model, variant), output_shapes(model, variant)
+
+    def run(*inputs: Any) -> dict[str, Any]:
+        given = dict(zip([*shapes, *limbs.inputs], inputs, strict=True))
+        tree = limbs.with_inputs({key: given.pop(key) for key in limbs.inputs})
+        return dict(zip(outputs, algorithm(tree, *given.values()), strict=True))
+
+    with no_garbage():
+        return rewritten(_signed(simplify(trace(run, shapes | limbs.inputs))))
+
+
+def _algorithm(model: Robot, variant: Variant, name: str | None) -> Algorithm:
+    chosen = algorithm_of(model, variant, name, proved=False)
+    return EVERY[variant.name].algorithms[0] if chosen is None else CIRCUITS[variant.name][chosen]
+
+
+def _signed(graph: Graph) -> Graph:
+    """Returns the graph with products with signs as choices between a number and its negative,
+    which take no multipliers.
+    """
+
+    def is_sign(k: int) -> bool:
+        return graph.op[k] == "input" and graph.value[k][0].startswith(SIGNS)
+
+    def rule(first: bool) -> Callable[..., int]:
+        def chosen(new: Graph, a: int, b: int) -> int:
+            sign, x = (a, b) if first else (b, a)
+            return new.select(new.less(sign, new.constant(0.0)), new.neg(x), x)
+
+        return chosen
+
+    rules = {
+        k: rule(is_sign(args[0]))
+        for k, args in enumerate(graph.args)
+        if graph.op[k] == "mul" and any(map(is_sign, args))
+    }
+    return rewrite(graph, rules) if rules else graph
+
+
+def _owners(
+    tree: Tree, found: Sequence[Chain], alike: Sequence[Alike], limbs: Limbs
+) -> dict[Entry, int]:
+    """The chain of each entry of inputs."""
+    owners: dict[Entry, int] = {}
+    for c, chain in enumerate(found):
+        for i in chain.bodies:
+            owners |= {("q", source.k): c for source in tree.sources[i]}
+            owners |= {(name, k): c for name in ("v", "a", "tau") for k, _ in tree.freedoms[i]}
+    for name, (_, entries) in limbs.inputs.items():
+        number = int(name.removeprefix(SIGNS).removeprefix(VALUES))
+        for member, c in enumerate(alike[number].members):
+            owners |= {(name, member * entries + i): c for i in range(entries)}
+    return owners
+
+
+def _wanted(
+    model: Robot, graph: Graph, tree: Tree, found: Sequence[Chain]
+) -> dict[Entry, int]:
+    """The chain that gives each entry of outputs of a freedom, or of the further one of two."""
+    chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
+    own = [chain_of[i] for i in tree.owners]
+    wanted: dict[Entry, int] = {}
+    for name, out in graph.outputs.items():
+        if out.shape == (model.nv,):
+            wanted |= {(name, i): c for i, c in enumerate(own)}
+        elif out.shape == (model.nv, model.nv):
+            for n in range(model.nv**2):
+                wanted[name, n] = max(own[n // model.nv], own[n % model.nv])
+    return wanted
+
+
+def _sets(
+    alike: Sequence[Alike], by_home: Mapping[Any, Station], shared: Callable[[Alike], bool]
+) -> Any:
+    """Yields the place and the stations of each kernel."""
+    ground = Alike((NOWHERE,), WORLD)
+    forward = [(WORLD, ground), *enumerate(alike)]
+    for backward, numbered in ((False, forward), (True, forward[::-1])):
+        for number, group in numbered:
+            own = [by_home[h] for c in group.members if (h := Home(c, backward)) in by_home]
+            if not own:
+                continue
+            if len(own) == len(group.members) and shared(group) and kernels.are_alike(own):
+                yield Place(number, backward), own
+                continue
+            for member, station in enumerate(own):
+                yield Place(number, backward, member), [station]
+
+
+def _with_tables(datapath: Datapath, limbs: Limbs) -> Datapath:
+    """Returns the datapath with the least formats that hold the constants of all limbs."""
+    forms = list(datapath.formats)
+    graph = datapath.graph
+    for name, x in limbs.constants.items():
+        for k in graph.nodes_of("input"):
+            if graph.value[k][0] == name:
+                column = x[:, graph.value[k][1] % x.shape[1]]
+                forms[k] = _least(column, datapath.format(k))
+    return Datapath(graph, tuple(forms))
+
+
+def _least(column: np.ndarray, form: Format) -> Format:
+    """The least format that holds numbers as another format rounds them."""
+    integers = [round(x / form.step) for x in column]
+    fraction = form.fraction
+    while any(integers) and not any(n & 1 for n in integers):
+        integers, fraction = [n >> 1 for n in integers], fraction - 1
+    width = max((n if n >= 0 else ~n).bit_length() for n in integers) + 1
+    return Format(max(width, 2), fraction)
+
+
+def _tables(datapath: Datapath, constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The integers of constants that are inputs, by name."""
+    found = {name: np.zeros(x.shape, np.int64) for name, x in constants.items()}
+    for k, integer in _table_nodes(datapath, constants).items():
+        name, i = datapath.graph.value[k]
+        found[name].reshape(-1)[i] = integer
+    return found
+
+
+def _table_nodes(datapath: Datapath, constants: Mapping[str, np.ndarray]) -> dict[int, int]:
+    """The integers of constants that are inputs, by node."""
+    graph = datapath.graph
+    return {
+        k: round(constants[name].reshape(-1)[i] / datapath.format(k).step)
+        for k in graph.nodes_of("input")
+        for name, i in [graph.value[k]]
+        if name in constants
+    }
