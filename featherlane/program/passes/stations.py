@@ -106,9 +106,9 @@ def joined(
             place[k] = new.node(op, value=graph.value[k])
     made = []
     for part in parts:
-        changed, kept = _without_unread(change(part.graph))
+        changed, kept = without_unread(change(part.graph))
         reads = tuple(place[part.reads[i]] for i in kept)
-        nodes = _entered(changed, new, reads)
+        nodes = entered_as_is(changed, new, reads)
         gives = tuple(nodes[k] for k in changed.outputs[Y].nodes)
         place |= dict(zip(part.gives, gives, strict=True))
         made.append(Station(part.name, changed, reads, gives, tuple(nodes)))
@@ -119,7 +119,7 @@ def joined(
     return new, made
 
 
-def _without_unread(graph: Graph) -> tuple[Graph, list[int]]:
+def without_unread(graph: Graph) -> tuple[Graph, list[int]]:
     """Returns a graph without the entries of X that have no node, and those that it keeps."""
     inputs = graph.nodes_of("input")
     kept = sorted(graph.value[k][1] for k in inputs)
@@ -129,7 +129,7 @@ def _without_unread(graph: Graph) -> tuple[Graph, list[int]]:
     return graph.replaced(value=value, inputs={X: (len(kept),)}), kept
 
 
-def _entered(graph: Graph, into: Graph, inputs: Sequence[int]) -> list[int]:
+def entered_as_is(graph: Graph, into: Graph, inputs: Sequence[int]) -> list[int]:
     """Enters the nodes as they are, without folding, and returns their places."""
     place: list[int] = []
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
