@@ -18,7 +18,7 @@ import numpy as np
 
 from featherlane.backends.fixed.evaluate import last_bits
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fixed.kernels import Kernel
+from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga import slots_text
 from featherlane.backends.fpga.cost import cost
 from featherlane.backends.fpga.devices import Device
@@ -62,7 +62,7 @@ class SlotArray:
     """
 
     name: str
-    kernel: Kernel
+    kernel: SlotKernel
     design: Design
     lanes: int
     sums: tuple[Sum, ...]
@@ -130,7 +130,7 @@ class _Ports(NamedTuple):
     widths: dict[int, int]
 
     @classmethod
-    def of(cls, kernel: Kernel) -> _Ports:
+    def of(cls, kernel: SlotKernel) -> _Ports:
         graph = kernel.datapath.graph
         widths = {
             graph.value[k][1]: kernel.datapath.format(k).width for k in graph.nodes_of("input")
@@ -144,7 +144,7 @@ class _Ports(NamedTuple):
 
 def slot_array(
     name: str,
-    kernel: Kernel,
+    kernel: SlotKernel,
     pipeline: Pipeline,
     lanes: int = 1,
     sums: Sequence[Sum] = (),
@@ -171,7 +171,7 @@ def slot_array(
     return found
 
 
-def _inputs(kernel: Kernel) -> list[Bits]:
+def _inputs(kernel: SlotKernel) -> list[Bits]:
     ports = _Ports.of(kernel)
     nodes = [(kernel.ports[i].nodes[0], ports.widths[i]) for i in ports.shared]
     for member in range(len(kernel.members)):
@@ -179,16 +179,14 @@ def _inputs(kernel: Kernel) -> list[Bits]:
     return _packed(nodes)
 
 
-def _outputs(kernel: Kernel, sums: Sequence[Sum]) -> list[Bits]:
+def _outputs(kernel: SlotKernel, sums: Sequence[Sum]) -> list[Bits]:
     nodes = [(total.node, total.format.width) for total in sums]
     for member in range(len(kernel.members)):
-        nodes += [
-            (kernel.gives[entry][member], width) for entry, width in _kept(kernel, sums)
-        ]
+        nodes += [(kernel.gives[entry][member], width) for entry, width in _kept(kernel, sums)]
     return _packed(nodes)
 
 
-def _kept(kernel: Kernel, sums: Sequence[Sum]) -> list[tuple[int, int]]:
+def _kept(kernel: SlotKernel, sums: Sequence[Sum]) -> list[tuple[int, int]]:
     """The entries of Y that members give, and their widths."""
     added = {total.entry for total in sums}
     return [
@@ -324,7 +322,9 @@ def _body(
          "slot": "slot", "out_data": "slot_data"},
     )  # fmt: skip
     if table:
-        lines += _instance(f"{name}_table", "lookup", {}, {"slot": "slot", "constants": "constants"})
+        lines += _instance(
+            f"{name}_table", "lookup", {}, {"slot": "slot", "constants": "constants"}
+        )
     for lane in range(lanes):
         lines.append(f"assign taken_{lane} = {joined(_taken(array, ports, lane))};")
         lines += _instance(

@@ -170,5 +170,5 @@ def gather(name: str, slots: int, own: int, sums: list[tuple[int, list[Slice], l
         offset += width
     shifted = "{in_data[OWN-1:0], own[SLOTS*OWN-1:OWN]}" if slots > 1 else "in_data[OWN-1:0]"
     lanes = max((len(terms) for _, terms, _ in sums), default=1)
-    added = "\n".join(indented(lines or ["sums <= '0;"], "      "))
-    return GATHER.format(name=name, terms=lanes, shifted=shifted, added=added)
+    text = "\n".join(indented(lines or ["sums <= '0;"], "      "))
+    return GATHER.format(name=name, terms=lanes, shifted=shifted, added=text)

@@ -1,1 +1,1 @@
-"""Accelerators that are organised by the structure of a robot."""
+"""Robots joined with circuits: one design that computes several functions of a robot."""

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fixed import kernels
+from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fixed.kernels import Kernel
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS, rewritten
+from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.functions.accelerator.limbs import SIGNS, VALUES, Limbs
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, output_shapes
@@ -29,7 +28,7 @@ from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
 from featherlane.program.graph import Graph, rewrite, simplify
 from featherlane.program.passes.balance import balanced
-from featherlane.program.passes.stations import Station, joined, stations
+from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
@@ -37,7 +36,12 @@ from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
 
-class Place(NamedTuple):
+def in_q16(graph: Graph) -> Datapath:
+    """Returns a datapath whose signals all have 16 bits before the point and 16 behind it."""
+    return uniform(graph, "q16.16")
+
+
+class ArrayPart(NamedTuple):
     """The part of a group of arrays that a kernel computes; of a single array of the group, if
     `member` says which.
     """
@@ -61,7 +65,7 @@ class Arrays:
     groups: tuple[Alike, ...]
     datapath: Datapath
     constants: Mapping[str, np.ndarray]
-    kernels: Mapping[Place, Kernel]
+    kernels: Mapping[ArrayPart, SlotKernel]
 
     def integers(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Returns integers (states, *shape) of the function's inputs, with those of constants."""
@@ -77,7 +81,7 @@ def arrays(
     function: str,
     algorithm: str | None = None,
     shared: Callable[[Alike], bool] = lambda group: True,
-    assign: Callable[[Graph], Datapath] = partial(uniform, text="q16.16"),
+    assign: Callable[[Graph], Datapath] = in_q16,
 ) -> Arrays:
     """Returns a function of a robot cut into the arrays of its chains.
 
@@ -99,18 +103,14 @@ def arrays(
     count = range(len(found))
     order = [Home(NOWHERE), *(Home(c) for c in count)]
     order += [*(Home(c, True) for c in reversed(count)), Home(NOWHERE, True)]
-    flat, parts = joined(
-        graph, stations(graph, home, order), lambda part: balanced(part, DELAYS)
-    )
+    flat, parts = joined(graph, segments(graph, home, order), lambda part: balanced(part, DELAYS))
     by_home = {part.name: part for part in parts}
     sets = list(_sets(alike, by_home, shared))
-    datapath = kernels.united(assign(flat), [stations for _, stations in sets])
-    datapath = _with_tables(kernels.united(narrowed(datapath), [s for _, s in sets]), limbs)
+    datapath = slots.united(assign(flat), [segments for _, segments in sets])
+    datapath = _with_tables(slots.united(narrowed(datapath), [s for _, s in sets]), limbs)
     tables = _table_nodes(datapath, limbs.constants)
-    made = {place: kernels.kernel(datapath, own, tables) for place, own in sets}
-    return Arrays(
-        model, function, tuple(found), tuple(alike), datapath, limbs.constants, made
-    )
+    made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets}
+    return Arrays(model, function, tuple(found), tuple(alike), datapath, limbs.constants, made)
 
 
 def _traced(model: Robot, variant: Variant, name: str | None, limbs: Limbs) -> Graph:
@@ -171,9 +171,7 @@ def _owners(
     return owners
 
 
-def _wanted(
-    model: Robot, graph: Graph, tree: Tree, found: Sequence[Chain]
-) -> dict[Entry, int]:
+def _wanted(model: Robot, graph: Graph, tree: Tree, found: Sequence[Chain]) -> dict[Entry, int]:
     """The chain that gives each entry of outputs of a freedom, or of the further one of two."""
     chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
     own = [chain_of[i] for i in tree.owners]
@@ -188,9 +186,9 @@ def _wanted(
 
 
 def _sets(
-    alike: Sequence[Alike], by_home: Mapping[Any, Station], shared: Callable[[Alike], bool]
+    alike: Sequence[Alike], by_home: Mapping[Any, GraphSegment], shared: Callable[[Alike], bool]
 ) -> Any:
-    """Yields the place and the stations of each kernel."""
+    """Yields the place and the segments of each kernel."""
     ground = Alike((NOWHERE,), WORLD)
     forward = [(WORLD, ground), *enumerate(alike)]
     for backward, numbered in ((False, forward), (True, forward[::-1])):
@@ -198,11 +196,11 @@ def _sets(
             own = [by_home[h] for c in group.members if (h := Home(c, backward)) in by_home]
             if not own:
                 continue
-            if len(own) == len(group.members) and shared(group) and kernels.are_alike(own):
-                yield Place(number, backward), own
+            if len(own) == len(group.members) and shared(group) and slots.are_alike(own):
+                yield ArrayPart(number, backward), own
                 continue
-            for member, station in enumerate(own):
-                yield Place(number, backward, member), [station]
+            for member, segment in enumerate(own):
+                yield ArrayPart(number, backward, member), [segment]
 
 
 def _with_tables(datapath: Datapath, limbs: Limbs) -> Datapath:

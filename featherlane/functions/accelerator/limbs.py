@@ -23,7 +23,7 @@ SAME = 1e-12  # beside the largest: numbers of a robot's file that differ by les
 VALUES, SIGNS = "constants", "signs"  # the names of inputs, before the number of the group
 
 
-class Table(NamedTuple):
+class LimbTable(NamedTuple):
     """The constants in which the limbs of a group differ, (limbs, entries): `signs` are 1 and -1,
     of entries of rotations, `values` all others.
     """
@@ -54,7 +54,7 @@ class Limbs:
 
     def __init__(self, tree: Tree, chains: Sequence[Chain], groups: Sequence[Alike]) -> None:
         self.tree = tree
-        self.tables: dict[int, Table] = {}
+        self.tables: dict[int, LimbTable] = {}
         self._entries: dict[int, tuple[int, int, list[_Entry]]] = {}  # by body
         for number, group in enumerate(groups):
             if len(group.members) > 1:
@@ -70,10 +70,10 @@ class Limbs:
                 self._entries[i] = number, limb, entries
         if values or signs:
             columns = [np.array([*x]).reshape(-1, len(limbs)).T for x in (values, signs)]
-            self.tables[number] = Table(*columns)
+            self.tables[number] = LimbTable(*columns)
 
     @property
-    def inputs(self) -> dict[str, tuple[int, int]]:
+    def inputs(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the inputs that stand for constants."""
         return {name: x.shape for name, x in self.constants.items() if x.size}
 

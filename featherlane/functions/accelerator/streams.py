@@ -10,28 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from featherlane.algorithms import derivatives
-from featherlane.backends.fixed import kernels
-from featherlane.backends.fixed.assign import uniform
+from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.kernels import Kernel
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS, rewritten
+from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.functions.accelerator.arrays import in_q16
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Variant
 from featherlane.program.graph import Graph, Output, copied, entered, placed, simplify
 from featherlane.program.passes.balance import balanced
-from featherlane.program.passes.stations import (
-    Station,
+from featherlane.program.passes.segments import (
+    GraphSegment,
     entered_as_is,
-    stations,
+    segments,
     without_unread,
 )
-from featherlane.program.program import X, Program, Y
+from featherlane.program.program import Program, X, Y
 from featherlane.program.trace import COLUMNS, Policy, program_of
 from featherlane.robot.model import Robot
 from featherlane.scalar import Tag
@@ -48,8 +47,8 @@ STREAMS: Mapping[str, Policy] = {"columns": COLUMNS, "pairs": pairs}
 
 
 class Turn(NamedTuple):
-    """What a kernel computes: calls of one kind (a number from 0 on), or the work beside calls (-1),
-    behind so many calls.
+    """What a kernel computes, behind so many calls: calls of one kind, by a number from 0 on, or
+    the work beside calls (-1).
     """
 
     level: int
@@ -65,7 +64,7 @@ class Streamed:
     model: Robot
     function: str
     datapath: Datapath
-    kernels: Mapping[Turn, Kernel]
+    kernels: Mapping[Turn, SlotKernel]
 
 
 class _Call(NamedTuple):
@@ -84,7 +83,7 @@ def streamed(
     function: str,
     kept: Policy = COLUMNS,
     algorithm: str | None = None,
-    assign: Callable[[Graph], Datapath] = partial(uniform, text="q16.16"),
+    assign: Callable[[Graph], Datapath] = in_q16,
 ) -> Streamed:
     """Returns a function of a robot with calls of some steps as streams.
 
@@ -100,9 +99,9 @@ def streamed(
     main, calls, graphs = _without_calls(program)
     flat, found = _cut(rewritten(simplify(main)), calls, graphs)
     alike = {turn: list(own) for turn, own in _kinds(found)}
-    datapath = kernels.united(assign(flat), [*alike.values()])
-    datapath = kernels.united(narrowed(datapath), [*alike.values()])
-    made = {turn: kernels.kernel(datapath, own) for turn, own in alike.items()}
+    datapath = slots.united(assign(flat), [*alike.values()])
+    datapath = slots.united(narrowed(datapath), [*alike.values()])
+    made = {turn: slots.slot_kernel(datapath, own) for turn, own in alike.items()}
     return Streamed(model, function, datapath, made)
 
 
@@ -112,7 +111,9 @@ def _without_calls(program: Program) -> tuple[Graph, list[_Call], list[Graph]]:
     in all calls. Calls whose results are numbers are none.
     """
     main, new = program.main, Graph()
-    folded = [_folded(f.graph, own) for f, own in zip(program.functions, _same(program), strict=True)]
+    folded = [
+        _folded(f.graph, own) for f, own in zip(program.functions, _same(program), strict=True)
+    ]
     place, level = dict[int, int](), dict[int, int]()
     operands, calls, results = list[int](), list[_Call](), 0
     for k, (op, args, value) in enumerate(zip(main.op, main.args, main.value, strict=True)):
@@ -189,15 +190,15 @@ def _numbers(graph: Graph, into: Graph, operands: list[int]) -> list[float] | No
 
 def _cut(
     main: Graph, calls: list[_Call], graphs: list[Graph]
-) -> tuple[Graph, list[tuple[Turn, Station]]]:
-    """Returns the flat graph, and its stations: a call each, and the work beside them by level."""
+) -> tuple[Graph, list[tuple[Turn, GraphSegment]]]:
+    """Returns the flat graph, and its segments: a call each, and the work beside them by level."""
     after = {(RESULTS, i): call.level + 1 for call in calls for i in call.results}
     home: list[Turn] = []
     for args, value in zip(main.args, main.value, strict=True):
         home.append(Turn(max((home[a].level for a in args), default=after.get(value, 0))))
     levels = range(max((turn.level for turn in home), default=0) + 1)
-    rest = {part.name: part for part in stations(main, home, [Turn(n) for n in levels])}
-    flat, place, found = Graph(), dict[int, int](), list[tuple[Turn, Station]]()
+    rest = {part.name: part for part in segments(main, home, [Turn(n) for n in levels])}
+    flat, place, found = Graph(), dict[int, int](), list[tuple[Turn, GraphSegment]]()
     flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
     inputs = dict[int, int]()  # the node of each result of a call
     for k, (op, value) in enumerate(zip(main.op, main.value, strict=True)):
@@ -213,7 +214,7 @@ def _cut(
         reads = [reads[i] for i in kept]
         nodes = entered_as_is(graph, flat, reads)
         gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
-        found.append((turn, Station(turn, graph, tuple(reads), gives, tuple(nodes))))
+        found.append((turn, GraphSegment(turn, graph, tuple(reads), gives, tuple(nodes))))
         return gives
 
     for level in levels:
@@ -241,24 +242,24 @@ def _tagged(graph: Graph) -> Graph:
 
 
 def _kinds(
-    found: list[tuple[Turn, Station]],
-) -> Iterator[tuple[Turn, list[Station]]]:
-    """Yields the stations of each kernel: calls of one level that are alike."""
+    found: list[tuple[Turn, GraphSegment]],
+) -> Iterator[tuple[Turn, list[GraphSegment]]]:
+    """Yields the segments of each kernel: calls of one level that are alike."""
     number = 0
     for level in dict.fromkeys(turn.level for turn, _ in found):
-        own = [(turn, station) for turn, station in found if turn.level == level]
-        for turn, station in own:
+        own = [(turn, segment) for turn, segment in found if turn.level == level]
+        for turn, segment in own:
             if turn.kind < 0:
-                yield turn, [station]
-        kinds: list[list[Station]] = []
-        for turn, station in own:
+                yield turn, [segment]
+        kinds: list[list[GraphSegment]] = []
+        for turn, segment in own:
             if turn.kind >= 0:
                 for kind in kinds:
-                    if kernels.are_alike([kind[0], station]):
-                        kind.append(station)
+                    if slots.are_alike([kind[0], segment]):
+                        kind.append(segment)
                         break
                 else:
-                    kinds.append([station])
+                    kinds.append([segment])
         for kind in kinds:
             yield Turn(level, number), kind
             number += 1

@@ -48,7 +48,7 @@ def homes(
 
 def _lines(parent: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """The arrays from the ground to each one."""
-    lines = {NOWHERE: (NOWHERE,)}
+    lines: dict[int, tuple[int, ...]] = {NOWHERE: (NOWHERE,)}
     for array, p in enumerate(parent):
         lines[array] = (*lines[p], array)
     return lines

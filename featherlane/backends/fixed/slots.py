@@ -1,13 +1,12 @@
-"""Alike stations of a datapath on one kernel, in turn: of k graphs that are equal up to constants
+"""Alike segments of a datapath on one kernel, in turn: of k graphs that are equal up to constants
 one graph, whose differing constants are read from a table by the number of the slot.
 
-Each slot computes the same integers as its station alone. To this end formats are united: what the
+Each slot computes the same integers as its segment alone. To this end formats are united: what the
 members compute at one place of the kernel has the hull of their formats, in the flat datapath too.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,13 +20,13 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output
 from featherlane.program.op import COMMUTES
-from featherlane.program.passes.stations import Station
+from featherlane.program.passes.segments import GraphSegment
 from featherlane.program.program import X, Y
 
 Array = Any
 
 
-class Port(NamedTuple):
+class KernelPort(NamedTuple):
     """An entry of a kernel's input. nodes: of the flat datapath, what each member reads; table: or
     the integer of each member.
     """
@@ -42,16 +41,16 @@ class Port(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
-    """One graph for alike stations.
+class SlotKernel:
+    """One graph for alike segments.
 
-    members: the stations. datapath: of the kernel, with an entry of the input X for each port, and
+    members: the segments. datapath: of the kernel, with an entry of the input X for each port, and
     Y for what a member gives; formats are those of the first member. ports: in the order of X.
     """
 
-    members: tuple[Station, ...]
+    members: tuple[GraphSegment, ...]
     datapath: Datapath
-    ports: tuple[Port, ...]
+    ports: tuple[KernelPort, ...]
 
     @property
     def gives(self) -> list[tuple[int, ...]]:
@@ -73,20 +72,22 @@ class Kernel:
                 x[member, :, i] = port.table[member] if port.table else known[port.nodes[member]]
         y = self._evaluator({X: x}).integers[Y]
         return {
-            k: y[member, :, i] for i, nodes in enumerate(self.gives) for member, k in enumerate(nodes)
+            k: y[member, :, i]
+            for i, nodes in enumerate(self.gives)
+            for member, k in enumerate(nodes)
         }
 
 
 # Correspondence
 
 
-def are_alike(stations: Sequence[Station]) -> bool:
-    """Tells whether stations are equal up to constants, node by node in their order."""
-    return not any(_differences(stations))
+def are_alike(segments: Sequence[GraphSegment]) -> bool:
+    """Tells whether segments are equal up to constants, node by node in their order."""
+    return not any(_differences(segments))
 
 
-def _differences(stations: Sequence[Station]) -> Iterator[str]:
-    first, *others = (s.graph for s in stations)
+def _differences(segments: Sequence[GraphSegment]) -> Iterator[str]:
+    first, *others = (s.graph for s in segments)
     for other in others:
         if len(other) != len(first) or len(other.outputs[Y].nodes) != len(first.outputs[Y].nodes):
             yield f"{len(first)} and {len(other)} nodes"
@@ -102,8 +103,8 @@ def _differences(stations: Sequence[Station]) -> Iterator[str]:
             yield "what they give"
 
 
-def united(datapath: Datapath, alike: Sequence[Sequence[Station]]) -> Datapath:
-    """Returns the datapath in which the nodes that correspond in alike stations have one format:
+def united(datapath: Datapath, alike: Sequence[Sequence[GraphSegment]]) -> Datapath:
+    """Returns the datapath in which the nodes that correspond in alike segments have one format:
     the least that holds what the format of each holds, with the finest step that all have, in no
     more bits than the widest.
     """
@@ -114,8 +115,8 @@ def united(datapath: Datapath, alike: Sequence[Sequence[Station]]) -> Datapath:
             root[k] = k = root[root[k]]
         return k
 
-    for stations in alike:
-        for nodes in zip(*(s.nodes for s in stations), strict=True):
+    for segments in alike:
+        for nodes in zip(*(s.nodes for s in segments), strict=True):
             for k in nodes[1:]:
                 root[find(k)] = find(nodes[0])
     sets: dict[int, set[Format]] = {}
@@ -136,53 +137,53 @@ def hull(formats: set[Format]) -> Format:
     return Format(before + fraction, fraction) if len(formats) > 1 else next(iter(formats))
 
 
-def kernel(
-    datapath: Datapath, stations: Sequence[Station], tables: Mapping[int, int] | None = None
-) -> Kernel:
-    """Returns the kernel of alike stations of a datapath with `united` formats.
+def slot_kernel(
+    datapath: Datapath, segments: Sequence[GraphSegment], tables: Mapping[int, int] | None = None
+) -> SlotKernel:
+    """Returns the kernel of alike segments of a datapath with `united` formats.
 
-    tables: the integers of inputs that are constant. Raises CompileError for stations that are not
+    tables: the integers of inputs that are constant. Raises CompileError for segments that are not
     alike, with the first difference.
     """
-    for difference in _differences(stations):
-        names = ", ".join(str(s.name) for s in stations)
-        raise CompileError(f"stations {names} are not alike: they differ in {difference}")
-    ports = [_port(nodes, tables or {}) for nodes in zip(*(s.reads for s in stations), strict=True)]
-    first, place = stations[0].graph, dict[int, int]()
+    for difference in _differences(segments):
+        names = ", ".join(str(s.name) for s in segments)
+        raise CompileError(f"segments {names} are not alike: they differ in {difference}")
+    ports = [_port(nodes, tables or {}) for nodes in zip(*(s.reads for s in segments), strict=True)]
+    first, place = segments[0].graph, dict[int, int]()
     new, formats = Graph(), list[Format | None]()
-    varying = _varying(datapath, stations)
+    varying = _varying(datapath, segments)
     entries = new.declare(X, (len(ports) + len(varying),))
     for k in first.nodes_of("input"):
         place[k] = entries[first.value[k][1]]
     for i, k in enumerate(varying):
         place[k] = entries[len(ports) + i]
-        ports.append(Port(table=varying[k]))
+        ports.append(KernelPort(table=varying[k]))
     own = {n: k for k, n in place.items()}
-    formats += [datapath.formats[stations[0].nodes[own[n]]] for n in entries]
+    formats += [datapath.formats[segments[0].nodes[own[n]]] for n in entries]
     for k, (op, args, value) in enumerate(zip(first.op, first.args, first.value, strict=True)):
         if k not in place:
             new.current_tag = first.tag[k]
             place[k] = new.node(op, *[place[a] for a in args], value=value)
             if place[k] == len(formats):
-                formats.append(datapath.formats[stations[0].nodes[k]])
+                formats.append(datapath.formats[segments[0].nodes[k]])
     out = first.outputs[Y]
     new.outputs[Y] = Output(out.shape, tuple(place[k] for k in out.nodes))
-    return Kernel(tuple(stations), Datapath(new, tuple(formats)), tuple(ports))
+    return SlotKernel(tuple(segments), Datapath(new, tuple(formats)), tuple(ports))
 
 
-def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> Port:
+def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> KernelPort:
     if all(k in tables for k in nodes):
-        return Port(table=tuple(tables[k] for k in nodes))
-    return Port(nodes)
+        return KernelPort(table=tuple(tables[k] for k in nodes))
+    return KernelPort(nodes)
 
 
-def _varying(datapath: Datapath, stations: Sequence[Station]) -> dict[int, tuple[int, ...]]:
-    """Returns the integers of the constants that differ, by their nodes in the first station."""
+def _varying(datapath: Datapath, segments: Sequence[GraphSegment]) -> dict[int, tuple[int, ...]]:
+    """Returns the integers of the constants that differ, by their nodes in the first segment."""
     found = {}
-    for k in stations[0].graph.nodes_of("constant"):
-        values = [s.graph.value[k] for s in stations]
+    for k in segments[0].graph.nodes_of("constant"):
+        values = [s.graph.value[k] for s in segments]
         if len(set(values)) > 1:
-            step = datapath.format(stations[0].nodes[k]).step
+            step = datapath.format(segments[0].nodes[k]).step
             found[k] = tuple(round(x / step) for x in values)
     return found
 
@@ -205,7 +206,7 @@ def values(datapath: Datapath, inputs: Mapping[str, Array]) -> dict[int, Array]:
 
 
 def evaluate(
-    datapath: Datapath, kernels: Sequence[Kernel], inputs: Mapping[str, Array]
+    datapath: Datapath, kernels: Sequence[SlotKernel], inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Returns the outputs of a datapath as integers (states, *shape), computed by its kernels one
     after the other.
@@ -217,5 +218,3 @@ def evaluate(
         name: np.stack([known[k] for k in out.nodes], -1).reshape(-1, *out.shape)
         for name, out in datapath.graph.outputs.items()
     }
-
-

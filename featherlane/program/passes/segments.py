@@ -1,7 +1,7 @@
-"""A flat graph cut into stations: graphs that give each other values, and together compute it.
+"""A flat graph cut into segments: graphs that give each other values, and together compute it.
 
 Which node belongs where comes from outside (`analysis.homes`). Nothing is folded or computed twice,
-but for constants and conditions, of which each station has its own: evaluating the stations one
+but for constants and conditions, of which each segment has its own: evaluating the segments one
 after the other gives the values of the flat graph to the bit.
 """
 
@@ -16,7 +16,7 @@ from featherlane.program.passes.outline import COPIED
 from featherlane.program.program import X, Y
 
 
-class Station(NamedTuple):
+class GraphSegment(NamedTuple):
     """A part of a flat graph. graph: its input X has the values of the nodes `reads` of the flat
     graph, its output Y those of `gives`. nodes: of each of its nodes the node of the flat graph.
     """
@@ -28,12 +28,14 @@ class Station(NamedTuple):
     nodes: tuple[int, ...]
 
 
-def stations(graph: Graph, home: Sequence[Hashable], order: Sequence[Hashable]) -> list[Station]:
-    """Returns the stations of a graph of live nodes in an order in which none needs a later one;
+def segments(
+    graph: Graph, home: Sequence[Hashable], order: Sequence[Hashable]
+) -> list[GraphSegment]:
+    """Returns the segments of a graph of live nodes in an order in which none needs a later one;
     those without work are left out.
 
-    home: the station of each node, by name. Raises CompileError for a node that reads one of a
-    later station.
+    home: the segment of each node, by name. Raises CompileError for a node that reads one of a
+    later segment.
     """
     number = {name: n for n, name in enumerate(order)}
     work: dict[Hashable, list[int]] = {name: [] for name in order}
@@ -51,11 +53,11 @@ def stations(graph: Graph, home: Sequence[Hashable], order: Sequence[Hashable]) 
         for a in reads[name]:
             if graph.op[a] != "input" and number[home[a]] > number[name]:
                 raise CompileError(
-                    f"station {name} reads node {a} ({graph.op[a]}) of the later {home[a]}"
+                    f"segment {name} reads node {a} ({graph.op[a]}) of the later {home[a]}"
                 )
     ends = {k for out in graph.outputs.values() for k in out.nodes}.union(*reads.values())
     return [
-        _station(graph, name, nodes, [*reads[name]], [k for k in nodes if k in ends])
+        _segment(graph, name, nodes, [*reads[name]], [k for k in nodes if k in ends])
         for name, nodes in work.items()
         if nodes
     ]
@@ -70,9 +72,9 @@ def _operands(graph: Graph, k: int) -> Iterator[int]:
             yield a
 
 
-def _station(
+def _segment(
     graph: Graph, name: Hashable, nodes: Sequence[int], reads: Sequence[int], gives: Sequence[int]
-) -> Station:
+) -> GraphSegment:
     new, flat = Graph(), dict[int, int]()
     place = dict(zip(reads, new.declare(X, (len(reads),)), strict=True))
     flat.update({own: k for k, own in place.items()})
@@ -88,15 +90,15 @@ def _station(
     for k in nodes:
         enter(k)
     new.outputs[Y] = Output((len(gives),), tuple(place[k] for k in gives))
-    return Station(
+    return GraphSegment(
         name, new, tuple(reads), tuple(gives), tuple(flat[n] for n in range(len(new)))
     )
 
 
 def joined(
-    graph: Graph, parts: Sequence[Station], change: Callable[[Graph], Graph]
-) -> tuple[Graph, list[Station]]:
-    """Returns the flat graph of stations that were changed one by one, and the new stations. change
+    graph: Graph, parts: Sequence[GraphSegment], change: Callable[[Graph], Graph]
+) -> tuple[Graph, list[GraphSegment]]:
+    """Returns the flat graph of segments that were changed one by one, and the new segments. change
     gives a graph of the same inputs and outputs, which may read fewer entries.
     """
     new, place = Graph(), dict[int, int]()
@@ -111,7 +113,7 @@ def joined(
         nodes = entered_as_is(changed, new, reads)
         gives = tuple(nodes[k] for k in changed.outputs[Y].nodes)
         place |= dict(zip(part.gives, gives, strict=True))
-        made.append(Station(part.name, changed, reads, gives, tuple(nodes)))
+        made.append(GraphSegment(part.name, changed, reads, gives, tuple(nodes)))
     new.outputs = {
         name: Output(out.shape, tuple(place[k] for k in out.nodes))
         for name, out in graph.outputs.items()
@@ -141,7 +143,7 @@ def entered_as_is(graph: Graph, into: Graph, inputs: Sequence[int]) -> list[int]
     return place
 
 
-def flow(parts: Sequence[Station]) -> Mapping[Hashable, set[Hashable]]:
-    """Returns of each station the stations that it reads from."""
+def flow(parts: Sequence[GraphSegment]) -> Mapping[Hashable, set[Hashable]]:
+    """Returns of each segment the segments that it reads from."""
     home = {k: part.name for part in parts for k in part.gives}
     return {part.name: {home[k] for k in part.reads if k in home} for part in parts}
