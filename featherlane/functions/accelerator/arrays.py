@@ -20,13 +20,14 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS, rewritten
 from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.errors import shown
 from featherlane.functions.accelerator.limbs import SIGNS, VALUES, Limbs
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.pieces import EVERY
 from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
-from featherlane.program.graph import Graph, rewrite, simplify
+from featherlane.program.graph import Graph, Output, rewrite, simplify
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.program.trace import no_garbage, trace
@@ -34,6 +35,8 @@ from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
+
+COMPUTED, PRESCRIBED = ROOTS = "computed", "prescribed"
 
 
 def in_q16(graph: Graph) -> Datapath:
@@ -67,6 +70,11 @@ class Arrays:
     constants: Mapping[str, np.ndarray]
     kernels: Mapping[ArrayPart, SlotKernel]
 
+    @property
+    def carriers(self) -> tuple[int, ...]:
+        """The body of the algorithms' tree of each body of the robot."""
+        return tree_of(self.model).carriers
+
     def integers(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Returns integers (states, *shape) of the function's inputs, with those of constants."""
         states = len(next(iter(inputs.values())))
@@ -80,25 +88,31 @@ def arrays(
     model: Robot,
     function: str,
     algorithm: str | None = None,
+    root: str = COMPUTED,
     shared: Callable[[Alike], bool] = lambda group: True,
     assign: Callable[[Graph], Datapath] = in_q16,
 ) -> Arrays:
     """Returns a function of a robot cut into the arrays of its chains.
 
-    function: a name of `Variant`s that algorithms compute. shared: tells of a group of alike chains
-    whether one kernel computes them in turn. assign: gives the formats of the flat graph.
+    function: a name of `Variant`s that algorithms compute. root: "computed", or "prescribed": the
+    motion of a free root is given, and its forces, and all derivatives by its motion, are not
+    computed. shared: tells of a group of alike chains whether one kernel computes them in turn.
+    assign: gives the formats of the flat graph. Raises ValueError for another root.
     """
+    if root not in ROOTS:
+        raise ValueError(f"root is {shown(root)}: wanted {' or '.join(map(repr, ROOTS))}")
     variant = Variant(function)
     tree = tree_of(model)
     found = chains(tree)
     alike = groups(tree, found)
     limbs = Limbs(tree, found, [g if shared(g) else Alike(g.members[:1], g.parent) for g in alike])
-    graph = _traced(model, variant, algorithm, limbs)
+    free = first_freedoms(model) if root == PRESCRIBED else 0
+    graph = _without_root(_traced(model, variant, algorithm, limbs), model.nv, free)
     home = homes(
         graph,
         [chain.parent for chain in found],
         _owners(tree, found, alike, limbs),
-        _wanted(model, graph, tree, found),
+        _wanted(graph, tree, found, free),
     )
     count = range(len(found))
     order = [Home(NOWHERE), *(Home(c) for c in count)]
@@ -171,17 +185,39 @@ def _owners(
     return owners
 
 
-def _wanted(model: Robot, graph: Graph, tree: Tree, found: Sequence[Chain]) -> dict[Entry, int]:
+def first_freedoms(model: Robot) -> int:
+    """The freedoms of the first joint, if it is a root of several; else 0."""
+    count = model.types[0].nv
+    return count if count > 1 and model.joints[0].parent == WORLD else 0
+
+
+def _without_root(graph: Graph, nv: int, free: int) -> Graph:
+    """Returns the graph without the first entries of vectors and matrices by freedoms."""
+    if not free:
+        return graph
+    left, outputs = range(free, nv), dict[str, Output]()
+    for name, (shape, nodes) in graph.outputs.items():
+        if shape == (nv,):
+            outputs[name] = Output((len(left),), tuple(nodes[i] for i in left))
+        elif shape == (nv, nv):
+            kept = tuple(nodes[nv * i + j] for i in left for j in left)
+            outputs[name] = Output((len(left), len(left)), kept)
+        else:
+            outputs[name] = Output(shape, nodes)
+    return simplify(graph.replaced(outputs=outputs))
+
+
+def _wanted(graph: Graph, tree: Tree, found: Sequence[Chain], free: int) -> dict[Entry, int]:
     """The chain that gives each entry of outputs of a freedom, or of the further one of two."""
     chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
-    own = [chain_of[i] for i in tree.owners]
+    own = [chain_of[i] for i in tree.owners[free:]]
     wanted: dict[Entry, int] = {}
     for name, out in graph.outputs.items():
-        if out.shape == (model.nv,):
+        if out.shape == (len(own),):
             wanted |= {(name, i): c for i, c in enumerate(own)}
-        elif out.shape == (model.nv, model.nv):
-            for n in range(model.nv**2):
-                wanted[name, n] = max(own[n // model.nv], own[n % model.nv])
+        elif out.shape == (len(own), len(own)):
+            for n in range(len(own) ** 2):
+                wanted[name, n] = max(own[n // len(own)], own[n % len(own)])
     return wanted
 
 
