@@ -13,8 +13,8 @@ from featherlane.robot.model import WORLD
 
 COLOURS = "#57606a", "#2f81f7", "#d2691e", "#8250df", "#2da44e", "#bf3989", "#9a6700", "#1b7c83"
 STEP, ROW, RADIUS = 26, 44, 8  # of joints and lines of the tree, in pixels
-BOX, GAP, HEIGHT = 236, 74, 92  # of arrays: the width, what is between two, the height
-MARGIN, HEAD, LINE = 24, 58, 15
+BOX, GAP, HEIGHT = 250, 100, 92  # of arrays: the width, what is between two, the height
+MARGIN, HEAD, LINE, LETTER = 24, 62, 15, 6
 FONT = "font-family='DejaVu Sans, Helvetica, sans-serif'"
 
 
@@ -46,8 +46,8 @@ def svg(organisation: Organisation) -> str:
         [
             f"<svg xmlns='http://www.w3.org/2000/svg' width='{right:g}' height='{height:g}' "
             f"viewBox='0 0 {right:g} {height:g}' {FONT}>",
-            "<defs><marker id='to' markerWidth='7' markerHeight='7' refX='6' refY='3' orient='auto'>"
-            "<path d='M0,0 L6,3 L0,6 z' fill='#57606a'/></marker></defs>",
+            "<defs><marker id='to' markerWidth='7' markerHeight='7' refX='6' refY='3' "
+            "orient='auto'><path d='M0,0 L6,3 L0,6 z' fill='#57606a'/></marker></defs>",
             f"<rect width='{right:g}' height='{height:g}' fill='white'/>",
             *body,
             "</svg>",
@@ -97,14 +97,16 @@ def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
             )
             last, x = (x, y), x + STEP
         label = _short(array, limb)
-        right[0] = max(right[0], x + 6 * len(label))
+        right[0] = max(right[0], x + LETTER * len(label))
         branches = [
             (child, k)
             for child in organisation.below[number]
             for k in _limbs_on(organisation, child, number, limb)
         ]
         if branches:
-            drawn.append(str(_Text(last[0] - RADIUS if last else x, y - 13, label, 10, "#57606a")))
+            left = last[0] - RADIUS if last else x
+            drawn.append(str(_Text(left, y - 13, label, 10, "#57606a")))
+            x = max(x, left + LETTER * len(label) + 2 * RADIUS)
         else:
             drawn.append(str(_Text(x - STEP + 14, y + 4, label, 10, "#57606a")))
             row[0] += 1
@@ -151,7 +153,7 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
             middles = []
             y = HEAD + row[0] * (HEIGHT + 18) + HEIGHT / 2
             row[0] += 1
-        drawn.extend(_box(organisation.arrays[number], number, x, y, tip=not below))
+        drawn.extend(_box(organisation, number, x, y))
         for child, middle in zip(below, middles, strict=True):
             turns = organisation.arrays[child].is_shared
             drawn.extend(_links(x + BOX, y, x + BOX + GAP, middle, len(below) > 1, turns))
@@ -162,12 +164,15 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
     return drawn, right[0], HEAD + row[0] * (HEIGHT + 18)
 
 
-def _box(array: ArrayChoice, number: int, x: float, y: float, tip: bool) -> Iterator[str]:
-    colour, top = _colour(number), y - HEIGHT / 2
+def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterator[str]:
+    array, colour, top = organisation.arrays[number], _colour(number), y - HEIGHT / 2
+    title = array.name
+    if array.parent == WORLD and len(organisation.below[WORLD]) == 1:
+        title = f"{organisation.root} (root)"
     for behind in range(min(array.slots, 4) - 1, 0, -1):  # turns as a pile
         yield _rectangle(x + 4 * behind, top - 4 * behind, BOX, HEIGHT, colour, "white", 0.45)
     yield _rectangle(x, top, BOX, HEIGHT, colour, "white", 1)
-    yield str(_Text(x + 10, top + 17, _fitting(array.name, 32), 12, colour, weight="bold"))
+    yield str(_Text(x + 10, top + 17, _fitting(title, 34), 12, colour, weight="bold"))
     told = f"{array.products:,} products, {array.additions:,} sums"
     yield str(_Text(x + 10, top + 33, told, 11))
     if array.is_shared:
@@ -199,16 +204,23 @@ def _rectangle(
 
 def _links(x: float, y: float, to: float, middle: float, many: bool, turns: bool) -> Iterator[str]:
     """The ways out (broadcast, in space or over turns) and back (reduced likewise)."""
-    for offset, ends in ((-9, " marker-end='url(#to)'"), (9, " marker-start='url(#to)'")):
-        start, end = y + offset, middle + offset
-        yield (
-            f"<path d='M{x:g},{start:g} C{x + 34:g},{start:g} {to - 40:g},{end:g} {to - 2:g},"
-            f"{end:g}' fill='none' stroke='#57606a' stroke-width='1.3'{ends}/>"
-        ).replace("marker-start='url(#to)'", "stroke-dasharray='4 3'")
+    yield _way((x, y - 9), (to - 2, middle - 9), "")
+    yield _way((to, middle + 9), (x + 2, y + 9), " stroke-dasharray='4 3'")
     if turns or many:
         over = "t" if turns else "s"
-        yield str(_Text(to - 6, middle - 13, f"broadcast {over}", 9, "#57606a", "end"))
-        yield str(_Text(to - 6, middle + 21, f"reduce {over}", 9, "#57606a", "end"))
+        for label, height in (("broadcast", middle - 15), ("reduce", middle + 24)):
+            text = str(_Text(to - 8, height, f"{label} {over}", 9, "#57606a", "end"))
+            yield text.replace("<text", "<text stroke='white' stroke-width='4'")
+            yield text
+
+
+def _way(start: tuple[float, float], end: tuple[float, float], dashes: str) -> str:
+    turn = (end[0] - start[0]) / 2
+    return (
+        f"<path d='M{start[0]:g},{start[1]:g} C{start[0] + turn:g},{start[1]:g} "
+        f"{end[0] - turn:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='#57606a' "
+        f"stroke-width='1.3' marker-end='url(#to)'{dashes}/>"
+    )
 
 
 def _fitting(text: str, letters: int) -> str:
