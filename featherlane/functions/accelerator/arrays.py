@@ -7,7 +7,7 @@ that carry it, its backward part what depends on the chains that it carries; at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from featherlane.functions.table import Algorithm, Variant
 from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
 from featherlane.program.graph import Graph, Output, rewrite, simplify
 from featherlane.program.passes.balance import balanced
+from featherlane.program.passes.reduces import reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.chains import Alike, Chain, chains, groups
@@ -44,14 +45,25 @@ def in_q16(graph: Graph) -> Datapath:
     return uniform(graph, "q16.16")
 
 
+class Sums(NamedTuple):
+    """What siblings of a group on one chain give, added up. what: sets it apart from a Home, since
+    tuples of equal entries are equal.
+    """
+
+    chain: int
+    group: int
+    what: str = "sums"
+
+
 class ArrayPart(NamedTuple):
     """The part of a group of arrays that a kernel computes; of a single array of the group, if
-    `member` says which.
+    `member` says which. chain: of sums over siblings, the chain that carries them.
     """
 
     group: int
     backward: bool
     member: int | None = None
+    chain: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +120,11 @@ def arrays(
     limbs = Limbs(tree, found, [g if shared(g) else Alike(g.members[:1], g.parent) for g in alike])
     free = first_freedoms(model) if root == PRESCRIBED else 0
     graph = _without_root(_traced(model, variant, algorithm, limbs), model.nv, free)
-    home = homes(
-        graph,
-        [chain.parent for chain in found],
-        _owners(tree, found, alike, limbs),
-        _wanted(graph, tree, found, free),
-    )
-    count = range(len(found))
-    order = [Home(NOWHERE), *(Home(c) for c in count)]
-    order += [*(Home(c, True) for c in reversed(count)), Home(NOWHERE, True)]
-    flat, parts = joined(graph, segments(graph, home, order), lambda part: balanced(part, DELAYS))
+    cutter = _Cutter(tree, found, alike, limbs, free)
+    parts = segments(graph, *cutter.homes(graph))
+    graph, totals = _reduced(graph, found, alike, parts, shared)
+    home, order = cutter.homes(graph, totals)
+    flat, parts = joined(graph, segments(graph, home, order), _balanced)
     by_home = {part.name: part for part in parts}
     sets = list(_sets(alike, by_home, shared))
     datapath = slots.united(assign(flat), [segments for _, segments in sets])
@@ -167,6 +174,79 @@ def _signed(graph: Graph) -> Graph:
         if graph.op[k] == "mul" and any(map(is_sign, args))
     }
     return rewrite(graph, rules) if rules else graph
+
+
+class _Cutter:
+    """Tells where the nodes of a graph belong."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        found: Sequence[Chain],
+        alike: Sequence[Alike],
+        limbs: Limbs,
+        free: int,
+    ) -> None:
+        self.tree, self.found, self.free = tree, found, free
+        self.owners = _owners(tree, found, alike, limbs)
+
+    def homes(
+        self, graph: Graph, totals: Mapping[int, Sums] | None = None
+    ) -> tuple[list[Hashable], list[Hashable]]:
+        """Returns the home of each node, and all homes in an order of evaluation. totals: nodes
+        that are sums over siblings.
+        """
+        totals = totals or {}
+        wanted = _wanted(graph, self.tree, self.found, self.free)
+        parents = [chain.parent for chain in self.found]
+        own: list[Hashable] = [*homes(graph, parents, self.owners, wanted)]
+        for k, sums in totals.items():
+            own[k] = sums
+        order: list[Hashable] = [Home(NOWHERE), *map(Home, range(len(self.found)))]
+        for c in (*reversed(range(len(self.found))), NOWHERE):
+            order += [sums for sums in dict.fromkeys(totals.values()) if sums.chain == c]
+            order.append(Home(c, True))
+        return own, order
+
+
+def _reduced(
+    graph: Graph,
+    found: Sequence[Chain],
+    alike: Sequence[Alike],
+    parts: Sequence[GraphSegment],
+    shared: Callable[[Alike], bool],
+) -> tuple[Graph, dict[int, Sums]]:
+    """Returns the graph in which what siblings on one circuit give, and only their sum is read, is
+    added up first; and the nodes of these sums.
+    """
+    gives = {part.name: part.gives for part in parts}
+    sets: list[tuple[int, ...]] = []
+    names: dict[tuple[int, ...], Sums] = {}
+    for number, group in enumerate(alike):
+        for parent in dict.fromkeys(found[c].parent for c in group.members):
+            own = [c for c in group.members if found[c].parent == parent]
+            for backward in (False, True):
+                given = [gives.get(Home(c, backward), ()) for c in own]
+                if len(own) > 1 and shared(group) and len({len(x) for x in given}) == 1:
+                    for nodes in zip(*given, strict=True):
+                        sets.append(nodes)
+                        names[nodes] = Sums(parent, number)
+    new, sums = reduced(graph, sets)
+    new, place = _live(new)
+    return new, {
+        place[k]: names[nodes] for nodes, partials in sums.items() for k in partials if k in place
+    }
+
+
+def _live(graph: Graph) -> tuple[Graph, dict[int, int]]:
+    """Returns the live nodes of a graph, and their places."""
+    kept = [k for k, needed in enumerate(graph.live()) if needed]
+    return simplify(graph), {k: n for n, k in enumerate(kept)}
+
+
+def _balanced(part: GraphSegment) -> Graph:
+    """What a segment computes with balanced sums; sums over turns stay as they are."""
+    return part.graph if isinstance(part.name, Sums) else balanced(part.graph, DELAYS)
 
 
 def _owners(
@@ -229,6 +309,10 @@ def _sets(
     forward = [(WORLD, ground), *enumerate(alike)]
     for backward, numbered in ((False, forward), (True, forward[::-1])):
         for number, group in numbered:
+            if backward:
+                for name, part in by_home.items():
+                    if isinstance(name, Sums) and name.chain in group.members:
+                        yield ArrayPart(name.group, True, chain=name.chain), [part]
             own = [by_home[h] for c in group.members if (h := Home(c, backward)) in by_home]
             if not own:
                 continue

@@ -96,7 +96,7 @@ def _segment(
 
 
 def joined(
-    graph: Graph, parts: Sequence[GraphSegment], change: Callable[[Graph], Graph]
+    graph: Graph, parts: Sequence[GraphSegment], change: Callable[[GraphSegment], Graph]
 ) -> tuple[Graph, list[GraphSegment]]:
     """Returns the flat graph of segments that were changed one by one, and the new segments. change
     gives a graph of the same inputs and outputs, which may read fewer entries.
@@ -108,7 +108,7 @@ def joined(
             place[k] = new.node(op, value=graph.value[k])
     made = []
     for part in parts:
-        changed, kept = without_unread(change(part.graph))
+        changed, kept = without_unread(change(part))
         reads = tuple(place[part.reads[i]] for i in kept)
         nodes = entered_as_is(changed, new, reads)
         gives = tuple(nodes[k] for k in changed.outputs[Y].nodes)
