@@ -29,6 +29,7 @@ from featherlane.functions.accelerator.arrays import (
     Arrays,
     arrays,
 )
+from featherlane.functions.accelerator.built import turns
 from featherlane.functions.circuits import algorithm_of, circuit_graph
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import shortest
@@ -293,13 +294,6 @@ def _is_cheaper(
     told += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
     reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {told}.")
     return takes < instead
-
-
-def turns(members: int, interval: int) -> tuple[int, int, int]:
-    """Returns slots, lanes and the cycles of a turn: as few lanes as the interval has room for."""
-    lanes = ceil(members / interval)
-    slots = ceil(members / lanes)
-    return slots, lanes, interval // slots
 
 
 def _share(x: Resources, device: Device) -> float:
