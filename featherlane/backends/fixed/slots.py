@@ -65,7 +65,7 @@ class SlotKernel:
         """Returns the integers (states,) that the members give, by nodes of the flat datapath, from
         those of the nodes that they read.
         """
-        states = next(len(x) for port in self.ports for k in port.nodes for x in [known[k]])
+        states = len(next(iter(known.values())))
         x = np.empty((len(self.members), states, len(self.ports)), np.int64)
         for i, port in enumerate(self.ports):
             for member in range(len(self.members)):

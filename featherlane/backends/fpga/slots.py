@@ -9,9 +9,11 @@ from a table. What the members give is gathered into one word, or added up over 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,10 @@ from featherlane.backends.fixed.evaluate import last_bits
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga import slots_text
+from featherlane.backends.fpga.bench import bench
 from featherlane.backends.fpga.cost import cost
 from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.folder import FACTS, SLOWEST
 from featherlane.backends.fpga.multipliers import DSP48E2, Tile
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.slots_text import Slice, joined
@@ -202,6 +206,32 @@ def _packed(nodes: Sequence[tuple[int, int]]) -> list[Bits]:
         fields.append(Bits(node, width, offset))
         offset += width
     return fields
+
+
+def write(array: SlotArray, folder: str | Path, states: int) -> None:
+    """Writes the sources, a test bench for words of so many states, and what a simulation must know
+    of the streams into a folder, which `simulate.icarus` and `simulate.verilator` read.
+    """
+    facts = {
+        "name": array.name,
+        "latency": array.latency,
+        "interval": array.interval,
+        **{
+            key: [{"width": f.width, "offset": f.offset} for f in fields]
+            for key, fields in (("inputs", array.inputs), ("outputs", array.outputs))
+        },
+    }
+    limit = SLOWEST * (array.latency + (states + array.design.depth) * array.interval + 100)
+    sizes = bits(array.inputs), bits(array.outputs)
+    rest = array.latency + 2 * array.interval
+    clock = array.design.pipeline.clock
+    texts = {
+        **array.sources,
+        f"{array.name}_bench.sv": bench(array.name, *sizes, states, limit, rest, clock),
+        FACTS: json.dumps(facts),
+    }
+    for name, text in texts.items():
+        (Path(folder) / name).write_text(text, encoding="utf-8")
 
 
 # Modules

@@ -65,6 +65,11 @@ class ArrayPart(NamedTuple):
     member: int | None = None
     chain: int | None = None
 
+    @property
+    def sums(self) -> bool:
+        """Whether it is sums over siblings."""
+        return self.chain is not None
+
 
 @dataclass(frozen=True, eq=False)
 class Arrays:

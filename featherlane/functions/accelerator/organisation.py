@@ -278,7 +278,7 @@ def _is_cheaper(
     """Tells whether alike limbs take less of the device on one circuit in turn."""
     name, count = _name(together, group), len(group.members)
     slots, lanes, turn = turns(count, interval)
-    own = [k for part, k in together.kernels.items() if part.group == number]
+    own = [k for part, k in together.kernels.items() if part.group == number and not part.sums]
     if any(len(k.members) != count for k in own):
         reasons.append(f"{name}: separate, since their graphs are not alike.")
         return False
@@ -358,7 +358,7 @@ def _of(made: Arrays, number: int, member: int | None) -> list[SlotKernel]:
     """The kernels of a group, or of one of its members."""
 
     def belongs(part: ArrayPart) -> bool:
-        return part.group == number and part.member in (None, member)
+        return part.group == number and part.member in (None, member) and not part.sums
 
     return [kernel for part, kernel in made.kernels.items() if belongs(part)]
 

@@ -76,21 +76,17 @@ def _gathered(
     outputs: Mapping[Entry, int],
 ) -> list[Home]:
     """Moves sums to the arrays that want them."""
-    wanted: list[int | None] = [None] * len(graph)
-
-    def want(k: int, array: int) -> None:
-        before = wanted[k]
-        wanted[k] = array if before is None else _meeting(before, array, lines)
-
+    wanted: list[set[int]] = [set() for _ in range(len(graph))]
     for name, out in graph.outputs.items():
         for i, k in enumerate(out.nodes):
-            want(k, outputs.get((name, i), found[k].array))
+            wanted[k].add(outputs.get((name, i), found[k].array))
     for k in reversed(range(len(graph))):
         array, by = found[k].array, wanted[k]
-        if by is not None and by != array and by in lines[array] and graph.op[k] in SUMS:
+        below = lines[array][:-1] if array != NOWHERE else ()
+        if by and by.issubset(below) and graph.op[k] in SUMS:
             others = [found[a].array for a in graph.args[k]]  # of constants: NOWHERE
-            if any(a != array and a in lines[array] for a in others):
-                found[k] = Home(by, True)
+            if any(a in below for a in others):
+                found[k] = Home(max(by, key=below.index), True)
         for a in graph.args[k]:
-            want(a, found[k].array)
+            wanted[a].add(found[k].array)
     return found

@@ -1,8 +1,8 @@
 """A flat graph cut into segments: graphs that give each other values, and together compute it.
 
 Which node belongs where comes from outside (`analysis.homes`). Nothing is folded or computed twice,
-but for constants and conditions, of which each segment has its own: evaluating the segments one
-after the other gives the values of the flat graph to the bit.
+but for constants, powers of two and conditions, of which each segment has its own: evaluating the
+segments one after the other gives the values of the flat graph to the bit.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output
-from featherlane.program.passes.outline import COPIED
+from featherlane.program.op import CONDITIONS
 from featherlane.program.program import X, Y
+
+COPIED = {"constant", "power_of_two", *CONDITIONS}  # none of these is a number with a format
 
 
 class GraphSegment(NamedTuple):
