@@ -122,3 +122,18 @@ def _entries(datapath: Datapath, k: int) -> list[int]:
     if graph.op[k] == "input":
         return [graph.value[k][1]]
     return [i for a in graph.args[k] for i in _entries(datapath, a)]
+
+
+def latency(kernels: Mapping[Hashable, SlotKernel], circuits: Mapping[Hashable, Built]) -> int:
+    """Returns the cycles from the inputs of a state to its last results, where each circuit waits
+    for whole tasks of those before it.
+    """
+    ready: dict[int, int] = {}
+    for part, kernel in kernels.items():
+        begin = max((ready.get(k, 0) for k in _read(kernel)), default=0)
+        gives = [k for nodes in kernel.gives for k in nodes]
+        if part in circuits:
+            found = circuits[part].circuit
+            begin += found.latency
+        ready |= dict.fromkeys(gives, begin)
+    return max(ready.values(), default=0)
