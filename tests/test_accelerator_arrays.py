@@ -333,6 +333,28 @@ def test_calls_as_streams(function, kept, members):
     assert [len(kernel.members) for kernel in cut.kernels.values()] == [1, members]
 
 
+@needs_icarus
+@pytest.mark.full
+def test_columns_in_icarus(tmp_path):
+    model, function = fl.load("iiwa14"), "forward_dynamics_derivatives_from"
+    cut = streamed(model, function, STREAMS["columns"])
+    known = slots.values(
+        cut.datapath, integers_of(cut, inputs_of(model, ("q", "v", "a", "minv"), states=40))
+    )
+    for kernel in cut.kernels.values():
+        known |= kernel(known)
+    for interval, lanes in ((14, 1), (12, 2)):
+        circuits = built(cut.datapath, cut.kernels, interval, devices.load("xcvu9p"))
+        (array,) = (x.circuit for x in circuits.values() if x.turns.slots > 1)
+        assert (array.lanes, array.interval) == (lanes, 13 if lanes == 1 else 7)
+        folder = tmp_path / str(interval)
+        folder.mkdir()
+        write(array, folder, 40)
+        given = np.stack([known[f.node] for f in array.inputs], -1)
+        found = simulate.icarus(folder, given, STALLS)
+        np.testing.assert_array_equal(found.values, array.wanted(known))
+
+
 # Organisations
 
 
@@ -353,6 +375,26 @@ def test_middle_of_a_chain_is_its_root():
     back = change.back(there.q, v=there.v, tau=tau).tau
     wanted = model.inverse_dynamics(**given)
     assert np.abs(back - wanted).max() < 2e-2 * (1 + np.abs(wanted).max())
+
+
+def test_derivatives_are_taken_back_from_another_root():
+    model = floating(fl.random_tree(5, 1.0, ("revolute", "prismatic"), seed=2))
+    change = fl.editing.rerooting(model, model.body_names[3])
+    q, v, a = inputs_of(model, ("q", "v", "a")).values()
+    there, other = change.to(q, v=v, a=a), change.model
+    slopes = other.inverse_dynamics_derivatives(there.q, there.v, there.a)
+    found = fl.editing.derivatives_back(
+        change,
+        q,
+        v,
+        a,
+        tau=other.inverse_dynamics(there.q, there.v, there.a),
+        dtau_dq=slopes.dtau_dq,
+        dtau_dv=slopes.dtau_dv,
+        M=other.mass_matrix(there.q),
+    )
+    for x, wanted in zip(found, model.inverse_dynamics_derivatives(q, v, a), strict=True):
+        np.testing.assert_allclose(x, wanted, rtol=0, atol=1e-11)
 
 
 def floating(model):
