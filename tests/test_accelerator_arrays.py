@@ -13,8 +13,11 @@ from random_datapaths import random_datapath, scheduled
 from repetition import repeated
 
 import featherlane as fl
+from featherlane.api.fixed import entry_bounds, input_ranges
 from featherlane.backends.fixed import slots
+from featherlane.backends.fixed.assign import fitted, proved
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.ranges import Interval
 from featherlane.backends.fpga import devices, simulate
 from featherlane.backends.fpga.slots import Sum, slot_array, write
 from featherlane.errors import CompileError
@@ -123,6 +126,32 @@ def test_legs_of_hyq_take_a_quarter_of_their_products():
     legs = cut.kernels[ArrayPart(1, False)]
     assert Counter(port.shared for port in legs.ports if not port.table) == {True: 17, False: 9}
     assert len(cut.kernels[ArrayPart(1, True, chain=0)].gives) == 6  # the force on the trunk
+
+
+def test_slots_have_the_formats_that_all_limbs_need():
+    model, names = fl.load("hyq"), ("q", "v", "a")
+    constants = arrays(model, "inverse_dynamics").constants
+    limits, samples = input_ranges(model, dict.fromkeys(names, (model.nv,)), {})
+    whole = samples | {
+        name: np.broadcast_to(x, (len(samples["q"]), *x.shape)) for name, x in constants.items()
+    }
+    ends = entry_bounds(limits)
+    exact = {
+        (name, i): Interval(float(x), float(x))
+        for name, table in constants.items()
+        for i, x in enumerate(table.ravel())
+    }
+    for assign in (
+        lambda graph: fitted(graph, whole, inputs=ends),
+        lambda graph: proved(graph, ends | exact),
+    ):
+        cut = arrays(model, "inverse_dynamics", assign=assign)
+        assert [len(kernel.members) for kernel in cut.kernels.values()] == [4]
+        integers = integers_of(cut, {name: x[:500] for name, x in samples.items()})
+        flat = Evaluator(cut.datapath)(integers)
+        found = slots.evaluate(cut.datapath, [*cut.kernels.values()], integers)
+        np.testing.assert_array_equal(found["tau"], flat.integers["tau"])
+        assert not flat.overflows
 
 
 def test_prescribed_roots_leave_the_rest_of_the_results():

@@ -20,7 +20,7 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS, rewritten
 from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.errors import shown
+from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.limbs import SIGNS, VALUES, Limbs
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, output_shapes
@@ -132,7 +132,7 @@ def arrays(
     flat, parts = joined(graph, segments(graph, home, order), _balanced)
     by_home = {part.name: part for part in parts}
     sets = list(_sets(alike, by_home, shared))
-    datapath = slots.united(assign(flat), [segments for _, segments in sets])
+    datapath = slots.united(_assigned(flat, assign), [own for _, own in sets])
     datapath = _with_tables(slots.united(narrowed(datapath), [s for _, s in sets]), limbs)
     tables = _table_nodes(datapath, limbs.constants)
     made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets}
@@ -241,6 +241,17 @@ def _reduced(
     return new, {
         place[k]: names[nodes] for nodes, partials in sums.items() for k in partials if k in place
     }
+
+
+def _assigned(graph: Graph, assign: Callable[[Graph], Datapath]) -> Datapath:
+    """Returns the datapath of a graph. Raises CompileError for formats that change the graph."""
+    datapath = assign(graph)
+    if datapath.graph.op != graph.op:
+        raise CompileError(
+            "formats that are proved clamp signals of this function, which arrays do not: wanted "
+            "'q16.16' or alike, or 'fitted'"
+        )
+    return datapath
 
 
 def _live(graph: Graph) -> tuple[Graph, dict[int, int]]:
