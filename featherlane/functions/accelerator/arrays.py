@@ -18,20 +18,23 @@ from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
-from featherlane.backends.fixed.prepare import DELAYS, rewritten
+from featherlane.backends.fixed.prepare import DELAYS
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.errors import CompileError, shown
-from featherlane.functions.accelerator.limbs import SIGNS, VALUES, Limbs
-from featherlane.functions.circuits import CIRCUITS, algorithm_of
-from featherlane.functions.compile import input_shapes, output_shapes
-from featherlane.functions.pieces import EVERY
-from featherlane.functions.table import Algorithm, Variant
-from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
-from featherlane.program.graph import Graph, Output, rewrite, simplify
+from featherlane.functions.accelerator.limb_graph import (
+    first_freedoms,
+    owners,
+    traced,
+    wanted_by,
+    without_root,
+)
+from featherlane.functions.accelerator.limbs import Limbs
+from featherlane.functions.table import Variant
+from featherlane.program.analysis.homes import NOWHERE, Home, homes
+from featherlane.program.graph import Graph, simplify
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.reduces import reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
-from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.tree import Tree
@@ -76,7 +79,7 @@ class Arrays:
     """A function of a robot as kernels that give each other values.
 
     datapath: the flat definition, whose inputs named in `constants` are numbers of the robot.
-    kernels: in an order in which none needs a later one, by place; the ground's group is WORLD.
+    kernels: in an order in which none needs a later one, by part; the ground's group is WORLD.
     """
 
     model: Robot
@@ -91,14 +94,6 @@ class Arrays:
     def carriers(self) -> tuple[int, ...]:
         """The body of the algorithms' tree of each body of the robot."""
         return tree_of(self.model).carriers
-
-    def integers(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Returns integers (states, *shape) of the function's inputs, with those of constants."""
-        states = len(next(iter(inputs.values())))
-        found = dict(inputs)
-        for name, x in _tables(self.datapath, self.constants).items():
-            found[name] = np.broadcast_to(x, (states, *x.shape))
-        return found
 
 
 def arrays(
@@ -124,7 +119,7 @@ def arrays(
     alike = groups(tree, found)
     limbs = Limbs(tree, found, [g if shared(g) else Alike(g.members[:1], g.parent) for g in alike])
     free = first_freedoms(model) if root == PRESCRIBED else 0
-    graph = _without_root(_traced(model, variant, algorithm, limbs), model.nv, free)
+    graph = without_root(traced(model, variant, algorithm, limbs), model.nv, free)
     cutter = _Cutter(tree, found, alike, limbs, free)
     parts = segments(graph, *cutter.homes(graph))
     graph, totals = _reduced(graph, found, alike, parts, shared)
@@ -139,48 +134,6 @@ def arrays(
     return Arrays(model, function, tuple(found), tuple(alike), datapath, limbs.constants, made)
 
 
-def _traced(model: Robot, variant: Variant, name: str | None, limbs: Limbs) -> Graph:
-    """The flat graph of a function with inputs for the constants in which limbs differ."""
-    algorithm = _algorithm(model, variant, name)
-    shapes, outputs = input_shapes(model, variant), output_shapes(model, variant)
-
-    def run(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip([*shapes, *limbs.inputs], inputs, strict=True))
-        tree = limbs.with_inputs({key: given.pop(key) for key in limbs.inputs})
-        return dict(zip(outputs, algorithm(tree, *given.values()), strict=True))
-
-    with no_garbage():
-        return rewritten(_signed(simplify(trace(run, shapes | limbs.inputs))))
-
-
-def _algorithm(model: Robot, variant: Variant, name: str | None) -> Algorithm:
-    chosen = algorithm_of(model, variant, name, proved=False)
-    return EVERY[variant.name].algorithms[0] if chosen is None else CIRCUITS[variant.name][chosen]
-
-
-def _signed(graph: Graph) -> Graph:
-    """Returns the graph with products with signs as choices between a number and its negative,
-    which take no multipliers.
-    """
-
-    def is_sign(k: int) -> bool:
-        return graph.op[k] == "input" and graph.value[k][0].startswith(SIGNS)
-
-    def rule(first: bool) -> Callable[..., int]:
-        def chosen(new: Graph, a: int, b: int) -> int:
-            sign, x = (a, b) if first else (b, a)
-            return new.select(new.less(sign, new.constant(0.0)), new.neg(x), x)
-
-        return chosen
-
-    rules = {
-        k: rule(is_sign(args[0]))
-        for k, args in enumerate(graph.args)
-        if graph.op[k] == "mul" and any(map(is_sign, args))
-    }
-    return rewrite(graph, rules) if rules else graph
-
-
 class _Cutter:
     """Tells where the nodes of a graph belong."""
 
@@ -193,7 +146,7 @@ class _Cutter:
         free: int,
     ) -> None:
         self.tree, self.found, self.free = tree, found, free
-        self.owners = _owners(tree, found, alike, limbs)
+        self.owners = owners(tree, found, alike, limbs)
 
     def homes(
         self, graph: Graph, totals: Mapping[int, Sums] | None = None
@@ -202,7 +155,7 @@ class _Cutter:
         that are sums over siblings.
         """
         totals = totals or {}
-        wanted = _wanted(graph, self.tree, self.found, self.free)
+        wanted = wanted_by(graph, self.tree, self.found, self.free)
         parents = [chain.parent for chain in self.found]
         own: list[Hashable] = [*homes(graph, parents, self.owners, wanted)]
         for k, sums in totals.items():
@@ -265,58 +218,6 @@ def _balanced(part: GraphSegment) -> Graph:
     return part.graph if isinstance(part.name, Sums) else balanced(part.graph, DELAYS)
 
 
-def _owners(
-    tree: Tree, found: Sequence[Chain], alike: Sequence[Alike], limbs: Limbs
-) -> dict[Entry, int]:
-    """The chain of each entry of inputs."""
-    owners: dict[Entry, int] = {}
-    for c, chain in enumerate(found):
-        for i in chain.bodies:
-            owners |= {("q", source.k): c for source in tree.sources[i]}
-            owners |= {(name, k): c for name in ("v", "a", "tau") for k, _ in tree.freedoms[i]}
-    for name, (_, entries) in limbs.inputs.items():
-        number = int(name.removeprefix(SIGNS).removeprefix(VALUES))
-        for member, c in enumerate(alike[number].members):
-            owners |= {(name, member * entries + i): c for i in range(entries)}
-    return owners
-
-
-def first_freedoms(model: Robot) -> int:
-    """The freedoms of the first joint, if it is a root of several; else 0."""
-    count = model.types[0].nv
-    return count if count > 1 and model.joints[0].parent == WORLD else 0
-
-
-def _without_root(graph: Graph, nv: int, free: int) -> Graph:
-    """Returns the graph without the first entries of vectors and matrices by freedoms."""
-    if not free:
-        return graph
-    left, outputs = range(free, nv), dict[str, Output]()
-    for name, (shape, nodes) in graph.outputs.items():
-        if shape == (nv,):
-            outputs[name] = Output((len(left),), tuple(nodes[i] for i in left))
-        elif shape == (nv, nv):
-            kept = tuple(nodes[nv * i + j] for i in left for j in left)
-            outputs[name] = Output((len(left), len(left)), kept)
-        else:
-            outputs[name] = Output(shape, nodes)
-    return simplify(graph.replaced(outputs=outputs))
-
-
-def _wanted(graph: Graph, tree: Tree, found: Sequence[Chain], free: int) -> dict[Entry, int]:
-    """The chain that gives each entry of outputs of a freedom, or of the further one of two."""
-    chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
-    own = [chain_of[i] for i in tree.owners[free:]]
-    wanted: dict[Entry, int] = {}
-    for name, out in graph.outputs.items():
-        if out.shape == (len(own),):
-            wanted |= {(name, i): c for i, c in enumerate(own)}
-        elif out.shape == (len(own), len(own)):
-            for n in range(len(own) ** 2):
-                wanted[name, n] = max(own[n // len(own)], own[n % len(own)])
-    return wanted
-
-
 def _sets(
     alike: Sequence[Alike], by_home: Mapping[Any, GraphSegment], shared: Callable[[Alike], bool]
 ) -> Any:
@@ -359,15 +260,6 @@ def _least(column: np.ndarray, form: Format) -> Format:
         integers, fraction = [n >> 1 for n in integers], fraction - 1
     width = max((n if n >= 0 else ~n).bit_length() for n in integers) + 1
     return Format(max(width, 2), fraction)
-
-
-def _tables(datapath: Datapath, constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The integers of constants that are inputs, by name."""
-    found = {name: np.zeros(x.shape, np.int64) for name, x in constants.items()}
-    for k, integer in _table_nodes(datapath, constants).items():
-        name, i = datapath.graph.value[k]
-        found[name].reshape(-1)[i] = integer
-    return found
 
 
 def _table_nodes(datapath: Datapath, constants: Mapping[str, np.ndarray]) -> dict[int, int]:
