@@ -13,7 +13,7 @@ from featherlane.errors import shown
 from featherlane.functions.accelerator.arrays import COMPUTED, PRESCRIBED
 from featherlane.functions.circuits import algorithm_of, circuit_graph
 from featherlane.functions.table import Variant
-from featherlane.program.analysis.modulo import shortest
+from featherlane.program.analysis.modulo import shortest_latency
 from featherlane.robot.editing.reduce import reduced
 from featherlane.robot.editing.reroot import on_free_joint
 from featherlane.robot.editing.split_root import split_root
@@ -110,4 +110,4 @@ def _path(model: Robot, device: Device, clock: float) -> tuple[int, int]:
     chosen = algorithm_of(model, variant, None, proved=False)
     datapath = uniform(prepared(circuit_graph(model, variant, chosen, {})), "q16.16")
     found = operators(datapath, device, clock)
-    return shortest(datapath.graph, found, clock), datapath.graph.op.count("mul")
+    return shortest_latency(datapath.graph, found, clock), datapath.graph.op.count("mul")

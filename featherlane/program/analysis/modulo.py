@@ -91,15 +91,6 @@ def pipelined(
     return best
 
 
-def shortest(graph: Graph, operators: Sequence[Operator | None], clock: float) -> int:
-    """Returns the latency of a graph with a unit for each operation. Arguments are those of
-    `pipelined`.
-    """
-    _check_operators(operators, clock, 1)
-    places = collect(graph, operators, whole(graph), {})
-    return _latency(places, _timed(places, clock, 1, None, _late(places, clock))[0])
-
-
 def _counts(places: Places, interval: int, spare: float) -> Counts:
     """Returns the units of each pool and kind: as many as its operations need, and a share more."""
     fewest = {key: (n, -(-n // interval)) for key, n in places.keys().items()}
@@ -236,3 +227,12 @@ def _timed(
             if not waits[reader]:
                 offer(reader, max(places.first[reader], *(ready[a] for a in needs[reader])))
     return start, arrival
+
+
+def shortest_latency(graph: Graph, operators: Sequence[Operator | None], clock: float) -> int:
+    """Returns the latency of a graph with a unit for each operation. Arguments are those of
+    `pipelined`.
+    """
+    _check_operators(operators, clock, 1)
+    places = collect(graph, operators, whole(graph), {})
+    return _latency(places, _timed(places, clock, 1, None, _late(places, clock))[0])
