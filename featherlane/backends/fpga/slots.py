@@ -35,6 +35,7 @@ from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.program import Y
 
+MOST_BITS = 32  # of a number
 ENTRIES = 64  # of a table, for each of whose bits a LUT of six inputs serves
 STREAMS = 5  # cycles: to take a task, a slot and its inputs, the kernel's FIFO, to gather
 
@@ -97,15 +98,16 @@ class SlotArray:
     @property
     def movement(self) -> Resources:
         """What words, tables and sums take: a flip-flop for each bit of a word, a LUT for each bit
-        that is loaded or shifted, and for each bit of a table or a sum.
+        that is loaded or shifted, for each bit of a sum, and for each bit of a table that no other
+        one repeats. Of the legs of HyQ with inverse dynamics Yosys finds 1,074 LUTs and 2,278
+        flip-flops, where this gives 1,057 and 2,272.
         """
         ports = _Ports.of(self.kernel)
-        own = len(self.kernel.members) * sum(ports.widths[i] for i in ports.own)
-        table = sum(ports.widths[i] for i in ports.table)
-        sums = sum(total.format.width for total in self.sums)
-        luts = self.lanes * (table * ceil(self.slots / ENTRIES) + sums)
+        own = self.lanes * (self.slots - 1) * sum(ports.widths[i] for i in ports.own)
+        sums = self.lanes * sum(total.format.width for total in self.sums)
+        luts = _patterns(self, ports) * ceil(self.slots / ENTRIES) + sums
         held = bits(self.inputs) + bits(self.outputs)
-        return Resources(luts=own + luts if self.slots > 1 else luts, ffs=held)
+        return Resources(luts=own + luts, ffs=held)
 
     def wanted(self, known: Mapping[int, Any]) -> np.ndarray:
         """Returns the values (states, fields) of words of results, from the integers (states,) of
@@ -259,6 +261,18 @@ def _sources(array: SlotArray) -> dict[str, str]:
         body="\n".join(indented(body)),
     )
     return sources
+
+
+def _patterns(array: SlotArray, ports: _Ports) -> int:
+    """How many different bits a table has: neither 0 nor 1 in all slots, nor the number of the
+    slot, nor another one's opposite.
+    """
+    rows = [[x for x, _ in row] for row in _rows(array, ports)]
+    columns = [*zip(*rows, strict=True)] if ports.table else []
+    found = {tuple(x >> bit & 1 for x in column) for column in columns for bit in range(MOST_BITS)}
+    found = {pattern if not pattern[0] else tuple(1 - b for b in pattern) for pattern in found}
+    found -= {tuple(slot >> bit & 1 for slot in range(array.slots)) for bit in range(MOST_BITS)}
+    return len(found)
 
 
 def _member(array: SlotArray, slot: int, lane: int) -> int:
