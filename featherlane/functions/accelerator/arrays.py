@@ -7,7 +7,7 @@ that carry it, its backward part what depends on the chains that it carries; at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -220,8 +220,8 @@ def _balanced(part: GraphSegment) -> Graph:
 
 def _sets(
     alike: Sequence[Alike], by_home: Mapping[Any, GraphSegment], shared: Callable[[Alike], bool]
-) -> Any:
-    """Yields the place and the segments of each kernel."""
+) -> Iterator[tuple[ArrayPart, list[GraphSegment]]]:
+    """Yields the part and the segments of each kernel, in an order of evaluation."""
     ground = Alike((NOWHERE,), WORLD)
     forward = [(WORLD, ground), *enumerate(alike)]
     for backward, numbered in ((False, forward), (True, forward[::-1])):
@@ -230,13 +230,13 @@ def _sets(
                 for name, part in by_home.items():
                     if isinstance(name, Sums) and name.chain in group.members:
                         yield ArrayPart(name.group, True, chain=name.chain), [part]
-            own = [by_home[h] for c in group.members if (h := Home(c, backward)) in by_home]
-            if not own:
+            homes_of = [Home(c, backward) for c in group.members]
+            own = {n: by_home[h] for n, h in enumerate(homes_of) if h in by_home}
+            everywhere = len(own) == len(group.members)
+            if everywhere and shared(group) and slots.are_alike([*own.values()]):
+                yield ArrayPart(number, backward), [*own.values()]
                 continue
-            if len(own) == len(group.members) and shared(group) and slots.are_alike(own):
-                yield ArrayPart(number, backward), own
-                continue
-            for member, segment in enumerate(own):
+            for member, segment in own.items():
                 yield ArrayPart(number, backward, member), [segment]
 
 
