@@ -244,7 +244,7 @@ def test_as_few_lanes_as_an_interval_has_room_for():
     assert turns(2, 1) == (1, 2, 1)
 
 
-CASES = [(4, 3, 1), (5, 1, 2), (3, 2, 3)]  # members, interval of a turn, lanes
+CASES = [(5, 2, 2), (4, 3, 1), (3, 1, 3)]  # members, interval of a turn, lanes
 
 
 @cache
@@ -292,7 +292,7 @@ def terms_of(sums):
 
 
 @needs_icarus
-@pytest.mark.parametrize(("members", "interval", "lanes"), repeated(CASES, 2))
+@pytest.mark.parametrize(("members", "interval", "lanes"), repeated(CASES))
 def test_turns_in_icarus(members, interval, lanes, tmp_path):
     array, given, wanted = slot_case(members, interval, lanes)
     write(array, tmp_path, len(given))
@@ -388,7 +388,7 @@ def test_columns_in_icarus(tmp_path):
 
 
 def test_middle_of_a_chain_is_its_root():
-    model = floating(fl.random_tree(7, 1.0, ("revolute",), seed=2))
+    model = floating(fl.random_tree(5, 1.0, ("revolute",), seed=2))
     found = organise(model, "inverse_dynamics", interval=8)
     ends, middle = found.roots[1], found.roots[0]
     assert ends.body == model.body_names[0]
@@ -407,8 +407,8 @@ def test_middle_of_a_chain_is_its_root():
 
 
 def test_derivatives_are_taken_back_from_another_root():
-    model = floating(fl.random_tree(5, 1.0, ("revolute", "prismatic"), seed=2))
-    change = fl.editing.rerooting(model, model.body_names[3])
+    model = floating(fl.random_tree(4, 1.0, ("revolute", "prismatic"), seed=2))
+    change = fl.editing.rerooting(model, model.body_names[2])
     q, v, a = inputs_of(model, ("q", "v", "a")).values()
     there, other = change.to(q, v=v, a=a), change.model
     slopes = other.inverse_dynamics_derivatives(there.q, there.v, there.a)
