@@ -1,6 +1,7 @@
 """Editing: a robot with joints locked, another root, other names, physics or gravity.
 
-`rerooting` reroots a robot at another body and converts states between the two robots.
+`rerooting` reroots a robot at another body and converts states between the two robots;
+`derivatives_back` takes derivatives of inverse dynamics back.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from featherlane.api.rerooted_derivatives import derivatives_back
 from featherlane.api.rerooting import Rerooting, rerooting
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot import model
@@ -15,7 +17,7 @@ from featherlane.robot.editing import names, physics, reduce
 from featherlane.robot.editing.names import Renaming
 from featherlane.robot.editing.reroot import body_number, on_free_joint
 
-__all__ = ["Editing", "Rerooting", "rerooting"]
+__all__ = ["Editing", "Rerooting", "derivatives_back", "rerooting"]
 
 M = TypeVar("M", bound="Editing")
 

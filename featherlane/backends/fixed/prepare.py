@@ -28,7 +28,12 @@ def prepared(graph: Graph) -> Graph:
     Raises CompileError with the operation and its tag for what a datapath does not compute, and for
     an operation that no call computed.
     """
-    made = balanced(simplify(normalised(flagged(graph))), DELAYS)
+    return balanced(rewritten(graph), DELAYS)
+
+
+def rewritten(graph: Graph) -> Graph:
+    """Returns a flat graph as `prepared` does, with sums as they were traced."""
+    made = simplify(normalised(flagged(graph)))
     _check(made)
     return made
 

@@ -292,6 +292,15 @@ def _timed(
     return start, arrival
 
 
+def shortest_latency(graph: Graph, operators: Sequence[Operator | None], clock: float) -> int:
+    """Returns the latency of a graph with a unit for each operation. Arguments are those of
+    `pipelined`.
+    """
+    _check_operators(operators, clock, 1)
+    places = collect(graph, operators, whole(graph), {})
+    return _latency(places, _timed(places, clock, 1, None, _late(places, clock))[0])
+
+
 def _begin_late(
     edges: Sequence[Late], cycle: int, ready: Sequence[int], arrival: Sequence[float], limit: float
 ) -> float:

@@ -45,7 +45,7 @@ class _Balance:
         self.graph, self.new, self.delays = graph, Graph(), delays
         self.new.inputs = dict(graph.inputs)
         self.arrival, self.there = arrival, list[float]()
-        self.inner = _inner(graph)
+        self.inner = inner_sums(graph)
         self.place: dict[int, int] = {}
 
     def run(self) -> Graph:
@@ -126,7 +126,7 @@ def _call(tag: Any) -> int:
     return getattr(tag, "call", 0)
 
 
-def _inner(graph: Graph) -> list[bool]:
+def inner_sums(graph: Graph) -> list[bool]:
     """Tells for each node whether it is inside of a sum: no output, without stated bounds, read
     once, by a sum.
     """

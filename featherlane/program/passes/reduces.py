@@ -1,0 +1,93 @@
+"""Sums that begin with the terms of alike branches: these can be added up as they come, one after
+the other, while a balanced sum of all terms would wait for the last one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from featherlane.program.graph import Graph, entered, placed
+from featherlane.program.passes.balance import SUMS, inner_sums
+
+
+def reduced(
+    graph: Graph, sets: Sequence[tuple[int, ...]]
+) -> tuple[Graph, dict[tuple[int, ...], list[int]]]:
+    """Returns the graph, of live nodes, in which sums of all nodes of a set add these first, in
+    their order; and for each set that is in a sum the nodes of the partial sums, the total last.
+
+    A set is in a sum if each of its nodes is a term once, and all have one sign; sets that are in
+    none are left out.
+    """
+    number = {k: n for n, own in enumerate(sets) for k in own}
+    inner = [inside and k not in number for k, inside in enumerate(inner_sums(graph))]
+    new, place = Graph(), dict[int, int]()
+    found: dict[tuple[int, ...], list[int]] = {}
+    new.inputs = dict(graph.inputs)
+    for k, op in enumerate(graph.op):
+        if inner[k]:
+            continue
+        new.current_tag = graph.tag[k]
+        if op not in SUMS:
+            place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
+            continue
+        terms = list(_terms(graph, inner, k))
+        signs = dict(terms)
+        once = {a for a, count in Counter(a for a, _ in terms).items() if count == 1}
+        whole = [
+            n
+            for n in dict.fromkeys(number[a] for a, _ in terms if a in number)
+            if once.issuperset(sets[n]) and len({signs[a] for a in sets[n]}) == 1
+        ]
+        if not whole or len(terms) == 1:
+            place[k] = _as_it_was(graph, new, k, inner, place)
+            continue
+        gone = {a for n in whole for a in sets[n]}
+        total: int | None = None
+        for a, minus in terms:
+            if a not in gone:
+                total = _added(new, total, place[a], minus)
+        for n in whole:
+            partial = place[sets[n][0]]
+            found[sets[n]] = partials = []
+            for a in sets[n][1:]:
+                partial = new.node("add", partial, place[a])
+                partials.append(partial)
+            total = _added(new, total, partial, signs[sets[n][0]])
+        assert total is not None
+        place[k] = total
+    new.outputs = placed(graph.outputs, place)
+    return new, found
+
+
+def _terms(graph: Graph, inner: Sequence[bool], root: int) -> Iterator[tuple[int, bool]]:
+    """Yields the operands of a sum, and whether each is subtracted."""
+    waiting = [(root, False)]
+    while waiting:
+        k, minus = waiting.pop()
+        if k != root and not inner[k]:
+            yield k, minus
+            continue
+        args = graph.args[k]
+        signs = {"add": (minus, minus), "sub": (minus, not minus), "neg": (not minus,)}
+        waiting += [*zip(args, signs[graph.op[k]], strict=True)][::-1]
+
+
+def _as_it_was(
+    graph: Graph, new: Graph, root: int, inner: Sequence[bool], place: dict[int, int]
+) -> int:
+    """Enters a sum as it is in the graph."""
+
+    def enter(k: int) -> int:
+        if k != root and not inner[k]:
+            return place[k]
+        return entered(graph, new, k, [enter(a) for a in graph.args[k]])
+
+    return enter(root)
+
+
+def _added(new: Graph, total: int | None, k: int, minus: bool) -> int:
+    if total is None:
+        return new.neg(k) if minus else k
+    return new.sub(total, k) if minus else new.add(total, k)

@@ -1,0 +1,43 @@
+"""A free root as two joints, a translation and a spherical one (Dadu-RBD, 2023, section V-C)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from featherlane.robot.loaders.words import quoted
+from featherlane.robot.model import WORLD, Body, Joint, Robot
+
+M = TypeVar("M", bound=Robot)
+TRANSLATION, ROTATION = "_translation", "_rotation"  # behind the name of the free joint
+
+
+def split_root(model: M) -> M:
+    """Returns the robot with its free root joint as a translation, which carries a body without
+    mass, and a spherical joint on it.
+
+    q stays as it is. With R the rotation of the root body, the velocity of the translation is R
+    times the linear velocity of the free joint, and its force R times the linear force. Raises
+    ValueError if the first joint is not free, is not the only one on the ground, or has armature,
+    damping or friction.
+    """
+    first, *others = model.joints
+    if first.type != "free" or any(joint.parent == WORLD for joint in others):
+        raise ValueError(
+            f"joint {quoted(first.name)} is {first.type}: wanted a free joint that carries the "
+            'whole robot, load it with root="free"'
+        )
+    if any((*first.armature, *first.damping, *first.friction)):
+        raise ValueError(
+            f"joint {quoted(first.name)} has armature, damping or friction, which are in the axes "
+            "of its body: with_physics sets them to zero"
+        )
+    translation = Joint(first.name + TRANSLATION, "translation", WORLD, first.placement)
+    rotation = Joint(first.name + ROTATION, "spherical", 0)
+    frames = [f if f.body == WORLD else f._replace(body=f.body + 1) for f in model.frames]
+    return replace(
+        model,
+        joints=(translation, rotation, *(replace(j, parent=j.parent + 1) for j in others)),
+        bodies=(Body(first.name + TRANSLATION), *model.bodies),
+        frames=tuple(frames),
+    )

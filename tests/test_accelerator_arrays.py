@@ -1,0 +1,494 @@
+"""Robots cut into arrays: kernels that take turns equal the flat datapath, to the bit."""
+
+import random
+import shutil
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from random_datapaths import random_datapath, scheduled
+from repetition import repeated
+
+import featherlane as fl
+from featherlane.api.fixed import entry_bounds, input_ranges
+from featherlane.backends.fixed import slots
+from featherlane.backends.fixed.assign import fitted, proved
+from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.ranges import Interval
+from featherlane.backends.fpga import devices, simulate
+from featherlane.backends.fpga.slots import Sum, slot_array, write
+from featherlane.errors import CompileError
+from featherlane.functions.accelerator.arrays import ArrayPart, arrays
+from featherlane.functions.accelerator.built import built, needs, turns
+from featherlane.functions.accelerator.drawing import svg
+from featherlane.functions.accelerator.organisation import organise
+from featherlane.functions.accelerator.streams import STREAMS, streamed
+from featherlane.functions.table import Variant
+from featherlane.program.analysis.homes import Home, homes
+from featherlane.program.graph import Graph, Output
+from featherlane.program.passes.reduces import reduced
+from featherlane.program.passes.segments import segments
+from featherlane.program.program import Y
+from featherlane.robot.chains import chains, groups
+from featherlane.robot.editing.split_root import split_root
+from featherlane.robot.model import Joint
+from featherlane.robot.tree_of import tree_of
+
+needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")
+needs_verilator = pytest.mark.skipif(
+    not (shutil.which("verilator") and shutil.which("g++")),
+    reason="verilator or g++ is not installed",
+)
+STALLS = 128  # of 256 cycles
+STATES = 12
+
+
+def inputs_of(model, names, states=STATES, seed=0):
+    draw = np.random.default_rng(seed)
+    given = {"q": model.random_configuration(states, seed=draw)}
+    given |= {name: draw.uniform(-1, 1, (states, model.nv)) for name in ("v", "a")}
+    given["minv"] = model.mass_matrix_inverse(given["q"])
+    return {name: given[name] for name in names}
+
+
+def in_float64(model, function, given):
+    found = model._function(Variant(function))(*given.values())
+    return found if isinstance(found, tuple) else (found,)
+
+
+def integers_of(cut, given):
+    """The integers of inputs, with those of the robot's constants."""
+    constants = getattr(cut, "constants", {})
+    states = len(next(iter(given.values())))
+    whole = given | {k: np.broadcast_to(x, (states, *x.shape)) for k, x in constants.items()}
+    return quantised(cut.datapath, whole)[0]
+
+
+def check(model, function, cut, closeness):
+    """The kernels, one after the other, give the bits of the flat datapath, which are right."""
+    given = inputs_of(model, [n for n in ("q", "v", "a", "minv") if n in cut.datapath.graph.inputs])
+    integers = integers_of(cut, given)
+    flat = Evaluator(cut.datapath)(integers).integers
+    found = slots.evaluate(cut.datapath, [*cut.kernels.values()], integers)
+    for name, x in flat.items():
+        np.testing.assert_array_equal(found[name], x)
+    numbers = floats(cut.datapath, flat)
+    for name, wanted in zip(
+        model._function(Variant(function)).outputs, in_float64(model, function, given), strict=True
+    ):
+        assert np.abs(numbers[name] - wanted).max() <= closeness * (1 + np.abs(wanted).max())
+
+
+# Cutting
+
+
+FUNCTIONS = ["inverse_dynamics", "mass_matrix", "inverse_dynamics_derivatives"]
+TREES = [(seed, function) for seed in range(10) for function in FUNCTIONS]
+
+
+def tree(seed):
+    """A random tree: of many alike limbs, of joints of all types, or with joints that follow."""
+    kinds = ("revolute", "prismatic"), ("free", "revolute", "spherical", "universal", "planar")
+    types = ("revolute",) if seed % 3 == 0 else kinds[seed % 3 - 1]
+    mimic = 0.3 if seed % 3 == 1 else 0.0
+    return fl.random_tree(9, 2.0, types, roots=1 + seed % 2, mimic=mimic, seed=seed)
+
+
+@pytest.mark.parametrize(("seed", "function"), repeated(TREES, 6))
+def test_kernels_give_the_bits_of_the_flat_datapath(seed, function):
+    model = tree(seed)
+    check(model, function, arrays(model, function), 2e-2)
+
+
+def test_limbs_share_a_kernel_with_the_constants_of_each():
+    model = fl.random_tree(7, 2.0, ("revolute",), seed=3)
+    cut = arrays(model, "inverse_dynamics")
+    assert [len(group.members) for group in cut.groups] == [1, 2, 4]
+    assert len(cut.kernels[ArrayPart(2, False)].members) == 4
+    apart = arrays(model, "inverse_dynamics", shared=lambda group: False)
+    assert all(len(kernel.members) == 1 for kernel in apart.kernels.values())
+    products = lambda cut: sum(k.datapath.graph.op.count("mul") for k in cut.kernels.values())
+    assert products(cut) < 0.6 * products(apart)
+    assert not apart.constants
+
+
+def test_legs_of_hyq_take_a_quarter_of_their_products():
+    model = fl.load("hyq", root="free")
+    cut = arrays(model, "inverse_dynamics")
+    check(model, "inverse_dynamics", cut, 1e-3)
+    own = {part: kernel.datapath.graph.op.count("mul") for part, kernel in cut.kernels.items()}
+    assert own[ArrayPart(0, False)] == 66
+    assert own[ArrayPart(1, False)] == 182
+    assert cut.datapath.graph.op.count("mul") == 66 + 4 * 182
+    legs = cut.kernels[ArrayPart(1, False)]
+    assert Counter(port.shared for port in legs.ports if not port.table) == {True: 17, False: 9}
+    assert len(cut.kernels[ArrayPart(1, True, chain=0)].gives) == 6  # the force on the trunk
+
+
+def test_slots_have_the_formats_that_all_limbs_need():
+    model, names = fl.load("hyq"), ("q", "v", "a")
+    constants = arrays(model, "inverse_dynamics").constants
+    limits, samples = input_ranges(model, dict.fromkeys(names, (model.nv,)), {})
+    whole = samples | {
+        name: np.broadcast_to(x, (len(samples["q"]), *x.shape)) for name, x in constants.items()
+    }
+    ends = entry_bounds(limits)
+    exact = {
+        (name, i): Interval(float(x), float(x))
+        for name, table in constants.items()
+        for i, x in enumerate(table.ravel())
+    }
+    for assign in (
+        lambda graph: fitted(graph, whole, inputs=ends),
+        lambda graph: proved(graph, ends | exact),
+    ):
+        cut = arrays(model, "inverse_dynamics", assign=assign)
+        assert [len(kernel.members) for kernel in cut.kernels.values()] == [4]
+        integers = integers_of(cut, {name: x[:500] for name, x in samples.items()})
+        flat = Evaluator(cut.datapath)(integers)
+        found = slots.evaluate(cut.datapath, [*cut.kernels.values()], integers)
+        np.testing.assert_array_equal(found["tau"], flat.integers["tau"])
+        assert not flat.overflows
+
+
+def test_prescribed_roots_leave_the_rest_of_the_results():
+    model = fl.load("hyq", root="free")
+    whole = arrays(model, "inverse_dynamics")
+    given = inputs_of(model, ("q", "v", "a"))
+    cut = arrays(model, "inverse_dynamics", root="prescribed")
+    results = [
+        slots.evaluate(x.datapath, [*x.kernels.values()], integers_of(x, given))["tau"]
+        for x in (whole, cut)
+    ]
+    np.testing.assert_array_equal(results[0][:, 6:], results[1])
+    count = lambda x: x.datapath.graph.op.count("mul")
+    assert count(cut) < 0.8 * count(whole)
+    with pytest.raises(ValueError, match="root is 'absent': wanted 'computed' or 'prescribed'"):
+        arrays(model, "inverse_dynamics", root="absent")
+
+
+def test_random_graphs_in_segments():
+    for seed in range(6):
+        datapath = random_datapath(seed)
+        graph, draw = datapath.graph, random.Random(seed)
+        home: list[int] = []
+        for args in graph.args:
+            home.append(max([draw.randrange(4), *(home[a] for a in args)]))
+        parts = segments(graph, home, range(5))
+        each = [slots.slot_kernel(datapath, [part]) for part in parts]
+        integers = integers_over_formats(datapath, seed)
+        wanted = Evaluator(datapath)(integers).integers
+        found = slots.evaluate(datapath, each, integers)
+        np.testing.assert_array_equal(found["y"], wanted["y"])
+
+
+def test_segments_that_need_each_other_are_refused():
+    graph = Graph()
+    x = graph.declare("x", ())[0]
+    y = graph.mul(x, x)
+    graph.outputs["z"] = Output((), (graph.add(y, x),))
+    assert [part.gives for part in segments(graph, [0, 0, 1], [0, 1])] == [(y,), (y + 1,)]
+    with pytest.raises(CompileError, match=r"segment 0 reads node 1 \(mul\) of the later 1"):
+        segments(graph, [0, 1, 0], [0, 1])
+
+
+def integers_over_formats(datapath, seed, count=40):
+    draw, graph = np.random.default_rng(seed), datapath.graph
+    inputs = {name: np.zeros((count, *shape), np.int64) for name, shape in graph.inputs.items()}
+    for k in graph.nodes_of("input"):
+        name, i = graph.value[k]
+        to = datapath.format(k)
+        column = draw.integers(to.least, to.most, count, endpoint=True)
+        inputs[name].reshape(count, -1)[:, i] = column
+    return inputs
+
+
+def test_terms_of_branches_meet_in_their_parent():
+    graph = Graph()
+    root, left, right = (graph.declare(name, ())[0] for name in ("root", "left", "right"))
+    a, b = graph.mul(root, left), graph.mul(root, right)
+    first = graph.add(root, a)
+    graph.outputs["y"] = Output((), (graph.add(first, b),))
+    found = homes(
+        graph, (-1, 0, 0), {("root", 0): 0, ("left", 0): 1, ("right", 0): 2}, {("y", 0): 0}
+    )
+    assert found[a] == Home(1)
+    assert found[b] == Home(2)
+    assert found[first] == Home(0, True)  # not the left branch's: the right one has none
+    new, totals = reduced(graph, [(a, b)])
+    (partials,) = totals.values()
+    assert [new.op[k] for k in new.args[partials[0]]] == ["mul", "mul"]
+
+
+def test_chains_and_those_alike():
+    model = fl.load("atlas", root="free")
+    found = chains(tree_of(model))
+    names = [joint.name for joint in model.joints]
+    assert [names[chain.bodies[0]] for chain in found] == [
+        "root_joint", "back_bkz", "l_arm_shz", "neck_ay", "r_arm_shz", "l_leg_hpz", "r_leg_hpz",
+    ]  # fmt: skip
+    alike = [group.members for group in groups(tree_of(model), found)]
+    assert alike == [(0,), (1,), (2, 4), (3,), (5, 6)]
+
+
+# Turns in circuits
+
+
+def test_as_few_lanes_as_an_interval_has_room_for():
+    assert turns(4, 12) == (4, 1, 3)
+    assert turns(13, 12) == (7, 2, 1)
+    assert turns(14, 14) == (14, 1, 1)
+    assert turns(2, 1) == (1, 2, 1)
+
+
+CASES = [(5, 2, 2), (4, 3, 1), (3, 1, 3)]  # members, interval of a turn, lanes
+
+
+@cache
+def legs(members):
+    """The legs of a robot whose legs are of two joints, and what feeds them."""
+    model = fl.random_tree(1 + members, float(members), ("revolute",), seed=members)
+    cut = arrays(model, "inverse_dynamics")
+    given = inputs_of(model, ("q", "v", "a"), states=30)
+    integers = integers_of(cut, given)
+    known = slots.values(cut.datapath, integers)
+    for kernel in cut.kernels.values():
+        known |= kernel(known)
+    return cut, known
+
+
+def slot_case(members, interval, lanes):
+    cut, known = legs(members)
+    kernel = cut.kernels[ArrayPart(1, False)]
+    (sums,) = [own for part, own in cut.kernels.items() if part.chain is not None]
+    totals = [
+        Sum(entry, node, cut.datapath.format(node))
+        for node, reads in zip(sums.members[0].gives, terms_of(sums), strict=True)
+        for entry, nodes in enumerate(kernel.gives)
+        if {*nodes} == reads
+    ]
+    assert totals
+    array = slot_array("legs", kernel, scheduled(kernel.datapath, interval), lanes, totals)
+    given = np.stack([known[f.node] for f in array.inputs], -1)
+    wanted = array.wanted(known)
+    for n, field in enumerate(array.outputs):
+        np.testing.assert_array_equal(wanted[:, n], known[field.node])
+    return array, given, wanted
+
+
+def terms_of(sums):
+    """The nodes that each of some sums adds."""
+    graph = sums.datapath.graph
+
+    def entries(k):
+        if graph.op[k] == "input":
+            return {sums.members[0].reads[graph.value[k][1]]}
+        return set().union(*map(entries, graph.args[k]))
+
+    return [entries(k) for k in graph.outputs[Y].nodes]
+
+
+@needs_icarus
+@pytest.mark.parametrize(("members", "interval", "lanes"), repeated(CASES))
+def test_turns_in_icarus(members, interval, lanes, tmp_path):
+    array, given, wanted = slot_case(members, interval, lanes)
+    write(array, tmp_path, len(given))
+    for stalls in (0, STALLS):
+        found = simulate.icarus(tmp_path, given, stalls)
+        np.testing.assert_array_equal(found.values, wanted)
+    cycles = np.diff(simulate.icarus(tmp_path, given).accepted)
+    assert cycles[5:].mean() == array.interval
+
+
+@needs_verilator
+@pytest.mark.parametrize(("members", "interval", "lanes"), repeated(CASES, 0))
+def test_turns_in_verilator(members, interval, lanes, tmp_path):
+    array, given, wanted = slot_case(members, interval, lanes)
+    write(array, tmp_path, len(given))
+    for stalls in (0, STALLS):
+        found = simulate.verilator(tmp_path, given, stalls)
+        np.testing.assert_array_equal(found.values, wanted)
+    assert (found.emitted - found.accepted >= array.design.latency).all()
+
+
+@needs_verilator
+@pytest.mark.full
+def test_legs_of_hyq_in_verilator(tmp_path):
+    model = fl.load("hyq", root="free")
+    cut = arrays(model, "inverse_dynamics_derivatives")
+    known = slots.values(
+        cut.datapath, integers_of(cut, inputs_of(model, ("q", "v", "a"), states=1000))
+    )
+    for kernel in cut.kernels.values():
+        known |= kernel(known)
+    made = built(cut.datapath, cut.kernels, 12, devices.load("xcvu9p"))
+    array = made[ArrayPart(1, False)].circuit
+    assert len(array.sums) == 21
+    write(array, tmp_path, 1000)
+    given = np.stack([known[f.node] for f in array.inputs], -1)
+    found = simulate.verilator(tmp_path, given, STALLS)
+    np.testing.assert_array_equal(found.values, array.wanted(known))
+
+
+def test_turns_save_sums_and_registers():
+    model, device = fl.load("hyq", root="free"), devices.load("xcvu9p")
+    found = []
+    for shared in (True, False):
+        cut = arrays(model, "inverse_dynamics", shared=lambda group, shared=shared: shared)
+        found.append(needs(built(cut.datapath, cut.kernels, 12, device)))
+    together, apart = found
+    assert together.luts < 0.5 * apart.luts
+    assert together.ffs < 0.6 * apart.ffs
+    assert together.dsps < 1.1 * apart.dsps
+
+
+# Streams
+
+
+@pytest.mark.parametrize(
+    ("function", "kept", "members"),
+    [
+        ("forward_dynamics_derivatives_from", "columns", 13),  # dtau/dq of the first joint is 0
+        ("inverse_dynamics_derivatives", "pairs", 21),
+    ],
+)
+def test_calls_as_streams(function, kept, members):
+    model = fl.load("iiwa14")
+    cut = streamed(model, function, STREAMS[kept])
+    check(model, function, cut, 1e-2)
+    assert [len(kernel.members) for kernel in cut.kernels.values()] == [1, members]
+
+
+@needs_icarus
+@pytest.mark.full
+def test_columns_in_icarus(tmp_path):
+    model, function = fl.load("iiwa14"), "forward_dynamics_derivatives_from"
+    cut = streamed(model, function, STREAMS["columns"])
+    known = slots.values(
+        cut.datapath, integers_of(cut, inputs_of(model, ("q", "v", "a", "minv"), states=40))
+    )
+    for kernel in cut.kernels.values():
+        known |= kernel(known)
+    for interval, lanes in ((14, 1), (12, 2)):
+        circuits = built(cut.datapath, cut.kernels, interval, devices.load("xcvu9p"))
+        (array,) = (x.circuit for x in circuits.values() if x.turns.slots > 1)
+        assert (array.lanes, array.interval) == (lanes, 13 if lanes == 1 else 7)
+        folder = tmp_path / str(interval)
+        folder.mkdir()
+        write(array, folder, 40)
+        given = np.stack([known[f.node] for f in array.inputs], -1)
+        found = simulate.icarus(folder, given, STALLS)
+        np.testing.assert_array_equal(found.values, array.wanted(known))
+
+
+# Organisations
+
+
+def test_middle_of_a_chain_is_its_root():
+    model = floating(fl.random_tree(5, 1.0, ("revolute",), seed=2))
+    found = organise(model, "inverse_dynamics", interval=8)
+    ends, middle = found.roots[1], found.roots[0]
+    assert ends.body == model.body_names[0]
+    assert middle.cycles < ends.cycles
+    assert middle.depth < ends.depth
+    assert found.root == middle.body
+    given = inputs_of(model, ("q", "v", "a"))
+    change = fl.editing.rerooting(model, found.root)
+    there = change.to(given["q"], v=given["v"], a=given["a"])
+    integers = integers_of(found.design, {"q": there.q, "v": there.v, "a": there.a})
+    results = slots.evaluate(found.design.datapath, [*found.design.kernels.values()], integers)
+    tau = floats(found.design.datapath, results)["tau"]
+    back = change.back(there.q, v=there.v, tau=tau).tau
+    wanted = model.inverse_dynamics(**given)
+    assert np.abs(back - wanted).max() < 2e-2 * (1 + np.abs(wanted).max())
+
+
+def test_derivatives_are_taken_back_from_another_root():
+    model = floating(fl.random_tree(4, 1.0, ("revolute", "prismatic"), seed=2))
+    change = fl.editing.rerooting(model, model.body_names[2])
+    q, v, a = inputs_of(model, ("q", "v", "a")).values()
+    there, other = change.to(q, v=v, a=a), change.model
+    slopes = other.inverse_dynamics_derivatives(there.q, there.v, there.a)
+    found = fl.editing.derivatives_back(
+        change,
+        q,
+        v,
+        a,
+        tau=other.inverse_dynamics(there.q, there.v, there.a),
+        dtau_dq=slopes.dtau_dq,
+        dtau_dv=slopes.dtau_dv,
+        M=other.mass_matrix(there.q),
+    )
+    for x, wanted in zip(found, model.inverse_dynamics_derivatives(q, v, a), strict=True):
+        np.testing.assert_allclose(x, wanted, rtol=0, atol=1e-11)
+
+
+def floating(model):
+    """The robot with a free joint in the place of its first one."""
+    first = Joint("root_joint", "free", -1)
+    return replace(model, joints=(first, *model.joints[1:]), root="free")
+
+
+def test_tiago_quadruped_and_atlas_are_organised_as_in_the_paper():
+    arm = fl.load("mobile_arm").reduced(
+        {"torso_lift_joint": 0.1, "head_1_joint": 0.0, "head_2_joint": 0.0}
+    )
+    tiago = organise(arm, "inverse_dynamics")
+    assert shape(tiago) == [("base_planar", -1, 1, 1), ("arm", 0, 7, 1)]
+    spot = organise(fl.load("quadruped_arm", root="free"), "inverse_dynamics", root="body")
+    assert [(parent, joints, slots) for _, parent, joints, slots in shape(spot)] == [
+        (-1, 1, 1), (0, 7, 1), (0, 3, 4),
+    ]  # fmt: skip
+    assert spot.arrays[2].interval == 3
+    atlas = fl.load("atlas", root="free")
+    humanoid = organise(atlas, "inverse_dynamics", interval=32, root="mtorso")
+    assert sorted(shape(humanoid)) == [
+        ("back", 0, 2, 1),
+        ("back_bkx", 0, 1, 1),
+        ("l_arm, r_arm", 3, 7, 2),
+        ("l_leg, r_leg", 1, 6, 2),
+        ("neck_ay", 3, 1, 1),
+        ("root", -1, 1, 1),
+    ]
+    for found in (tiago, spot, humanoid):
+        root = ElementTree.fromstring(svg(found))
+        titles = [x.text for x in root.iter("{http://www.w3.org/2000/svg}title")]
+        assert sorted(titles) == sorted(x.name for x in found.model.joints)
+    assert "2 in turn every 16 cycles" in str(humanoid)
+
+
+def shape(found):
+    return [(x.name, x.parent, len(x.limbs[0]), x.slots) for x in found.arrays]
+
+
+def test_modes_of_the_root():
+    model = fl.load("hyq", root="free")
+    found = {
+        mode: organise(model, "inverse_dynamics", root="base_link_0", mode=mode)
+        for mode in ("prescribed", "ignored")
+    }
+    assert found["ignored"].model.nv == 12
+    products = {mode: sum(x.products for x in o.arrays) for mode, o in found.items()}
+    assert products["ignored"] < products["prescribed"] < 200
+    with pytest.raises(ValueError, match="mode is 'none': wanted 'computed', 'prescribed', 'ign"):
+        organise(model, mode="none")
+    with pytest.raises(ValueError, match="interval is 0"):
+        organise(model, interval=0)
+    with pytest.raises(ValueError, match="root is 'nose': wanted a body of hyq"):
+        organise(model, root="nose")
+
+
+def test_split_root_has_the_same_dynamics():
+    model = fl.load("hyq", root="free")
+    split = split_root(model)
+    q, v, a = inputs_of(model, ("q", "v", "a")).values()
+    R = model.frame_placement(q, model.body_names[0])[:, :3, :3]
+    turned = lambda x: np.concatenate([np.einsum("nij,nj->ni", R, x[:, :3]), x[:, 3:]], 1)
+    spin = np.concatenate([np.cross(v[:, 3:6], v[:, :3]), np.zeros((len(v), model.nv - 3))], 1)
+    tau = split.inverse_dynamics(q, turned(v), turned(a + spin))
+    np.testing.assert_allclose(tau, turned(model.inverse_dynamics(q, v, a)), rtol=1e-9, atol=1e-8)
+    with pytest.raises(ValueError, match="wanted a free joint"):
+        split_root(fl.load("iiwa14"))
