@@ -1,0 +1,54 @@
+"""How many bits does a robot's task need, where the dynamics are computed in fixed point?
+
+Trajectory optimisation of the iiwa14 with formats of 8 to 24 bits before and 2 to 24 bits behind
+the point, and formats of each signal: the claim of Plancher et al. (2021, section IV-C). Closed
+loops with computed torque and with predictive control. Runs that the CSV has already are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import fixed_loop_arm as arm
+import fixed_loop_trajectories as trajectories
+from fixed_loop_formats import Job
+from options import parser
+from robots import say
+
+from featherlane.errors import CompileError
+
+PARTS = {
+    "trajectories": lambda quick: trajectories.jobs(8 if quick else 32, quick),
+    "arm": lambda quick: arm.torque_jobs(*((2, 0.8) if quick else (8, 2.0)), quick),
+    "predictive": lambda quick: arm.predictive_jobs(*((2, 0.6) if quick else (4, 1.8)), quick),
+}
+
+
+def main() -> None:
+    options = parser(__doc__, quick=False, csv=Path("fixed_point_in_the_loop.csv"))
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
+    args = options.parse_args()
+    known = list(csv.reader(args.csv.open(newline=""))) if args.csv.exists() else []
+    done = {tuple(row[:3]) for row in known}
+    with args.csv.open("a", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        for part in args.parts:
+            for job in PARTS[part](args.quick):
+                key = part, job.case, job.format
+                if key not in done:
+                    rows.writerows([*key, name, f"{x:.4g}"] for name, x in _run(job))
+                    file.flush()
+
+
+def _run(job: Job) -> list[tuple[str, float]]:
+    say(f"{job.case}: {job.format}")
+    try:
+        return list(job.run())
+    except CompileError as error:
+        say(f"    cannot be built: {error}")
+        return [("cannot be built", 1.0)]
+
+
+if __name__ == "__main__":
+    main()
