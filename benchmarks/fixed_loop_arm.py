@@ -6,6 +6,7 @@ goes from target to target with one iteration of iterative LQR a period.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -144,19 +145,17 @@ def improved(
 
 
 def formats(quick: bool) -> list[str]:
-    bits = [*range(2, 16), 16, 18, 20][:: 6 if quick else 1]
-    data = [10, 12, 14, 16, 18, 20, 22, 24, 27, 32][:: 4 if quick else 1]
-    return [
-        *(f"q12.{f}" for f in bits),
-        *(f"q{i}.16" for i in (8, 9, 10, 11, 14, 16)),
-        *(f"fitted{n}/{min(n, 18)}" for n in data),
-        *(f"proved{n}" for n in data),
-    ]
+    """Those of one for all signals, by bits behind and before the point, and one for each."""
+    bits = [2, 4, 6, 8, 9, 10, 11, 12, 14, 16, 20]
+    whole, data = [9, 10, 11, 14, 16], [12, 14, 16, 18, 20, 22, 24, 27, 32]
+    each = [f"{kind}{n}" for kind in ("fitted", "proved") for n in data]
+    every = 4 if quick else 1
+    return [*(f"q12.{f}" for f in bits), *(f"q{i}.16" for i in whole), *each][::every]
 
 
 def torque_jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
     """Computed torque in all formats, then with one kind of signals in few bits."""
-    model, name = fl.load("iiwa14"), "inverse_dynamics"
+    model = fl.load("iiwa14")
     best = cache(lambda: computed_torque(model, model.inverse_dynamics, robots, seconds))
 
     def run(make: Callable[[], Any]) -> Figures:
@@ -180,7 +179,7 @@ def predictive_jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
                 f.function.compile()
         return figures(predictive(model, dynamics, robots, seconds), best())
 
-    even = [x for x in formats(quick) if "/" in x or int(x[-1]) % 2 == 0]
-    for format in ("float64", "float32", *even):
+    few = re.compile(r"q12\.(4|8|10|12|16|20)|q16.16|fitted(16|20|24|27)|proved(20|24|32)")
+    for format in ("float64", "float32", *filter(few.fullmatch, formats(quick))):
         for whole, what in enumerate(optimiser.CASES):
             yield Job(f"arm, predictive, {what}", format, partial(run, format, bool(whole)))

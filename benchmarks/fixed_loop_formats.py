@@ -79,7 +79,7 @@ def inverse_jobs(
         yield Job(case, format, partial(run, lambda form=format: _compiled(made(format=form))))
     ample = cache(lambda: made(format=AMPLE))
     for name in KINDS:
-        for bits in range(6, 23, 8 if quick else 2):
+        for bits in range(6, 23, 8 if quick else 4):
             few = lambda name=name, bits=bits: _few(model, ample(), KINDS[name], bits)
             yield Job(case, f"{name}: {bits}", partial(run, few))
 

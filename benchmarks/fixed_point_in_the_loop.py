@@ -11,6 +11,8 @@ import csv
 from pathlib import Path
 
 import fixed_loop_arm as arm
+import fixed_loop_quadruped as quadruped
+import fixed_loop_rates as rates
 import fixed_loop_trajectories as trajectories
 from fixed_loop_formats import Job
 from options import parser
@@ -19,22 +21,27 @@ from robots import say
 from featherlane.errors import CompileError
 
 PARTS = {
-    "trajectories": lambda quick: trajectories.jobs(8 if quick else 32, quick),
-    "arm": lambda quick: arm.torque_jobs(*((2, 0.8) if quick else (8, 2.0)), quick),
-    "predictive": lambda quick: arm.predictive_jobs(*((2, 0.6) if quick else (4, 1.8)), quick),
+    "rates": lambda quick, every: rates.jobs(3 if quick else 9),
+    "trajectories": lambda quick, every: trajectories.jobs(8 if quick else 32, every),
+    "arm": lambda quick, every: arm.torque_jobs(*((2, 0.8) if quick else (8, 2.0)), quick),
+    "predictive": lambda quick, every: arm.predictive_jobs(
+        *((2, 0.6) if quick else (4, 1.2)), quick
+    ),
+    "quadruped": lambda quick, every: quadruped.jobs(*((1, 0.8) if quick else (3, 2.0)), quick),
 }
 
 
 def main() -> None:
     options = parser(__doc__, quick=False, csv=Path("fixed_point_in_the_loop.csv"))
     options.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
+    options.add_argument("--every", type=int, default=2, metavar="BITS", help="of the map's axes")
     args = options.parse_args()
     known = list(csv.reader(args.csv.open(newline=""))) if args.csv.exists() else []
     done = {tuple(row[:3]) for row in known}
     with args.csv.open("a", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         for part in args.parts:
-            for job in PARTS[part](args.quick):
+            for job in PARTS[part](args.quick, 4 if args.quick else args.every):
                 key = part, job.case, job.format
                 if key not in done:
                     rows.writerows([*key, name, f"{x:.4g}"] for name, x in _run(job))

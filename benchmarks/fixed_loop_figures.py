@@ -1,0 +1,247 @@
+"""The figures of fixed_point_in_the_loop.py, from its CSV: maps of formats, errors against bits."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from links_figures import FAINT, INK, style
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+Results = Mapping[tuple[str, str], Mapping[str, float]]  # figures by case and format
+GOOD, MIDDLE, BAD = "#2f81c7", "#e3c878", "#c8553d"
+COLOURS = {"uniform": "#2f81c7", "fitted": "#d9722e", "proved": "#2f9e6e"}
+HUES = ["#2f81c7", "#d9722e", "#2f9e6e", "#8f6ccf", "#cf5a8a", "#9a7b5f", "#75808a"]
+LEGENDS = {
+    "uniform": "one for all, 12 bits before the point",
+    "fitted": "each signal its own, fitted",
+    "proved": "each signal its own, proved",
+}
+WIDEST = 32
+
+
+def read(file: Path) -> Results:
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for _, case, format, figure, value in csv.reader(file.open(newline="")):
+        found.setdefault((case, format), {})[figure] = float(value)
+    return found
+
+
+# The maps
+
+
+def maps(results: Results) -> Figure:
+    figure, axes = plt.subplots(2, 2, figsize=(10, 8.4), sharex=True, sharey=True)
+    good = LinearSegmentedColormap.from_list("share", [BAD, MIDDLE, GOOD])
+    share = ScalarMappable(Normalize(0, 1), good)
+    excess = ScalarMappable(LogNorm(1e-8, 10), good.reversed())
+    shown = (
+        ("share at the goal", share, "share of starts that arrive within 0.01 rad", ()),
+        (
+            "cost, median excess",
+            excess,
+            "cost above float64's, part of it (median)",
+            ("min", "max"),
+        ),
+    )
+    for row, case in zip(axes, ("derivatives", "all dynamics"), strict=True):
+        for panel, (name, colours, told, beyond) in zip(row, shown, strict=True):
+            _map(panel, results, case, name, colours)
+            panel.set_title(f"{case} in fixed point: {told.split(',')[0]}", fontsize=9, loc="left")
+            bar = figure.colorbar(
+                colours, ax=panel, shrink=0.85, extend="both" if beyond else "neither"
+            )
+            bar.set_label(told, color=INK, fontsize=8)
+            bar.ax.tick_params(colors=INK, labelsize=8)
+            bar.outline.set_edgecolor(FAINT)
+    for panel in axes[1]:
+        panel.set_xlabel("bits before the point, with the sign", color=INK)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("bits behind the point", color=INK)
+    figure.suptitle(
+        "iiwa14, 32 moves from rest to rest in 0.64 s, iterative LQR", color=INK, fontsize=11
+    )
+    figure.tight_layout()
+    return figure
+
+
+def _map(axes: Any, results: Results, case: str, name: str, colours: Any) -> None:
+    cells = {
+        (int(found[1]), int(found[2])): figures
+        for (of, format), figures in results.items()
+        if of == case and (found := re.fullmatch(r"q(\d+)\.(\d+)", format))
+    }
+    even = {bits for bits in cells if bits[0] % 2 == 0 and bits[1] % 2 == 0}
+    size = 1 if len(cells) > len(even) + 1 else 2
+    for (i, f), figures in cells.items():
+        if size == 2 and (i, f) not in even:
+            continue
+        corner = i - size / 2, f - size / 2
+        if "cannot be built" in figures:
+            axes.add_patch(Rectangle(corner, size, size, fill=False, hatch="xx", ec=FAINT, lw=0))
+            continue
+        value = figures[name]
+        value = colours.norm.vmax if not math.isfinite(value) else max(value, 1e-12)
+        axes.add_patch(Rectangle(corner, size, size, fc=colours.to_rgba(value), ec="none"))
+    for i, f in ((16, 16), (12, 5)):
+        axes.plot(i, f, "o", ms=5, mfc="none", mec="black")
+        axes.annotate(
+            f"{i}.{f}", (i, f), (4, 3), textcoords="offset points", color="black", fontsize=8
+        )
+    axes.plot([WIDEST - 25, WIDEST - 1], [25 + 1, 2], color=FAINT, lw=1, ls="--")
+    axes.text(19.4, 16.4, "more than 32 bits", color=INK, fontsize=8)
+    axes.set_xlim(7, 25)
+    axes.set_ylim(1, 25)
+    axes.set_xticks(range(8, 25, 4))
+    axes.set_yticks(range(4, 25, 4))
+    _plain(axes)
+
+
+# Errors against bits
+
+
+def lines(results: Results, case: str, figure: str) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """Yields (kind of formats, bits of a signal, values)."""
+    patterns = {"uniform": r"q12\.(\d+)", "fitted": r"fitted(\d+)", "proved": r"proved(\d+)"}
+    for kind, pattern in patterns.items():
+        points = []
+        for (of, format), figures in results.items():
+            found = re.fullmatch(pattern, format)
+            if of == case and found and figure in figures:
+                bits = int(found[1]) + (12 if kind == "uniform" else 0)
+                points.append((bits, figures[figure]))
+        if points:
+            yield kind, *(list(x) for x in zip(*sorted(points), strict=True))
+
+
+def control(results: Results) -> Figure:
+    cases = {
+        "arm, computed torque": "iiwa14, computed torque",
+        "arm, predictive, derivatives": "iiwa14, predictive: derivatives",
+        "arm, predictive, all dynamics": "iiwa14, predictive: all dynamics",
+        "quadruped, trotting": "quadruped with arm, trotting",
+    }
+    shown = {case: told for case, told in cases.items() if (case, "float64") in results}
+    figure, axes = plt.subplots(
+        2, len(shown), figsize=(3.4 * len(shown), 6.2), sharex=True, squeeze=False
+    )
+    rows = (
+        ("error over float64, rms, rad", "off float64's path, rad (rms)"),
+        ("ripple, rms, N m", "torque ripple, N m (rms)"),
+    )
+    for column, (case, told) in zip(axes.T, shown.items(), strict=True):
+        column[0].set_title(told, fontsize=10, loc="left")
+        for panel, (name, _) in zip(column, rows, strict=True):
+            for kind, bits, values in lines(results, case, name):
+                panel.plot(
+                    bits, values, "o-", ms=3.5, lw=1.6, color=COLOURS[kind], label=LEGENDS[kind]
+                )
+            own = "error, rms, rad" if name.startswith("error") else name
+            own = own if own in results[case, "float64"] else "turn, rms, rad"
+            panel.axhline(
+                results[case, "float64"][own],
+                color=INK,
+                lw=1,
+                ls="--",
+                label="float64's own error, or ripple",
+            )
+            panel.set_yscale("log")
+            panel.grid(True, color=FAINT, alpha=0.25, lw=0.8)
+            _plain(panel)
+        column[1].set_xlabel("bits of a signal", color=INK)
+    for panel, (_, told) in zip(axes[:, 0], rows, strict=True):
+        panel.set_ylabel(told, color=INK)
+    handles = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1], strict=True))
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="lower center",
+        ncols=4,
+        frameon=False,
+        labelcolor=INK,
+        fontsize=9,
+    )
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    return figure
+
+
+def kinds(results: Results) -> Figure:
+    cases = ("arm, computed torque", "quadruped, trotting")
+    shown = [case for case in cases if (case, "float64") in results]
+    figure, axes = plt.subplots(
+        2, len(shown), figsize=(4.6 * len(shown), 6.6), sharex=True, squeeze=False
+    )
+    rows = (
+        ("error over float64, rms, rad", "off float64's path, rad (rms)"),
+        ("ripple, rms, N m", "torque ripple, N m (rms)"),
+    )
+    for column, case in zip(axes.T, shown, strict=True):
+        column[0].set_title(case, fontsize=10, loc="left")
+        for panel, (name, _) in zip(column, rows, strict=True):
+            for hue, (kind, points) in zip(
+                HUES, sorted(_of_kinds(results, case, name).items()), strict=False
+            ):
+                panel.plot(
+                    *zip(*sorted(points), strict=True), "o-", ms=3.5, lw=1.6, color=hue, label=kind
+                )
+            panel.set_yscale("log")
+            panel.grid(True, color=FAINT, alpha=0.25, lw=0.8)
+            _plain(panel)
+        column[1].set_xlabel("bits of this kind of signals, 32 of all others", color=INK)
+    for panel, (_, told) in zip(axes[:, 0], rows, strict=True):
+        panel.set_ylabel(told, color=INK)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="lower center", ncols=2, frameon=False, labelcolor=INK, fontsize=9)
+    figure.tight_layout(rect=(0, 0.14, 1, 1))
+    return figure
+
+
+def _of_kinds(results: Results, case: str, name: str) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {}
+    for (of, format), figures in results.items():
+        kind, _, bits = format.partition(": ")
+        if of == case and bits and name in figures:
+            found.setdefault(kind, []).append((int(bits), figures[name]))
+    return found
+
+
+def _plain(axes: Any) -> None:
+    axes.tick_params(which="both", colors=INK, length=0, labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+FIGURES = {"map": maps, "control": control, "kinds": kinds}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("csv", type=Path)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--png", action="store_true", help="PNGs on white, too")
+    args = options.parse_args()
+    style()
+    results = read(args.csv)
+    np.seterr(all="raise")
+    for name, draw in FIGURES.items():
+        figure, file = draw(results), args.folder / f"fixed_point_{name}.svg"
+        figure.savefig(file, transparent=True, metadata={"Date": None})
+        if args.png:
+            figure.savefig(file.with_suffix(".png"), dpi=90, facecolor="white")
+
+
+if __name__ == "__main__":
+    main()
