@@ -22,6 +22,7 @@ DT = 1e-3  # s, of the simulation
 FREQUENCY = 20.0  # rad/s, of the errors under computed torque, critically damped
 SETTLED = 0.5  # s, from which errors count
 AVERAGED = 21  # steps: what is faster than their mean is ripple
+FEW = range(6, 23, 4)  # bits of one kind of signals
 RANGES = {"a": (-128.0, 128.0)}  # rad/s^2
 Array = np.ndarray
 
@@ -161,7 +162,9 @@ def torque_jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
     def run(make: Callable[[], Any]) -> Figures:
         return figures(computed_torque(model, make(), robots, seconds), best())
 
-    yield from inverse_jobs("arm, computed torque", model, RANGES, formats(quick), run, quick)
+    yield from inverse_jobs(
+        "arm, computed torque", model, RANGES, formats(quick), run, FEW[:: 2 if quick else 1]
+    )
 
 
 def predictive_jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
@@ -179,7 +182,7 @@ def predictive_jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
                 f.function.compile()
         return figures(predictive(model, dynamics, robots, seconds), best())
 
-    few = re.compile(r"q12\.(4|8|10|12|16|20)|q16.16|fitted(16|20|24|27)|proved(20|24|32)")
+    few = re.compile(r"q12\.(4|8|12|16)|q16.16|fitted(20|24|27)|proved(24|32)")
     for format in ("float64", "float32", *filter(few.fullmatch, formats(quick))):
         for whole, what in enumerate(optimiser.CASES):
             yield Job(f"arm, predictive, {what}", format, partial(run, format, bool(whole)))

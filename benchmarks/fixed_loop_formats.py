@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -65,11 +65,11 @@ def inverse_jobs(
     ranges: Any,
     formats: list[str],
     run: Callable[[Callable[[], Any]], Figures],
-    quick: bool,
+    bits: Iterable[int],
 ) -> Iterator[Job]:
     """A controller with inverse dynamics in all formats, then with one kind of signals in few bits.
 
-    run: of a controller with the function that it is given.
+    run: of a controller with the function that it is given. bits: of one kind.
     """
     exact = model.inverse_dynamics
     made = partial(model.function, "inverse_dynamics", backend="fixed", ranges=ranges)
@@ -79,9 +79,9 @@ def inverse_jobs(
         yield Job(case, format, partial(run, lambda form=format: _compiled(made(format=form))))
     ample = cache(lambda: made(format=AMPLE))
     for name in KINDS:
-        for bits in range(6, 23, 8 if quick else 4):
-            few = lambda name=name, bits=bits: _few(model, ample(), KINDS[name], bits)
-            yield Job(case, f"{name}: {bits}", partial(run, few))
+        for few in bits:
+            make = lambda name=name, few=few: _few(model, ample(), KINDS[name], few)
+            yield Job(case, f"{name}: {few}", partial(run, make))
 
 
 def _in_float32(function: Any) -> Any:

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from fixed_loop_arm import formats, ripple, rms
+from fixed_loop_arm import FEW, formats, ripple, rms
 from fixed_loop_formats import Figures, Job, inverse_jobs
 from mpc.robot import FEET, FOOT_RADIUS, LEGS, quadruped
 
@@ -256,10 +256,10 @@ def figures(found: Run, best: Run) -> Figures:
 
 
 def jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
-    """Standing and trotting in all formats, then with one kind of signals in few bits."""
+    """Standing and trotting in all formats, then trotting with one kind of signals in few bits."""
     model = robot().model
-    for trots, case in enumerate(("quadruped, standing", "quadruped, trotting")):
-        controlled = partial(run, trots=bool(trots), robots=robots, seconds=seconds)
+    for case, trots in (("quadruped, trotting", True), ("quadruped, standing", False)):
+        controlled = partial(run, trots=trots, robots=robots, seconds=seconds)
         best = cache(partial(controlled, model.inverse_dynamics))
 
         def done(
@@ -267,4 +267,5 @@ def jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
         ) -> Figures:
             return figures(controlled(make()), best())
 
-        yield from inverse_jobs(case, model, RANGES, formats(quick), done, quick)
+        bits = FEW[:: 2 if quick else 1] if trots else ()
+        yield from inverse_jobs(case, model, RANGES, formats(quick), done, bits)

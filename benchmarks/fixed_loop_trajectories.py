@@ -15,7 +15,9 @@ import numpy as np
 from fixed_loop_formats import Figures, Job
 
 import featherlane as fl
+from featherlane.api.fixed import fixed_function
 from featherlane.api.model import Model
+from featherlane.functions.table import Variant
 
 DT, KNOTS = 0.01, 64
 REACH = 0.55  # of the joints' limits
@@ -72,20 +74,25 @@ def single(model: Model, whole: bool) -> Dynamics:
     return own._replace(gradient=gradient)
 
 
-def in_fixed_point(model: Model, format: str, whole: bool) -> tuple[Dynamics, list[Any]]:
-    """Derivatives, or all, in a format; with the functions that tell what happened in them."""
-    own, names = exact(model), [GRADIENT, *["forward_dynamics", "mass_matrix_inverse"] * whole]
-    functions = [_Counted(_function(model, name, format)) for name in names]
-    gradient, *others = functions
-    return own._replace(
-        **dict(zip(own._fields[:2], others, strict=False), gradient=gradient)
-    ), functions
+def in_fixed_point(
+    model: Model, format: str, whole: bool, algorithm: str | None = None
+) -> tuple[Dynamics, list[Any]]:
+    """Derivatives, or all, in a format; with the functions that tell what happened in them.
+
+    algorithm: of the derivatives, "body" for that of the papers.
+    """
+    made = lambda name, *algorithm: _Counted(_function(model, name, format, *algorithm))
+    gradient = made(GRADIENT, algorithm)
+    if not whole:
+        return exact(model)._replace(gradient=gradient), [gradient]
+    all_of_them = made("forward_dynamics"), made("mass_matrix_inverse"), gradient
+    return Dynamics(*all_of_them), list(all_of_them)
 
 
 @lru_cache(maxsize=3)
-def _function(model: Model, name: str, format: str) -> Any:
+def _function(model: Model, name: str, format: str, algorithm: str | None = None) -> Any:
     ranges = None if name == "mass_matrix_inverse" else RANGES
-    return model.function(name, backend="fixed", format=format, ranges=ranges)
+    return fixed_function(model, Variant(name), format, ranges, algorithm)
 
 
 class _Counted:
@@ -281,18 +288,21 @@ def jobs(starts: int, every: int) -> Iterator[Job]:
     known = task(starts)
     best = cache(lambda: optimise(known, exact(known.model)))
 
-    def run(format: str, whole: bool) -> Figures:
+    def run(format: str, whole: bool, algorithm: str | None = None) -> Figures:
         functions = list[Any]()
         if format == "float64":
             found = best()
         elif format == "float32":
             found = optimise(known, single(known.model, whole))
         else:
-            dynamics, functions = in_fixed_point(known.model, format, whole)
+            dynamics, functions = in_fixed_point(known.model, format, whole, algorithm)
             found = optimise(known, dynamics)
         return _figures(found, best(), functions)
 
     yield Job("optimiser", "float64", lambda: _checked(known, best()))
+    grid = [(16, 16), *((i, f) for i in (12, 10, 8) for f in (5, 2, 12, 8, 3))]
+    for i, f in grid[: 1 if every > 2 else None]:
+        yield Job("derivatives, body frames", f"q{i}.{f}", partial(run, f"q{i}.{f}", False, "body"))
     for format in ("float64", "float32", *formats(every)):
         for whole, case in enumerate(CASES):
             yield Job(case, format, partial(run, format, bool(whole)))
