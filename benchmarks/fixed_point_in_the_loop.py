@@ -35,6 +35,9 @@ def main() -> None:
     options = parser(__doc__, quick=False, csv=Path("fixed_point_in_the_loop.csv"))
     options.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     options.add_argument("--every", type=int, default=2, metavar="BITS", help="of the map's axes")
+    options.add_argument(
+        "--case", default="", metavar="TEXT", help="only cases with it in their name"
+    )
     args = options.parse_args()
     known = list(csv.reader(args.csv.open(newline=""))) if args.csv.exists() else []
     done = {tuple(row[:3]) for row in known}
@@ -43,7 +46,7 @@ def main() -> None:
         for part in args.parts:
             for job in PARTS[part](args.quick, 4 if args.quick else args.every):
                 key = part, job.case, job.format
-                if key not in done:
+                if key not in done and args.case in job.case:
                     rows.writerows([*key, name, f"{x:.4g}"] for name, x in _run(job))
                     file.flush()
 
