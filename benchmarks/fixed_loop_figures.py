@@ -20,6 +20,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 Results = Mapping[tuple[str, str], Mapping[str, float]]  # figures by case and format
 GOOD, MIDDLE, BAD = "#2f81c7", "#e3c878", "#c8553d"
@@ -119,101 +120,101 @@ def lines(results: Results, case: str, figure: str) -> Iterator[tuple[str, list[
         points = []
         for (of, format), figures in results.items():
             found = re.fullmatch(pattern, format)
-            if of == case and found and figure in figures:
+            if of == case and found and math.isfinite(figures.get(figure, math.nan)):
                 bits = int(found[1]) + (12 if kind == "uniform" else 0)
                 points.append((bits, figures[figure]))
         if points:
             yield kind, *(list(x) for x in zip(*sorted(points), strict=True))
 
 
+PATH = "error over float64, rms, rad", "off float64's path, rad (rms)"
+RIPPLE = "ripple, rms, N m", "torque ripple, N m (rms)"
+PLACE = "position over float64, rms, m", "base off float64's path, m (rms)"
+ROWS = {  # of columns of figures; the ripple of a trot is that of its steps
+    "arm, computed torque": (PATH, RIPPLE),
+    "arm, predictive, derivatives": (PATH, RIPPLE),
+    "arm, predictive, all dynamics": (PATH, RIPPLE),
+    "quadruped, standing": (PATH, RIPPLE),
+    "quadruped, trotting": (PATH, PLACE),
+}
+OWN = {  # what float64 itself is off
+    PATH[0]: ("error, rms, rad", "turn, rms, rad"),
+    PLACE[0]: ("position, rms, m",),
+    RIPPLE[0]: (RIPPLE[0],),
+}
+
+
 def control(results: Results) -> Figure:
-    cases = {
-        "arm, computed torque": "iiwa14, computed torque",
-        "arm, predictive, derivatives": "iiwa14, predictive: derivatives",
-        "arm, predictive, all dynamics": "iiwa14, predictive: all dynamics",
-        "quadruped, trotting": "quadruped with arm, trotting",
-    }
-    shown = {case: told for case, told in cases.items() if (case, "float64") in results}
-    figure, axes = plt.subplots(
-        2, len(shown), figsize=(3.4 * len(shown), 6.2), sharex=True, squeeze=False
-    )
-    rows = (
-        ("error over float64, rms, rad", "off float64's path, rad (rms)"),
-        ("ripple, rms, N m", "torque ripple, N m (rms)"),
-    )
-    for column, (case, told) in zip(axes.T, shown.items(), strict=True):
-        column[0].set_title(told, fontsize=10, loc="left")
-        for panel, (name, _) in zip(column, rows, strict=True):
-            for kind, bits, values in lines(results, case, name):
-                panel.plot(
-                    bits, values, "o-", ms=3.5, lw=1.6, color=COLOURS[kind], label=LEGENDS[kind]
-                )
-            own = "error, rms, rad" if name.startswith("error") else name
-            own = own if own in results[case, "float64"] else "turn, rms, rad"
-            panel.axhline(
-                results[case, "float64"][own],
-                color=INK,
-                lw=1,
-                ls="--",
-                label="float64's own error, or ripple",
-            )
-            panel.set_yscale("log")
-            panel.grid(True, color=FAINT, alpha=0.25, lw=0.8)
-            _plain(panel)
-        column[1].set_xlabel("bits of a signal", color=INK)
-    for panel, (_, told) in zip(axes[:, 0], rows, strict=True):
-        panel.set_ylabel(told, color=INK)
-    handles = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1], strict=True))
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="lower center",
-        ncols=4,
-        frameon=False,
-        labelcolor=INK,
-        fontsize=9,
-    )
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
-    return figure
+    def draw(panel: Any, case: str, name: str) -> None:
+        for kind, bits, values in lines(results, case, name):
+            panel.plot(bits, values, "o-", color=COLOURS[kind], label=LEGENDS[kind], **LINE)
+        float64 = results[case, "float64"]
+        own = next(float64[x] for x in OWN[name] if x in float64)
+        panel.axhline(own, color=INK, lw=1, ls="--", label="float64's own error, or ripple")
+
+    shown = [case for case in ROWS if len(list(lines(results, case, PATH[0]))) > 1]
+    return _columns(shown, draw, "bits of a signal", 2)
 
 
 def kinds(results: Results) -> Figure:
-    cases = ("arm, computed torque", "quadruped, trotting")
-    shown = [case for case in cases if (case, "float64") in results]
+    hues = dict(zip(sorted({kind for _, kind, _ in _kinds(results)}), HUES, strict=False))
+
+    def draw(panel: Any, case: str, name: str) -> None:
+        for kind, points in sorted(_of_kinds(results, case, name).items()):
+            x, y = zip(*sorted(points), strict=True)
+            panel.plot(x, y, "o-", color=hues[kind], label=kind, **LINE)
+
+    shown = [case for case in ROWS if any(case == of for of, *_ in _kinds(results))]
+    return _columns(shown, draw, "bits of this kind of signals, 32 of all others", 4)
+
+
+LINE = {"ms": 3.5, "lw": 1.6}
+
+
+def _columns(shown: list[str], draw: Any, below: str, legend: int) -> Figure:
+    """A column for each case, with a legend of so many lines."""
     figure, axes = plt.subplots(
-        2, len(shown), figsize=(4.6 * len(shown), 6.6), sharex=True, squeeze=False
-    )
-    rows = (
-        ("error over float64, rms, rad", "off float64's path, rad (rms)"),
-        ("ripple, rms, N m", "torque ripple, N m (rms)"),
+        2, len(shown), figsize=(4.6 * len(shown), 6.0 + 0.2 * legend), sharex=True, squeeze=False
     )
     for column, case in zip(axes.T, shown, strict=True):
-        column[0].set_title(case, fontsize=10, loc="left")
-        for panel, (name, _) in zip(column, rows, strict=True):
-            for hue, (kind, points) in zip(
-                HUES, sorted(_of_kinds(results, case, name).items()), strict=False
-            ):
-                panel.plot(
-                    *zip(*sorted(points), strict=True), "o-", ms=3.5, lw=1.6, color=hue, label=kind
-                )
+        column[0].set_title(TITLES.get(case, case), fontsize=10, loc="left")
+        for panel, (name, told) in zip(column, ROWS[case], strict=True):
+            draw(panel, case, name)
             panel.set_yscale("log")
+            panel.set_ylabel(told, color=INK)
             panel.grid(True, color=FAINT, alpha=0.25, lw=0.8)
             _plain(panel)
-        column[1].set_xlabel("bits of this kind of signals, 32 of all others", color=INK)
-    for panel, (_, told) in zip(axes[:, 0], rows, strict=True):
-        panel.set_ylabel(told, color=INK)
+        column[1].set_xlabel(below, color=INK)
+        column[1].xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="lower center", ncols=2, frameon=False, labelcolor=INK, fontsize=9)
-    figure.tight_layout(rect=(0, 0.14, 1, 1))
+    figure.tight_layout(rect=(0, 0.032 * legend + 0.01, 1, 1))
     return figure
+
+
+TITLES = {
+    "arm, computed torque": "iiwa14, computed torque",
+    "arm, predictive, derivatives": "iiwa14, predictive: derivatives",
+    "arm, predictive, all dynamics": "iiwa14, predictive: all dynamics",
+    "quadruped, standing": "quadruped with an arm, standing",
+    "quadruped, trotting": "quadruped with an arm, trotting",
+}
+
+
+def _kinds(results: Results) -> Iterator[tuple[str, str, int]]:
+    """Yields the case, the kind of signals, and its bits."""
+    for case, format in results:
+        kind, _, bits = format.partition(": ")
+        if bits:
+            yield case, kind, int(bits)
 
 
 def _of_kinds(results: Results, case: str, name: str) -> dict[str, list[tuple[int, float]]]:
     found: dict[str, list[tuple[int, float]]] = {}
-    for (of, format), figures in results.items():
-        kind, _, bits = format.partition(": ")
-        if of == case and bits and name in figures:
-            found.setdefault(kind, []).append((int(bits), figures[name]))
+    for of, kind, bits in _kinds(results):
+        figures = results[of, f"{kind}: {bits}"]
+        if of == case and name in figures:
+            found.setdefault(kind, []).append((bits, figures[name]))
     return found
 
 
