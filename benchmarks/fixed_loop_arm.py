@@ -182,7 +182,7 @@ def predictive_jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
                 f.function.compile()
         return figures(predictive(model, dynamics, robots, seconds), best())
 
-    few = re.compile(r"q12\.(4|8|12|16)|q16.16|fitted(20|24|27)|proved(24|32)")
+    few = re.compile(r"q12\.(4|8|12|16)|q16\.16|fitted(20|24|27)|proved32")
     for format in ("float64", "float32", *filter(few.fullmatch, formats(quick))):
         for whole, what in enumerate(optimiser.CASES):
             yield Job(f"arm, predictive, {what}", format, partial(run, format, bool(whole)))
