@@ -68,9 +68,10 @@ class Formats(NamedTuple):
         data, small = WIDTHS[found[1]]
         if found[2]:
             data = int(found[2])
-            small = min(data, int(found[3]) if found[3] else small)
+            small = int(found[3]) if found[3] else min(data, small)
         if not LEAST <= small <= data <= MOST:
-            raise ValueError(f"format is {shown(text)}: wanted {LEAST} to {MOST} bits")
+            few = f"{LEAST} to {MOST} bits, of constants no more than of data"
+            raise ValueError(f"format is {shown(text)}: wanted {few}")
         return cls(found[1], data, small)
 
 
