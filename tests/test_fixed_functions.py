@@ -116,8 +116,23 @@ def test_ranges(arm):
 
 
 @pytest.mark.parametrize(
+    ("form", "data", "small"),
+    [("fitted", 27, 18), ("fitted20", 20, 18), ("fitted16/12", 16, 12), ("proved24", 24, 24)],
+)
+def test_bits_of_formats_for_each_signal(form, data, small):
+    arm = fl.load("double_pendulum")
+    function = arm.function("inverse_dynamics", backend="fixed", format=form)
+    datapath, graph = function.datapath, function.datapath.graph
+    widths = lambda *ops: {datapath.format(k).width for op in ops for k in graph.nodes_of(op)}
+    assert widths("constant", "sin", "cos") == {small}
+    assert widths("input", "add", "mul") == {data}
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"backend": "fixed", "format": "fitted33"}, "format is 'fitted33': wanted 4 to 32 bits"),
+        ({"backend": "fixed", "format": "proved16/18"}, "wanted 4 to 32 bits"),
         ({"backend": "fpga"}, "backend is 'fpga': wanted 'cpu' or 'fixed'"),
         ({"backend": "fixed", "format": "fit"}, "format is 'fit': wanted 'q16.16' or alike, 'prov"),
         ({"backend": "fixed", "format": 16}, "format is 16: wanted"),

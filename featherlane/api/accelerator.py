@@ -272,8 +272,9 @@ def accelerator(
     function: the name of one of `Model`'s functions, as `generate` takes it. format: "q16.16" or
     alike for all signals, "proved": 32 bits each with binary points that rule out overflow for
     inputs within `ranges`, or "fitted": 27 bits, 18 for constants, sines and cosines, with binary
-    points from sampled states. device, delays: a name of `backends.fpga.devices`, and one of its
-    models of delays. clock: MHz. sharing: which operations may share multipliers: those of a
+    points from sampled states; "proved24" and "fitted24/16" have so many bits. device, delays: a
+    name of `backends.fpga.devices`, and one of its models of delays. clock: MHz. sharing: which
+    operations may share multipliers: those of a
     "module" (the work of a joint), of a "class" of modules that are alike, or of the "whole".
     algorithm: of M^-1, forward dynamics and its derivatives, "deferred" (divisions once at the end,
     the shortest path), "factor" (the fewest products) or "bounded" (with bounds from mechanics,

@@ -144,9 +144,11 @@ class Compiled(model.Robot):
         live on a GPU need none. mapping: of the work to the threads of a GPU, "lanes", "team:4" or,
         for long robots, "links:8" (docs/gpu.md), by default the one expected to be the fastest.
         backend: "fixed" computes what a circuit would, in fixed point, in format "q16.16" or alike,
-        "proved" or "fitted", and ranges, (low, high) of inputs by name: by default the limits of q
-        and v (without one, 8 rad or m, and per s), 16 rad/s^2 or m/s^2 for a, 128 N or N m for
-        f_ext, and twice what samples of these have for tau and minv (docs/fpga.md).
+        "proved" or "fitted" (with other numbers of bits than 32, or 27 and 18 for constants, sines
+        and cosines: "proved24", "fitted24/16"), and ranges, (low, high) of inputs by name: by
+        default the limits of q and v (without one, 8 rad or m, and per s), 16 rad/s^2 or m/s^2 for
+        a, 128 N or N m for f_ext, and twice what samples of these have for tau and minv
+        (docs/fpga.md).
         Raises ValueError naming the argument.
         """
         chosen = None if method == "auto" else method

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from featherlane.api.model import Model
 
 UNIFORM, PROVED, FITTED = "q16.16", "proved", "fitted"
-FORMATS = f"{UNIFORM!r} or alike, {PROVED!r} or {FITTED!r}"
+FORMATS = f"{UNIFORM!r} or alike, {PROVED!r}, {FITTED!r}, 'fitted24/16' or 'proved24'"
+WIDTHS = {PROVED: (32, 32), FITTED: (27, 18)}  # bits of data, and of constants, sines and cosines
+LEAST, MOST = 4, 32  # bits
 UNLIMITED = 8.0  # rad or m, and per s: of joints without limits
 ACCELERATION = 16.0  # rad/s^2 or m/s^2
 WRENCH = 128.0  # N, N m
@@ -41,6 +43,36 @@ TRIED, COARSEST = 200, 0.02  # states, and errors of their results, for which fo
 ROOM = 2.0  # of inputs whose ranges are sampled
 DERIVED = ("tau", "minv")  # inputs that follow from q, v and a
 Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an input
+
+
+class Formats(NamedTuple):
+    """What the name of a format says. kind: PROVED, FITTED, or the name itself if it is one of all
+    signals. data, small: bits of signals, and of constants, sines and cosines.
+    """
+
+    kind: str
+    data: int = 0
+    small: int = 0
+
+    @classmethod
+    def named(cls, text: str | None) -> Formats:
+        """Reads a name, by default UNIFORM. Raises ValueError for what is none."""
+        chosen = UNIFORM if text is None else text
+        if isinstance(chosen, str) and re.fullmatch(r"q-?\d+\.-?\d+", chosen):
+            return cls(chosen)
+        found = isinstance(chosen, str) and re.fullmatch(
+            rf"({PROVED}|{FITTED})(?:(\d+)(?:/(\d+))?)?", chosen
+        )
+        if not found:
+            raise ValueError(f"format is {shown(text)}: wanted {FORMATS}")
+        data, small = WIDTHS[found[1]]
+        if found[2]:
+            data = int(found[2])
+            small = int(found[3]) if found[3] else min(data, small)
+        if not LEAST <= small <= data <= MOST:
+            few = f"{LEAST} to {MOST} bits, of constants no more than of data"
+            raise ValueError(f"format is {shown(text)}: wanted {few}")
+        return cls(found[1], data, small)
 
 
 def fixed_function(
@@ -53,20 +85,19 @@ def fixed_function(
     """Returns a function of a model in fixed point; see `Model.function`. algorithm: a name of
     `functions.circuits.CIRCUITS`.
     """
-    chosen = UNIFORM if format is None else format
-    is_known = isinstance(chosen, str) and (
-        chosen in (PROVED, FITTED) or re.fullmatch(r"q-?\d+\.-?\d+", chosen)
-    )
-    if not is_known:
-        raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
+    chosen = Formats.named(format)
     function = model._function(variant)
     origin = fixed_function, (model, variant, format, ranges, algorithm)
-    if chosen == PROVED and BOUNDED in CIRCUITS.get(variant.name, {}) and tree_of(model).coupled:
+    if (
+        chosen.kind == PROVED
+        and BOUNDED in CIRCUITS.get(variant.name, {})
+        and tree_of(model).coupled
+    ):
         raise CompileError(
             f"{variant.name} of {model.name} has no proved format: its joints share coordinates, "
             f"and no bounds of its pivots are known; wanted {FITTED!r}, {UNIFORM!r} or alike"
         )
-    algorithm = algorithm_of(model, variant, algorithm, chosen == PROVED)
+    algorithm = algorithm_of(model, variant, algorithm, chosen.kind == PROVED)
     given = checked_ranges(named_in_ranges(function.inputs), ranges)
     make = partial(_datapath, model, variant, algorithm, chosen, given)
     bounds = lambda: entry_bounds(input_ranges(model, function.inputs, given)[0])
@@ -74,18 +105,20 @@ def fixed_function(
 
 
 def _datapath(
-    model: Model, variant: Variant, algorithm: str | None, format: str, given: dict[str, Ends]
+    model: Model, variant: Variant, algorithm: str | None, format: Formats, given: dict[str, Ends]
 ) -> Datapath:
     limits, samples = input_ranges(model, input_shapes(model, variant), given)
     bounds = entry_bounds(given | limits)
     graph = circuit_graph(model, variant, algorithm, bounds)
-    if format == PROVED:
+    if format.kind == PROVED:
         graph = prepared(with_rotations(model, graph))
-        datapath = proved(graph, bounds)
+        datapath = proved(graph, bounds, format.data, format.small)
         _check_digits(variant.name, datapath, {name: x[:TRIED] for name, x in samples.items()})
         return datapath
     graph = prepared(graph)
-    return fitted(graph, samples, inputs=bounds) if format == FITTED else uniform(graph, format)
+    if format.kind == FITTED:
+        return fitted(graph, samples, format.data, format.small, inputs=bounds)
+    return uniform(graph, format.kind)
 
 
 def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarray]) -> None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.fixed.assign import error_bounds
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.evaluate import Evaluator, Results, floats, quantised
+from featherlane.backends.fixed.machine import SECONDS, MachineEvaluator
 from featherlane.backends.fixed.ranges import Bounds
+from featherlane.backends.progress import compiling
 from featherlane.errors import CompileError
 from featherlane.functions import arguments
 from featherlane.functions.function import Function
@@ -54,6 +57,9 @@ class FixedFunction(Function):
     Calls take and give what the function in float64 does; `threads=` has no effect. Inputs beyond
     their formats saturate. States where a pivot is lost to rounding, or an input is NaN, give NaN.
     `report` tells what happened in the last call.
+
+    A node at a time in NumPy at first; in machine code, with the same results, when that has taken
+    as long as compiling does, or when `compile` is called.
     """
 
     def __init__(
@@ -70,6 +76,8 @@ class FixedFunction(Function):
         self.algorithm = algorithm
         self._function, self._make, self._bounds = function, datapath, bounds
         self._program: Evaluator | None = None
+        self._machine: MachineEvaluator | None = None
+        self._seconds = 0.0  # in which NumPy computed
         self.report: Report | None = None
 
         def kernel(dtype: np.dtype) -> Any:
@@ -105,13 +113,30 @@ class FixedFunction(Function):
             self._program = Evaluator(self._make())
         return self._program
 
+    def compile(self) -> None:
+        """Compiles machine code now, so that no later call waits for it: for control loops."""
+        if self._machine is None:
+            with compiling(f"{self.name} in fixed point"):
+                self._machine = MachineEvaluator(self._evaluator())
+
+    def _integers(self, integers: dict[str, np.ndarray]) -> Results:
+        """Evaluates the datapath, by whichever evaluator is due."""
+        if self._machine is None and self._seconds > SECONDS * len(self.datapath.graph):
+            self.compile()
+        if self._machine is not None:
+            return self._machine(integers)
+        start = perf_counter()
+        results = self._evaluator()(integers)
+        self._seconds += perf_counter() - start
+        return results
+
     def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
         arguments.threads_asked(asked)
         return 1
 
     def _computed(self, arrays: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:
         """Fills the results of a call."""
-        program = self._evaluator()
+        datapath = self.datapath
         core = len(next(iter(self.outputs.values())))
         lead = out[0].shape[: out[0].ndim - core]
         states = math.prod(lead)
@@ -127,22 +152,22 @@ class FixedFunction(Function):
         for start in range(0, states, PART):
             part = slice(start, start + PART)
             rows = {name: x[part] for name, x in given.items()}
-            report = self._of_part(program, rows, [x[part] for x in made], report)
+            report = self._of_part(datapath, rows, [x[part] for x in made], report)
         for x, result in zip(made, out, strict=True):
             result[...] = x.reshape(result.shape)
         self.report = report
 
     def _of_part(
         self,
-        program: Evaluator,
+        datapath: Datapath,
         given: dict[str, np.ndarray],
         out: Sequence[np.ndarray],
         report: Report,
     ) -> Report:
         """Fills the results of some states, and returns the report with what happened in them."""
-        integers, saturated = quantised(program.datapath, given)
-        results = program(integers)
-        numbers = floats(program.datapath, results.integers)
+        integers, saturated = quantised(datapath, given)
+        results = self._integers(integers)
+        numbers = floats(datapath, results.integers)
         lost = np.zeros(results.states, bool)
         if LOST in numbers:
             lost |= numbers[LOST][..., 0] > 0

@@ -26,7 +26,13 @@ it and C with fc <= fa + fb, rounds once:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from featherlane.backends.fixed.formats import Format
 from featherlane.program.graph import Graph
@@ -37,6 +43,16 @@ OPERATIONS = frozenset(
         *("exponent", "power_of_two", "less", "less_equal", "select"),
     ]
 )
+
+
+class Codes(NamedTuple):
+    """The steps and the ends of the formats of an input's entries, each (entries,) in float64. Of
+    entries that no node reads the step is infinite and the ends are 0, so that their integer is 0.
+    """
+
+    step: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,3 +82,24 @@ class Datapath:
             return 0
         dropped = self.format(args[n]).fraction - self.format(k).fraction
         return 1 << dropped - 1 if dropped > 0 else 0
+
+    @cached_property
+    def input_codes(self) -> Mapping[str, Codes]:
+        """The formats of the entries of each input."""
+        codes = {}
+        for name, shape in self.graph.inputs.items():
+            codes[name] = Codes(*np.zeros((3, math.prod(shape))))
+            codes[name].step[:] = math.inf
+        for k in self.graph.nodes_of("input"):
+            (name, i), form = self.graph.value[k], self.format(k)
+            for x, end in zip(codes[name], (form.step, form.least, form.most), strict=True):
+                x[i] = end
+        return codes
+
+    @cached_property
+    def output_steps(self) -> Mapping[str, np.ndarray]:
+        """The steps of the entries of each output, in its shape."""
+        return {
+            name: np.array([self.format(k).step for k in out.nodes]).reshape(out.shape)
+            for name, out in self.graph.outputs.items()
+        }

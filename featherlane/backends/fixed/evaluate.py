@@ -58,29 +58,22 @@ def quantised(
     """Returns inputs as integers, and how many entries of each were beyond their format. Entries
     that no node reads are 0, and so is NaN.
     """
-    graph, integers, saturated = datapath.graph, dict[str, Array](), Counter[str]()
-    for name, shape in graph.inputs.items():
+    integers, saturated = dict[str, Array](), Counter[str]()
+    for name, (step, least, most) in datapath.input_codes.items():
         x = np.asarray(inputs[name], np.float64)
-        integers[name] = np.zeros(x.shape, np.int64)
-        x = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
-        flat = integers[name].reshape(x.shape)
-        for k in graph.nodes_of("input"):
-            if graph.value[k][0] == name:
-                form, i = datapath.format(k), graph.value[k][1]
-                with np.errstate(invalid="ignore", over="ignore"):
-                    nearest = np.nan_to_num(np.rint(x[..., i] / form.step), nan=0.0)
-                flat[..., i] = inside = np.clip(nearest, form.least, form.most)
-                saturated[name] += int(np.count_nonzero(inside != nearest))
+        flat = x.reshape(*x.shape[: x.ndim - len(datapath.graph.inputs[name])], len(step))
+        with np.errstate(invalid="ignore", over="ignore"):
+            nearest = np.rint(flat / step)
+        nearest[np.isnan(nearest)] = 0.0
+        inside = nearest.clip(least, most)
+        integers[name] = inside.astype(np.int64).reshape(x.shape)
+        saturated[name] = int(np.count_nonzero(inside != nearest))
     return integers, +saturated
 
 
 def floats(datapath: Datapath, integers: Mapping[str, Array]) -> dict[str, Array]:
     """Returns outputs as float64, which holds them exactly."""
-    results = {}
-    for name, out in datapath.graph.outputs.items():
-        steps = np.array([datapath.format(k).step for k in out.nodes]).reshape(out.shape)
-        results[name] = integers[name] * steps
-    return results
+    return {name: integers[name] * steps for name, steps in datapath.output_steps.items()}
 
 
 class Evaluator:
