@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from random_datapaths import random_datapath
 from repetition import examples
+from test_post_adder import fused_datapath
 
 import featherlane as fl
 from featherlane.api.fixed import input_ranges
@@ -43,6 +44,16 @@ def test_random_datapaths(seed, monkeypatch):
     except CompileError as error:
         pytest.skip(f"this datapath cannot be built: {error}")
     assert results.states == 26
+
+
+@pytest.mark.parametrize("seed", range(examples(8)))
+def test_fused_products(seed):
+    """Products that are not rounded before they are added."""
+    datapath = fused_datapath(seed)
+    rng, forms = np.random.default_rng(seed), [datapath.format(k) for k in range(4)]
+    x = rng.integers([form.least for form in forms], [form.most + 1 for form in forms], (40, 4))
+    assert datapath.fused
+    assert_equal(datapath, {"x": x >> rng.integers(0, 20, (40, 1))})
 
 
 @pytest.mark.parametrize("form", ["q12.6", "proved"])

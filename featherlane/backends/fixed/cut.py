@@ -141,4 +141,7 @@ class _Part:
         for name, (shape, nodes) in self.outputs.items():
             assert math.prod(shape) == len(nodes), "an output has all its entries"
             graph.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
-        return Datapath(graph, tuple(formats))
+        assert not self.whole.fused & self.named.keys(), "a fused product is read in its own part"
+        return Datapath(
+            graph, tuple(formats), frozenset(place[k] for k in self.whole.fused & self.own)
+        )

@@ -43,7 +43,8 @@ class MachineEvaluator:
         graph, self.clamps = datapath.graph, golden.clamps
         self.width = jit.widest(np.dtype(np.int64))
         self._plan = plan = _Plan(datapath)
-        key = f"{graph_key(graph)} {datapath.formats} {sorted(self.clamps)}"
+        fused, clamps = sorted(datapath.fused), sorted(self.clamps)
+        key = f"{graph_key(graph)} {datapath.formats} {fused} {clamps}"
         key = f"fixed {cache.digest(key.encode())} {self.width} {jit.target()}"
         text = lambda: _source(golden, plan, self.width)
         self._code = jit.MachineCode(cache.fetch(key, lambda: jit.machine_code(text())), ("loop",))
@@ -231,11 +232,14 @@ def _sum(op: str) -> Rule:
         fa, fb = (datapath.format(a).fraction for a in datapath.graph.args[k])
         g = max(fa, fb)
         left = datapath.format(k).fraction - g
-        cut = min(-left, g - min(fa, fb)) if left < 0 else 0
+        half = datapath.half(k)
+        cut = min(-left - bool(half), g - min(fa, fb)) if left < 0 else 0
         x, y = names
         if op == "sub":
             y = t.minus(y)  # before it is cut, as cuts round down
         total = t.add(t.shifted(x, g - fa - cut), t.shifted(y, g - fb - cut))
+        if half >> cut:
+            total = t.add(total, half >> cut)
         return t.shifted(total, left + cut)
 
     return rule
@@ -428,7 +432,7 @@ def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str
             if pair not in pairs:
                 pairs[pair] = _sine_cosine(t, operands[0], datapath.format(args[0]), pair[1])
             names[k] = pairs[pair][op == "cos"]
-        elif op in CONDITIONS:
+        elif op in CONDITIONS or k in datapath.fused:
             names[k] = RULES[op](t, datapath, k, operands)
         else:
             exact = RULES[op](t, datapath, k, operands)
