@@ -42,7 +42,7 @@ from featherlane.scalar import (
 )
 
 if TYPE_CHECKING:
-    from featherlane.api.accelerator import accelerator
+    from featherlane.api.accelerators import accelerators as accelerator
 
 __all__ = [
     "FUNCTIONS",
@@ -100,9 +100,9 @@ def __getattr__(name: str) -> Any:
     """The names that few programs need: their modules are loaded when they are asked for."""
     if name != "accelerator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from featherlane.api.accelerator import accelerator
+    from featherlane.api.accelerators import accelerators
 
-    return accelerator
+    return accelerators
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.api.design_space import SHARING
 from featherlane.api.fixed import (
     checked_ranges,
     fixed_function,
@@ -32,10 +33,9 @@ from featherlane.backends.fpga.verilog import Design, check_name, design
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import alike, is_count, lead_of
 from featherlane.functions.fixed import FixedFunction
-from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
+from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
 
-SHARING = {"module": by_call, "class": by_class, "whole": whole}
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
@@ -264,7 +264,7 @@ def accelerator(
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
     """
-    _check(model, function, interval, sharing, clock)
+    check(model, function, interval, sharing, clock)
     from featherlane.backends.c.names import identifier
 
     variant = variant_named(model, function)
@@ -281,7 +281,8 @@ def accelerator(
     return Accelerator(top, model, fixed, target, *found, ranges or {}, choices)
 
 
-def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
+def check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
+    """Raises TypeError or ValueError for what are no arguments of `accelerator`."""
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
     if not isinstance(function, str):

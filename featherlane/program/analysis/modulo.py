@@ -60,15 +60,17 @@ def pipelined(
     pool: Sequence[Hashable] | None = None,
     arrival: Mapping[str, int] | None = None,
     spare: Sequence[float] = (0.0,),
+    runs: int | None = None,
 ) -> Pipeline:
     """Returns the pipeline of a graph of which all nodes are live.
 
     operators: of each node, None for inputs, constants and wires. clock: nanoseconds a cycle. pool:
     of each node, by default one for all. arrival: the cycles of inputs by name, 0 for others.
     spare: shares by which the units of each pool and kind may be more than needed where that
-    shortens the pipeline, the smallest first. Of all pipelines found it is the one of the lowest
-    latency, then of the fewest units, then of the fewest registers. Raises ValueError for an
-    operator that takes longer than a cycle.
+    shortens the pipeline, the smallest first. runs: schedules that are tried at most, for an answer
+    in a hurry. Of all pipelines found it is the one of the lowest latency, then of the fewest
+    units, then of the fewest registers. Raises ValueError for an operator that takes longer than a
+    cycle.
     """
     if not spare:
         raise ValueError("spare is empty: wanted a share, such as 0")
@@ -80,7 +82,7 @@ def pipelined(
     for share in spare:
         counts = _counts(places, interval, share)
         for n, start in enumerate(_starts(places, clock, interval, counts)):
-            if n >= RUNS and best is not None and best.latency == shortest:
+            if n == runs or (n >= RUNS and best is not None and best.latency == shortest):
                 break
             if best is None or _latency(places, start) <= best.latency:
                 found = pipeline_of(graph, operators, pool, clock, interval, places, start)
