@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.design_space import SHARING
+from featherlane.api.design_space import FORMATS, INTERVALS, SHARING, Front, space
 from featherlane.api.fixed import (
     checked_ranges,
     fixed_function,
@@ -26,7 +27,11 @@ from featherlane.api.names import variant_named
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga import trace as traces
 from featherlane.backends.fpga.cost import Cost, cost
+from featherlane.backends.fpga.page import page
+from featherlane.backends.fpga.page.boxes import boxes
+from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name, design
@@ -40,6 +45,7 @@ LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 STATES = 1000  # over which errors are reported
+STREAM = 2  # cycles that the streams add to a pipeline's latency
 
 
 class Run(NamedTuple):
@@ -152,6 +158,62 @@ class Accelerator:
             raise ValueError(f"states is {shown(states)}: wanted a whole number, 1 or more")
         vectors, constraints = self._vectors(int(states)), self.device.constraints
         return folder.write(self.design, folder_, *vectors, self.facts, constraints)
+
+    def report(self, file: str | Path, front: Front | None = None) -> Path:
+        """Writes a page about the design, which needs no other file, for a browser: its arrays and
+        modules, the timeline of its pipeline, how busy units are, what modules need, errors with
+        bounds, the designs around it and the roof of words. Returns the file.
+
+        front: the designs around it, as `accelerator.front` gives them; by default those of the
+        same algorithm are looked at, which takes seconds for an arm and minutes for a humanoid.
+        Raises ValueError for a file that cannot be written.
+        """
+        found = self._front() if front is None else front
+        robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
+        return _written(
+            file, page.page(self.design, self.cost, robot, self.facts, self._marks(found), LINK)
+        )
+
+    def trace(self, file: str | Path, tasks: int = 16, run: Run | None = None) -> Path:
+        """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through words,
+        modules and FIFO, by the cycle. Returns the file.
+
+        tasks: how many, which come as fast as they are taken; run: of a simulation, with its stalls
+        instead. Raises ValueError for a file that cannot be written.
+        """
+        if not is_count(tasks):
+            raise ValueError(f"tasks is {shown(tasks)}: wanted a whole number, 1 or more")
+        if run is None:
+            accepted = [n * self.interval for n in range(int(tasks))]
+            emitted = [n + self.latency + STREAM for n in accepted]
+        else:
+            accepted, emitted = run.accepted.tolist(), run.emitted.tolist()
+        found = traces.spans(boxes(self.design, self.cost), self.latency, accepted, emitted)
+        told = {"design": self.name, "summary": self.summary}
+        data = traces.trace([*found], self.pipeline.clock, told)
+        return _written(file, json.dumps(data, separators=(",", ":")) + "\n")
+
+    def _front(self) -> Front:
+        """The designs by this one's algorithm."""
+        asked, pipeline = self.choices, self.pipeline
+        given = self.model, asked["function"], self.device, pipeline.clock, asked["sharing"]
+        formats = dict.fromkeys([*FORMATS, asked["format"]])
+        intervals = sorted({*INTERVALS, self.interval})
+        designs = space(*given, self.ranges)
+        return designs.front([*formats], intervals, [asked["algorithm"]])
+
+    def _marks(self, front: Front) -> list[Mark]:
+        """The designs that fit, for the charts."""
+        best = {*front.best}
+        own = self.choices["format"], self.choices["algorithm"], self.interval
+        return [
+            Mark(
+                p.interval, p.latency, p.dsp, p.error, p.format, p.algorithm or "", p.bits,
+                p in best, (p.format, p.algorithm, p.interval) == own,
+            )
+            for p in front.points
+            if p.fits
+        ]  # fmt: skip
 
     def simulate(
         self,
@@ -345,3 +407,13 @@ def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
 def _counted(x: Resources) -> list[tuple[str, float]]:
     """What a design takes of a device, by name."""
     return [("dsps", x.dsps), ("luts", x.luts), ("ffs", x.ffs)]
+
+
+def _written(file: str | Path, text: str) -> Path:
+    """Writes a file. Raises ValueError if that is not possible."""
+    path = Path(file)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"file {str(file)!r} cannot be written: {error}") from error
+    return path

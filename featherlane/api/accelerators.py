@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from featherlane.api.accelerator import Accelerator, accelerator, check
 from featherlane.api.design_space import (
@@ -15,14 +14,13 @@ from featherlane.api.design_space import (
     Point,
     Space,
     checked_bounds,
+    space,
 )
 from featherlane.api.model import Model
 from featherlane.backends.fpga import devices
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import is_count
 
-SPACES: WeakKeyDictionary[Model, dict[Any, Space]] = WeakKeyDictionary()
-"""Of each model, what searches have found."""
 UNITS = {"interval": " cycles", "dsp": " % of the DSPs", "error": "", "latency": " cycles"}
 
 
@@ -70,12 +68,12 @@ class Accelerators:
         """
         bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency)
         tried = _tried(intervals, interval)
-        space = _space(model, function, device, delays, clock, sharing, ranges)
+        designs = _space(model, function, device, delays, clock, sharing, ranges)
         formats = _several("formats", formats)
         choices = {"device": device, "delays": delays, "clock": clock, "sharing": sharing}
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
-            for point in space.front(formats, step, algorithms).within(bounds):
+            for point in designs.front(formats, step, algorithms).within(bounds):
                 found = accelerator(
                     model,
                     function,
@@ -88,7 +86,7 @@ class Accelerators:
                 )
                 if found.cost.shares.dsps <= bounds.get("dsp", 100):  # as in the search, but for
                     return found  # multipliers that other schedules share otherwise
-        raise CompileError(_refusal(space.front(formats, tried, algorithms), bounds))
+        raise CompileError(_refusal(designs.front(formats, tried, algorithms), bounds))
 
     def front(
         self,
@@ -107,8 +105,8 @@ class Accelerators:
         """Returns the designs of a function: interval, latency, what each needs, and errors. Its
         `best` are those that no other one equals or beats in all.
         """
-        space = _space(model, function, device, delays, clock, sharing, ranges)
-        return space.front(_several("formats", formats), _tried(intervals, None), algorithms)
+        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        return designs.front(_several("formats", formats), _tried(intervals, None), algorithms)
 
 
 def _space(
@@ -120,14 +118,8 @@ def _space(
     sharing: str,
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Space:
-    """The designs of a function of a model, as far as they were looked at."""
     check(model, function, 1, sharing, clock)
-    own = SPACES.setdefault(model, {})
-    key = function, device, delays, clock, sharing, repr(ranges)
-    if key not in own:
-        target = devices.load(device, delays)
-        own[key] = Space(model, function, target, 1e3 / clock, sharing, ranges)
-    return own[key]
+    return space(model, function, devices.load(device, delays), 1e3 / clock, sharing, ranges)
 
 
 def _several(name: str, given: Sequence[str]) -> Sequence[str]:

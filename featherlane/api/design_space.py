@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -146,7 +147,9 @@ def checked_bounds(**given: Any) -> dict[str, float]:
         if most is None:
             continue
         if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < inf:
-            raise ValueError(f"{name} is {shown(most)}: wanted a positive number, the most it may be")
+            raise ValueError(
+                f"{name} is {shown(most)}: wanted a positive number, the most it may be"
+            )
         found[name] = float(most)
     return found
 
@@ -256,3 +259,24 @@ def _relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> f
         return inf
     each = [x / (errors.magnitude[name] or 1.0) for name, x in errors.largest.items()]
     return max(each) if all(map(isfinite, each)) else inf
+
+
+_SPACES: WeakKeyDictionary[Model, dict[Any, Space]] = WeakKeyDictionary()
+
+
+def space(
+    model: Model,
+    function: str,
+    device: devices.Device,
+    clock: float,
+    sharing: str,
+    ranges: Ranges,
+) -> Space:
+    """The designs of a function of a model, those among them that were looked at before. clock:
+    nanoseconds a cycle.
+    """
+    own = _SPACES.setdefault(model, {})
+    key = function, device.name, device.model, clock, sharing, repr(ranges)
+    if key not in own:
+        own[key] = Space(model, function, device, clock, sharing, ranges)
+    return own[key]
