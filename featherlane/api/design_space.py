@@ -111,7 +111,7 @@ class Front:
         return sorted(found, key=lambda p: _rank(p, bounds))
 
     def nearest(self, bounds: Mapping[str, float]) -> Point | None:
-        """The one that misses its worst bound by the smallest part of it; None of none that fits."""
+        """The one that misses its worst bound by the smallest part; None if none fits."""
         fitting = [p for p in self.points if p.fits]
         return min(fitting, key=lambda p: (_excess(p, bounds), _rank(p, bounds)), default=None)
 
@@ -147,9 +147,7 @@ def checked_bounds(**given: Any) -> dict[str, float]:
         if most is None:
             continue
         if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < inf:
-            raise ValueError(
-                f"{name} is {shown(most)}: wanted a positive number, the most it may be"
-            )
+            raise ValueError(f"{name} is {shown(most)}: wanted the most it may be, above 0")
         found[name] = float(most)
     return found
 

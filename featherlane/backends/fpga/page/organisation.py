@@ -10,7 +10,7 @@ from html import escape
 from featherlane.backends.fpga.page.boxes import Box
 from featherlane.backends.fpga.page.svg import line, picture, rect, tag, text
 
-STEP_HEIGHT, CELL, GAP, BETWEEN = 19, 96, 34, 22
+STEP_HEIGHT, CELL, GAP, BETWEEN = 19, 112, 28, 22
 PASSES = {
     "R": "inverse dynamics",
     "D": "derivatives",
@@ -82,7 +82,7 @@ def _link(j: int, parent: int, x_of: object, top: dict[int, float]) -> str:
 
 
 def _cell(name: str, own: Sequence[Box], x: float, y: float) -> str:
-    short = name if len(name) <= 15 else f"{name[:14]}…"
+    short = name if len(name) <= 17 else f"{name[:16]}…"
     frame = rect(x, y, CELL, 20 + STEP_HEIGHT * len(own), "cell", name, rx=5)
     words = text(short, x + CELL / 2, y + 13, "joint", "middle")
     boxes = [_box(box, x + 4, y + 18 + n * STEP_HEIGHT) for n, box in enumerate(own)]

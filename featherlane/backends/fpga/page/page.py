@@ -191,9 +191,9 @@ def _front(marks: Sequence[charts.Mark], facts: Mapping[str, Any]) -> str:
     return _section(
         "Designs around it",
         _words(
-            f"Of {len(marks)} designs of this function, {best} (filled) are not beaten in interval, "
-            "DSPs, error and latency by another one. Errors are parts of the largest result. The "
-            "ring is the design of this page."
+            f"Of {len(marks)} designs of this function, {best} (filled) are not beaten in "
+            "interval, DSPs, error and latency by another one. Errors are parts of the largest "
+            "result. The mark with a rim is the design of this page."
         ),
         charts.front(marks),
         _folded("The front", tables.table(head, rows, sortable=True)),

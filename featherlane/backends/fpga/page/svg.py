@@ -48,6 +48,9 @@ def picture(width: float, height: float, parts: Sequence[str], told: str) -> str
     return tag("svg", *parts, **own)
 
 
+FIFTHS = [1 + n / 5 for n in range(45)]
+
+
 class Log:
     """A logarithmic scale from numbers to places, over whole decades or a part of them."""
 
@@ -69,7 +72,7 @@ class Log:
         """Powers of ten within it, and products of these where they are few."""
         if self._ticks is not None:
             return self._ticks
-        for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10), range(10, 100, 2)):
+        for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10), FIFTHS):
             decades = range(floor(self.first), ceil(self.last) + 1)
             found = [m * 10.0**n for n in decades for m in steps]
             kept = [x for x in found if self.first <= log10(x) <= self.last]

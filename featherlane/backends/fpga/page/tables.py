@@ -23,7 +23,11 @@ def table(
     """A table: cells are words, numbers, or pairs of a number and the words that show it."""
     first, *others = head
     names = [tag("th", escape(first), scope="col")]
-    names += [tag("th", escape(name), scope="col", class_="number") for name in others]
+    rows = [*rows]
+    for n, name in enumerate(others, 1):
+        is_number = rows and not isinstance(rows[0][n], str)
+        class_of = "number" if is_number else None
+        names.append(tag("th", escape(name), scope="col", class_=class_of))
     body = [tag("tr", *map(_cell, row)) for row in rows]
     end = tag("tfoot", tag("tr", *map(_cell, foot))) if foot else ""
     class_ = "sortable" if sortable else class_

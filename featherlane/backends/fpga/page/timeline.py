@@ -11,19 +11,19 @@ from featherlane.backends.fpga.page.boxes import Box
 from featherlane.backends.fpga.page.svg import line, picture, rect, tag, text
 
 LANE, ROW_GAP, HEAD = 8, 5, 22
-TASKS = 6  # at most
+TASKS, FEWER, ROWS = 6, 3, 24  # tasks at most; of drawings with more rows
 WIDTH = 1000.0  # of the cycles
 
 
-def tasks_shown(interval: int, latency: int) -> int:
+def tasks_shown(interval: int, latency: int, rows: int) -> int:
     """So many that the first one is out when the last one is in, if they are not too many."""
-    return min(max(ceil(latency / interval) + 1, 3), TASKS)
+    return min(max(ceil(latency / interval) + 1, 3), TASKS if rows <= ROWS else FEWER)
 
 
 def drawn(found: Sequence[Box], interval: int, latency: int) -> str:
     """Two drawings side by side: names, and cycles, which scroll on narrow screens."""
     working = [box for box in found if box.work]
-    tasks = tasks_shown(interval, latency)
+    tasks = tasks_shown(interval, latency, len(working))
     cycles = latency + (tasks - 1) * interval
     scale = max(WIDTH / cycles, 5.0)
     y, names, bars = float(HEAD), list[str](), list[str]()
