@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from featherlane.backends.fpga.cost import Cost
-from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
 
@@ -52,7 +51,7 @@ class Box(NamedTuple):
 
 def boxes(design: Design, cost: Cost) -> list[Box]:
     """The boxes of a design, in the order in which they start."""
-    netlist = Netlist(design.name, design.datapath, design.pipeline)
+    netlist = design.netlist
     graph, pipeline = netlist.graph, design.pipeline
     names = [_name(tag) for tag in graph.tag]
     step_of = {_name(tag): tag for tag in graph.tag}
