@@ -74,6 +74,8 @@ def boxes(design: Design, cost: Cost) -> list[Box]:
     needs = defaultdict[str, Resources](Resources)
     modules = defaultdict[str, list[str]](list)
     for module, own in cost.modules.items():
+        if not module.startswith(f"{design.name}_"):
+            continue  # of another station
         name = module_of.get(module, "inputs")
         needs[name] += own
         modules[name].append(module)

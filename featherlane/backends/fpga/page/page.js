@@ -87,3 +87,17 @@ for (const box of boxes) {
     }
   });
 }
+
+// A function that is chosen shows its way through stations and links
+const buttons = [...document.querySelectorAll(".choices button")];
+for (const button of buttons) {
+  button.addEventListener("click", () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    for (const other of buttons) other.setAttribute("aria-pressed", String(on && other === button));
+    for (const way of document.querySelectorAll(".way")) {
+      const here = way.dataset.functions.split(" ").includes(button.value);
+      way.classList.toggle("on", on && here);
+      way.classList.toggle("off", on && !here);
+    }
+  });
+}

@@ -11,13 +11,21 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from featherlane.backends.fpga.cost import Cost
-from featherlane.backends.fpga.page import charts, organisation, tables, timeline
+from featherlane.backends.fpga.network import words
+from featherlane.backends.fpga.network.cycles import Timeline
+from featherlane.backends.fpga.network.structure import Network
+from featherlane.backends.fpga.page import charts, organisation, stations, tables, timeline
 from featherlane.backends.fpga.page.boxes import Box, boxes
 from featherlane.backends.fpga.page.svg import number, tag
 from featherlane.backends.fpga.verilog import Design
 
 FOLDER = files("featherlane.backends.fpga.page")
 WORD = 4  # bytes
+ARRAYS = (
+    "A row for each limb, a column for each joint, and in each joint the steps of the algorithm; "
+    "numbers are DSPs. Choose a step to see its units, and from where it reads."
+)
+CHOSEN = '<div id="chosen" hidden></div>'
 
 
 class Robot(NamedTuple):
@@ -45,7 +53,7 @@ def page(
         _head(title, facts, cost),
         _organisation(found, robot),
         _timeline(found, design),
-        _utilisation(found, design),
+        _utilisation(found, design.interval),
         _section(
             "Resources", tables.kinds(cost), _folded("Modules", tables.resources(found, cost))
         ),
@@ -56,6 +64,43 @@ def page(
     ]
     data = json.dumps({"interval": design.interval, "units": _units(found)}, separators=(",", ":"))
     return _document(title, "".join(parts), data.replace("</", "<\\/"))
+
+
+def network_page(
+    network: Network,
+    cost: Cost,
+    robot: Robot,
+    facts: Mapping[str, Any],
+    tasks: Sequence[str],
+    found: Timeline,
+    errors: Sequence[tuple[str, str, float, float, float]],
+    link: float,
+) -> str:
+    """The page of a design of several functions. tasks: the functions of some tasks, found: what
+    the cycle model says of them; errors: the function, the result, its largest number, the median
+    and the largest error. The others are those of `page`.
+    """
+    title = f"{robot.name}: {len(network.codes)} functions in one design"
+    of_stations = {name: boxes(station.design, cost) for name, station in network.stations.items()}
+    every = [box for own in of_stations.values() for box in own]
+    parts = [
+        _network_head(title, network, facts, cost),
+        _dataflow(network),
+        _arrays(of_stations, robot),
+        _network_timeline(network, of_stations, tasks, found),
+        _utilisation(every, network.interval),
+        _section(
+            "Resources",
+            tables.kinds(cost),
+            _folded("Modules", tables.resources([*every, *_between(network, cost)], cost)),
+        ),
+        _network_errors(errors),
+        _network_roof(network, facts, link),
+        _choices(facts),
+    ]
+    data = {"interval": network.interval, "units": _units(every)}
+    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return _document(title, "".join(parts), text)
 
 
 def _document(title: str, body: str, data: str) -> str:
@@ -107,10 +152,6 @@ def _head(title: str, facts: Mapping[str, Any], cost: Cost) -> str:
             f"of {facts['states_of_errors']:,} random states",
         ),
     ]
-    shown = [
-        tag("div", tag("span", name), tag("strong", escape(value)), tag("span", escape(note)))
-        for name, value, note in tiles
-    ]
     choices = f"{facts['format']} on {facts['device']}"
     if facts.get("algorithm"):
         choices += f", algorithm {facts['algorithm']}"
@@ -118,20 +159,26 @@ def _head(title: str, facts: Mapping[str, Any], cost: Cost) -> str:
         "header",
         tag("h1", escape(title)),
         _words(f"{choices}. {facts['modules']} modules. Delays: {facts['delays']}, a model."),
-        tag("div", *shown, class_="tiles"),
+        _tiles(tiles),
     )
+
+
+def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
+    """The main figures."""
+    shown = [
+        tag("div", tag("span", name), tag("strong", escape(value)), tag("span", escape(note)))
+        for name, value, note in tiles
+    ]
+    return tag("div", *shown, class_="tiles")
 
 
 def _organisation(found: Sequence[Box], robot: Robot) -> str:
     return _section(
         "Arrays and modules",
-        _words(
-            "A row for each limb, a column for each joint, and in each joint the steps of the "
-            "algorithm; numbers are DSPs. Choose a step to see its units, and from where it reads."
-        ),
+        _words(ARRAYS),
         organisation.legend(found),
         tag("div", organisation.drawn(found, robot.parents, robot.joints), class_="scroll"),
-        '<div id="chosen" hidden></div>',
+        CHOSEN,
     )
 
 
@@ -147,15 +194,15 @@ def _timeline(found: Sequence[Box], design: Design) -> str:
     )
 
 
-def _utilisation(found: Sequence[Box], design: Design) -> str:
+def _utilisation(found: Sequence[Box], interval: int) -> str:
     return _section(
         "Utilisation",
         _words(
-            f"Of the {design.interval} cycles of a period, those in which a shared unit starts an "
+            f"Of the {interval} cycles of a period, those in which a shared unit starts an "
             "operation."
         ),
-        tables.utilisation(found, design.interval),
-        _folded("Modules", tables.by_module(found, design.interval)),
+        tables.utilisation(found, interval),
+        _folded("Modules", tables.by_module(found, interval)),
     )
 
 
@@ -224,4 +271,152 @@ def _choices(facts: Mapping[str, Any]) -> str:
     ]
     return _section(
         "All figures", _folded("Figures", tables.table(["figure", "value"], rows, class_="words"))
+    )
+
+
+# Designs of several functions
+
+
+def _network_head(title: str, network: Network, facts: Mapping[str, Any], cost: Cost) -> str:
+    needs, latency = cost.shares, facts["latency"]
+    low, high = min(latency.values()), max(latency.values())
+    tiles = [
+        ("interval", f"{network.interval}", f"cycles of {network.clock:g} ns"),
+        ("latency", f"{low} to {high}", "cycles, by function"),
+        ("under way", f"{network.depth}", "tasks at most"),
+        ("DSPs", f"{needs.dsps:.1f} %", f"{cost.total.dsps:,.0f} of {cost.device.dsps:,}"),
+        ("LUTs", f"{needs.luts:.1f} %", "estimated"),
+        ("flip-flops", f"{needs.ffs:.1f} %", "estimated"),
+    ]
+    rows = [
+        (
+            name.replace("_", " "),
+            cycles,
+            (cycles, f"{cycles * network.clock * 1e-3:.3f}"),
+            (rate := facts["tasks_per_second"][name], f"{rate / 1e6:.3g}"),
+        )
+        for name, cycles in latency.items()
+    ]
+    told = f"{facts['format']} on {facts['device']}. Delays: {facts['delays']}, a model."
+    table = tables.table(["function", "cycles", "µs", "million a second"], rows)
+    return tag(
+        "header", tag("h1", escape(title)), _words(told), _tiles(tiles), "<h2>Functions</h2>", table
+    )
+
+
+def _dataflow(network: Network) -> str:
+    buttons = [
+        tag("button", escape(name.replace("_", " ")), value=name, aria_pressed="false")
+        for name in network.codes
+    ]
+    head = ["link", "ends", "bits", "places", "functions"]
+    return _section(
+        "Stations and links",
+        _words(
+            "Stations are pipelines that never wait, links are FIFOs between them, with the bits of "
+            "a word and its places. Choose a function to see its way."
+        ),
+        tag("div", *buttons, class_="choices"),
+        tag("div", stations.diagram(network), class_="scroll"),
+        _folded("Links", tables.table(head, stations.links(network))),
+    )
+
+
+def _arrays(of_stations: Mapping[str, Sequence[Box]], robot: Robot) -> str:
+    drawn = [
+        tag("h3", f"Station {escape(name)}")
+        + organisation.legend(found)
+        + tag("div", organisation.drawn(found, robot.parents, robot.joints), class_="scroll")
+        for name, found in of_stations.items()
+    ]
+    return _section("Arrays and modules", _words(ARRAYS), *drawn, CHOSEN)
+
+
+def _network_timeline(
+    network: Network,
+    of_stations: Mapping[str, Sequence[Box]],
+    tasks: Sequence[str],
+    found: Timeline,
+) -> str:
+    modules = [
+        _folded(
+            f"Modules of station {name}",
+            timeline.drawn(own, network.interval, network.stations[name].latency),
+        )
+        for name, own in of_stations.items()
+    ]
+    return _section(
+        "Timeline",
+        _words(
+            f"{len(tasks)} tasks of all functions, in the order in which they come, by the cycle "
+            "model: how long each is in each station, until its last word leaves, and in the whole "
+            "design. A colour is a function."
+        ),
+        stations.timeline(network, found, tasks),
+        *modules,
+    )
+
+
+def _between(network: Network, cost: Cost) -> list[Box]:
+    """What lies between stations, as boxes without work."""
+    inside = tuple(f"{station.design.name}_" for station in network.stations.values())
+    return [
+        Box(
+            module.removeprefix(f"{network.name}_"),
+            "",
+            None,
+            (module,),
+            {},
+            0,
+            own,
+            (),
+            frozenset(),
+        )
+        for module, own in cost.modules.items()
+        if not module.startswith(inside)
+    ]
+
+
+def _network_errors(errors: Sequence[tuple[str, str, float, float, float]]) -> str:
+    if not errors:
+        return ""
+    head = ["function", "result", "largest result", "median error", "largest error"]
+    rows = [(name.replace("_", " "), *others) for name, *others in errors]
+    told = "Differences from float64 over random states in the ranges of the inputs."
+    return _section("Errors", _words(told), tables.table(head, rows))
+
+
+def moved(network: Network) -> dict[str, tuple[int, int]]:
+    """The numbers of a task and its results, and their bits together, by function."""
+    plan, found = words.layout(network), dict[str, tuple[int, int]]()
+    for name in network.codes:
+        own = [*plan.inputs[name], *plan.results[name]]
+        found[name] = len(own), sum(place.width for place in own)
+    return found
+
+
+def _network_roof(network: Network, facts: Mapping[str, Any], link: float) -> str:
+    """Each function below the rate at which its words pass."""
+    rows = []
+    for name, (numbers, bits) in moved(network).items():
+        own = facts["tasks_per_second"][name]
+        roofs = [1e9 * link / (WORD * numbers), 1e9 * link / (bits / 8)]
+        rows.append(
+            (
+                name.replace("_", " "),
+                WORD * numbers,
+                round(bits / 8),
+                *((x, f"{x / 1e6:.3g}") for x in (own, *roofs)),
+                tables.share(min(own / roofs[1], 1.0)),
+            )
+        )
+    head = ["function", "bytes, words", "bytes, packed", "million a second", "roof, words"]
+    head += ["roof, packed", "of the packed roof"]
+    return _section(
+        "Roof of inputs and results",
+        _words(
+            f"The bytes of a task and its results as words of 4 bytes and packed, and how many "
+            f"million tasks a second pass at {link:g} GB/s."
+        ),
+        tables.table(head, rows),
     )

@@ -45,7 +45,7 @@ def _cell(value: Any) -> str:
     return tag("td", escape(str(value)))
 
 
-def _share(part: float) -> tuple[float, str]:
+def share(part: float) -> tuple[float, str]:
     """A share from 0 to 1 as a bar and as percent."""
     bar = tag("i", tag("b", style=f"width:{100 * min(part, 1):.1f}%"), class_="bar")
     return part, f"{bar}{100 * part:.1f} %"
@@ -59,7 +59,7 @@ def utilisation(found: Sequence[Box], interval: int) -> str:
             units[unit.kind] += 1
             busy[unit.kind] += len({slot.cycle % interval for slot in unit.slots})
     rows = [
-        (kind.replace("_", " and "), n, busy[kind], _share(busy[kind] / (n * interval)))
+        (kind.replace("_", " and "), n, busy[kind], share(busy[kind] / (n * interval)))
         for kind, n in sorted(units.items(), key=lambda pair: -pair[1])
     ]
     return table(["units", "how many", "operations a task", "cycles at work"], rows)
@@ -72,7 +72,7 @@ def by_module(found: Sequence[Box], interval: int) -> str:
         if box.units:
             busy = sum(len({slot.cycle % interval for slot in unit.slots}) for unit in box.units)
             span = f"{box.first} to {box.last}" if box.work else ""
-            share = _share(busy / (len(box.units) * interval))
+            share = share(busy / (len(box.units) * interval))
             rows.append((box.name, len(box.units), busy, (box.first, span), share))
     head = ["module", "shared units", "operations a task", "cycles of a task", "cycles at work"]
     return table(head, rows, sortable=True)
@@ -101,7 +101,7 @@ def _most(needs: Resources, there: Resources) -> float:
 def _resources(rows: Sequence[tuple[str, Resources]], cost: Cost, there: Resources) -> str:
     def cells(name: str, x: Resources) -> tuple[Any, ...]:
         counts = [(own, f"{own:,.0f}") for own in x[:3]]
-        return name, *counts, _share(_most(x, there))
+        return name, *counts, share(_most(x, there))
 
     head = ["", "DSPs", "LUTs", "flip-flops", f"of {cost.device.name}, at most"]
     body = [cells(name, own) for name, own in rows]

@@ -36,9 +36,9 @@ def drawn(found: Sequence[Box], interval: int, latency: int) -> str:
             lane = y + (task % lanes) * LANE + (height - lanes * LANE) / 2
             bars += _bars(box, task, task * interval, scale, lane)
         y += height + ROW_GAP
-    ticks = _ticks(cycles)
-    axis = [text(str(n), n * scale, 12, "tick", "middle" if n else "start") for n in ticks]
-    axis += [line([(n * scale, HEAD - 6), (n * scale, y)], "grid") for n in ticks]
+    marks = ticks(cycles)
+    axis = [text(str(n), n * scale, 12, "tick", "middle" if n else "start") for n in marks]
+    axis += [line([(n * scale, HEAD - 6), (n * scale, y)], "grid") for n in marks]
     ends = [(task, task * interval + latency) for task in range(tasks)]
     axis += [line([(n * scale, HEAD - 6), (n * scale, y)], f"end task{t}") for t, n in ends]
     left = picture(66, y + 4, [text("cycle", 62, 12, "tick", "end"), *names], "Modules")
@@ -61,6 +61,7 @@ def _bars(box: Box, task: int, shift: int, scale: float, y: float) -> list[str]:
     return parts
 
 
-def _ticks(cycles: int) -> list[int]:
+def ticks(cycles: int) -> list[int]:
+    """The cycles that an axis names."""
     step = next(n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if cycles / n <= 16)
     return list(range(0, cycles + 1, step))
