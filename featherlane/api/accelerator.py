@@ -170,7 +170,7 @@ class Accelerator:
         """
         found = self._front() if front is None else front
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
-        return _written(
+        return written(
             file, page.page(self.design, self.cost, robot, self.facts, self._marks(found), LINK)
         )
 
@@ -191,7 +191,7 @@ class Accelerator:
         found = traces.spans(boxes(self.design, self.cost), self.latency, accepted, emitted)
         told = {"design": self.name, "summary": self.summary}
         data = traces.trace([*found], self.pipeline.clock, told)
-        return _written(file, json.dumps(data, separators=(",", ":")) + "\n")
+        return written(file, json.dumps(data, separators=(",", ":")) + "\n")
 
     def _front(self) -> Front:
         """The designs by this one's algorithm."""
@@ -326,7 +326,9 @@ def accelerator(
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
     """
-    check(model, function, interval, sharing, clock)
+    check_choices(model, interval, sharing, clock)
+    if not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     from featherlane.backends.c.names import identifier
 
     variant = variant_named(model, function)
@@ -343,12 +345,10 @@ def accelerator(
     return Accelerator(top, model, fixed, target, *found, ranges or {}, choices)
 
 
-def check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
-    """Raises TypeError or ValueError for what are no arguments of `accelerator`."""
+def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
+    """Raises TypeError or ValueError for choices that no design has."""
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
-    if not isinstance(function, str):
-        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     if not is_count(interval) or interval > SLOWEST:
         raise ValueError(
             f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}"
@@ -409,7 +409,7 @@ def _counted(x: Resources) -> list[tuple[str, float]]:
     return [("dsps", x.dsps), ("luts", x.luts), ("ffs", x.ffs)]
 
 
-def _written(file: str | Path, text: str) -> Path:
+def written(file: str | Path, text: str) -> Path:
     """Writes a file. Raises ValueError if that is not possible."""
     path = Path(file)
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from featherlane.api.accelerator import Accelerator, accelerator, check
+from featherlane.api.accelerator import Accelerator, check_choices
+from featherlane.api.accelerator import accelerator as made
 from featherlane.api.design_space import (
     FORMATS,
     GOALS,
@@ -32,7 +33,7 @@ class Accelerators:
     choices, and `accelerator.front(model, function)` gives all that it looks at.
     """
 
-    __call__ = staticmethod(accelerator)
+    __call__ = staticmethod(made)
 
     def design(
         self,
@@ -74,7 +75,7 @@ class Accelerators:
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
             for point in designs.front(formats, step, algorithms).within(bounds):
-                found = accelerator(
+                found = made(
                     model,
                     function,
                     interval=point.interval,
@@ -118,7 +119,9 @@ def _space(
     sharing: str,
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Space:
-    check(model, function, 1, sharing, clock)
+    check_choices(model, 1, sharing, clock)
+    if not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     return space(model, function, devices.load(device, delays), 1e3 / clock, sharing, ranges)
 
 
@@ -158,4 +161,4 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
     return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}"
 
 
-accelerators = Accelerators()
+accelerator = Accelerators()

@@ -13,9 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from featherlane.backends.fpga.network.cycles import Timeline
+from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.page.boxes import Box
+from featherlane.backends.fpga.page.stations import stays
 
-WORDS, TASKS, MODULES = "words", "tasks", "modules"
+WORDS, TASKS, STATIONS, MODULES = "words", "tasks", "stations", "modules"
 MICROSECONDS = 1e-3  # a nanosecond
 
 
@@ -51,6 +54,19 @@ def spans(
                 last_cycle = max(box.last, max(box.work) + 1)
                 own = begin + box.first, begin + last_cycle
                 yield Span(MODULES, box.name, task, *own, told)
+
+
+def network_spans(network: Network, found: Timeline, functions: Sequence[str]) -> Iterator[Span]:
+    """Yields what a network does for tasks. functions: of the tasks, by name."""
+    for task, (first, last) in enumerate(zip(found.accepted, found.emitted, strict=True)):
+        told = {"function": functions[task]}
+        yield Span(WORDS, "in", task, int(first), int(first) + 1, told)
+        yield Span(WORDS, "out", task, int(last), int(last) + 1, told)
+        yield Span(TASKS, "under way", task, int(first), int(last) + 1, told)
+    for station, cycle, task, instruction in found.taken:
+        told = {"function": functions[task], "micro-instruction": str(instruction)}
+        length = stays(network, station, instruction)
+        yield Span(STATIONS, station, task, cycle, cycle + length, told)
 
 
 def trace(found: Sequence[Span], clock: float, told: dict[str, Any]) -> dict[str, Any]:

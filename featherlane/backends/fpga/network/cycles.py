@@ -2,10 +2,10 @@
 leaves.
 
 It moves tasks, not numbers, by the rules of the circuit: a word that is put into a link in one
-cycle can be taken in the next one; a station takes in its last phase; what it gives in cycle c of a task
-is put into links c + 1 cycles after the task was taken; a result stands in a register of ENCODE for
-a cycle at least. Cycles count from 1, the first one after reset, as in simulations of the circuit,
-whose stamps are the same.
+cycle can be taken in the next one; a station takes in its last phase; what it gives in cycle c of a
+task is put into links c + 1 cycles after the task was taken; a result stands in a register of
+ENCODE for a cycle at least. Cycles count from 1, the first one after reset, as in simulations of
+the circuit, whose stamps are the same.
 """
 
 from __future__ import annotations

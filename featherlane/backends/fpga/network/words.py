@@ -114,20 +114,51 @@ def packed(
     the integers of its inputs (tasks of the function, *shape) by name, in the order of the tasks;
     numbers of a word that are of other inputs are 0.
     """
-    plan = layout(network)
-    size = -(-plan.input_bits // 32) * 4
-    made = np.zeros((len(functions), size), np.uint8)
-    named = np.array(functions)
-    for name, places in plan.inputs.items():
-        rows = np.flatnonzero(named == name)
-        if len(rows):
-            flat = {n: np.asarray(x).reshape(len(rows), -1) for n, x in values[name].items()}
-            columns = [np.full(len(rows), network.codes[name]), np.asarray(tags)[rows]]
-            places = tuple(place for place in places if place.entry[0] in flat)
-            columns += [flat[place.entry[0]][:, place.entry[1]] for place in places]
-            fields = [plan.code[::-1], plan.tag[::-1], *[(p.width, p.offset) for p in places]]
-            part = words.packed(np.stack(columns, axis=1), fields)
-            made[rows, : part.shape[1]] = part
+    plan, named = layout(network), np.array(functions)
+    columns: dict[str, dict[Entry, Array]] = {}
+    for name in values:
+        flat = {
+            key: np.asarray(x).reshape(np.sum(named == name), -1) for key, x in values[name].items()
+        }
+        columns[name] = {
+            place.entry: flat[place.entry[0]][:, place.entry[1]]
+            for place in plan.inputs[name]
+            if place.entry[0] in flat
+        }
+    return _words(network, named, tags, plan.inputs, columns, plan.input_bits)
+
+
+def packed_results(
+    network: Network, functions: Sequence[str], tags: Array, values: Sequence[Mapping[Entry, int]]
+) -> Array:
+    """Words of results as bytes, a row for each task. values: of each task, by entry."""
+    plan, named = layout(network), np.array(functions)
+    columns: dict[str, dict[Entry, Array]] = {}
+    for name in {*functions}:
+        own = [x for x, function in zip(values, functions, strict=True) if function == name]
+        columns[name] = {
+            place.entry: np.array([x[place.entry] for x in own]) for place in plan.results[name]
+        }
+    return _words(network, named, tags, plan.results, columns, plan.result_bits)
+
+
+def _words(
+    network: Network,
+    functions: Array,
+    tags: Array,
+    plan: Mapping[str, Sequence[Place]],
+    columns: Mapping[str, Mapping[Entry, Array]],
+    bits: int,
+) -> Array:
+    made, code, tag = np.zeros((len(functions), -(-bits // 32) * 4), np.uint8), *layout(network)[:2]
+    for name, own in columns.items():
+        rows = np.flatnonzero(functions == name)
+        places = [place for place in plan[name] if place.entry in own]
+        numbers = [np.full(len(rows), network.codes[name]), np.asarray(tags)[rows]]
+        numbers += [own[place.entry] for place in places]
+        fields = [code[::-1], tag[::-1], *[(p.width, p.offset) for p in places]]
+        part = words.packed(np.stack(numbers, axis=1), fields)
+        made[rows, : part.shape[1]] = part
     return made
 
 

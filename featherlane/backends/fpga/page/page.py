@@ -313,8 +313,8 @@ def _dataflow(network: Network) -> str:
     return _section(
         "Stations and links",
         _words(
-            "Stations are pipelines that never wait, links are FIFOs between them, with the bits of "
-            "a word and its places. Choose a function to see its way."
+            "Stations are pipelines that never wait, links are FIFOs between them, with the bits "
+            "of a word and its places. Choose a function to see its way."
         ),
         tag("div", *buttons, class_="choices"),
         tag("div", stations.diagram(network), class_="scroll"),

@@ -124,7 +124,7 @@ def timeline(network: Network, found: Timeline, functions: Sequence[str]) -> str
     scale = max(WIDTH / cycles, 3.0)
     spans = defaultdict[str, list[tuple[int, int, int, str]]](list)
     for station, cycle, task, instruction in found.taken:
-        spans[station].append((cycle - first, _end(network, station, instruction), task, station))
+        spans[station].append((cycle - first, stays(network, station, instruction), task, station))
     for task, (begin, end) in enumerate(zip(found.accepted, found.emitted, strict=True)):
         spans["whole"].append((int(begin) - first, int(end) - int(begin), task, "whole"))
     y, names, bars = float(HEAD), list[str](), list[str]()
@@ -154,7 +154,7 @@ def timeline(network: Network, found: Timeline, functions: Sequence[str]) -> str
     return tag("ul", *keys, class_="legend") + drawn
 
 
-def _end(network: Network, station: str, instruction: int) -> int:
+def stays(network: Network, station: str, instruction: int) -> int:
     """The cycles until the last word of a task with a micro-instruction leaves a station."""
     ports = network.stations[station].outputs
     given = [link.source.port for link in network.out_of(station) if instruction in link.puts]

@@ -72,8 +72,8 @@ def by_module(found: Sequence[Box], interval: int) -> str:
         if box.units:
             busy = sum(len({slot.cycle % interval for slot in unit.slots}) for unit in box.units)
             span = f"{box.first} to {box.last}" if box.work else ""
-            share = share(busy / (len(box.units) * interval))
-            rows.append((box.name, len(box.units), busy, (box.first, span), share))
+            part = share(busy / (len(box.units) * interval))
+            rows.append((box.name, len(box.units), busy, (box.first, span), part))
     head = ["module", "shared units", "operations a task", "cycles of a task", "cycles at work"]
     return table(head, rows, sortable=True)
 
