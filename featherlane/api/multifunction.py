@@ -352,14 +352,15 @@ class Multifunction:
         data = traces.trace([*spans], self.clock, {"design": self.name, "summary": self.summary})
         return written(file, json.dumps(data, separators=(",", ":")) + "\n")
 
-    def _errors(self) -> Iterator[tuple[str, str, float, float, float]]:
-        """Yields the function, the result, its largest number, and the median and the largest error
-        over random states.
-        """
+    def _errors(self) -> Iterator[page.Error]:
+        """Yields the errors of each result of each function, over random states and proved."""
         for name in self.functions:
-            found = self.function(name).errors(**self.samples(name, STATES))
+            function = self.function(name)
+            found, bounds = function.errors(**self.samples(name, STATES)), function.error_bounds()
             for output, largest in found.largest.items():
-                yield name, output, found.magnitude[output], found.median[output], largest
+                magnitude, bound = found.magnitude[output], bounds[output]
+                proved = bound if bound <= magnitude else None
+                yield page.Error(name, output, magnitude, found.median[output], largest, proved)
 
     @cached_property
     def facts(self) -> dict[str, Any]:

@@ -28,6 +28,19 @@ ARRAYS = (
 CHOSEN = '<div id="chosen" hidden></div>'
 
 
+class Error(NamedTuple):
+    """Errors of a result: the median and the largest one over random states, and a bound that is
+    proved for all, None if there is none of use; magnitude: the largest number that it has.
+    """
+
+    function: str
+    result: str
+    magnitude: float
+    median: float
+    largest: float
+    bound: float | None
+
+
 class Robot(NamedTuple):
     """What the drawings need of a robot. parents: of each joint, -1 of those at the ground."""
 
@@ -73,15 +86,15 @@ def network_page(
     facts: Mapping[str, Any],
     tasks: Sequence[str],
     found: Timeline,
-    errors: Sequence[tuple[str, str, float, float, float]],
+    errors: Sequence[Error],
     link: float,
 ) -> str:
     """The page of a design of several functions. tasks: the functions of some tasks, found: what
-    the cycle model says of them; errors: the function, the result, its largest number, the median
-    and the largest error. The others are those of `page`.
+    the cycle model says of them; errors: of each result of each function. The others
+    are those of `page`.
     """
     title = f"{robot.name}: {len(network.codes)} functions in one design"
-    of_stations = {name: boxes(station.design, cost) for name, station in network.stations.items()}
+    of_stations = _of_stations(network, cost)
     every = [box for own in of_stations.values() for box in own]
     parts = [
         _network_head(title, network, facts, cost),
@@ -101,6 +114,20 @@ def network_page(
     data = {"interval": network.interval, "units": _units(every)}
     text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     return _document(title, "".join(parts), text)
+
+
+def _of_stations(network: Network, cost: Cost) -> dict[str, list[Box]]:
+    """The boxes of each station; names that an earlier station has are followed by the station's."""
+    found, seen = dict[str, list[Box]](), set[str]()
+    for station, own in network.stations.items():
+        made = boxes(own.design, cost)
+        name = {x.name: f"{x.name} {station}" if x.name in seen else x.name for x in made}
+        seen |= name.keys()
+        found[station] = [
+            x._replace(name=name[x.name], reads=frozenset(name.get(n, n) for n in x.reads))
+            for x in made
+        ]
+    return found
 
 
 def _document(title: str, body: str, data: str) -> str:
@@ -377,12 +404,22 @@ def _between(network: Network, cost: Cost) -> list[Box]:
     ]
 
 
-def _network_errors(errors: Sequence[tuple[str, str, float, float, float]]) -> str:
+def _network_errors(errors: Sequence[Error]) -> str:
     if not errors:
         return ""
-    head = ["function", "result", "largest result", "median error", "largest error"]
-    rows = [(name.replace("_", " "), *others) for name, *others in errors]
-    told = "Differences from float64 over random states in the ranges of the inputs."
+    head = ["function", "result", "largest result", "median error", "largest error", "proved bound"]
+    rows = [
+        (
+            *(error.function.replace("_", " "), error.result),
+            *(error.magnitude, error.median, error.largest),
+            (error.bound or 0.0, "none" if error.bound is None else number(error.bound)),
+        )
+        for error in errors
+    ]
+    told = (
+        "Differences from float64 over random states in the ranges of the inputs, and bounds for "
+        "all states, proved by intervals: none where nothing of use is proved."
+    )
     return _section("Errors", _words(told), tables.table(head, rows))
 
 

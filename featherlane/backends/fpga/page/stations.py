@@ -46,7 +46,7 @@ def diagram(network: Network) -> str:
             y = top - LEVEL * above + 8
             start, finish = begin - 20 - 9 * above, end + 20 + 9 * above
             path = f"M{start},{top} V{y} H{finish} V{top - 7}"
-            place = (start + finish) / 2, y
+            place = start + 66, y
         else:
             below += 1
             y = top + HEIGHT + LEVEL * below - 8
