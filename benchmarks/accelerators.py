@@ -2,26 +2,30 @@
 XCVU9P, how many tasks a second are done in batches, and what do they need?
 
     python benchmarks/accelerators.py
-    python benchmarks/accelerators.py --robots iiwa14 --json iiwa14.json
+    python benchmarks/accelerators.py --robots iiwa14 --parts together --json iiwa14.json
 
-Of each function there is the pipeline of the smallest interval that fits into 65 % of the DSPs and
-into the LUTs and flip-flops, at 125 MHz. DSPs are counted, LUTs and flip-flops estimated, delays
-are a model (backends/fpga/devices/xcvu9p.toml). Times are those of the cycle model, which simulated
-circuits keep to the cycle (tests/test_accelerator_page.py), with the words of tasks at 32 GB/s: a
-task enters every `interval` cycles, or as its words come. A CPU's rates are those of this machine
-in the same run. No GPU was measured; figures of the papers are quoted, and marked so.
+"together": all seven functions in one design, of the smallest interval that fits into 65 % of the
+DSPs, and into the LUTs and flip-flops; "alone": each function as a pipeline of its own, of the
+smallest such interval; "cpu": the rates of this machine, in the same run. DSPs are counted, LUTs
+and flip-flops estimated, 125 MHz and delays are a model (backends/fpga/devices/xcvu9p.toml). Times
+are those of the cycle models, which simulated circuits keep to the cycle (tests), with the words of
+tasks at 32 GB/s: a task comes when its words, and the results of the one before, have passed. No
+GPU was measured; figures of the papers are quoted, and marked so.
 
-Energy is an estimate: power is STATIC and, for each DSP, LUT and flip-flop at work in a cycle, the
-energies below, whose ratios are assumptions and whose scale is such that a design of the size of
-Dadu-RBD's (62 % of the DSPs, 54 % of the LUTs, 17 % of the flip-flops, all at work at 125 MHz)
-takes the 36.8 W that are the most it gives. Bytes to and from memory take what DDR4 is said to.
+Energy is an estimate. Power is STATIC and, for each DSP, LUT and flip-flop of the design in each
+cycle, the energies below. Their ratios are assumptions; their scale is such that a design of the
+size of Dadu-RBD's (62 % of the DSPs, 54 % of the LUTs, 17 % of the flip-flops, all at work at 125
+MHz) takes the 36.8 W that are the most it gives. Bytes to and from memory take BYTE, an assumption
+for DDR4. A task has the power over its share of the time, where tasks come as fast as they can.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -31,6 +35,9 @@ from robots import SHORT, chosen, machine_lines, say, table
 import featherlane as fl
 from featherlane.api.design_space import Front, Point
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.page import page
+from featherlane.backends.fpga.resources import Resources
+from featherlane.functions.accelerator.graph import all_functions_graph
 from featherlane.tools import timing
 
 CLOCK = 8.0  # ns
@@ -44,6 +51,9 @@ BATCHES = 1, 4, 16, 64, 256, 1024, 4096
 CPU_BATCHES = 1, 256, 4096
 ROBOTS = "iiwa14", "hyq:free", "atlas:free"
 DERIVATIVES = "dID", "diFD", "dFD"
+PARTS = "cpu", "together", "alone"
+DSPS_A_PRODUCT = {"q16.16": 3.3, "fitted": 1.8}  # of a design of all functions, about
+Row = dict[str, Any]
 # Energy: watts, and picojoules of a DSP, a LUT and a flip-flop at work in a cycle, and of a byte
 STATIC, DSP, LUT, FF, BYTE = 3.0, 18.0, 0.27, 0.045, 120.0
 PAPER = """\
@@ -59,32 +69,121 @@ second. Its other figures are drawn, not told."""
 
 
 class Words(NamedTuple):
-    """The time, in cycles, in which a task's inputs and results pass."""
+    """The cycles in which the words of a task and its results pass: of 4 bytes each, and packed."""
 
-    words: float
+    plain: float
     packed: float
 
     @staticmethod
-    def of(point: Point) -> Words:
+    def of(numbers: int, bits: int) -> Words:
         a_cycle = LINK * CLOCK
-        return Words(WORD * point.words / a_cycle, point.bits / 8 / a_cycle)
+        return Words(WORD * numbers / a_cycle, bits / 8 / a_cycle)
 
 
-def rate(point: Point, batch: int, words: float) -> float:
-    """Million tasks a second in batches. words: cycles in which those of a task pass."""
-    enters = max(point.interval, words)
-    cycles = words + point.latency + STREAM + (batch - 1) * enters
-    return batch / (cycles * CLOCK) * 1e3
+def energy(needs: Resources, cycles: float, bits: int) -> float:
+    """Microjoules a task. cycles: from one to the next."""
+    a_cycle = DSP * needs.dsps + LUT * needs.luts + FF * needs.ffs
+    return (STATIC * cycles * CLOCK * 1e3 + a_cycle * cycles + BYTE * bits / 8) * 1e-6
 
 
-def energy(point: Point, words: Words) -> float:
-    """Microjoules a task, where tasks come as fast as they can."""
-    device = devices.load("xcvu9p")
-    cycles = max(point.interval, words.packed)
-    dynamic = (
-        DSP * point.dsps + LUT * device.luts * point.luts / 100 + FF * device.ffs * point.ffs / 100
-    ) * point.interval + BYTE * point.bits / 8
-    return STATIC * cycles * CLOCK * 1e-3 + dynamic * 1e-6
+def row_of(
+    needs: Resources,
+    cycles: int,
+    enters: float,
+    moved: tuple[int, int],
+    rates: Callable[[int, float], float],
+    **named: Any,
+) -> Row:
+    """What the tables say of a function. cycles: to its result; enters: from one task to the next;
+    moved: numbers and bits of a task and its results; rates: million tasks a second of a batch
+    whose tasks come no faster than after some cycles.
+    """
+    words, device = Words.of(*moved), devices.load("xcvu9p")
+    return {
+        **named,
+        "us": cycles * CLOCK * 1e-3,
+        "us_with_words": (cycles + words.plain) * CLOCK * 1e-3,
+        "rate": {n: rates(n, words.plain) for n in BATCHES},
+        "rate_packed": {n: rates(n, words.packed) for n in BATCHES},
+        "roof": 1e3 / (words.plain * CLOCK),
+        "roof_packed": 1e3 / (words.packed * CLOCK),
+        "bits": moved[1],
+        "dsp": 100 * needs.dsps / device.dsps,
+        "luts": 100 * needs.luts / device.luts,
+        "ffs": 100 * needs.ffs / device.ffs,
+        "uJ": energy(needs, max(enters, words.packed), moved[1]),
+    }
+
+
+# All functions in one design
+
+
+def together(robot: str, model: fl.Model, form: str) -> Iterator[Row]:
+    design = smallest_together(robot, model, form)
+    moved = page.moved(design.network)
+    for function, cycles in design.latency.items():
+
+        def rates(batch: int, words: float, function: str = function) -> float:
+            """By the cycle model, with tasks that come as their words do."""
+            arrivals = [ceil(words * n) for n in range(batch)]
+            found = design.schedule([function] * batch, arrivals)
+            return batch / ((int(found.emitted[-1]) + words) * CLOCK) * 1e3
+
+        enters = 1e9 / design.facts["tasks_per_second"][function] / CLOCK
+        named = {"function": SHORT[function], "format": form, "interval": design.interval}
+        total = design.cost.total
+        yield row_of(total, cycles, enters, moved[function], rates, robot=robot, **named)
+
+
+def smallest_together(robot: str, model: fl.Model, form: str) -> Any:
+    """The design of the smallest interval that fits. Most DSPs go to products, so that there are
+    about as many of them as the interval is shorter.
+    """
+    graph = all_functions_graph(model, tuple(SHORT), "deferred", {})
+    needed = DSPS_A_PRODUCT[form] * graph.op.count("mul") / devices.load("xcvu9p").dsps * 100
+    interval, best = max(ceil(needed / MOST), 1), None
+    while True:
+        say(f"{robot}, all functions, {form}, interval {interval}")
+        try:
+            design = fl.multifunction(model, interval=interval, format=form, sharing="whole")
+        except fl.CompileError as error:
+            say(f"  {error}")
+            share = MOST + 1
+        else:
+            share = design.cost.shares.dsps
+            say(f"  {design.summary}")
+        if share > MOST and best is not None:
+            return best
+        if share > MOST:
+            interval += 1 + interval // 16
+            continue
+        best = design
+        if interval == 1 or share * interval / (interval - 1) > MOST + 2:
+            return best
+        interval -= 1
+
+
+# Each function alone
+
+
+def alone(robot: str, model: fl.Model, function: str, form: str) -> Iterator[Row]:
+    say(f"{robot}, {SHORT[function]}, {form}")
+    point, front = smallest(model, function, form)
+    if point is None:
+        least = min(front.points, key=lambda p: p.dsp, default=None)
+        told = str(least) if least else "; ".join(front.refused.values())
+        say(f"  no interval up to {LONGEST} fits: {told}")
+        return
+    cycles, device = point.latency + STREAM, devices.load("xcvu9p")
+
+    def rates(batch: int, words: float) -> float:
+        last = words + cycles + (batch - 1) * max(point.interval, words)
+        return batch / (last * CLOCK) * 1e3
+
+    shares = device.luts * point.luts / 100, device.ffs * point.ffs / 100
+    named = {"function": SHORT[function], "format": form, "interval": point.interval}
+    needs, moved = Resources(point.dsps, *shares), (point.words, point.bits)
+    yield row_of(needs, cycles, point.interval, moved, rates, robot=robot, **named)
 
 
 def smallest(model: fl.Model, function: str, form: str) -> tuple[Point | None, Front]:
@@ -116,38 +215,14 @@ CHOSEN = {
 }
 
 
-def rows_of(
-    robot: str, model: fl.Model, functions: Sequence[str], forms: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    for function in functions:
-        for form in forms:
-            say(f"{robot} {SHORT[function]} {form}")
-            point, front = smallest(model, function, form)
-            if point is None:
-                least = min(front.points, key=lambda p: p.dsp, default=None)
-                told = str(least) if least else "; ".join(front.refused.values())
-                say(f"  no interval up to {LONGEST} fits: {told}")
-                continue
-            words = Words.of(point)
-            yield {
-                "robot": robot,
-                "function": SHORT[function],
-                **point._asdict(),
-                "us": point.latency * CLOCK * 1e-3,
-                "us_with_words": (point.latency + STREAM + words.words) * CLOCK * 1e-3,
-                "rate": {n: rate(point, n, words.words) for n in BATCHES},
-                "rate_packed": {n: rate(point, n, words.packed) for n in BATCHES},
-                "roof": 1e3 / (words.words * CLOCK),
-                "roof_packed": 1e3 / (words.packed * CLOCK),
-                "uJ": energy(point, words),
-            }
+# The CPU, and tables
 
 
-def on_cpu(model: fl.Model, function: str) -> Iterator[dict[str, Any]]:
+def on_cpu(robot: str, model: fl.Model, function: str) -> Iterator[Row]:
     """Million tasks a second of this machine."""
     for dtype in ("float64", "float32"):
         for batch in CPU_BATCHES:
-            for threads in (1, 0):
+            for threads in (1, os.cpu_count() or 1):
                 names = tuple(model.function(function).inputs)
                 given = timing.inputs(model, batch, dtype, names)
                 out = timing.outputs(model, function, batch, dtype)
@@ -155,10 +230,11 @@ def on_cpu(model: fl.Model, function: str) -> Iterator[dict[str, Any]]:
                     model.function(function),
                     *(given[name] for name in names),
                     out=out,
-                    threads=threads or None,
+                    threads=threads,
                 )
+                call()  # compiles
                 seconds = timing.median_seconds(call)
-                own = {"dtype": dtype, "batch": batch, "threads": threads or "all"}
+                own = {"robot": robot, "dtype": dtype, "batch": batch, "threads": threads}
                 yield {"function": SHORT[function], **own, "rate": batch / seconds / 1e6}
 
 
@@ -166,30 +242,16 @@ def figure(x: float) -> str:
     return f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
 
 
-def told(
-    robot: str, rows: Sequence[dict[str, Any]], cpu: Sequence[dict[str, Any]]
-) -> Iterator[str]:
-    """The tables of a robot."""
-    yield f"\n### {robot}\n"
-    head = [
-        "",
-        "format",
-        "interval",
-        "us",
-        "us with words",
-        "million/s",
-        "DSPs",
-        "LUTs",
-        "FFs",
-        "uJ",
-    ]
-    head += ["roof, words", "roof, packed"]
+def told(title: str, rows: Sequence[Row]) -> Iterator[str]:
+    """The tables of designs of a robot."""
+    yield f"\n### {title}\n"
+    head = ["", "format", "interval", "us", "us with words", "million/s", "DSPs", "LUTs", "FFs"]
     yield table(
-        head,
+        [*head, "uJ", "roof, words", "roof, packed"],
         [
             [
                 row["function"], row["format"], str(row["interval"]), figure(row["us"]),
-                figure(row["us_with_words"]), figure(row["rate_packed"][4096]),
+                figure(row["us_with_words"]), figure(row["rate_packed"][BATCHES[-1]]),
                 f"{row['dsp']:.1f} %", f"{row['luts']:.1f} %", f"{row['ffs']:.1f} %",
                 figure(row["uJ"]), figure(row["roof"]), figure(row["roof_packed"]),
             ]
@@ -201,35 +263,52 @@ def told(
         ["", "format", *map(str, BATCHES)],
         [[r["function"], r["format"], *(figure(r["rate"][n]) for n in BATCHES)] for r in rows],
     )
-    yield "\nMillion tasks a second of this CPU, of one thread and of all\n"
-    head = ["", "dtype", *(f"{n}, {t}" for n in CPU_BATCHES for t in ("one", "all"))]
-    lines = dict[tuple[str, str], list[str]]()
-    for row in cpu:
-        lines.setdefault((row["function"], row["dtype"]), []).append(figure(row["rate"]))
-    yield table(head, [[*key, *values] for key, values in lines.items()])
     for row in rows:
         if row["function"] in DERIVATIVES:
-            part = row["rate_packed"][4096] / row["roof_packed"]
+            part = row["rate_packed"][BATCHES[-1]] / row["roof_packed"]
             yield (
                 f"\n{row['function']}, {row['format']}: {part:.0%} of the roof of packed words "
                 f"({row['bits']:,} bits a task) at interval {row['interval']}."
             )
 
 
+def cpu_told(rows: Sequence[Row]) -> Iterator[str]:
+    yield "\nMillion tasks a second of this CPU, of one thread and of all\n"
+    head = ["", "dtype", *(f"{n}, {t}" for n in CPU_BATCHES for t in ("one", "all"))]
+    lines = dict[tuple[str, str], list[str]]()
+    for row in rows:
+        lines.setdefault((row["function"], row["dtype"]), []).append(figure(row["rate"]))
+    yield table(head, [[*key, *values] for key, values in lines.items()])
+
+
 def main() -> int:
     parser = options.parser(__doc__, robots=(), functions=tuple(SHORT), quick=False, json=None)
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, help="what is done")
+    parser.add_argument("--formats", nargs="+", default=FORMATS, choices=FORMATS)
     args = parser.parse_args()
     functions = args.functions or tuple(SHORT)
-    forms = FORMATS[1:] if args.quick else FORMATS
-    everything = []
+    forms = FORMATS[1:] if args.quick else args.formats
+    everything = list[Row]()
+
+    def noted(rows: Iterable[Row], lines: Callable[[list[Row]], Iterator[str]]) -> None:
+        own = list(rows)
+        print("\n".join(lines(own)), flush=True)
+        everything.extend(own)
+        options.write_json(args.json, everything, quoted=PAPER)
+
     print("\n".join(machine_lines()))
     for robot in chosen(args.robots or list(ROBOTS)):
-        model = robot.model()
-        rows = list(rows_of(robot.title, model, functions, forms))
-        cpu = [row for function in functions for row in on_cpu(model, function)]
-        print("\n".join(told(robot.title, rows, cpu)), flush=True)
-        everything += [*rows, *({"robot": robot.title, "cpu": True, **row} for row in cpu)]
-        options.write_json(args.json, everything, quoted=PAPER)
+        model, name = robot.model(), robot.title
+        if "cpu" in args.parts:
+            rows = (row for function in functions for row in on_cpu(name, model, function))
+            noted(rows, cpu_told)
+        if "together" in args.parts:
+            found = (row for form in forms for row in together(name, model, form))
+            noted(found, partial(told, f"{name}, all functions in one design"))
+        if "alone" in args.parts:
+            pairs = product(functions, forms)
+            found = (row for own in pairs for row in alone(name, model, *own))
+            noted(found, partial(told, f"{name}, each function alone"))
     print(f"\n{PAPER}\n\nNo GPU was measured.")
     return 0
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -455,6 +456,7 @@ def multifunction(
     delays: str | None = None,
     clock: float = 125.0,
     sharing: str = "module",
+    spare: float = 0.0,
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     tag_bits: int = 16,
@@ -465,7 +467,9 @@ def multifunction(
 
     functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix",
     "mass_matrix_inverse", "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
-    "forward_dynamics_derivatives"; all seven if None. algorithm: of M^-1, "deferred" (the shortest
+    "forward_dynamics_derivatives"; all seven if None. spare: a share by which the
+    units of each kind may be more than tasks need, where that shortens the latency, such as 0.1.
+    algorithm: of M^-1, "deferred" (the shortest
     path), "factor" (the fewest products) or "bounded" (what proved formats take). ranges: (low,
     high) of q, v, a, tau and minv by name; accelerations and M^-1 that come back for a second pass
     saturate at the formats of a and minv. tag_bits: of a number that comes with a task and leaves
@@ -490,9 +494,12 @@ def multifunction(
     check_name(top)
     target, given = devices.load(device, delays), checked_ranges(_shapes(model), ranges)
     datapath = _datapath(model, chosen, format, algorithm, given)
-    options = target, 1e3 / clock, SHARING[sharing], int(tag_bits)
+    if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
+        raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
+    options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
     made, needed = _fitting(top, narrowed(datapath), chosen, int(interval), *options)
-    choices = {"format": format, "sharing": sharing, "algorithm": algorithm}
+    asked = {"format": format, "sharing": sharing, "spare": float(spare)}
+    choices = {**asked, "algorithm": algorithm}
     return Multifunction(
         top, model, chosen, target, datapath, made, circuit(made), needed, ranges or {}, choices
     )
@@ -541,12 +548,14 @@ def _fitting(
     device: devices.Device,
     clock: float,
     pools: Any,
+    spare: Sequence[float],
     tag_bits: int,
 ) -> tuple[Network, Cost]:
     """The network at an interval and its cost. Raises CompileError if it does not fit."""
 
     def made(interval: int) -> tuple[Network, Cost]:
-        found = network(name, datapath, functions, device, clock, interval, pools, tag_bits)
+        options = device, clock, interval, pools, spare, tag_bits
+        found = network(name, datapath, functions, *options)
         return found, cost(found, device)
 
     found, needed = made(interval)

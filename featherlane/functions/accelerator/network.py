@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 
 from featherlane.backends.fixed.cut import cut
@@ -65,15 +66,17 @@ def network(
     clock: float,
     interval: int,
     pools: Pools,
+    spare: Sequence[float] = (0.0,),
     tag_bits: int = 16,
 ) -> Network:
     """Returns the network of some functions. datapath: of a pass of all of them
     (`graph.all_functions_graph`); clock: nanoseconds a cycle; pools: of operations that share
-    units.
+    units; spare: shares of more units, as of `modulo.pipelined`.
     """
     parts = cut(datapath, parts_of(datapath.graph))
     codes = {function: CODES[function] for function in SHARES if function in functions}
-    made = _Organised(name, parts, device, clock, interval, pools, frozenset(codes.values()))
+    schedule = partial(_scheduled, device, clock, interval, pools, spare)
+    made = _Organised(name, parts, device, interval, schedule, frozenset(codes.values()))
     found = Network(name, made.stations, made.links, codes, made.results, ENOUGH, tag_bits)
     depth = _depth(found)
     links = {name: replace(link, depth=min(link.depth, depth)) for name, link in made.links.items()}
@@ -100,9 +103,8 @@ class _Organised:
         name: str,
         parts: Mapping[str, Datapath],
         device: Device,
-        clock: float,
         interval: int,
-        pools: Pools,
+        schedule: Callable[..., Pipeline],
         codes: frozenset[int],
     ) -> None:
         self.parts, self.codes, self.interval = parts, codes, interval
@@ -114,7 +116,7 @@ class _Organised:
         for part in (PASS, FACTOR):
             if part in parts:
                 self.ports[part] = {}, {}
-                self._schedule(part, device, clock, pools)
+                self.pipelines[part] = schedule(parts[part], *self._ports(part))
         self._decoded()
         if FACTOR in parts:
             self._factored()
@@ -123,23 +125,15 @@ class _Organised:
 
     # Pipelines and ports
 
-    def _schedule(self, part: str, device: Device, clock: float, pools: Pools) -> None:
-        datapath = self.parts[part]
-        graph = datapath.graph
-        groups = [tuple(n for n in group if n in graph.outputs) for group in GROUPS]
-        if part == FACTOR:
-            groups = [tuple(n for n in (*FROM_FACTOR, LOST) if n in graph.outputs)]
-        ports = [group for group in groups if group]
-        given = (
-            {"pass_tau": self._behind_M()} if part == FACTOR and "pass_tau" in graph.inputs else {}
-        )
-        units = operators(datapath, device, clock)
-        found = pipelined(graph, units, clock, self.interval, pools(graph), given, ports=ports)
-        for name in ("minv", "pass_tau", "tau"):
-            if name in graph.inputs:
-                found = later(found, name)
-        found.verify()
-        self.pipelines[part] = found
+    def _ports(self, part: str) -> tuple[list[tuple[str, ...]], dict[str, int]]:
+        """The outputs of a station that leave together, and the inputs that come later than the
+        first ones, with their cycles.
+        """
+        outputs = self.parts[part].graph.outputs
+        groups = [(*FROM_FACTOR, LOST)] if part == FACTOR else GROUPS
+        ports = [tuple(name for name in group if name in outputs) for group in groups]
+        torques = part == FACTOR and "pass_tau" in self.parts[part].graph.inputs
+        return [port for port in ports if port], {"pass_tau": self._behind_M()} if torques else {}
 
     def _behind_M(self) -> int:
         """The cycle of the factor in which the torques of the pass are there, if M came first."""
@@ -278,6 +272,26 @@ class _Organised:
         inputs, outputs = self.ports[part]
         inputs = {n: port for n, port in inputs.items() if port.values}
         return Station(part, design, inputs, outputs, tuple(entries), offset)
+
+
+def _scheduled(
+    device: Device,
+    clock: float,
+    interval: int,
+    pools: Pools,
+    spare: Sequence[float],
+    datapath: Datapath,
+    ports: Sequence[tuple[str, ...]],
+    arrival: Mapping[str, int],
+) -> Pipeline:
+    """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""
+    graph, units = datapath.graph, operators(datapath, device, clock)
+    found = pipelined(graph, units, clock, interval, pools(graph), arrival, spare, ports)
+    for name in ("minv", "pass_tau", "tau"):
+        if name in graph.inputs:
+            found = later(found, name)
+    found.verify()
+    return found
 
 
 def _positions(output: str, port: Port) -> list[Entry]:
