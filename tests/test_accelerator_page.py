@@ -165,6 +165,50 @@ def test_a_trace_of_a_simulation_has_its_stamps(made, tmp_path, stalls):
         assert sorted(words) == sorted(wanted)
 
 
+# Several functions in one design
+
+
+@pytest.fixture(scope="module")
+def seven():
+    return fl.multifunction(fl.load("double_pendulum"), interval=2, format="proved")
+
+
+def test_a_page_of_several_functions(seven, tmp_path):
+    """It has all stations, links, functions and errors; the ways of functions are those of links."""
+    page = seven.report(tmp_path / "seven.html").read_text(encoding="utf-8")
+    parser = Checked()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"https?://|@import|url\(", page.replace("url(#head)", ""))
+    words = " ".join(parser.words)
+    for name in (*seven.network.stations, *seven.network.links):
+        assert name in words
+    for name, cycles in seven.latency.items():
+        assert f"{cycles * seven.clock * 1e-3:.3f}" in words
+        assert name.replace("_", " ") in words
+    ways = re.findall(r'class="way" data-functions="([^"]*)"', page)
+    ends = {(link.source.station, link.target.station) for link in seven.network.links.values()}
+    assert len(ways) == len(ends) + len(seven.network.stations) + 2
+    data = json.loads(re.search(r'id="units">(.*?)</script>', page).group(1))
+    slots = sum(len(own) for units in data["units"].values() for _, own in units)
+    stations = seven.network.stations.values()
+    shared = [o for s in stations for o in s.design.pipeline.operators if o and o.shared]
+    assert slots == len(shared)
+
+
+def test_a_trace_of_several_functions_has_the_stamps_of_the_cycle_model(seven, tmp_path):
+    names = [*seven.functions, *reversed(seven.functions)]
+    trace = checked(seven.trace(tmp_path / "seven.json", names, stalls=60))
+    found = seven.schedule(names, stalls=60)
+    at = lambda kind: sorted(
+        (e["args"]["cycle"], e["args"]["task"]) for e in spans(trace) if e["cat"] == kind
+    )
+    assert at("tasks") == sorted((int(c), n) for n, c in enumerate(found.accepted))
+    assert at("stations") == sorted((taken.cycle, taken.task) for taken in found.taken)
+    for event in spans(trace):
+        assert event["args"]["function"] == names[event["args"]["task"]]
+
+
 def test_files_that_cannot_be_written(made, tmp_path):
     with pytest.raises(ValueError, match="cannot be written"):
         made.trace(tmp_path / "nowhere" / "trace.json")

@@ -117,7 +117,7 @@ def network_page(
 
 
 def _of_stations(network: Network, cost: Cost) -> dict[str, list[Box]]:
-    """The boxes of each station; names that an earlier station has are followed by the station's."""
+    """The boxes of each station; those whose names an earlier one has are called after theirs."""
     found, seen = dict[str, list[Box]](), set[str]()
     for station, own in network.stations.items():
         made = boxes(own.design, cost)
