@@ -2,12 +2,12 @@
 the circuit right?
 
 Three tables. Designs: DSPs counted, LUTs and flip-flops estimated as shares of an XCVU9P, and
-cycles of 8 ns (an assumption, backends/fpga/devices/xcvu9p.toml) from a task to its result, where no
-other one is under way, with the way through all FIFOs. Proofs: random tasks of all seven functions,
-each a random state, in random order, back to back and with random stalls of both streams: every
-number is compared with the golden model, bit by bit, and every stamp with the cycle model. Serial
-sub-tasks: points with four derivatives of forward dynamics each, of which one needs the results of
-the one before (Dadu-RBD 2023, figure 13), by the cycle model.
+cycles of 8 ns (an assumption, backends/fpga/devices/xcvu9p.toml) from a task to its result, where
+no other one is under way, with the way through all FIFOs. Proofs: random tasks of all seven
+functions, each a random state, in random order, back to back and with random stalls of both
+streams: every number is compared with the golden model, bit by bit, and every stamp with the cycle
+model. Serial sub-tasks: points with four derivatives of forward dynamics each, of which one needs
+the results of the one before (Dadu-RBD 2023, figure 13), by the cycle model.
 """
 
 from __future__ import annotations

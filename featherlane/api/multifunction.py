@@ -400,17 +400,15 @@ class Multifunction:
         return (
             f"{len(self.functions)} functions at interval {self.interval}, "
             f"{min(self.latency.values())} to {slowest} cycles of {self.clock:g} ns, "
-            f"{shares.dsps:.1f} % of the DSPs, "
-            f"{shares.luts:.1f} % of the LUTs and {shares.ffs:.1f} % of the flip-flops of "
-            f"{self.device.name}"
+            f"{shares.dsps:.1f} % of the DSPs, {shares.luts:.1f} % of the LUTs and "
+            f"{shares.ffs:.1f} % of the flip-flops of {self.device.name}"
         )
 
     def __str__(self) -> str:
         """The figures, a line each."""
         rows = [f"{self.name}: {self.summary}"]
         for name, n in self.latency.items():
-            rate = self.facts["tasks_per_second"][name] / 1e6
-            time = n * self.clock * 1e-3
+            time, rate = n * self.clock * 1e-3, self.facts["tasks_per_second"][name] / 1e6
             rows.append(f"{name:<36}{n:>5} cycles {time:8.3f} us {rate:8.1f} M/s")
         return "\n".join([*rows, str(self.cost)])
 
