@@ -174,7 +174,7 @@ def seven():
 
 
 def test_a_page_of_several_functions(seven, tmp_path):
-    """It has all stations, links, functions and errors; the ways of functions are those of links."""
+    """It has all stations, links, functions and errors."""
     page = seven.report(tmp_path / "seven.html").read_text(encoding="utf-8")
     parser = Checked()
     parser.feed(page)

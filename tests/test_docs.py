@@ -8,7 +8,7 @@ PAGES = ("tour", "traces", "frames", "real_time", "optimal_control")
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
-    *("inverse_kinematics", "sampling_control", "learning"),
+    *("inverse_kinematics", "sampling_control", "learning", "accelerators"),
 )
 
 
