@@ -47,7 +47,9 @@ def made():
 @pytest.fixture(scope="module")
 def page(made, tmp_path_factory):
     file = tmp_path_factory.mktemp("page") / "design.html"
-    front = fl.accelerator.front(made.model, formats=("q16.16", "proved"), intervals=(1, 3))
+    front = fl.accelerator.front(
+        made.model, "inverse_dynamics", formats=("q16.16", "proved"), intervals=(1, 3)
+    )
     assert made.report(file, front) == file
     return file.read_text(encoding="utf-8")
 

@@ -6,6 +6,7 @@ import pytest
 import featherlane as fl
 from featherlane.api.design_space import pareto
 
+ID = "inverse_dynamics"
 FORMATS = ("q16.16", "fitted")
 INTERVALS = (1, 2, 4)
 
@@ -17,11 +18,11 @@ def pendulum():
 
 @pytest.fixture(scope="module")
 def front(pendulum):
-    return fl.accelerator.front(pendulum, formats=FORMATS, intervals=INTERVALS)
+    return fl.accelerator.front(pendulum, ID, formats=FORMATS, intervals=INTERVALS)
 
 
 def wanted(pendulum, **bounds):
-    return fl.accelerator.design(pendulum, formats=FORMATS, intervals=INTERVALS, **bounds)
+    return fl.accelerator.design(pendulum, ID, formats=FORMATS, intervals=INTERVALS, **bounds)
 
 
 def test_a_front_has_what_nothing_beats():
@@ -80,13 +81,31 @@ def test_what_no_design_has_is_told_with_the_nearest(pendulum):
 )
 def test_what_are_no_bounds(pendulum, bounds, told):
     with pytest.raises(ValueError, match=told):
-        fl.accelerator.design(pendulum, **bounds)
+        fl.accelerator.design(pendulum, ID, **bounds)
 
 
 def test_what_has_no_design_is_refused_with_the_reason(pendulum):
     """Four bits do not hold the constants."""
-    front = fl.accelerator.front(pendulum, formats=("q1.3",), intervals=(4,))
+    front = fl.accelerator.front(pendulum, ID, formats=("q1.3",), intervals=(4,))
     assert front.points == ()
     assert all("constant" in told for told in front.refused.values())
     with pytest.raises(fl.CompileError, match="constant"):
-        fl.accelerator.design(pendulum, formats=("q1.3",))
+        fl.accelerator.design(pendulum, ID, formats=("q1.3",))
+
+
+def test_all_functions_have_designs_together(pendulum):
+    """Points are the designs that are made; the error is that of the worst function."""
+    tried = {"formats": ("q16.16", "fitted"), "intervals": (2, 6), "algorithms": ("deferred",)}
+    made = fl.accelerator.design(pendulum, dsp=4, error=2e-3, **tried)
+    front = fl.accelerator.front(pendulum, **tried)
+    (point,) = (
+        p for p in front.points if (p.interval, p.format) == (made.interval, made.choices["format"])
+    )
+    assert made.cost.shares.dsps == pytest.approx(point.dsp)
+    assert max(made.latency.values()) <= point.latency
+    worst = 0.0
+    for name in made.functions:
+        found = made.function(name).errors(**made.samples(name, 500))
+        worst = max(worst, *(x / found.magnitude[k] for k, x in found.largest.items()))
+    assert worst == pytest.approx(point.error)
+    assert made.interval == min(p.interval for p in front.points if p.dsp <= 4 and p.error <= 2e-3)

@@ -7,6 +7,7 @@ from typing import Any
 
 from featherlane.api.accelerator import Accelerator, check_choices
 from featherlane.api.accelerator import accelerator as made
+from featherlane.api.all_functions_space import AllFunctionsSpace
 from featherlane.api.design_space import (
     FORMATS,
     GOALS,
@@ -15,9 +16,11 @@ from featherlane.api.design_space import (
     Point,
     Space,
     checked_bounds,
+    kept,
     space,
 )
 from featherlane.api.model import Model
+from featherlane.api.multifunction import Multifunction, multifunction
 from featherlane.backends.fpga import devices
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import is_count
@@ -30,7 +33,8 @@ class Accelerators:
 
     `accelerator(model, function, interval=, format=, ...)` makes the one with these choices,
     `accelerator.design(model, function, dsp=, interval=, error=, latency=)` searches for the
-    choices, and `accelerator.front(model, function)` gives all that it looks at.
+    choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
+    they are about all seven in one design.
     """
 
     __call__ = staticmethod(made)
@@ -38,7 +42,7 @@ class Accelerators:
     def design(
         self,
         model: Model,
-        function: str = "inverse_dynamics",
+        function: str | None = None,
         *,
         dsp: float | None = None,
         interval: float | None = None,
@@ -53,17 +57,20 @@ class Accelerators:
         sharing: str = "module",
         ranges: Mapping[str, tuple[Any, Any]] | None = None,
         name: str | None = None,
-    ) -> Accelerator:
+    ) -> Accelerator | Multifunction:
         """Returns the best accelerator within bounds.
 
-        dsp: the most DSPs, in percent of the device. interval: the most cycles from one state to
-        the next. error: the largest error over 500 random states, of each output as a part of the
-        largest result. latency: the most cycles from inputs to results. The design is the one that
-        is best in what has no bound, in the order interval, DSPs, error, latency, and then in what
-        has one: with dsp= and error= that of the smallest interval, with interval= and error= that
-        of the fewest DSPs, with interval= and dsp= the most exact one. formats, intervals,
-        algorithms: those that are tried (intervals: with the bound, if it is a whole number); other
-        arguments are those of `accelerator`.
+        function: a name, as `accelerator` takes it; None: all seven in one design, as
+        `multifunction` makes it, whose latency is that of the derivatives of forward dynamics. dsp:
+        the most DSPs, in percent of the device. interval: the most cycles from one state to the
+        next. error: the largest error over 500 random states, of each output as a part of the
+        largest result. latency: the most cycles from inputs to results.
+
+        The design is the one that is best in what has no bound, in the order interval, DSPs, error,
+        latency, and then in what has one: with dsp= and error= that of the smallest interval, with
+        interval= and error= that of the fewest DSPs, with interval= and dsp= the most exact one.
+        formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
+        whole number); other arguments are those of `accelerator`.
 
         Raises CompileError if no design keeps the bounds, with the one that comes nearest.
         """
@@ -71,11 +78,12 @@ class Accelerators:
         tried = _tried(intervals, interval)
         designs = _space(model, function, device, delays, clock, sharing, ranges)
         formats = _several("formats", formats)
+        make: Any = multifunction if function is None else made
         choices = {"device": device, "delays": delays, "clock": clock, "sharing": sharing}
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
             for point in designs.front(formats, step, algorithms).within(bounds):
-                found = made(
+                found = make(
                     model,
                     function,
                     interval=point.interval,
@@ -83,7 +91,7 @@ class Accelerators:
                     algorithm=point.algorithm,
                     ranges=ranges,
                     name=name,
-                    **choices,  # type: ignore[arg-type]
+                    **choices,
                 )
                 if found.cost.shares.dsps <= bounds.get("dsp", 100):  # as in the search, but for
                     return found  # multipliers that other schedules share otherwise
@@ -92,7 +100,7 @@ class Accelerators:
     def front(
         self,
         model: Model,
-        function: str = "inverse_dynamics",
+        function: str | None = None,
         *,
         formats: Sequence[str] = FORMATS,
         intervals: Sequence[int] = INTERVALS,
@@ -103,8 +111,8 @@ class Accelerators:
         sharing: str = "module",
         ranges: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> Front:
-        """Returns the designs of a function: interval, latency, what each needs, and errors. Its
-        `best` are those that no other one equals or beats in all.
+        """Returns the designs of a function, or of all seven in one (None): interval, latency, what
+        each needs, and errors. Its `best` are those that no other one equals or beats in all.
         """
         designs = _space(model, function, device, delays, clock, sharing, ranges)
         return designs.front(_several("formats", formats), _tried(intervals, None), algorithms)
@@ -112,7 +120,7 @@ class Accelerators:
 
 def _space(
     model: Model,
-    function: str,
+    function: str | None,
     device: str,
     delays: str | None,
     clock: float,
@@ -120,9 +128,13 @@ def _space(
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Space:
     check_choices(model, 1, sharing, clock)
+    target, period = devices.load(device, delays), 1e3 / clock
+    if function is None:
+        key = None, target.name, target.model, period, sharing, repr(ranges)
+        return kept(model, key, lambda: AllFunctionsSpace(model, target, period, sharing, ranges))
     if not isinstance(function, str):
-        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
-    return space(model, function, devices.load(device, delays), 1e3 / clock, sharing, ranges)
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
+    return space(model, function, target, period, sharing, ranges)
 
 
 def _several(name: str, given: Sequence[str]) -> Sequence[str]:

@@ -152,7 +152,7 @@ def checked_bounds(**given: Any) -> dict[str, float]:
     return found
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """A function in a format by an algorithm: what all its designs share."""
 
     datapath: Datapath
@@ -175,7 +175,7 @@ class Space:
         self.model, self.function, self.ranges = model, function, ranges
         self.device, self.clock, self.sharing = device, clock, sharing
         self.variant: Variant = variant_named(model, function)
-        self._made: dict[tuple[str, str | None], _Made | str] = {}
+        self._made: dict[tuple[str, str | None], Made | str] = {}
         self._points: dict[tuple[str, str | None, int], Point] = {}
 
     def algorithms(self, format: str) -> tuple[str | None, ...]:
@@ -207,7 +207,7 @@ class Space:
         named = self.model.name, self.function, self.device.name
         return Front(*named, self.clock, tuple(points), refused)
 
-    def _function(self, format: str, algorithm: str | None) -> _Made | str:
+    def _function(self, format: str, algorithm: str | None) -> Made | str:
         """A function in a format by an algorithm, or why there is none."""
         key = format, algorithm
         if key not in self._made:
@@ -217,28 +217,31 @@ class Space:
                 self._made[key] = str(error)
         return self._made[key]
 
-    def _computed(self, format: str, algorithm: str | None) -> _Made:
+    def _computed(self, format: str, algorithm: str | None) -> Made:
         fixed = fixed_function(self.model, self.variant, format, self.ranges, algorithm)
         datapath = narrowed(fixed.datapath)
         operators = devices.operators(datapath, self.device, self.clock)
         states = _states(fixed, self.model, self.ranges)
-        return _Made(datapath, operators, _relative_error(fixed, states))
+        return Made(datapath, operators, relative_error(fixed, states))
 
-    def _point(self, format: str, algorithm: str | None, interval: int, made: _Made) -> Point:
+    def _point(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
         key = format, algorithm, interval
         if key not in self._points:
-            graph = made.datapath.graph
-            pools = SHARING[self.sharing](graph)
-            pipeline = pipelined(graph, made.operators, self.clock, interval, pools, runs=RUNS)
-            tried = design("tried", made.datapath, pipeline, self.device.tile)
-            needed = cost(tried, self.device)
-            dsp, luts, ffs, _ = needed.shares
-            figures = interval, pipeline.latency, dsp, made.error
-            needs = round(needed.total.dsps), luts, ffs
-            words = len(tried.inputs) + len(tried.outputs)
-            moved = words, tried.input_bits + tried.output_bits
-            self._points[key] = Point(format, algorithm, *figures, *needs, *moved)
+            self._points[key] = self._look(format, algorithm, interval, made)
         return self._points[key]
+
+    def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
+        graph = made.datapath.graph
+        pools = SHARING[self.sharing](graph)
+        pipeline = pipelined(graph, made.operators, self.clock, interval, pools, runs=RUNS)
+        tried = design("tried", made.datapath, pipeline, self.device.tile)
+        needed = cost(tried, self.device)
+        dsp, luts, ffs, _ = needed.shares
+        figures = interval, pipeline.latency, dsp, made.error
+        needs = round(needed.total.dsps), luts, ffs
+        words = len(tried.inputs) + len(tried.outputs)
+        moved = words, tried.input_bits + tried.output_bits
+        return Point(format, algorithm, *figures, *needs, *moved)
 
 
 def _states(fixed: FixedFunction, model: Model, ranges: Ranges) -> dict[str, np.ndarray]:
@@ -247,7 +250,7 @@ def _states(fixed: FixedFunction, model: Model, ranges: Ranges) -> dict[str, np.
     return input_ranges(model, fixed.inputs, given, 1, STATES)[1]
 
 
-def _relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> float:
+def relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> float:
     """The largest error of each output over states, a part of the largest result: of all outputs
     the largest.
     """
@@ -262,6 +265,14 @@ def _relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> f
 _SPACES: WeakKeyDictionary[Model, dict[Any, Space]] = WeakKeyDictionary()
 
 
+def kept(model: Model, key: Any, make: Callable[[], Space]) -> Space:
+    """The designs of a model by a key: those that were looked at before, or new ones."""
+    own = _SPACES.setdefault(model, {})
+    if key not in own:
+        own[key] = make()
+    return own[key]
+
+
 def space(
     model: Model,
     function: str,
@@ -273,8 +284,5 @@ def space(
     """The designs of a function of a model, those among them that were looked at before. clock:
     nanoseconds a cycle.
     """
-    own = _SPACES.setdefault(model, {})
     key = function, device.name, device.model, clock, sharing, repr(ranges)
-    if key not in own:
-        own[key] = Space(model, function, device, clock, sharing, ranges)
-    return own[key]
+    return kept(model, key, lambda: Space(model, function, device, clock, sharing, ranges))

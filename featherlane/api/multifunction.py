@@ -145,16 +145,16 @@ class Multifunction:
     @cached_property
     def _limits(self) -> Mapping[str, Ends]:
         """The least and the largest numbers of each input."""
-        return input_ranges(self.model, _shapes(self.model), self._given)[0]
+        return input_ranges(self.model, shapes_of(self.model), self._given)[0]
 
     @cached_property
     def _given(self) -> dict[str, Ends]:
-        return checked_ranges(_shapes(self.model), self.ranges)
+        return checked_ranges(shapes_of(self.model), self.ranges)
 
     def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Random states within the ranges of a function's inputs, by name."""
         self._check_function(function)
-        found = input_ranges(self.model, _shapes(self.model), self._given, seed, states)[1]
+        found = input_ranges(self.model, shapes_of(self.model), self._given, seed, states)[1]
         return {name: found[name] for name in input_shapes(self.model, Variant(function))}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
@@ -439,7 +439,8 @@ def _tags(network: Network, count: int) -> np.ndarray:
     return np.arange(count) & (1 << network.tag_bits) - 1
 
 
-def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
+def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+    """The shapes of all inputs that functions have."""
     n = model.nv
     return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
 
@@ -490,8 +491,8 @@ def multifunction(
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
     top = identifier(f"{model.name}_functions") if name is None else name
     check_name(top)
-    target, given = devices.load(device, delays), checked_ranges(_shapes(model), ranges)
-    datapath = _datapath(model, chosen, format, algorithm, given)
+    target, given = devices.load(device, delays), checked_ranges(shapes_of(model), ranges)
+    datapath = datapath_of(model, chosen, format, algorithm, given)
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
     options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
@@ -513,13 +514,13 @@ def _chosen(functions: Any) -> tuple[str, ...]:
     return tuple(name for name in SHARES if name in functions)
 
 
-def _datapath(
+def datapath_of(
     model: Model, functions: Sequence[str], format: str, method: str, given: dict[str, Ends]
 ) -> Datapath:
     """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
     acceleration, and with the torques for one.
     """
-    limits, samples = input_ranges(model, _shapes(model), given)
+    limits, samples = input_ranges(model, shapes_of(model), given)
     bounds = entry_bounds(given | limits)
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
