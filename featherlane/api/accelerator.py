@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.design_space import FORMATS, INTERVALS, SHARING, Front, space
+from featherlane.api.design_space import FORMATS, INTERVALS, SHARING, Front, marks, space
 from featherlane.api.fixed import (
     checked_ranges,
     fixed_function,
@@ -31,7 +31,6 @@ from featherlane.backends.fpga import trace as traces
 from featherlane.backends.fpga.cost import Cost, cost
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.page.boxes import boxes
-from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name, design
@@ -169,9 +168,10 @@ class Accelerator:
         Raises ValueError for a file that cannot be written.
         """
         found = self._front() if front is None else front
+        own = self.choices["format"], self.choices["algorithm"], self.interval
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
         return written(
-            file, page.page(self.design, self.cost, robot, self.facts, self._marks(found), LINK)
+            file, page.page(self.design, self.cost, robot, self.facts, marks(found, own), LINK)
         )
 
     def trace(self, file: str | Path, tasks: int = 16, run: Run | None = None) -> Path:
@@ -201,19 +201,6 @@ class Accelerator:
         intervals = sorted({*INTERVALS, self.interval})
         designs = space(*given, self.ranges)
         return designs.front([*formats], intervals, [asked["algorithm"]])
-
-    def _marks(self, front: Front) -> list[Mark]:
-        """The designs that fit, for the charts."""
-        best = {*front.best}
-        own = self.choices["format"], self.choices["algorithm"], self.interval
-        return [
-            Mark(
-                p.interval, p.latency, p.dsp, p.error, p.format, p.algorithm or "", p.bits,
-                p in best, (p.format, p.algorithm, p.interval) == own,
-            )
-            for p in front.points
-            if p.fits
-        ]  # fmt: skip
 
     def simulate(
         self,

@@ -27,6 +27,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import cost
+from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.verilog import design
 from featherlane.errors import CompileError, shown
 from featherlane.functions.circuits import BOUNDED, CIRCUITS
@@ -114,6 +115,21 @@ class Front:
         """The one that misses its worst bound by the smallest part; None if none fits."""
         fitting = [p for p in self.points if p.fits]
         return min(fitting, key=lambda p: (_excess(p, bounds), _rank(p, bounds)), default=None)
+
+
+def marks(front: Front, own: tuple[str, str | None, int]) -> list[Mark]:
+    """The designs that fit, for charts. own: the format, the algorithm and the interval of the one
+    that they are drawn for.
+    """
+    best = {*front.best}
+    return [
+        Mark(
+            p.interval, p.latency, p.dsp, p.error, p.format, p.algorithm or "", p.bits,
+            p in best, (p.format, p.algorithm, p.interval) == own,
+        )
+        for p in front.points
+        if p.fits
+    ]  # fmt: skip
 
 
 def pareto(points: Iterable[T], key: Callable[[T], tuple[float, ...]]) -> Iterator[T]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.accelerator import LINK, LONGEST, SIMULATORS, check_choices, written
-from featherlane.api.design_space import SHARING
+from featherlane.api.design_space import SHARING, Front, marks
 from featherlane.api.fixed import (
     FITTED,
     FORMATS,
@@ -327,19 +327,25 @@ class Multifunction:
             for place in plan
         }
 
-    def report(self, file: str | Path, tasks: Sequence[str] | None = None) -> Path:
+    def report(
+        self, file: str | Path, tasks: Sequence[str] | None = None, front: Front | None = None
+    ) -> Path:
         """Writes a page about the design, which needs no other file, for a browser: stations, links
         and the way of each function, arrays and modules, the timeline of tasks, how busy units are,
         what modules need, errors, and the roof of words. Returns the file.
 
-        tasks: the functions of the tasks of the timeline, all of them in turn by default. Raises
-        ValueError for a file that cannot be written.
+        tasks: the functions of the tasks of the timeline, all of them in turn by default. front:
+        the designs around it, as `accelerator.front` gives them for all functions; their search
+        takes minutes, so that there are none by default. Raises ValueError for a file that cannot
+        be written.
         """
         names = [*self.functions, *self.functions] if tasks is None else [*tasks]
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
         found = self.schedule(names)
         options = self.network, self.cost, robot, self.facts, names, found, [*self._errors()]
-        return written(file, page.network_page(*options, LINK))
+        own = self.choices["format"], self.choices["algorithm"], self.interval
+        around = [] if front is None else marks(front, own)
+        return written(file, page.network_page(*options, around, LINK))
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,

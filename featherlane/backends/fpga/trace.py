@@ -24,7 +24,7 @@ MICROSECONDS = 1e-3  # a nanosecond
 
 class Span(NamedTuple):
     """What is done for a task, from a cycle to the one behind the last. group, track: where it is
-    shown; task: from 0; told: what a click on it says.
+    shown; task: from 0; told: what a click on it says; kind: of the task, which gives it a colour.
     """
 
     group: str
@@ -33,6 +33,7 @@ class Span(NamedTuple):
     first: int
     end: int
     told: dict[str, Any]
+    kind: str = "task"
 
 
 def spans(
@@ -58,15 +59,16 @@ def spans(
 
 def network_spans(network: Network, found: Timeline, functions: Sequence[str]) -> Iterator[Span]:
     """Yields what a network does for tasks. functions: of the tasks, by name."""
+    kinds = [name.replace("_", " ") for name in functions]
     for task, (first, last) in enumerate(zip(found.accepted, found.emitted, strict=True)):
-        told = {"function": functions[task]}
-        yield Span(WORDS, "in", task, int(first), int(first) + 1, told)
-        yield Span(WORDS, "out", task, int(last), int(last) + 1, told)
-        yield Span(TASKS, "under way", task, int(first), int(last) + 1, told)
+        begin, end, rest = int(first), int(last), ({"function": functions[task]}, kinds[task])
+        yield Span(WORDS, "in", task, begin, begin + 1, *rest)
+        yield Span(WORDS, "out", task, end, end + 1, *rest)
+        yield Span(TASKS, "under way", task, begin, end + 1, *rest)
     for station, cycle, task, instruction in found.taken:
         told = {"function": functions[task], "micro-instruction": str(instruction)}
-        length = stays(network, station, instruction)
-        yield Span(STATIONS, station, task, cycle, cycle + length, told)
+        end = cycle + stays(network, station, instruction)
+        yield Span(STATIONS, station, task, cycle, end, told, kinds[task])
 
 
 def trace(found: Sequence[Span], clock: float, told: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def _event(span: Span, pid: int, tid: int, clock: float) -> dict[str, Any]:
     length = span.end - span.first
     return {
         "ph": "X",
-        "name": f"task {span.task}",
+        "name": f"{span.kind} {span.task}",
         "cat": span.group,
         "pid": pid,
         "tid": tid,

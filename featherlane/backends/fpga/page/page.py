@@ -71,7 +71,7 @@ def page(
             "Resources", tables.kinds(cost), _folded("Modules", tables.resources(found, cost))
         ),
         _errors(facts),
-        _front(marks, facts),
+        _front(marks),
         _roof(design, link),
         _choices(facts),
     ]
@@ -87,6 +87,7 @@ def network_page(
     tasks: Sequence[str],
     found: Timeline,
     errors: Sequence[Error],
+    marks: Sequence[charts.Mark],
     link: float,
 ) -> str:
     """The page of a design of several functions. tasks: the functions of some tasks, found: what
@@ -108,6 +109,7 @@ def network_page(
             _folded("Modules", tables.resources([*every, *_between(network, cost)], cost)),
         ),
         _network_errors(errors),
+        _front(marks),
         _network_roof(network, facts, link),
         _choices(facts),
     ]
@@ -252,7 +254,7 @@ def _errors(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _front(marks: Sequence[charts.Mark], facts: Mapping[str, Any]) -> str:
+def _front(marks: Sequence[charts.Mark]) -> str:
     if not marks:
         return ""
     best = sum(mark.best for mark in marks)
@@ -265,7 +267,7 @@ def _front(marks: Sequence[charts.Mark], facts: Mapping[str, Any]) -> str:
     return _section(
         "Designs around it",
         _words(
-            f"Of {len(marks)} designs of this function, {best} (filled) are not beaten in "
+            f"Of {len(marks)} designs, {best} (filled) are not beaten in "
             "interval, DSPs, error and latency by another one. Errors are parts of the largest "
             "result. The mark with a rim is the design of this page."
         ),
