@@ -34,10 +34,18 @@ from robots import SHORT, chosen, machine_lines, say, table
 
 import featherlane as fl
 from featherlane.api.design_space import Front, Point
+from featherlane.api.multifunction import datapath_of
+from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.network.cost import cost
+from featherlane.backends.fpga.network.cycles import latencies, run
+from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.resources import Resources
-from featherlane.functions.accelerator.graph import all_functions_graph
+from featherlane.functions.accelerator.graph import SHARES
+from featherlane.functions.accelerator.network import network
+from featherlane.program.analysis.modulo import whole
 from featherlane.tools import timing
 
 CLOCK = 8.0  # ns
@@ -52,6 +60,7 @@ CPU_BATCHES = 1, 256, 4096
 ROBOTS = "iiwa14", "hyq:free", "atlas:free"
 DERIVATIVES = "dID", "diFD", "dFD"
 PARTS = "cpu", "together", "alone"
+MANY, RUNS = 30_000, 2  # products, from which on so many schedules are tried
 DSPS_A_PRODUCT = {"q16.16": 3.3, "fitted": 1.8}  # of a design of all functions, about
 Row = dict[str, Any]
 # Energy: watts, and picojoules of a DSP, a LUT and a flip-flop at work in a cycle, and of a byte
@@ -119,48 +128,46 @@ def row_of(
 
 
 def together(robot: str, model: fl.Model, form: str) -> Iterator[Row]:
-    design = smallest_together(robot, model, form)
-    moved = page.moved(design.network)
-    for function, cycles in design.latency.items():
+    made, needed = smallest_together(robot, model, form)
+    moved = page.moved(made)
+    for function, cycles in latencies(made).items():
 
-        def rates(batch: int, words: float, function: str = function) -> float:
+        def rates(batch: int, words: float, code: int = made.codes[function]) -> float:
             """By the cycle model, with tasks that come as their words do."""
-            arrivals = [ceil(words * n) for n in range(batch)]
-            found = design.schedule([function] * batch, arrivals)
+            found = run(made, [code] * batch, [ceil(words * n) for n in range(batch)])
             return batch / ((int(found.emitted[-1]) + words) * CLOCK) * 1e3
 
-        enters = 1e9 / design.facts["tasks_per_second"][function] / CLOCK
-        named = {"function": SHORT[function], "format": form, "interval": design.interval}
-        total = design.cost.total
-        yield row_of(total, cycles, enters, moved[function], rates, robot=robot, **named)
+        enters = made.interval * SHARES[function].passes
+        named = {"function": SHORT[function], "format": form, "interval": made.interval}
+        yield row_of(needed.total, cycles, enters, moved[function], rates, robot=robot, **named)
 
 
-def smallest_together(robot: str, model: fl.Model, form: str) -> Any:
-    """The design of the smallest interval that fits. Most DSPs go to products, so that there are
+def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, Cost]:
+    """The design of the smallest interval that fits, or, where it is LUTs that are too few at any
+    interval, of the smallest that has DSPs enough. Most DSPs go to products, so that there are
     about as many of them as the interval is shorter.
     """
-    graph = all_functions_graph(model, tuple(SHORT), "deferred", {})
-    needed = DSPS_A_PRODUCT[form] * graph.op.count("mul") / devices.load("xcvu9p").dsps * 100
-    interval, best = max(ceil(needed / MOST), 1), None
+    device = devices.load("xcvu9p")
+    datapath = narrowed(datapath_of(model, tuple(SHORT), form, "deferred", {}))
+    products = datapath.graph.op.count("mul")
+    interval = max(ceil(DSPS_A_PRODUCT[form] * products / device.dsps * 100 / MOST), 1)
+    runs = None if products < MANY else RUNS
+    best = None
     while True:
-        say(f"{robot}, all functions, {form}, interval {interval}")
-        try:
-            design = fl.multifunction(model, interval=interval, format=form, sharing="whole")
-        except fl.CompileError as error:
-            say(f"  {error}")
-            share = MOST + 1
-        else:
-            share = design.cost.shares.dsps
-            say(f"  {design.summary}")
-        if share > MOST and best is not None:
-            return best
+        options = device, CLOCK, interval, whole
+        made = network(model.name, datapath, tuple(SHORT), *options, runs=runs)
+        needed = cost(made, device)
+        share = needed.shares.dsps
+        say(f"{robot}, all functions, {form}, interval {interval}: {needed.shares}")
         if share > MOST:
-            interval += 1 + interval // 16
+            interval += 1 + (interval // 16 if best is None else 0)
+            if best is not None and interval == best[0].interval:
+                return best
             continue
-        best = design
+        best = made, needed
         if interval == 1 or share * interval / (interval - 1) > MOST + 2:
             return best
-        interval -= 1
+        interval = max(min(interval - 1, ceil(share * interval / (MOST + 2))), 1)
 
 
 # Each function alone
