@@ -1,5 +1,7 @@
 """Designs of functions: the Pareto front, and the design that bounds ask for."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,11 @@ def test_all_functions_have_designs_together(pendulum):
         worst = max(worst, *(x / found.magnitude[k] for k, x in found.largest.items()))
     assert worst == pytest.approx(point.error)
     assert made.interval == min(p.interval for p in front.points if p.dsp <= 4 and p.error <= 2e-3)
+
+
+def test_help_shows_all_arguments():
+    assert list(inspect.signature(fl.accelerator).parameters)[:3] == [
+        "model",
+        "function",
+        "interval",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from featherlane.api.accelerator import Accelerator, check_choices
@@ -38,6 +39,7 @@ class Accelerators:
     """
 
     __call__ = staticmethod(made)
+    __signature__ = signature(made)  # help and editors would take the first argument for self
 
     def design(
         self,
