@@ -59,7 +59,7 @@ def utilisation(found: Sequence[Box], interval: int) -> str:
             units[unit.kind] += 1
             busy[unit.kind] += len({slot.cycle % interval for slot in unit.slots})
     rows = [
-        (kind.replace("_", " and "), n, busy[kind], share(busy[kind] / (n * interval)))
+        (_words(kind), n, busy[kind], share(busy[kind] / (n * interval)))
         for kind, n in sorted(units.items(), key=lambda pair: -pair[1])
     ]
     return table(["units", "how many", "operations a task", "cycles at work"], rows)
@@ -90,8 +90,13 @@ def kinds(cost: Cost) -> str:
     """What units of each kind, multiplexers, waiting results and control need."""
     device = cost.device
     there = Resources(device.dsps, device.luts, device.ffs)
-    named = ((kind.replace("_", " and "), own) for kind, own in cost.kinds.items())
+    named = ((_words(kind), own) for kind, own in cost.kinds.items())
     return _resources(sorted(named, key=lambda row: -_most(row[1], there)), cost, there)
+
+
+def _words(kind: str) -> str:
+    """What units of a kind are called."""
+    return "sine and cosine" if kind == "sine_cosine" else kind.replace("_", " ")
 
 
 def _most(needs: Resources, there: Resources) -> float:
