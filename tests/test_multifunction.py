@@ -318,3 +318,11 @@ endmodule
         wanted = parts[f"{name}_{module}", "control"]
         assert found.ffs == wanted.ffs
         assert found.luts == pytest.approx(wanted.luts, rel=0.15)
+
+
+def test_what_tasks_wait_for_is_checked(arm):
+    batch = arm.tasks(4)
+    with pytest.raises(ValueError, match=r"after is .*: wanted a task or None for each of tasks"):
+        arm.simulate(batch, after=[None] * 4)
+    with pytest.raises(ValueError, match="stalls is 256"):
+        arm.simulate(batch, stalls=256)
