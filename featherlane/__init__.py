@@ -43,7 +43,7 @@ from featherlane.scalar import (
 )
 
 if TYPE_CHECKING:
-    from featherlane.api.accelerator import accelerator
+    from featherlane.api.accelerators import accelerator
     from featherlane.api.multifunction import multifunction
 
 __all__ = [
@@ -99,14 +99,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-_LATE = {"accelerator", "multifunction"}
+_LATE = {"accelerator": "accelerators", "multifunction": "multifunction"}  # and their modules
 
 
 def __getattr__(name: str) -> Any:
     """The names that few programs need: their modules are loaded when they are asked for."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"featherlane.api.{name}"), name)
+    return getattr(import_module(f"featherlane.api.{_LATE[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,13 @@ PAGES = ("tour", "traces", "frames", "real_time", "optimal_control")
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
-    *("inverse_kinematics", "sampling_control", "learning", "fixed_point_in_the_loop"),
+    *(
+        "inverse_kinematics",
+        "sampling_control",
+        "learning",
+        "fixed_point_in_the_loop",
+        "accelerators",
+    ),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.board import Board
+from featherlane.api.design_space import FORMATS, INTERVALS, Front, marks, space
+from featherlane.api.designing import SHARING, Designer
 from featherlane.api.fixed import (
     checked_ranges,
     fixed_function,
@@ -23,29 +26,27 @@ from featherlane.api.fixed import (
 )
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
-from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga import trace as traces
 from featherlane.backends.fpga.board.core import core_of
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.cost import Cost, cost
-from featherlane.backends.fpga.fuse import fused
+from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.page import page
+from featherlane.backends.fpga.page.boxes import boxes
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
-from featherlane.backends.fpga.verilog import Design, check_name, design
+from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import alike, is_count, lead_of
 from featherlane.functions.fixed import FixedFunction
-from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 from featherlane.program.analysis.pipeline import Pipeline
 
-SHARING = {"module": by_call, "class": by_class, "whole": whole}
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
-SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
 STATES = 1000  # over which errors are reported
+STREAM = 2  # cycles that the streams add to a pipeline's latency
 
 
 class Run(NamedTuple):
@@ -158,6 +159,50 @@ class Accelerator:
             raise ValueError(f"states is {shown(states)}: wanted a whole number, 1 or more")
         vectors, constraints = self._vectors(int(states)), self.device.constraints
         return folder.write(self.design, folder_, *vectors, self.facts, constraints)
+
+    def report(self, file: str | Path, front: Front | None = None) -> Path:
+        """Writes a page about the design, which needs no other file, for a browser: its arrays and
+        modules, the timeline of its pipeline, how busy units are, what modules need, errors with
+        bounds, the designs around it and the roof of words. Returns the file.
+
+        front: the designs around it, as `accelerator.front` gives them; by default those of the
+        same algorithm are looked at, which takes seconds for an arm and minutes for a humanoid.
+        Raises ValueError for a file that cannot be written.
+        """
+        found = self._front() if front is None else front
+        own = self.choices["format"], self.choices["algorithm"], self.interval
+        robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
+        return written(
+            file, page.page(self.design, self.cost, robot, self.facts, marks(found, own), LINK)
+        )
+
+    def trace(self, file: str | Path, tasks: int = 16, run: Run | None = None) -> Path:
+        """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through words,
+        modules and FIFO, by the cycle. Returns the file.
+
+        tasks: how many, which come as fast as they are taken; run: of a simulation, with its stalls
+        instead. Raises ValueError for a file that cannot be written.
+        """
+        if not is_count(tasks):
+            raise ValueError(f"tasks is {shown(tasks)}: wanted a whole number, 1 or more")
+        if run is None:
+            accepted = [n * self.interval for n in range(int(tasks))]
+            emitted = [n + self.latency + STREAM for n in accepted]
+        else:
+            accepted, emitted = run.accepted.tolist(), run.emitted.tolist()
+        found = traces.spans(boxes(self.design, self.cost), self.latency, accepted, emitted)
+        told = {"design": self.name, "summary": self.summary}
+        data = traces.trace([*found], self.pipeline.clock, told)
+        return written(file, json.dumps(data, separators=(",", ":")) + "\n")
+
+    def _front(self) -> Front:
+        """The designs by this one's algorithm."""
+        asked, pipeline = self.choices, self.pipeline
+        given = self.model, asked["function"], self.device, pipeline.clock, asked["sharing"]
+        formats = dict.fromkeys([*FORMATS, asked["format"]])
+        intervals = sorted({*INTERVALS, self.interval})
+        designs = space(*given, self.ranges)
+        return designs.front([*formats], intervals, [asked["algorithm"]])
 
     def simulate(
         self,
@@ -339,39 +384,23 @@ def _fitting(
     post-adders where that makes it no slower, or else makes it fit. Raises CompileError if it does
     not fit.
     """
-    datapath = fixed.datapath
-
-    def designed(interval: int, sharing: str, datapath: Datapath) -> tuple[Design, Cost]:
-        narrow = narrowed(datapath)
-        pools = SHARING[sharing](narrow.graph)
-        operators = devices.operators(narrow, device, clock)
-        pipeline = pipelined(narrow.graph, operators, clock, interval, pools)
-        pipeline.verify()
-        made = design(name, narrow, pipeline, device.tile)
-        return made, cost(made, device)
-
-    made, needed = designed(interval, sharing, datapath)
-    least = fused(datapath, device, clock)
-    if least.fused:
-        for slack in SLACK if interval > 1 else SLACK[:1]:
-            found = fused(datapath, device, clock, slack)
-            other, its_need = designed(interval, sharing, found)
-            faster = other.latency <= made.latency
-            if its_need.fits and (faster or not needed.fits):
-                return other, its_need, fixed.computed_by(found)
+    designer = Designer(name, device, clock)
+    made, needed, datapath = designer.best(fixed.datapath, interval, sharing)
     if needed.fits:
-        return made, needed, fixed
+        own = datapath is fixed.datapath
+        return made, needed, fixed if own else fixed.computed_by(datapath)
+    least = designer.fused(fixed.datapath)
     shares, tried = needed.shares, interval
     while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
         tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
-        _, needed = designed(tried, sharing, least)
+        _, needed = designer.design(least, tried, sharing)
     told = (
         f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
     )
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     if sharing != "whole":
         fewer = max(interval, min(tried, LONGEST // 4))
-        if designed(fewer, "whole", least)[1].fits:
+        if designer.design(least, fewer, "whole")[1].fits:
             would += f', sharing="whole" at interval {fewer} does'
     raise CompileError(
         f"{fixed.name} at interval {interval} takes {told} of the flip-flops of {device.name}: "
@@ -387,3 +416,13 @@ def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
 def _counted(x: Resources) -> list[tuple[str, float]]:
     """What a design takes of a device, by name."""
     return [("dsps", x.dsps), ("luts", x.luts), ("ffs", x.ffs)]
+
+
+def written(file: str | Path, text: str) -> Path:
+    """Writes a file. Raises ValueError if that is not possible."""
+    path = Path(file)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"file {str(file)!r} cannot be written: {error}") from error
+    return path

@@ -4,8 +4,9 @@ their tasks in any order.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -15,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.accelerator import LONGEST, SHARING, SIMULATORS, check_choices
+from featherlane.api.accelerator import LINK, LONGEST, SIMULATORS, check_choices, written
+from featherlane.api.design_space import Front, marks
+from featherlane.api.designing import SHARING
 from featherlane.api.fixed import (
     FITTED,
     FORMATS,
@@ -31,12 +34,14 @@ from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, simulate
+from featherlane.backends.fpga import trace as traces
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.network import cycles, folder
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import Stalls, Timeline
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit, circuit
+from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import (
@@ -54,6 +59,7 @@ from featherlane.functions.table import Variant
 from featherlane.robot.tree_of import tree_of
 
 Ends = tuple[np.ndarray, np.ndarray]
+STATES = 500  # over which a page tells errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,16 +113,16 @@ class Multifunction:
     @cached_property
     def _limits(self) -> Mapping[str, Ends]:
         """The least and the largest numbers of each input."""
-        return input_ranges(self.model, _shapes(self.model), self._given)[0]
+        return input_ranges(self.model, shapes_of(self.model), self._given)[0]
 
     @cached_property
     def _given(self) -> dict[str, Ends]:
-        return checked_ranges(_shapes(self.model), self.ranges)
+        return checked_ranges(shapes_of(self.model), self.ranges)
 
     def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Random states within the ranges of a function's inputs, by name."""
         check_function(function, self.functions)
-        found = input_ranges(self.model, _shapes(self.model), self._given, seed, states)[1]
+        found = input_ranges(self.model, shapes_of(self.model), self._given, seed, states)[1]
         return {name: found[name] for name in input_shapes(self.model, Variant(function))}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
@@ -205,6 +211,48 @@ class Multifunction:
         vectors = self._words.given(batch), self._words.wanted(batch)
         return folder.write(self.circuit, folder_, vectors, self.facts, self.device.constraints)
 
+    def report(
+        self, file: str | Path, tasks: Sequence[str] | None = None, front: Front | None = None
+    ) -> Path:
+        """Writes a page about the design, which needs no other file, for a browser: stations, links
+        and the way of each function, arrays and modules, the timeline of tasks, how busy units are,
+        what modules need, errors, and the roof of words. Returns the file.
+
+        tasks: the functions of the tasks of the timeline, all of them in turn by default. front:
+        the designs around it, as `accelerator.front` gives them for all functions; their search
+        takes minutes, so that there are none by default. Raises ValueError for a file that cannot
+        be written.
+        """
+        names = [*self.functions, *self.functions] if tasks is None else [*tasks]
+        robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
+        found = self.schedule(names)
+        options = self.network, self.cost, robot, self.facts, names, found, [*self._errors()]
+        own = self.choices["format"], self.choices["algorithm"], self.interval
+        around = [] if front is None else marks(front, own)
+        return written(file, page.network_page(*options, around, LINK))
+
+    def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
+        """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,
+        by the cycle model. Returns the file.
+
+        tasks: their functions, in the order in which they come, all of them in turn by default;
+        options: those of `schedule`. Raises ValueError for a file that cannot be written.
+        """
+        names = [*self.functions, *self.functions] if tasks is None else [*tasks]
+        spans = traces.network_spans(self.network, self.schedule(names, **options), names)
+        data = traces.trace([*spans], self.clock, {"design": self.name, "summary": self.summary})
+        return written(file, json.dumps(data, separators=(",", ":")) + "\n")
+
+    def _errors(self) -> Iterator[page.Error]:
+        """Yields the errors of each result of each function, over random states and proved."""
+        for name in self.functions:
+            function = self.function(name)
+            found, bounds = function.errors(**self.samples(name, STATES)), function.error_bounds()
+            for output, largest in found.largest.items():
+                magnitude, bound = found.magnitude[output], bounds[output]
+                proved = bound if bound <= magnitude else None
+                yield page.Error(name, output, magnitude, found.median[output], largest, proved)
+
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The report as data."""
@@ -255,7 +303,8 @@ class Multifunction:
         return "\n".join([*rows, str(self.cost)])
 
 
-def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
+def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+    """The shapes of all inputs that functions have."""
     n = model.nv
     return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
 
@@ -306,8 +355,8 @@ def multifunction(
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
     top = identifier(f"{model.name}_functions") if name is None else name
     check_name(top)
-    target, given = devices.load(device, delays), checked_ranges(_shapes(model), ranges)
-    datapath = _datapath(model, chosen, format, algorithm, given)
+    target, given = devices.load(device, delays), checked_ranges(shapes_of(model), ranges)
+    datapath = datapath_of(model, chosen, format, algorithm, given)
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
     options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
@@ -329,13 +378,13 @@ def _chosen(functions: Any) -> tuple[str, ...]:
     return tuple(name for name in SHARES if name in functions)
 
 
-def _datapath(
+def datapath_of(
     model: Model, functions: Sequence[str], format: str, method: str, given: dict[str, Ends]
 ) -> Datapath:
     """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
     acceleration, and with the torques for one.
     """
-    limits, samples = input_ranges(model, _shapes(model), given)
+    limits, samples = input_ranges(model, shapes_of(model), given)
     bounds = entry_bounds(given | limits)
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")

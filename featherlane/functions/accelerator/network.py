@@ -68,14 +68,16 @@ def network(
     pools: Pools,
     spare: Sequence[float] = (0.0,),
     tag_bits: int = 16,
+    runs: int | None = None,
 ) -> Network:
     """Returns the network of some functions. datapath: of a pass of all of them
     (`graph.all_functions_graph`); clock: nanoseconds a cycle; pools: of operations that share
-    units; spare: shares of more units, as of `modulo.pipelined`.
+    units; spare: shares of more units, and runs: schedules that are tried, as of
+    `modulo.pipelined`.
     """
     parts = cut(datapath, parts_of(datapath.graph))
     codes = {function: CODES[function] for function in SHARES if function in functions}
-    schedule = partial(_scheduled, device, clock, interval, pools, spare)
+    schedule = partial(_scheduled, device, clock, interval, pools, spare, runs)
     made = _Organised(name, parts, device, interval, schedule, frozenset(codes.values()))
     found = Network(name, made.stations, made.links, codes, made.results, ENOUGH, tag_bits)
     depth = _depth(found)
@@ -280,13 +282,14 @@ def _scheduled(
     interval: int,
     pools: Pools,
     spare: Sequence[float],
+    runs: int | None,
     datapath: Datapath,
     ports: Sequence[tuple[str, ...]],
     arrival: Mapping[str, int],
 ) -> Pipeline:
     """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""
     graph, units = datapath.graph, operators(datapath, device, clock)
-    found = pipelined(graph, units, clock, interval, pools(graph), arrival, spare, ports)
+    found = pipelined(graph, units, clock, interval, pools(graph), arrival, spare, ports, runs)
     for name in ("minv", "pass_tau", "tau"):
         if name in graph.inputs:
             found = later(found, name)

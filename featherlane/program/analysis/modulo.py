@@ -69,6 +69,7 @@ def pipelined(
     arrival: Mapping[str, int] | None = None,
     spare: Sequence[float] = (0.0,),
     ports: Sequence[Collection[str]] = (),
+    runs: int | None = None,
 ) -> Pipeline:
     """Returns the pipeline of a graph of which all nodes are live.
 
@@ -76,10 +77,11 @@ def pipelined(
     of each node, by default one for all. arrival: the cycles of inputs by name, 0 for others.
     spare: shares by which the units of each pool and kind may be more than needed where that
     shortens the pipeline, the smallest first. ports: names of outputs that are read together, each
-    port as soon as it is there; without ports all outputs are read in the last cycle. Of all
-    pipelines found it is the one of the lowest latency (with ports: in which no port is later, by
-    so many cycles, than it would be alone with units enough), then of the fewest units, then of the
-    fewest registers. Raises ValueError for an operator that takes longer than a cycle.
+    port as soon as it is there; without ports all outputs are read in the last cycle. runs:
+    schedules that are tried at most, for an answer in a hurry. Of all pipelines found it is the one
+    of the lowest latency (with ports: in which no port is later, by so many cycles, than it would
+    be alone with units enough), then of the fewest units, then of the fewest registers. Raises
+    ValueError for an operator that takes longer than a cycle.
     """
     if not spare:
         raise ValueError("spare is empty: wanted a share, such as 0")
@@ -94,7 +96,7 @@ def pipelined(
     for share in spare:
         counts = _counts(places, interval, share)
         for n, start in enumerate(_starts(places, clock, interval, counts)):
-            if n >= RUNS and least is not None and least[0] == shortest:
+            if n == runs or (n >= RUNS and least is not None and least[0] == shortest):
                 break
             latency = _latency(places, start)
             if least is None or latency <= least[0]:

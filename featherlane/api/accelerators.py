@@ -1,0 +1,178 @@
+"""`featherlane.accelerator`: makes an accelerator from choices, or searches for the choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+from featherlane.api.accelerator import Accelerator, check_choices
+from featherlane.api.accelerator import accelerator as made
+from featherlane.api.all_functions_space import AllFunctionsSpace
+from featherlane.api.design_space import (
+    FORMATS,
+    GOALS,
+    INTERVALS,
+    Front,
+    Point,
+    Space,
+    checked_bounds,
+    kept,
+    space,
+)
+from featherlane.api.model import Model
+from featherlane.api.multifunction import Multifunction, multifunction
+from featherlane.backends.fpga import devices
+from featherlane.errors import CompileError, shown
+from featherlane.functions.arguments import is_count
+
+UNITS = {"interval": " cycles", "dsp": " % of the DSPs", "error": "", "latency": " cycles"}
+
+
+class Accelerators:
+    """Makes accelerators: pipelines in fixed point, for FPGAs, of functions of robots.
+
+    `accelerator(model, function, interval=, format=, ...)` makes the one with these choices,
+    `accelerator.design(model, function, dsp=, interval=, error=, latency=)` searches for the
+    choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
+    they are about all seven in one design.
+    """
+
+    __call__ = staticmethod(made)
+    __signature__ = signature(made)  # help and editors would take the first argument for self
+
+    def design(
+        self,
+        model: Model,
+        function: str | None = None,
+        *,
+        dsp: float | None = None,
+        interval: float | None = None,
+        error: float | None = None,
+        latency: float | None = None,
+        formats: Sequence[str] = FORMATS,
+        intervals: Sequence[int] = INTERVALS,
+        algorithms: Sequence[str] | None = None,
+        device: str = "xcvu9p",
+        delays: str | None = None,
+        clock: float = 125.0,
+        sharing: str = "module",
+        ranges: Mapping[str, tuple[Any, Any]] | None = None,
+        name: str | None = None,
+    ) -> Accelerator | Multifunction:
+        """Returns the best accelerator within bounds.
+
+        function: a name, as `accelerator` takes it; None: all seven in one design, as
+        `multifunction` makes it, whose latency is that of the derivatives of forward dynamics. dsp:
+        the most DSPs, in percent of the device. interval: the most cycles from one state to the
+        next. error: the largest error over 500 random states, of each output as a part of the
+        largest result. latency: the most cycles from inputs to results.
+
+        The design is the one that is best in what has no bound, in the order interval, DSPs, error,
+        latency, and then in what has one: with dsp= and error= that of the smallest interval, with
+        interval= and error= that of the fewest DSPs, with interval= and dsp= the most exact one.
+        formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
+        whole number); other arguments are those of `accelerator`.
+
+        Raises CompileError if no design keeps the bounds, with the one that comes nearest.
+        """
+        bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency)
+        tried = _tried(intervals, interval)
+        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        formats = _several("formats", formats)
+        make: Any = multifunction if function is None else made
+        choices = {"device": device, "delays": delays, "clock": clock, "sharing": sharing}
+        # Without a bound of the interval the smallest one that has a design has the best.
+        for step in [tried] if interval is not None else [[n] for n in tried]:
+            for point in designs.front(formats, step, algorithms).within(bounds):
+                found = make(
+                    model,
+                    function,
+                    interval=point.interval,
+                    format=point.format,
+                    algorithm=point.algorithm,
+                    ranges=ranges,
+                    name=name,
+                    **choices,
+                )
+                if found.cost.shares.dsps <= bounds.get("dsp", 100):  # as in the search, but for
+                    return found  # multipliers that other schedules share otherwise
+        raise CompileError(_refusal(designs.front(formats, tried, algorithms), bounds))
+
+    def front(
+        self,
+        model: Model,
+        function: str | None = None,
+        *,
+        formats: Sequence[str] = FORMATS,
+        intervals: Sequence[int] = INTERVALS,
+        algorithms: Sequence[str] | None = None,
+        device: str = "xcvu9p",
+        delays: str | None = None,
+        clock: float = 125.0,
+        sharing: str = "module",
+        ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Front:
+        """Returns the designs of a function, or of all seven in one (None): interval, latency, what
+        each needs, and errors. Its `best` are those that no other one equals or beats in all.
+        """
+        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        return designs.front(_several("formats", formats), _tried(intervals, None), algorithms)
+
+
+def _space(
+    model: Model,
+    function: str | None,
+    device: str,
+    delays: str | None,
+    clock: float,
+    sharing: str,
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+) -> Space:
+    check_choices(model, 1, sharing, clock)
+    target, period = devices.load(device, delays), 1e3 / clock
+    if function is None:
+        key = None, target.name, target.model, period, sharing, repr(ranges)
+        return kept(model, key, lambda: AllFunctionsSpace(model, target, period, sharing, ranges))
+    if not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
+    return space(model, function, target, period, sharing, ranges)
+
+
+def _several(name: str, given: Sequence[str]) -> Sequence[str]:
+    if isinstance(given, str) or not given:
+        raise ValueError(f"{name} is {shown(given)}: wanted several, as in {FORMATS}")
+    return given
+
+
+def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
+    """The intervals up to a bound, with the bound. Raises ValueError for what is no interval."""
+    for n in intervals:
+        if not is_count(n):
+            raise ValueError(f"intervals has {shown(n)}: wanted whole numbers of cycles, 1 or more")
+    if most is None:
+        return sorted({*intervals})
+    return sorted({n for n in intervals if n <= most} | ({int(most)} if most >= 1 else set()))
+
+
+def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
+    asked = ", ".join(f"{name} up to {most:g}{UNITS[name]}" for name, most in bounds.items())
+    told = f"no design of {front.function} of {front.robot} has {asked or 'room'}"
+    nearest: Point | None = front.nearest(bounds)
+    if nearest is None:
+        smallest = min(front.points, key=lambda p: max(p.dsp, p.luts, p.ffs), default=None)
+        if smallest is None:
+            return f"{told}: {'; '.join(front.refused.values())}"
+        return (
+            f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
+            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less"
+        )
+    missed = [
+        name
+        for name, own in zip(GOALS, nearest.goals, strict=True)
+        if name in bounds and own > bounds[name]
+    ]
+    return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}"
+
+
+accelerator = Accelerators()

@@ -1,0 +1,72 @@
+"""The designs that all seven functions of a robot together can have."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from featherlane.api.design_space import (
+    RUNS,
+    STATES,
+    Made,
+    Point,
+    Ranges,
+    Space,
+    relative_error,
+)
+from featherlane.api.designing import SHARING
+from featherlane.api.fixed import PROVED, checked_ranges, entry_bounds, input_ranges
+from featherlane.api.model import Model
+from featherlane.api.multifunction import datapath_of, shapes_of
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.network.cost import cost
+from featherlane.backends.fpga.network.cycles import latencies
+from featherlane.backends.fpga.page.page import moved
+from featherlane.functions.accelerator.graph import SHARES, function_datapath
+from featherlane.functions.accelerator.network import network
+from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR
+from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.table import Variant
+
+DFD = "forward_dynamics_derivatives"
+FUNCTIONS = tuple(SHARES)
+
+
+class AllFunctionsSpace(Space):
+    """The designs of all functions together. Of a point the latency is the longest one, that of the
+    derivatives of forward dynamics, words and bits are theirs, and the error is the largest of all
+    functions.
+    """
+
+    def __init__(
+        self, model: Model, device: devices.Device, clock: float, sharing: str, ranges: Ranges
+    ) -> None:
+        super().__init__(model, DFD, device, clock, sharing, ranges)
+        self.function = "all functions"
+        self.given = checked_ranges(shapes_of(model), ranges)
+
+    def algorithms(self, format: str) -> tuple[str | None, ...]:
+        return (BOUNDED,) if format == PROVED else (DEFERRED, FACTOR)
+
+    def _computed(self, format: str, algorithm: str | None) -> Made:
+        assert algorithm is not None
+        datapath = datapath_of(self.model, FUNCTIONS, format, algorithm, self.given)
+        error = max(self._error(datapath, name) for name in FUNCTIONS)
+        return Made(narrowed(datapath), error)
+
+    def _error(self, datapath: Datapath, name: str) -> float:
+        own = self.model._function(Variant(name))
+        limits, states = input_ranges(self.model, shapes_of(self.model), self.given, 1, STATES)
+        bounds = partial(entry_bounds, limits)
+        fixed = FixedFunction(own, partial(function_datapath, datapath, name), bounds)
+        return relative_error(fixed, {name: states[name] for name in own.inputs})
+
+    def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
+        pools, given = SHARING[self.sharing], (self.device, self.clock, interval)
+        found = network("tried", made.datapath, FUNCTIONS, *given, pools, runs=RUNS)
+        needed = cost(found, self.device)
+        dsp, luts, ffs, _ = needed.shares
+        figures = interval, latencies(found)[DFD], dsp, made.error
+        needs = round(needed.total.dsps), luts, ffs
+        return Point(format, algorithm, *figures, *needs, *moved(found)[DFD])

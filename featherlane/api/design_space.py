@@ -1,0 +1,293 @@
+"""The designs that a function of a robot can have: formats, algorithms and intervals, what each
+needs and how exact it is, the best among them, and the one that a user's bounds ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from featherlane.api.designing import Designer
+from featherlane.api.fixed import (
+    FITTED,
+    PROVED,
+    UNIFORM,
+    checked_ranges,
+    fixed_function,
+    input_ranges,
+    named_in_ranges,
+)
+from featherlane.api.model import Model
+from featherlane.api.names import variant_named
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.page.charts import Mark
+from featherlane.errors import CompileError, shown
+from featherlane.functions.circuits import BOUNDED, CIRCUITS
+from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.table import Variant
+from featherlane.robot.tree_of import tree_of
+
+FORMATS = UNIFORM, FITTED, PROVED
+INTERVALS = 1, 2, 3, 4, 6, 8, 12, 16
+STATES = 500  # over which errors are found
+RUNS = 4  # schedules of each design: forward and backward twice
+GOALS = "interval", "dsp", "error", "latency"  # in the order in which they are minimised
+Ranges = Mapping[str, tuple[Any, Any]] | None
+T = TypeVar("T")
+
+
+class Point(NamedTuple):
+    """A design. interval, latency: clock cycles; dsp, luts, ffs: shares of the device in percent;
+    dsps: how many; error: the largest error over random states, of each output a part of the
+    largest result there is, and of all outputs the largest; infinite where a state has no result;
+    words, bits: of a state and its results.
+    """
+
+    format: str
+    algorithm: str | None
+    interval: int
+    latency: int
+    dsp: float
+    error: float
+    dsps: int
+    luts: float
+    ffs: float
+    words: int
+    bits: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the device holds it."""
+        return max(self.dsp, self.luts, self.ffs) <= 100
+
+    @property
+    def goals(self) -> tuple[float, ...]:
+        """What is to be small, in the order of `GOALS`."""
+        return self.interval, self.dsp, self.error, self.latency
+
+    def __str__(self) -> str:
+        by = f", {self.algorithm}" if self.algorithm else ""
+        return (
+            f"interval {self.interval}, {self.dsp:.1f} % of the DSPs, error {self.error:.1e}, "
+            f"latency {self.latency} cycles ({self.format}{by})"
+        )
+
+
+@dataclass(frozen=True)
+class Front:
+    """Designs of a function. clock: nanoseconds a cycle; points: all that were looked at; refused:
+    why others were not made, by format and algorithm.
+    """
+
+    robot: str
+    function: str
+    device: str
+    clock: float
+    points: tuple[Point, ...]
+    refused: Mapping[str, str]
+
+    @property
+    def best(self) -> tuple[Point, ...]:
+        """Those that fit and that no other one equals or beats in interval, DSPs, error and
+        latency: the Pareto front.
+        """
+        return tuple(pareto([p for p in self.points if p.fits], key=lambda p: p.goals))
+
+    def within(self, bounds: Mapping[str, float]) -> list[Point]:
+        """Those that fit and keep the bounds, by name of `GOALS`: the best first in what has no
+        bound, in the order of `GOALS`, then in what has one.
+        """
+        found = [p for p in self.points if p.fits and _excess(p, bounds) <= 0]
+        return sorted(found, key=lambda p: _rank(p, bounds))
+
+    def nearest(self, bounds: Mapping[str, float]) -> Point | None:
+        """The one that misses its worst bound by the smallest part; None if none fits."""
+        fitting = [p for p in self.points if p.fits]
+        return min(fitting, key=lambda p: (_excess(p, bounds), _rank(p, bounds)), default=None)
+
+
+def marks(front: Front, own: tuple[str, str | None, int]) -> list[Mark]:
+    """The designs that fit, for charts. own: the format, the algorithm and the interval of the one
+    that they are drawn for.
+    """
+    best = {*front.best}
+    return [
+        Mark(
+            p.interval, p.latency, p.dsp, p.error, p.format, p.algorithm or "", p.bits,
+            p in best, (p.format, p.algorithm, p.interval) == own,
+        )
+        for p in front.points
+        if p.fits
+    ]  # fmt: skip
+
+
+def pareto(points: Iterable[T], key: Callable[[T], tuple[float, ...]]) -> Iterator[T]:
+    """Yields the points that no other equals or beats in all numbers of their keys, sorted by key;
+    of equal points the first.
+    """
+    kept = list[tuple[float, ...]]()
+    for point in sorted(points, key=key):  # what beats a point stands before it
+        own = key(point)
+        if not any(all(x <= y for x, y in zip(other, own, strict=True)) for other in kept):
+            kept.append(own)
+            yield point
+
+
+def _rank(point: Point, bounds: Mapping[str, float]) -> tuple[float, ...]:
+    named = dict(zip(GOALS, point.goals, strict=True))
+    free = [named[name] for name in GOALS if name not in bounds]
+    return *free, *(named[name] for name in GOALS if name in bounds)
+
+
+def _excess(point: Point, bounds: Mapping[str, float]) -> float:
+    """By which part of it a point misses its worst bound; 0 or less of one that keeps them all."""
+    named = dict(zip(GOALS, point.goals, strict=True))
+    return max((named[name] / most - 1 for name, most in bounds.items()), default=0.0)
+
+
+def checked_bounds(**given: Any) -> dict[str, float]:
+    """Returns the bounds that are given. Raises ValueError for what is no positive number."""
+    found = {}
+    for name, most in given.items():
+        if most is None:
+            continue
+        if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < inf:
+            raise ValueError(f"{name} is {shown(most)}: wanted the most it may be, above 0")
+        found[name] = float(most)
+    return found
+
+
+class Made(NamedTuple):
+    """A function in a format by an algorithm: what all its designs share."""
+
+    datapath: Datapath
+    error: float
+
+
+class Space:
+    """The designs of a function of a model on a device at a clock. What was made is kept."""
+
+    def __init__(
+        self,
+        model: Model,
+        function: str,
+        device: devices.Device,
+        clock: float,
+        sharing: str,
+        ranges: Ranges,
+    ) -> None:
+        self.model, self.function, self.ranges = model, function, ranges
+        self.device, self.clock, self.sharing = device, clock, sharing
+        self.variant: Variant = variant_named(model, function)
+        self._made: dict[tuple[str, str | None], Made | str] = {}
+        self._points: dict[tuple[str, str | None, int], Point] = {}
+
+    def algorithms(self, format: str) -> tuple[str | None, ...]:
+        """Those that a format takes: in proved formats the one that states bounds, if there is one;
+        else all others.
+        """
+        known = CIRCUITS.get(self.variant.name, {})
+        if not known or tree_of(self.model).coupled:
+            return (None,)
+        if format == PROVED and BOUNDED in known:
+            return (BOUNDED,)
+        return tuple(name for name in known if name != BOUNDED)
+
+    def front(
+        self,
+        formats: Sequence[str] = FORMATS,
+        intervals: Sequence[int] = INTERVALS,
+        algorithms: Sequence[str] | None = None,
+    ) -> Front:
+        """Looks at all designs of some formats, intervals and algorithms (by default all)."""
+        points, refused = list[Point](), dict[str, str]()
+        for format in formats:
+            for algorithm in self.algorithms(format) if algorithms is None else algorithms:
+                made = self._function(format, algorithm)
+                if isinstance(made, str):
+                    refused[f"{format}, {algorithm}" if algorithm else format] = made
+                    continue
+                points += [self._point(format, algorithm, n, made) for n in intervals]
+        named = self.model.name, self.function, self.device.name
+        return Front(*named, self.clock, tuple(points), refused)
+
+    def _function(self, format: str, algorithm: str | None) -> Made | str:
+        """A function in a format by an algorithm, or why there is none."""
+        key = format, algorithm
+        if key not in self._made:
+            try:
+                self._made[key] = self._computed(format, algorithm)
+            except CompileError as error:
+                self._made[key] = str(error)
+        return self._made[key]
+
+    def _computed(self, format: str, algorithm: str | None) -> Made:
+        fixed = fixed_function(self.model, self.variant, format, self.ranges, algorithm)
+        states = _states(fixed, self.model, self.ranges)
+        return Made(fixed.datapath, relative_error(fixed, states))
+
+    def _point(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
+        key = format, algorithm, interval
+        if key not in self._points:
+            self._points[key] = self._look(format, algorithm, interval, made)
+        return self._points[key]
+
+    def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
+        designer = Designer("tried", self.device, self.clock, RUNS)
+        tried, needed, _ = designer.best(made.datapath, interval, self.sharing)
+        dsp, luts, ffs, _ = needed.shares
+        figures = interval, tried.latency, dsp, made.error
+        needs = round(needed.total.dsps), luts, ffs
+        words = len(tried.inputs) + len(tried.outputs)
+        moved = words, tried.input_bits + tried.output_bits
+        return Point(format, algorithm, *figures, *needs, *moved)
+
+
+def _states(fixed: FixedFunction, model: Model, ranges: Ranges) -> dict[str, np.ndarray]:
+    """Random states within the ranges of the inputs."""
+    given = checked_ranges(named_in_ranges(fixed.inputs), ranges)
+    return input_ranges(model, fixed.inputs, given, 1, STATES)[1]
+
+
+def relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> float:
+    """The largest error of each output over states, a part of the largest result: of all outputs
+    the largest.
+    """
+    errors = fixed.errors(**states)
+    assert fixed.report is not None
+    if fixed.report.lost:
+        return inf
+    each = [x / (errors.magnitude[name] or 1.0) for name, x in errors.largest.items()]
+    return max(each) if all(map(isfinite, each)) else inf
+
+
+_SPACES: WeakKeyDictionary[Model, dict[Any, Space]] = WeakKeyDictionary()
+
+
+def kept(model: Model, key: Any, make: Callable[[], Space]) -> Space:
+    """The designs of a model by a key: those that were looked at before, or new ones."""
+    own = _SPACES.setdefault(model, {})
+    if key not in own:
+        own[key] = make()
+    return own[key]
+
+
+def space(
+    model: Model,
+    function: str,
+    device: devices.Device,
+    clock: float,
+    sharing: str,
+    ranges: Ranges,
+) -> Space:
+    """The designs of a function of a model, those among them that were looked at before. clock:
+    nanoseconds a cycle.
+    """
+    key = function, device.name, device.model, clock, sharing, repr(ranges)
+    return kept(model, key, lambda: Space(model, function, device, clock, sharing, ranges))

@@ -1,0 +1,94 @@
+"""The boxes of the drawings: what a design does in each step of the algorithm at each joint."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.verilog import Design
+
+SHARED = "shared"  # the step of units that several joints share
+
+
+class Slot(NamedTuple):
+    """An operation on a unit: the cycle of a task in which it starts, and what it is."""
+
+    cycle: int
+    operation: str
+
+
+class Unit(NamedTuple):
+    """A unit that operations share, in each phase of the interval one. kind: as in a `Pipeline`."""
+
+    kind: str
+    slots: tuple[Slot, ...]
+
+
+class Box(NamedTuple):
+    """The modules of a step of the algorithm at a joint.
+
+    name: as in Dadu-RBD (2023), such as Df3; step: the name without the joint; joint: from 0, None
+    of what belongs to none. work: how many operations start in each cycle of a task; last: the
+    cycle in which the last result is there; reads: the boxes whose results it reads.
+    """
+
+    name: str
+    step: str
+    joint: int | None
+    modules: tuple[str, ...]
+    work: dict[int, int]
+    last: int
+    needs: Resources
+    units: tuple[Unit, ...]
+    reads: frozenset[str]
+
+    @property
+    def first(self) -> int:
+        return min(self.work, default=0)
+
+
+def boxes(design: Design, cost: Cost) -> list[Box]:
+    """The boxes of a design, in the order in which they start."""
+    netlist = design.netlist
+    graph, pipeline = netlist.graph, design.pipeline
+    names = [_name(tag) for tag in graph.tag]
+    step_of = {_name(tag): tag for tag in graph.tag}
+    module_of = dict[str, str]()
+    work, last = defaultdict[str, Counter[int]](Counter), Counter[str]()
+    reads = defaultdict[str, set[str]](set)
+    for k, operator in enumerate(pipeline.operators):
+        if not graph.args[k]:
+            continue
+        module_of.setdefault(netlist.home[k], names[k])
+        reads[names[k]] |= {names[a] for a in graph.args[k] if graph.args[a]}
+        if operator:
+            work[names[k]][pipeline.start[k]] += 1
+            last[names[k]] = max(last[names[k]], pipeline.ready(k))
+    units = defaultdict[str, list[Unit]](list)
+    for (pool, kind, _), nodes in netlist.units.items():
+        home = netlist.unit_home[pool]
+        slots = (Slot(pipeline.start[k], f"{graph.op[k]} %{k}") for k in nodes)
+        units[module_of.setdefault(home, SHARED)].append(Unit(kind, tuple(sorted(slots))))
+    needs = defaultdict[str, Resources](Resources)
+    modules = defaultdict[str, list[str]](list)
+    for module, own in cost.modules.items():
+        if not module.startswith(f"{design.name}_"):
+            continue  # of another station
+        name = module_of.get(module, "inputs")
+        needs[name] += own
+        modules[name].append(module)
+    found = []
+    for name in dict.fromkeys([*work, *needs]):
+        tag = step_of.get(name)
+        joint = getattr(tag, "joint", None)
+        step = name if joint is None else f"{tag.algorithm}{tag.direction}"  # type: ignore[union-attr]
+        others = frozenset(reads[name] - {name})
+        placed = tuple(modules[name]), dict(work[name]), last[name]
+        found.append(Box(name, step, joint, *placed, needs[name], tuple(units[name]), others))
+    return sorted(found, key=lambda box: (box.first, box.last))
+
+
+def _name(tag: object) -> str:
+    return "other" if tag is None else str(tag)

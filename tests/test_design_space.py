@@ -1,0 +1,121 @@
+"""Designs of functions: the Pareto front, and the design that bounds ask for."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane.api.design_space import pareto
+
+ID = "inverse_dynamics"
+FORMATS = ("q16.16", "fitted")
+INTERVALS = (1, 2, 4)
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return fl.load("double_pendulum")
+
+
+@pytest.fixture(scope="module")
+def front(pendulum):
+    return fl.accelerator.front(pendulum, ID, formats=FORMATS, intervals=INTERVALS)
+
+
+def wanted(pendulum, **bounds):
+    return fl.accelerator.design(pendulum, ID, formats=FORMATS, intervals=INTERVALS, **bounds)
+
+
+def test_a_front_has_what_nothing_beats():
+    """Compared with all pairs, on random points with equal ones among them."""
+    rng = np.random.default_rng(3)
+    points = [tuple(row) for row in rng.integers(0, 6, (300, 4))]
+    found = set(pareto(points, key=lambda point: point))
+    beaten = lambda p: any(
+        q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points
+    )
+    assert found == {p for p in points if not beaten(p)}
+    assert len(list(pareto(points, key=lambda point: point))) == len(found)  # each once
+
+
+def test_designs_of_a_front_are_those_that_are_made(pendulum, front):
+    """DSPs are counted and latencies are found in a hurry: what is made is no longer."""
+    for point in front.best:
+        made = fl.accelerator(
+            pendulum, interval=point.interval, format=point.format, algorithm=point.algorithm
+        )
+        assert made.cost.total.dsps == point.dsps
+        assert made.latency <= point.latency
+        assert made.design.input_bits + made.design.output_bits == point.bits
+
+
+def test_bounds_choose_the_best_of_the_rest(pendulum, front):
+    exact = min(point.error for point in front.points)
+    few = min(point.dsp for point in front.points if point.interval <= 2)
+    assert wanted(pendulum, interval=4, error=1).cost.shares.dsps == pytest.approx(
+        min(point.dsp for point in front.points)
+    )
+    made = wanted(pendulum, interval=2, dsp=few)
+    assert (made.cost.shares.dsps, made.interval) == (pytest.approx(few), 2)
+    made = wanted(pendulum, error=exact)
+    assert made.choices["format"] == next(p.format for p in front.points if p.error == exact)
+    assert made.interval == 1
+
+
+def test_what_no_design_has_is_told_with_the_nearest(pendulum):
+    with pytest.raises(fl.CompileError, match=r"dsp up to 0\.001 .* nearest misses dsp, with inte"):
+        wanted(pendulum, dsp=0.001)
+    with pytest.raises(fl.CompileError, match="nearest misses error and latency"):
+        wanted(pendulum, latency=1, error=1e-30)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ({"dsp": -1}, "dsp is -1: wanted the most"),
+        ({"error": float("nan")}, "error is nan"),
+        ({"latency": True}, "latency is True"),
+        ({"formats": "fitted"}, "formats is 'fitted': wanted several"),
+        ({"intervals": (0,)}, "intervals has 0"),
+        ({"algorithms": ("aba",)}, "algorithm is 'aba' of inverse_dynamics"),
+    ],
+)
+def test_what_are_no_bounds(pendulum, bounds, told):
+    with pytest.raises(ValueError, match=told):
+        fl.accelerator.design(pendulum, ID, **bounds)
+
+
+def test_what_has_no_design_is_refused_with_the_reason(pendulum):
+    """Four bits do not hold the constants."""
+    front = fl.accelerator.front(pendulum, ID, formats=("q1.3",), intervals=(4,))
+    assert front.points == ()
+    assert all("constant" in told for told in front.refused.values())
+    with pytest.raises(fl.CompileError, match="constant"):
+        fl.accelerator.design(pendulum, ID, formats=("q1.3",))
+
+
+def test_all_functions_have_designs_together(pendulum):
+    """Points are the designs that are made; the error is that of the worst function."""
+    tried = {"formats": ("q16.16", "fitted"), "intervals": (2, 6), "algorithms": ("deferred",)}
+    made = fl.accelerator.design(pendulum, dsp=4, error=2e-3, **tried)
+    front = fl.accelerator.front(pendulum, **tried)
+    (point,) = (
+        p for p in front.points if (p.interval, p.format) == (made.interval, made.choices["format"])
+    )
+    assert made.cost.shares.dsps == pytest.approx(point.dsp)
+    assert max(made.latency.values()) <= point.latency
+    worst = 0.0
+    for name in made.functions:
+        found = made.function(name).errors(**made.samples(name, 500))
+        worst = max(worst, *(x / found.magnitude[k] for k, x in found.largest.items()))
+    assert worst == pytest.approx(point.error)
+    assert made.interval == min(p.interval for p in front.points if p.dsp <= 4 and p.error <= 2e-3)
+
+
+def test_help_shows_all_arguments():
+    assert list(inspect.signature(fl.accelerator).parameters)[:3] == [
+        "model",
+        "function",
+        "interval",
+    ]
