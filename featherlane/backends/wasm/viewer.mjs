@@ -35,8 +35,10 @@ async function choose(shown) {
   const began = performance.now()
   const scripted = shown.script ? await script(shown.script) : null
   const opened = supported() ? await open(bytes(shown.module)) : scripted
-  show(opened, scripted)
-  if (!supported()) say('This browser has no vectors in WebAssembly: plain JavaScript runs.')
+  const told = 'This browser has no vectors in WebAssembly'
+  if (opened) show(opened, scripted)
+  else say(`${told}, and ${shown.name} comes without a script.`, true)
+  if (opened && !supported()) say(`${told}: plain JavaScript runs.`)
   return performance.now() - began
 }
 
