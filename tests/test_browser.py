@@ -20,7 +20,7 @@ MISSING = [
     if not there
 ]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)}: not there")
-DOCS = Path(__file__).parents[1] / "docs" / "browser" / "index.html"
+DOCS = Path(__file__).parents[1] / "docs" / "browser" / "page.html"
 TORQUES = "[...document.querySelectorAll('.joint output:nth-of-type(2)')].map(x => x.textContent)"
 DRAWN = "document.querySelector('#figure').toDataURL()"
 DROP = """([name, data]) => {
@@ -45,8 +45,9 @@ def opened(browser):
     """Opens a page; errors of its scripts and requests to elsewhere fail the test."""
     wrong, pages = [], []
 
-    def at(path, width=1280, scheme="light"):
+    def at(path, width=1280, scheme="light", before=""):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.add_init_script(before)
         pages.append(page)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: wrong.append(request.url) if elsewhere(request) else 0)
@@ -108,6 +109,17 @@ def test_dropped_files(opened, tmp_path):
     page.wait_for_function("document.querySelector('#status').className === 'wrong'")
     assert "text.wasm cannot be shown" in page.inner_text("#status")
     assert page.locator(".joint").count() == 2
+
+
+def test_plain_javascript_where_there_are_no_vectors(opened):
+    page = opened(DOCS, before="WebAssembly.validate = () => false")
+    assert "plain JavaScript runs" in page.inner_text("#status")
+    page.get_by_label("let go").check()
+    drawn = page.evaluate(DRAWN)
+    page.wait_for_timeout(300)
+    assert page.evaluate(DRAWN) != drawn
+    page.select_option("#robots", "atlas")
+    page.wait_for_function("document.querySelector('#status').className === 'wrong'")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])

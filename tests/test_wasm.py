@@ -320,7 +320,7 @@ def test_points_of_the_figure(iiwa):
     assert np.allclose(tip, np.linalg.norm(iiwa.bodies[-1].com))  # no frame is farther out
 
 
-PAGE = Path(__file__).parents[1] / "docs" / "browser" / "index.html"
+PAGE = Path(__file__).parents[1] / "docs" / "browser" / "page.html"
 
 
 def test_the_page_of_the_docs_is_up_to_date():

@@ -1,4 +1,4 @@
-"""Writes the page of docs/browser.md, docs/browser/index.html: python docs/browser/build.py
+"""Writes the page of docs/browser.md, docs/browser/page.html: python docs/browser/build.py
 
 Robots of the package on one page that needs nothing else. Scripts in plain JavaScript, with which
 WebAssembly is compared, come with the small ones only.
@@ -12,7 +12,7 @@ from pathlib import Path
 import featherlane as fl
 from featherlane.backends.wasm.files import Shown, page
 
-PAGE = Path(__file__).parent / "index.html"
+PAGE = Path(__file__).parent / "page.html"
 ROBOTS = {"iiwa14": True, "double_pendulum": True, "panda": False, "hyq": False, "atlas": False}
 
 

@@ -18,7 +18,7 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 from featherlane.program.program import Program, Y
 
-# Operations or statements of a function: from 128 to 4,000 V8 is as fast (docs/browser.md)
+# Operations or statements of a function: a compromise of engines (docs/browser.md)
 BLOCK = 1000
 
 

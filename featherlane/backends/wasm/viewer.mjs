@@ -35,8 +35,10 @@ async function choose(shown) {
   const began = performance.now()
   const scripted = shown.script ? await script(shown.script) : null
   const opened = supported() ? await open(bytes(shown.module)) : scripted
-  show(opened, scripted)
-  if (!supported()) say('This browser has no vectors in WebAssembly: plain JavaScript runs.')
+  const told = 'This browser has no vectors in WebAssembly'
+  if (opened) show(opened, scripted)
+  else say(`${told}, and ${shown.name} comes without a script.`, true)
+  if (opened && !supported()) say(`${told}: plain JavaScript runs.`)
   return performance.now() - began
 }
 
@@ -197,18 +199,23 @@ const view = {
   high: [1, 1, 1],
   floor: 0,
 
-  /** Looks at all that the figure reaches in some poses; what falls knows no limits of angles. */
+  /** Looks at all that the figure reaches as one joint turns; what falls knows no limits. */
   fit() {
+    const poses = [robot.target], turns = [Math.PI / 2, -Math.PI / 2, Math.PI]
+    for (const c of robot.about.coordinates) {
+      for (const x of c.unit === 'rad' ? turns : [c.lower, c.upper]) {
+        const q = Float64Array.from(robot.about.neutral)
+        q[c.q] = x
+        poses.push(q)
+      }
+    }
     this.low = [0, 0, 0]
     this.high = [0, 0, 0]
-    for (let k = 0; k < 30; k++) {
-      const q = Float64Array.from(robot.target)
-      if (k) for (const c of robot.about.coordinates) {
-        const [low, high] = c.unit === 'rad' ? [-Math.PI, Math.PI] : [c.lower, c.upper]
-        q[c.q] = low + (high - low) * (k * 0.618 * (c.q + 1) % 1)
-      }
+    for (const q of poses) {
       const points = robot.points(q)
-      if (!k) this.floor = points.reduce((z, x, n) => n % 3 === 2 ? Math.min(z, x) : z, 0)
+      if (q === robot.target) {
+        this.floor = points.reduce((z, x, n) => n % 3 === 2 ? Math.min(z, x) : z, 0)
+      }
       points.forEach((x, n) => {
         this.low[n % 3] = Math.min(this.low[n % 3], x)
         this.high[n % 3] = Math.max(this.high[n % 3], x)
