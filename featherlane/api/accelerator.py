@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.fixed import (
+    Ends,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -32,6 +33,8 @@ from featherlane.backends.fpga.verilog import Design, check_name, design
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import alike, is_count, lead_of
 from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.table import Variant
+from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 from featherlane.program.analysis.pipeline import Pipeline
 
@@ -66,7 +69,7 @@ class Accelerator:
 
     function: what it computes, callable as any `Function`, to the bit. design: the sources in
     SystemVerilog. cost: what it needs of the device. choices: what was asked for, by the names of
-    `accelerator`'s arguments.
+    `accelerator`'s arguments. variant: the function with the axes and frames of its wrenches.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Accelerator:
     cost: Cost
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
+    variant: Variant
 
     @property
     def interval(self) -> int:
@@ -214,11 +218,15 @@ class Accelerator:
     @property
     def _limits(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """The least and the largest numbers of each input."""
-        return {**self._given, **input_ranges(self.model, self.function.inputs, self._given)[0]}
+        return {**self._given, **self._drawn(1)[0]}
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
         """Random states within the ranges of the inputs, by name."""
-        return input_ranges(self.model, self.function.inputs, self._given, 1, states)[1]
+        return self._drawn(states)[1]
+
+    def _drawn(self, states: int) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
+        given = self.function.inputs, self._given, 1, states
+        return input_ranges(self.model, *given, variant=self.variant)
 
     def _vectors(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Random states and their results, as integers."""
@@ -239,6 +247,8 @@ def accelerator(
     sharing: str = "module",
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    f_ext: str | None = None,
+    frames: Sequence[str] = (),
     name: str | None = None,
 ) -> Accelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
@@ -258,8 +268,10 @@ def accelerator(
     frames, as in the papers: a shorter path); of inverse dynamics and its derivatives "scan"
     (prefix sums: the shortest path). ranges: (low, high) of inputs by name; by default the model's
     limits, and what `Model.function(backend="fixed")` states; in proved formats also of
-    accelerations "a" that follow from torques, and saturate. name: of the top module, by default
-    the robot's and the function's.
+    accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
+    "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
+    `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
+    name: of the top module, by default the robot's and the function's.
 
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
@@ -267,7 +279,7 @@ def accelerator(
     _check(model, function, interval, sharing, clock)
     from featherlane.backends.c.names import identifier
 
-    variant = variant_named(model, function)
+    variant = _with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
@@ -277,8 +289,20 @@ def accelerator(
     if not found[0].outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
     asked = {"function": function, "format": format, "sharing": sharing}
-    choices = {**asked, "algorithm": fixed.algorithm}
-    return Accelerator(top, model, fixed, target, *found, ranges or {}, choices)
+    choices = {**asked, "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames]}
+    return Accelerator(top, model, fixed, target, *found, ranges or {}, choices, variant)
+
+
+def _with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
+    if isinstance(frames, str) or not all(isinstance(name, str) for name in frames):
+        raise TypeError(f"frames is {shown(frames)}: wanted a list of names of frames")
+    if f_ext not in (None, *WRENCH_FRAMES):
+        raise ValueError(f"f_ext is {shown(f_ext)}: wanted None, 'body' or 'world'")
+    if frames and f_ext is None:
+        raise ValueError("frames without f_ext: wanted the axes of wrenches, f_ext='body' or alike")
+    if len({*frames}) < len(frames):
+        raise ValueError(f"frames is {shown(frames)}: wanted each frame once")
+    return variant._replace(wrenches=f_ext, at=tuple(frames))
 
 
 def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
