@@ -1,0 +1,156 @@
+"""How much faster does the predictive controller run with an accelerator for its dynamics?
+
+The experiment of run.py with more controllers, whose dynamics take the time of a circuit's cycle
+model (dynamics_accelerator.py), beside a rate by Amdahl's law and what Dadu-RBD (2023) says. The
+parts:
+
+design    the pipeline: interval, latency, words, shares of an XCVU9P, errors of its numbers
+dynamics  the two calls alone, for one robot and for 64 at once
+parts     every controller makes its iteration from the same plans and states, in turn
+many      the same for 64 robots at once, whose dynamics are one call
+golden    iterations from the same plans and short closed loops with the circuit's numbers, to the
+          bit: a quarter of a minute for each iteration
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+from circuit import RESULTS, VARIANT, Circuit, sampled
+from circuit_time import LINK, WORD, Times, seconds
+from chain_rule import STAGES, piece, products
+from dynamics_accelerator import TURN, Accelerated, WithChainRule, WithStages
+from formulation import Formulation
+from loop import closed_loop
+from options import parser, write_json
+from plant import Plant
+from robot import Quadruped, quadruped
+from robots import machine_lines, say, table
+from run import (
+    FEATHERLANE,
+    PROBLEMS,
+    Row,
+    compared,
+    dynamics_of,
+    parts,
+    print_dynamics,
+    print_many,
+    print_parts,
+    solver_of,
+)
+from solver import Dynamics
+
+RIVALS = 11.2, 0.80  # Dadu-RBD (2023), VI-B: faster dynamics, higher control rate
+
+
+def every_dynamics(
+    circuit: Circuit, times: Times, robot: Quadruped, knots: int, threads: int
+) -> dict[str, Dynamics]:
+    """Those of the processor, and with an accelerator."""
+    cards: list[Dynamics] = [
+        kind(robot, knots, circuit, times, dtype)
+        for kind in (Accelerated, WithStages)
+        for dtype in ("float64", "float32")
+    ]
+    cards.append(WithChainRule(robot, knots, circuit, times))
+    return dynamics_of(robot, knots, threads) | {card.name: card for card in cards}
+
+
+def times_of(circuit: Circuit) -> Times:
+    pipeline = circuit.made[0].pipeline
+    return Times(pipeline.interval, pipeline.latency, pipeline.clock)
+
+
+def print_design(circuit: Circuit, knots: int) -> list[Row]:
+    """Figures of the pipeline, and errors of its numbers at sampled states."""
+    (made, needed), times = circuit.made, times_of(circuit)
+    card = WithChainRule(circuit.robot, knots, circuit, times)
+    moved = card._moved(True)
+    serial, batch = (seconds(times, n, moved, len(STAGES), TURN) * 1e6 for n in (1, knots))
+    row: Row = {
+        "interval": times.interval, "latency": times.latency,
+        "words in": moved[0], "words out": moved[1],
+        "interval of the link": sum(moved) * WORD / LINK / times.clock,
+        "us, 4 stages of 1 knot": serial, f"us, 4 stages of {knots} knots": batch,
+        **{f"{name} %": x for name, x in needed.shares._asdict().items()},
+        "multipliers left": circuit.free_multipliers(0.65),
+        "products of the chain rule": products(circuit.robot.model, card.variant),
+    }  # fmt: skip
+    print(table([*row], [[f"{x:.4g}" for x in row.values()]]), "\n")
+    return [{"part": "design", **row}, *print_errors(circuit)]
+
+
+def print_errors(circuit: Circuit) -> list[Row]:
+    states = sampled(circuit.robot, 256, 1)
+    exact = dict(zip(RESULTS, piece(circuit.robot.model, VARIANT)(*states.values()), strict=True))
+    rows, cells = list[Row](), list[list[str]]()
+    for form in (circuit, Circuit(circuit.robot, "q16.16")):
+        found, happened = form(True, states)
+        for name, x in exact.items():
+            error = np.abs(found[name] - x).reshape(len(x), -1).max(1)
+            figures = np.median(error), error.max(), np.abs(x).max()
+            rows.append({"part": "errors", "format": form.format, "result": name, **dict(zip(("median", "largest", "size"), map(float, figures), strict=True))})
+            cells.append([form.format, name, *(f"{x:.1e}" for x in figures), str(sum(happened.overflows.values()))])
+    print(table(["format", "result", "error, median", "largest", "largest result", "overflows"], cells), "\n")
+    return rows
+
+
+def golden(circuit: Circuit, times: Times, knots: int, iterations: int, period: float) -> list[Row]:
+    """Closed loops with the circuit's numbers, and with those of float64, side by side."""
+    rows = []
+    for exact in (True, False):
+        formulation = Formulation(circuit.robot, knots=knots, barrier=True)
+        formulation.task.begin = 0.0
+        card = WithStages(circuit.robot, knots, circuit, times, golden=not exact)
+        solver = solver_of(formulation, card, "barrier, Riccati")
+        record = closed_loop(solver, Plant(circuit.robot, 0), iterations * period, period, say=say)
+        off = np.linalg.norm(record.hand - record.hand_wanted, axis=1)
+        row = {"part": "golden", "numbers": "float64" if exact else circuit.format}
+        row |= {"fallen": record.fallen, "seconds": record.stood, "hand": float(np.sqrt(np.mean(off**2)))}
+        row |= {"height": [float(x(record.base[:, 2])) for x in (np.min, np.max)]}
+        rows.append({**row, "sizes of steps": float(np.mean(solver.sizes)), **card.events, "end": record.base[-1].tolist()})
+        say(str(rows[-1]))
+    print(table([*rows[0]], [[str(x) for x in row.values()] for row in rows]), "\n")
+    return rows
+
+
+def main() -> None:
+    options = parser(__doc__, rounds=31, json=None)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--parts", nargs="+", default=["design", "dynamics", "parts", "many"])
+    options.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    options.add_argument("--knots", type=int, default=64)
+    options.add_argument("--seconds", type=float, default=3.0, help="of plans in `parts`")
+    options.add_argument("--iterations", type=int, default=40, help="of closed loops in `golden`")
+    given = options.parse_args()
+    print("\n".join(machine_lines()), "\n")
+    robot, rows = quadruped(), list[Row]()
+    circuit = Circuit(robot)
+    times = times_of(circuit)
+    made = partial(every_dynamics, circuit, times)
+    if "design" in given.parts:
+        rows += print_design(circuit, given.knots)
+    if "dynamics" in given.parts:
+        rows += print_dynamics(robot, given.knots, [1], given.rounds, made)
+    measured: list[Row] = []
+    if "parts" in given.parts:
+        for problem in given.problems:
+            measured += parts(robot, problem, given.knots, given.seconds, 0.02, made)
+        rows += [*measured, *print_parts(measured)]
+        faster, more = RIVALS
+        print(f"Dadu-RBD (2023): dynamics {faster} times faster, control rate +{more:.0%}\n")
+    if "many" in given.parts:
+        rows += print_many(robot, given.problems, given.knots, 3, made)
+    if "golden" in given.parts:
+        rows += golden(circuit, times, given.knots, given.iterations, 0.02)
+    write_json(given.json, rows, knots=given.knots)
+
+
+if __name__ == "__main__":
+    main()
