@@ -37,8 +37,8 @@ def products(model: Model, variant: Variant) -> int:
 
 
 def chain_rule(model: Model, variant: Variant) -> Function:
-    """The next q and v, A and B from the inputs of `linearize_step` and a1, da_dq1, da_dv1, da_dtau1
-    to a4, ..., da_dtau4, those of its four stages. variant: of linearize_step.
+    """The next q and v, A and B from the inputs of `linearize_step` and, behind them, a, da_dq,
+    da_dv and da_dtau of each of the four stages. variant: of linearize_step.
     """
     plan, variants = planned(model, variant)
     dynamics = [piece.name for piece in variants].index(DYNAMICS)

@@ -34,7 +34,9 @@ SAMPLES = 4000
 # translation and rotation, the arm's joints, those of a leg. SI units
 ANGLE, FORCE = 1.2, 500.0
 SPEED = np.array([2.0] * 3 + [4.0] * 3 + [4, 4, 3, 40, 10, 60, 40] + [5, 8, 10] * 4)
-ACCELERATION = [20.0] * 3 + [40.0] * 3 + [200, 80, 100, 1000, 500, 2500, 2000] + [500, 1000, 4000] * 4
+ACCELERATION = (
+    [20.0] * 3 + [40.0] * 3 + [200, 80, 100, 1000, 500, 2500, 2000] + [500, 1000, 4000] * 4
+)
 VARIANT = Variant(DYNAMICS, "world", at=FEET)
 INPUTS, RESULTS = ("q", "v", "tau", "f_ext"), ("a", "da_dq", "da_dv", "da_dtau")
 Given = dict[str, np.ndarray]

@@ -28,7 +28,6 @@ EXCHANGE = 2e-6  # s that words take to come into motion, each time (assumed)
 TURN = 100  # cycles for the state of the next stage, where the accelerator makes it (assumed)
 TILE = 64  # knots whose results the host turns into numbers at once, in its caches
 STEP = 2.0**-20  # of words of A and B, where the accelerator makes them
-SHARE = 0.65  # of the multipliers of the device that a design may take
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -101,7 +100,7 @@ class Accelerated(Featherlane):
         flat = [numbers[name].reshape(self.knots, -1) for name in names]
         return (self._whole if derivatives else self._alone).words_of(np.concatenate(flat, 1))
 
-    def _moved(self, derivatives: bool) -> tuple[int, int]:
+    def moved(self, derivatives: bool) -> tuple[int, int]:
         """The words of a knot's inputs and results."""
         return self._encode.count, (self._whole if derivatives else self._alone).count
 
@@ -114,11 +113,13 @@ class Accelerated(Featherlane):
         self._encode(self._state, self._sent)
         return tuple(x.astype(self.dtype, copy=False) for x in (q, v, u))
 
-    def _computed(self, derivatives: bool, q: np.ndarray, v: np.ndarray, dt: np.ndarray) -> tuple[list[np.ndarray], Arrays]:
+    def _computed(
+        self, derivatives: bool, q: np.ndarray, v: np.ndarray, dt: np.ndarray
+    ) -> tuple[list[np.ndarray], Arrays]:
         """The words of all stages, and the rates of the last three with all accelerations: stage by
         stage, since the host makes the state of each.
         """
-        taken = seconds(self.times, self.knots, self._moved(derivatives)) + EXCHANGE
+        taken = seconds(self.times, self.knots, self.moved(derivatives)) + EXCHANGE
         every, rates = list[np.ndarray](), [v]
         for k in range(len(STAGES)):
             with self.clock.takes(taken):
@@ -149,9 +150,7 @@ class Accelerated(Featherlane):
             self._chain(*own, *given, out=tuple(x[knots] for x in self.out), threads=1)
         return self._delivered()
 
-    def step(
-        self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float
-    ) -> Arrays:
+    def step(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float) -> Arrays:
         q, v, _ = self._begin(q, v, u, f)
         step = np.asarray(dt, self.dtype)
         _, stages = self._computed(False, q, v, step)
@@ -169,28 +168,26 @@ class WithStages(Accelerated):
     def _computed(
         self, derivatives: bool, q: np.ndarray, v: np.ndarray, dt: np.ndarray
     ) -> tuple[list[np.ndarray], Arrays]:
-        words = self._moved(derivatives)
+        words = self.moved(derivatives)
         taken = seconds(self.times, self.knots, words, len(STAGES), TURN) + EXCHANGE
         with self.clock.takes(taken):
             return super()._computed(derivatives, q, v, dt)
 
 
 class WithChainRule(WithStages):
-    """The accelerator has the chain rule behind its dynamics, and sends A and B: an estimate.
-
-    The chain rule's products have as many multipliers as are left of `SHARE` of the device.
-    """
+    """The accelerator has the chain rule behind its dynamics, and sends A and B: an estimate."""
 
     does = "all"
 
-    def __init__(self, *given: Any, **options: Any) -> None:
+    def __init__(self, *given: Any, multipliers: float, **options: Any) -> None:
+        """multipliers: of the chain rule's products."""
         super().__init__(*given, **options)
         n, controls = self.model.nv, self.B.shape[2]
         self._sizes = 2 * n * 2 * n, 2 * n * controls
         entries = sum(self._sizes)
         self._matrices = Decoder(np.full(entries, STEP), range(entries), np.zeros(entries))
         self._numbers = np.empty((self.knots, entries))
-        self._cycles = products(self.model, self.variant) / self.circuit.free_multipliers(SHARE)
+        self._cycles = products(self.model, self.variant) / multipliers
 
     def linearise(
         self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float
