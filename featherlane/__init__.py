@@ -2,6 +2,7 @@
 once.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is loaded
@@ -43,6 +44,7 @@ from featherlane.scalar import (
 
 if TYPE_CHECKING:
     from featherlane.api.accelerator import accelerator
+    from featherlane.api.multifunction import multifunction
 
 __all__ = [
     "FUNCTIONS",
@@ -85,6 +87,7 @@ __all__ = [
     "log",
     "maximum",
     "minimum",
+    "multifunction",
     "random_tree",
     "select",
     "sin",
@@ -96,13 +99,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+_LATE = {"accelerator", "multifunction"}
+
+
 def __getattr__(name: str) -> Any:
     """The names that few programs need: their modules are loaded when they are asked for."""
-    if name != "accelerator":
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from featherlane.api.accelerator import accelerator
-
-    return accelerator
+    return getattr(import_module(f"featherlane.api.{name}"), name)
 
 
 def __dir__() -> list[str]:

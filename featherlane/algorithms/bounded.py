@@ -54,7 +54,7 @@ def bounded_inverse(model: Tree, q: Scalars, bounds: MassBounds) -> Rows:
     return inverse(model, mass_matrix(model, q), bounds)
 
 
-def _acceleration(
+def bounded_acceleration(
     model: Tree, Minv: Rows, tau: Scalars, bias: Scalars, ends: Ends | None
 ) -> list[Scalar]:
     """Returns M^-1 (tau - bias), whose rows have entries between branches that meet alone, or the
@@ -84,7 +84,7 @@ def _solved(
     ends: Ends | None,
 ) -> list[Scalar]:
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    return at(Tag("L", "f", 0), call, _acceleration, model, Minv, tau, bias, ends)
+    return at(Tag("L", "f", 0), call, bounded_acceleration, model, Minv, tau, bias, ends)
 
 
 def bounded_forward_dynamics(

@@ -42,9 +42,7 @@ def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
 Columns = dict[int, list[Scalar]]
 
 
-def _by_free_roots(
-    model: Tree, m: TreeMotion, load: Loads, fixed: Fixed
-) -> tuple[Columns, Columns]:
+def by_free_roots(model: Tree, m: TreeMotion, load: Loads, fixed: Fixed) -> tuple[Columns, Columns]:
     """Returns the columns of da/dq for the pose of a free root, and of da/dv for its linear
     velocity.
 
@@ -178,7 +176,7 @@ def _solved(
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
-    known, derivatives = _by_free_roots(model, m, load, fixed), assembled(model, m, load)
+    known, derivatives = by_free_roots(model, m, load, fixed), assembled(model, m, load)
     found = _through(model, solve, inverted.pack(), derivatives, known)
     return *found, inverted.inverse()
 
@@ -196,7 +194,7 @@ def forward_dynamics_derivatives_from(
     of Dadu-RBD, table I.
     """
     m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
-    known, derivatives = _by_free_roots(model, m, load, fixed), assembled(model, m, load)
+    known, derivatives = by_free_roots(model, m, load, fixed), assembled(model, m, load)
     return times_inverse(model, Minv, derivatives, known)
 
 

@@ -276,7 +276,9 @@ def accelerator(
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
     """
-    _check(model, function, interval, sharing, clock)
+    check_choices(model, interval, sharing, clock)
+    if not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     from featherlane.backends.c.names import identifier
 
     variant = _with_wrenches(variant_named(model, function), f_ext, frames)
@@ -305,11 +307,10 @@ def _with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
     return variant._replace(wrenches=f_ext, at=tuple(frames))
 
 
-def _check(model: Any, function: Any, interval: Any, sharing: Any, clock: Any) -> None:
+def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
+    """Raises TypeError or ValueError for choices that no design has."""
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
-    if not isinstance(function, str):
-        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     if not is_count(interval) or interval > SLOWEST:
         raise ValueError(
             f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}"

@@ -121,7 +121,7 @@ def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs:
         return dynamics_graph(model, variant)
     options: dict[str, Any] = {}
     if algorithm == BOUNDED:
-        options["bounds"] = _mass_bounds(model, inputs)
+        options["bounds"] = mass_bounds_of(model, inputs)
         if "tau" in input_shapes(model, variant) and ("a", 0) in inputs:
             options["ends"] = [inputs["a", i][:2] for i in range(model.nv)]
     run = scalar_function(model, variant, CIRCUITS[variant.name][algorithm], **options)
@@ -130,7 +130,7 @@ def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs:
         return simplify(trace(run, input_shapes(model, variant)))
 
 
-def _mass_bounds(model: Robot, inputs: Bounds) -> MassBounds:
+def mass_bounds_of(model: Robot, inputs: Bounds) -> MassBounds:
     """Returns what mechanics tells of M^-1, with the largest M_kk by intervals."""
     graph = prepared(with_rotations(model, dynamics_graph(model, Variant("mass_matrix"))))
     found, n = intervals(graph, inputs), model.nv

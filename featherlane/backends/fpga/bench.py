@@ -56,10 +56,11 @@ module {name}_bench;
     out_ready <= ($random(state) & 255) >= STALLS;
     if (out_valid && out_ready) begin
       if (WRITE) $fdisplay(file, "emitted %0d %h", cycle, out_data);
-      else if (taken < STATES && out_data === wanted[taken]) passed = passed + 1;
+      else if (taken < STATES && out_data === wanted[{index}]) passed = passed + 1;
       else begin
         failed = failed + 1;
-        if (failed <= 10) $display("state %0d: %h, wanted %h", taken, out_data, wanted[taken]);
+        if (failed <= 10)
+          $display("state %0d: %h, wanted %h", {index}, out_data, wanted[{index}]);
       end
       taken = taken + 1;
     end
@@ -77,11 +78,18 @@ endmodule
 
 
 def bench(
-    name: str, given: int, results: int, states: int, limit: int, rest: int, clock: float
+    name: str,
+    given: int,
+    results: int,
+    states: int,
+    limit: int,
+    rest: int,
+    clock: float,
+    index: str = "taken",
 ) -> str:
     """The text of a test bench. given, results: bits of a word; states: words in the files; limit:
     cycles after which it gives up; rest: cycles that it goes on after the last state; clock:
-    nanoseconds a cycle.
+    nanoseconds a cycle; index: the row of the files that a result belongs to.
     """
     return BENCH.format(
         name=name,
@@ -91,4 +99,5 @@ def bench(
         limit=limit,
         rest=rest,
         half=f"{clock / 2:g}",
+        index=index,
     )

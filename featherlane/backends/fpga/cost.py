@@ -96,7 +96,7 @@ def cost(design: Design, device: Device) -> Cost:
     """Returns what a design needs of a device, with the multipliers of this device."""
     parts = defaultdict[tuple[str, str], Resources](Resources)
     packed = 0
-    netlist = Netlist(design.name, design.datapath, design.pipeline)
+    netlist = design.netlist
     held = _held(netlist)
     for name, module in design.modules.items():
         first = dict[Choice, str]()  # of multiplexers that are alike there is one
@@ -143,7 +143,7 @@ def _nodes(
             yield home, "waiting", Resources(luts=bits * luts, ffs=bits * ffs)
         operator = netlist.pipeline.operators[k]
         if netlist.graph.op[k] == "input":
-            late = netlist.pipeline.start[k] // design.interval
+            late = netlist.late(k)
             if late:
                 yield home, "waiting", Resources(ffs=bits * late)
         elif operator and not operator.shared:

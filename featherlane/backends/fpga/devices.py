@@ -62,6 +62,7 @@ class Device(NamedTuple):
     bits: Mapping[str, float]
     multiplexers: tuple[tuple[int, float], ...]
     shift_register: tuple[int, int]
+    memories: tuple[tuple[int, int, int], ...]
     inputs: int
     delays: Mapping[str, Delay]
     constraints: str
@@ -108,6 +109,7 @@ def load(name: str, model: str | None = None) -> Device:
         ),
         multiplexers=tuple((n, luts) for n, luts in bits.pop("multiplexer")),
         shift_register=(longest, shortest),
+        memories=tuple((places, width, luts) for places, width, luts in bits.pop("memory")),
         inputs=bits.pop("inputs"),
         bits=bits,
         delays={kind: Delay(**delay) for kind, delay in models[model].items()},

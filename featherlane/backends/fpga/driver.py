@@ -26,10 +26,12 @@ template <typename Port> static void get(const Port &port, unsigned char *word, 
   std::memcpy(word, &port, size < (long)sizeof(port) ? size : sizeof(port));
 }
 
-// Words of given_size and result_size bytes; returns how many states came out.
+// Words of given_size and result_size bytes; returns how many states came out. behind: how many
+// results must be out before each state is offered, or none if null.
 extern "C" long simulate(const unsigned char *given, unsigned char *results, long *accepted,
-                         long *emitted, long given_size, long result_size, long states,
-                         unsigned long seed, unsigned long stalls, unsigned long limit) {
+                         long *emitted, const long *behind, long given_size, long result_size,
+                         long states, unsigned long seed, unsigned long stalls,
+                         unsigned long limit) {
   auto context = std::make_unique<VerilatedContext>();
   auto device = std::make_unique<Vdesign>(context.get());
   unsigned long random = seed * 0x9E3779B97F4A7C15ul | 1;
@@ -43,7 +45,8 @@ extern "C" long simulate(const unsigned char *given, unsigned char *results, lon
   device->clock = 0;
   device->reset = 0;
   for (unsigned long cycle = 1; cycle <= limit && out < states; cycle++) {
-    if (!device->in_valid && in < states && next(&random) >= stalls) {
+    const bool offers = !device->in_valid && in < states && (!behind || out >= behind[in]);
+    if (offers && next(&random) >= stalls) {
       device->in_valid = 1;
       put(device->in_data, given + in * given_size, given_size);
     }

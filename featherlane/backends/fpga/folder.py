@@ -52,10 +52,15 @@ def write(
     written to.
     """
     made = files(design, inputs, outputs, further or {}, constraints)
+    return write_files(made, folder, design.name)
+
+
+def write_files(made: Mapping[str, str], folder: str | Path, design: str) -> list[Path]:
+    """Writes files by their names into the folder of a design, by its name; see `write`."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in _sources(folder, design.name):
+        for old in _sources(folder, design):
             old.unlink()
         for name, text in made.items():
             (folder / name).write_text(text, encoding="utf-8")

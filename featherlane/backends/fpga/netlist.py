@@ -43,8 +43,12 @@ def constant_integer(datapath: Datapath, k: int) -> int:
 class Netlist:
     """The signals and modules of a datapath in a pipeline."""
 
-    def __init__(self, name: str, datapath: Datapath, pipeline: Pipeline) -> None:
+    def __init__(
+        self, name: str, datapath: Datapath, pipeline: Pipeline, timely: bool = False
+    ) -> None:
+        """timely: inputs come in the cycles in which they start, and not all with the first."""
         self.name, self.datapath, self.pipeline = name, datapath, pipeline
+        self.timely = timely
         self.graph: Graph = datapath.graph
         self.home = _homes(name, self.graph)
         _check(self.graph, pipeline)
@@ -85,6 +89,10 @@ class Netlist:
     def cycle(self, k: int, register: int = WIRE) -> int:
         """A cycle in which a register of a node is read."""
         return self.pipeline.ready(k) + (register + 1) * self.pipeline.interval
+
+    def late(self, k: int) -> int:
+        """The registers in which an input waits until it starts."""
+        return 0 if self.timely else self.pipeline.start[k] // self.pipeline.interval
 
     # Who reads what
 
@@ -155,12 +163,16 @@ class Netlist:
 
     @cached_property
     def outputs(self) -> list[Field]:
-        """The fields of a word of the stream of results: each node that is one, once; no
-        constants.
+        """The fields of a word of the stream of results: each node that is one, once for each cycle
+        in which it is read; no constants.
         """
-        nodes = [k for out in self.graph.outputs.values() for k in out.nodes]
-        live = [k for k in dict.fromkeys(nodes) if not self.is_constant(k)]
-        return list(_packed((self.read(k, self.pipeline.latency), k) for k in live))
+        read = [
+            (k, self.pipeline.read_in(name))
+            for name, out in self.graph.outputs.items()
+            for k in out.nodes
+        ]
+        live = [(k, cycle) for k, cycle in dict.fromkeys(read) if not self.is_constant(k)]
+        return list(_packed((self.read(k, cycle), k) for k, cycle in live))
 
 
 def _packed(signals: Iterator[tuple[Signal, int]]) -> Iterator[Field]:
@@ -211,7 +223,8 @@ def _check(graph: Graph, pipeline: Pipeline) -> None:
 def _check_times(graph: Graph, pipeline: Pipeline) -> None:
     """Raises CompileError where a node is read before it is there."""
     reads = [(a, pipeline.start[k]) for k, args in enumerate(graph.args) for a in args]
-    reads += [(k, pipeline.latency) for out in graph.outputs.values() for k in out.nodes]
+    for name, out in graph.outputs.items():
+        reads += [(k, pipeline.read_in(name)) for k in out.nodes]
     for k, cycle in reads:
         if graph.op[k] != "constant" and cycle < pipeline.ready(k):
             raise CompileError(

@@ -8,7 +8,7 @@ from typing import Any
 
 from featherlane.backends.fpga.functions import multipliers_of
 from featherlane.backends.fpga.multipliers import Multiplier, Tile, tiles
-from featherlane.backends.fpga.netlist import WIRE, Netlist
+from featherlane.backends.fpga.netlist import WIRE
 from featherlane.backends.fpga.verilog import Design
 
 
@@ -22,7 +22,7 @@ def module_tiles(design: Design, module: str, tile: Tile | None = None) -> int:
 
 def register_bits(design: Design) -> int:
     """The bits of all registers that hold results for later cycles."""
-    netlist = Netlist(design.name, design.datapath, design.pipeline)
+    netlist = design.netlist
     return sum(
         netlist.signal(k).width * (max(registers) + 1)
         for k, registers in enumerate(netlist.registers)

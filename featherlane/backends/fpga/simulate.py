@@ -35,6 +35,16 @@ class Simulation(NamedTuple):
     emitted: Array
 
 
+class Streams(NamedTuple):
+    """The words of results as bytes, a row for each, in the order in which they came, and the
+    cycles in which words went in and out.
+    """
+
+    words: Array
+    accepted: Array
+    emitted: Array
+
+
 def tool(name: str) -> str:
     """The path of a program. Raises CompileError, which names its package, if it is missing."""
     if (found := shutil.which(name)) is None:
@@ -102,13 +112,24 @@ def icarus(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1) ->
     Raises CompileError if Icarus is missing, does not take the sources, or finds bits that are not
     known.
     """
-    device, compiler, runner = Folder.read(folder), tool("iverilog"), tool("vvp")
-    states = len(values)
+    device = Folder.read(folder)
+    found = in_icarus(device, words.packed(values, device.inputs), stalls, seed)
+    return found_values(device, found)
+
+
+def found_values(device: Folder, found: Streams) -> Simulation:
+    """The numbers in the words of results."""
+    return Simulation(words.unpacked(found.words, device.outputs), found.accepted, found.emitted)
+
+
+def in_icarus(device: Folder, given: Array, stalls: int = 0, seed: int = 1) -> Streams:
+    """Simulates words as bytes, a row for each state, in Icarus Verilog; see `icarus`."""
+    compiler, runner = tool("iverilog"), tool("vvp")
+    states = len(given)
     with tempfile.TemporaryDirectory() as name:
         work, bench = Path(name), f"{device.name}_bench"
         for source, text in device.sources.items():
             (work / source).write_text(text)
-        given = words.packed(values, device.inputs)
         (work / "inputs.hex").write_text(words.hexadecimal(given, device.input_bits))
         settings = {
             "STATES": states, "STALLS": stalls, "SEED": seed, "WRITE": 1,
@@ -120,18 +141,18 @@ def icarus(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1) ->
         return _written((work / "written.txt").read_text(), device, states)
 
 
-def _written(text: str, device: Folder, states: int) -> Simulation:
+def _written(text: str, device: Folder, states: int) -> Streams:
     rows = [line.split() for line in text.splitlines()]
     accepted = [int(row[1]) for row in rows if row[0] == "accepted"]
     emitted = [row for row in rows if row[0] == "emitted"]
     _check_count(len(emitted), states)
-    size = -(-device.output_bits // 8)
+    size = -(-device.output_bits // 32) * 4
     try:
         found = words.from_hexadecimal("\n".join(row[2] for row in emitted), size)
     except ValueError:
         raise CompileError("results have bits that are not known (x)") from None
     cycles = np.array([int(row[1]) for row in emitted])
-    return Simulation(words.unpacked(found, device.outputs), np.array(accepted), cycles)
+    return Streams(found, np.array(accepted), cycles)
 
 
 def _check_count(found: int, states: int) -> None:
@@ -149,19 +170,34 @@ def verilator(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1)
     compiler is missing, or does not take the sources.
     """
     device = Folder.read(folder)
-    states, given = len(values), words.packed(values, device.inputs)
+    found = in_verilator(device, words.packed(values, device.inputs), stalls, seed)
+    return found_values(device, found)
+
+
+def in_verilator(
+    device: Folder, given: Array, stalls: int = 0, seed: int = 1, behind: Array | None = None
+) -> Streams:
+    """Simulates words as bytes, a row for each state; see `verilator`. behind: how many results
+    must be out before each state is offered.
+    """
+    states = len(given)
     results = np.zeros((states, -(-device.output_bits // 32) * 4), np.uint8)
     accepted, emitted = np.zeros((2, states), np.int64)
     run_states = library(device).simulate
     run_states.restype = ctypes.c_long
-    pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (given, results, accepted, emitted)]
+    given = np.ascontiguousarray(given)
+    waits = None if behind is None else np.ascontiguousarray(behind, np.int64)
+    pointers = [
+        None if x is None else x.ctypes.data_as(ctypes.c_void_p)
+        for x in (given, results, accepted, emitted, waits)
+    ]
     found = run_states(
         *pointers,
         *(ctypes.c_long(n) for n in (given.shape[1], results.shape[1], states)),
         *(ctypes.c_ulong(n) for n in (seed, stalls, device.limit(states))),
     )
     _check_count(found, states)
-    return Simulation(words.unpacked(results, device.outputs), accepted, emitted)
+    return Streams(results, accepted, emitted)
 
 
 def library(device: Folder) -> ctypes.CDLL:

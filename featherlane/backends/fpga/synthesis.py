@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from featherlane.backends import cache as disk
-from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.tools import tool_version, yosys
 from featherlane.backends.fpga.verilog import Design
@@ -84,7 +83,7 @@ def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, 
 def class_modules(design: Design) -> list[list[str]]:
     """The names of the modules of each class (`analysis.modules.classes`) of a design."""
     graph = design.datapath.graph
-    homes = Netlist(design.name, design.datapath, design.pipeline).home
+    homes = design.netlist.home
     of_call = {
         getattr(tag, "call", 0): home
         for tag, home, args in zip(graph.tag, homes, graph.args, strict=True)

@@ -7,7 +7,7 @@ Nothing is decided here: what is computed says the `Datapath`, when and where th
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -58,6 +58,12 @@ class Design:
     depth: int
     tile: Tile
     modules: dict[str, Module]
+    timely: bool = False  # inputs come in the cycles in which they start
+
+    @property
+    def netlist(self) -> Netlist:
+        """The signals of the datapath."""
+        return Netlist(self.name, self.datapath, self.pipeline, self.timely)
 
     @property
     def interval(self) -> int:
@@ -106,8 +112,19 @@ def design(
     computes, ValueError for what is no name.
     """
     check_name(name)
-    netlist = Netlist(name, datapath, pipeline)
     depth = stream.full_depth(pipeline) if depth is None else depth
+    made = without_stream(name, datapath, pipeline, tile, timely=False)
+    return replace(made, sources=made.sources | stream.sources(made.netlist, depth), depth=depth)
+
+
+def without_stream(
+    name: str, datapath: Datapath, pipeline: Pipeline, tile: Tile = DSP48E2, timely: bool = True
+) -> Design:
+    """Returns a datapath in a pipeline alone, the module "<name>_datapath" and those inside it.
+    timely: inputs come in the cycles in which they start. Errors as of `design`.
+    """
+    check_name(name)
+    netlist = Netlist(name, datapath, pipeline, timely)
     writer = _Writer(netlist)
     modules = {
         name: Module(units.products, units.functions, part.choices, part.control)
@@ -119,10 +136,8 @@ def design(
         sources[f"{name}_{m.name}.sv"] = multipliers.module(f"{name}_", m, tile)
     for unit in sorted({unit for own in modules.values() for unit in own.functions}, key=str):
         sources[f"{name}_{unit.name}.sv"] = functions.module(f"{name}_", unit, tile)
-    sources |= stream.sources(netlist, depth)
-    return Design(
-        name, sources, datapath, pipeline, netlist.inputs, netlist.outputs, depth, tile, modules
-    )
+    words = netlist.inputs, netlist.outputs
+    return Design(name, sources, datapath, pipeline, *words, 0, tile, modules, timely)
 
 
 class _Writer:
@@ -227,7 +242,7 @@ class _Writer:
     def _input(self, k: int) -> None:
         """An input that arrives later than the first cycles, behind registers."""
         interval, signal = self.netlist.pipeline.interval, self.netlist.signal(k)
-        late = self.netlist.pipeline.start[k] // interval
+        late = self.netlist.late(k)
         if late:
             part = self._part(self.netlist.home[k])
             source = signal._replace(name=f"{signal.name}_given")
@@ -272,8 +287,7 @@ class _Writer:
         ]
         lines = []
         for signal, k, offset in netlist.inputs:
-            late = netlist.pipeline.start[k] // netlist.pipeline.interval
-            name = f"{signal.name}_given" if late else signal.name
+            name = f"{signal.name}_given" if netlist.late(k) else signal.name
             lines.append(f"{signal.type} {name};")
             lines.append(f"assign {name} = given[{offset + signal.width - 1}:{offset}];")
         lines += [f"{signal.type} {signal.name};" for own in gives.values() for signal in own]

@@ -10,14 +10,14 @@ several first orders, and the best pipeline is kept.
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import ceil
 
 from featherlane.program.analysis.modules import classes, modules_of
 from featherlane.program.analysis.pipeline import ROUNDING, Operator, Pipeline
-from featherlane.program.analysis.pipeline_tasks import Key, Places, collect, pipeline_of
+from featherlane.program.analysis.pipeline_tasks import Key, Places, collect, ends_of, pipeline_of
 from featherlane.program.graph import Graph
 from featherlane.program.passes.outline import outline
 
@@ -60,35 +60,61 @@ def pipelined(
     pool: Sequence[Hashable] | None = None,
     arrival: Mapping[str, int] | None = None,
     spare: Sequence[float] = (0.0,),
+    ports: Sequence[Collection[str]] = (),
 ) -> Pipeline:
     """Returns the pipeline of a graph of which all nodes are live.
 
     operators: of each node, None for inputs, constants and wires. clock: nanoseconds a cycle. pool:
     of each node, by default one for all. arrival: the cycles of inputs by name, 0 for others.
     spare: shares by which the units of each pool and kind may be more than needed where that
-    shortens the pipeline, the smallest first. Of all pipelines found it is the one of the lowest
-    latency, then of the fewest units, then of the fewest registers. Raises ValueError for an
-    operator that takes longer than a cycle.
+    shortens the pipeline, the smallest first. ports: names of outputs that are read together, each
+    port as soon as it is there; without ports all outputs are read in the last cycle. Of all
+    pipelines found it is the one of the lowest latency (with ports: in which no port is later, by
+    so many cycles, than it would be alone with units enough), then of the fewest units, then of the
+    fewest registers. Raises ValueError for an operator that takes longer than a cycle.
     """
     if not spare:
         raise ValueError("spare is empty: wanted a share, such as 0")
     pool = whole(graph) if pool is None else pool
     places = collect(graph, operators, pool, arrival or {})
     _check_operators(operators, clock, interval)
-    shortest = _latency(places, _timed(places, clock, interval, None, _late(places, clock))[0])
+    alone = _timed(places, clock, interval, None, _late(places, clock))[0]
+    places = _with_ports(graph, places, alone, ports)
+    shortest = _latency(places, alone)
     best: Pipeline | None = None
+    least: tuple[int, ...] | None = None
     for share in spare:
         counts = _counts(places, interval, share)
         for n, start in enumerate(_starts(places, clock, interval, counts)):
-            if n >= RUNS and best is not None and best.latency == shortest:
+            if n >= RUNS and least is not None and least[0] == shortest:
                 break
-            if best is None or _latency(places, start) <= best.latency:
-                found = pipeline_of(graph, operators, pool, clock, interval, places, start)
-                best = found if best is None or _rank(found) < _rank(best) else best
-        if best is not None and best.latency == shortest:
+            latency = _latency(places, start)
+            if least is None or latency <= least[0]:
+                found = pipeline_of(graph, operators, pool, clock, interval, places, start, ports)
+                rank = (latency, *_rank(found))
+                if least is None or rank < least:
+                    best, least = found, rank
+        if least is not None and least[0] == shortest:
             break
     assert best is not None, "spare has a share"
     return best
+
+
+def _with_ports(
+    graph: Graph, places: Places, alone: Sequence[int], ports: Sequence[Collection[str]]
+) -> Places:
+    """Returns the tasks with what is added to the ends of each port: the cycles by which it is
+    earlier than the last port, where tasks start as they do `alone`, with units enough.
+    """
+    if not ports:
+        return places
+    ends = [ends_of(graph, places, port) for port in ports]
+    ready = [max((alone[t] + places.work[t].cycles for t in own), default=0) for own in ends]
+    after = [0] * len(places.work)
+    for own, cycle in zip(ends, ready, strict=True):
+        for t in own:
+            after[t] = max(after[t], max(ready) - cycle)
+    return replace(places, after=after)
 
 
 def _counts(places: Places, interval: int, spare: float) -> Counts:
@@ -98,7 +124,7 @@ def _counts(places: Places, interval: int, spare: float) -> Counts:
 
 
 def _rank(pipeline: Pipeline) -> tuple[int, int, int]:
-    return pipeline.latency, pipeline.units.total(), sum(pipeline.registers)
+    return sum(pipeline.taken.values()), pipeline.units.total(), sum(pipeline.registers)
 
 
 def _check_operators(operators: Sequence[Operator | None], clock: float, interval: int) -> None:
@@ -117,7 +143,8 @@ def _check_operators(operators: Sequence[Operator | None], clock: float, interva
 
 
 def _latency(places: Places, start: Sequence[int]) -> int:
-    return max((start[t] + places.work[t].cycles for t in places.ends), default=0)
+    after = places.after or [0] * len(start)
+    return max((start[t] + places.work[t].cycles + after[t] for t in places.ends), default=0)
 
 
 def _starts(places: Places, clock: float, interval: int, counts: Counts) -> Iterator[list[int]]:

@@ -8,8 +8,8 @@ node. A pipeline does not depend on the method that found it, and checks itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from featherlane.program.graph import Graph
@@ -44,7 +44,8 @@ class Pipeline:
     there; 0 for constants). pool: operations share units with those of the same pool and kind.
     unit: the number of a node's unit in its pool and kind; -1 for operations that do not share. The
     sine and the cosine of one angle may be computed by one unit in one cycle. latency: the cycle in
-    which all outputs are read, together.
+    which all outputs are read, together, but for those that are read earlier, in the cycles `taken`
+    by name.
 
     The result of a node is there in cycle start + cycles. A later cycle reads it from a register:
     register 0 holds it for the `interval` cycles after that, register 1 for the `interval` next
@@ -60,6 +61,11 @@ class Pipeline:
     pool: tuple[Hashable, ...]
     unit: tuple[int, ...]
     latency: int
+    taken: Mapping[str, int] = field(default_factory=dict)
+
+    def read_in(self, output: str) -> int:
+        """The cycle in which an output is read."""
+        return self.taken.get(output, self.latency)
 
     def ready(self, k: int) -> int:
         """The cycle in which the result of node k is there."""
@@ -104,9 +110,9 @@ class Pipeline:
     def last_read(self) -> tuple[int, ...]:
         """The last cycle in which the result of each node, or of wires behind it, is read."""
         last = [self.ready(k) for k in range(len(self.graph))]
-        for out in self.graph.outputs.values():
+        for name, out in self.graph.outputs.items():
             for k in out.nodes:
-                last[k] = max(last[k], self.latency)
+                last[k] = max(last[k], self.read_in(name))
         for k in reversed(range(len(self.graph))):
             read = last[k] if self._is_wire(k) else self.start[k]
             for a in self.graph.args[k]:
@@ -127,9 +133,9 @@ class Pipeline:
         node that is only wires reads a register of its operand, of the same number.
         """
         read: list[set[int]] = [set() for _ in range(len(self.graph))]
-        for out in self.graph.outputs.values():
+        for name, out in self.graph.outputs.items():
             for k in out.nodes:
-                read[k].add(self.register(k, self.latency))
+                read[k].add(self.register(k, self.read_in(name)))
         for k in reversed(range(len(self.graph))):
             for a in self.graph.args[k]:
                 read[a] |= read[k] if self._is_wire(k) else {self.register(a, self.start[k])}
@@ -173,10 +179,10 @@ class Pipeline:
         self._check_units()
         for name, out in self.graph.outputs.items():
             for k in out.nodes:
-                if self.graph.op[k] != "constant" and self.ready(k) > self.latency:
+                if self.graph.op[k] != "constant" and self.ready(k) > self.read_in(name):
                     raise ValueError(
-                        f"output {name!r} is read in cycle {self.latency}, but {self._name(k)} is "
-                        f"there in cycle {self.ready(k)}"
+                        f"output {name!r} is read in cycle {self.read_in(name)}, but "
+                        f"{self._name(k)} is there in cycle {self.ready(k)}"
                     )
 
     def _name(self, k: int) -> str:

@@ -5,8 +5,8 @@ Wires belong to the task in front of them, and the sine and cosine of one angle 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from featherlane.program.analysis.pipeline import Operator, Pipeline
@@ -32,7 +32,8 @@ class Places:
 
     needs, readers: tasks. first: the earliest cycle of each, that of arrival for inputs. nodes:
     the nodes of each task; of_node: the task of each node, -1 for constants. ends: the tasks that
-    outputs read.
+    outputs read. after: the cycles that are added to the end of each of `ends`, so that outputs
+    that could be there early are wanted as soon as those that come last.
     """
 
     work: list[Work]
@@ -41,6 +42,7 @@ class Places:
     first: list[int]
     of_node: list[int]
     ends: frozenset[int]
+    after: list[int] = field(default_factory=list)
 
     def keys(self) -> dict[Key, int]:
         """The operations of each pool and kind that share units."""
@@ -58,7 +60,8 @@ class Places:
         turned = lambda rows: [tuple(n - 1 - a for a in row) for row in reversed(rows)]
         return Places(
             work, turned(self.readers), [list(row) for row in turned(self.needs)],
-            [0] * n, [n - 1 - t if t >= 0 else t for t in self.of_node], frozenset(),
+            (self.after or [0] * n)[::-1], [n - 1 - t if t >= 0 else t for t in self.of_node],
+            frozenset(),
         )  # fmt: skip
 
 
@@ -121,8 +124,11 @@ def pipeline_of(
     interval: int,
     places: Places,
     start: Sequence[int],
+    ports: Sequence[Collection[str]] = (),
 ) -> Pipeline:
-    """Returns the pipeline in which each task starts in its cycle; units are numbered here."""
+    """Returns the pipeline in which each task starts in its cycle; units are numbered here. ports:
+    the names of outputs that are read together, as soon as they are there.
+    """
     unit, taken = [-1] * len(start), dict[tuple[Key, int], int]()
     for t in sorted(range(len(start)), key=lambda t: (start[t], t)):
         key = places.work[t].key
@@ -136,6 +142,16 @@ def pipeline_of(
         starts.append(0 if t < 0 else ready[t] if wire else start[t])
         units.append(unit[t] if t >= 0 and operators[k] is not None else -1)
     latency = max((ready[t] for t in places.ends), default=0)
-    return Pipeline(
-        graph, tuple(operators), clock, interval, tuple(starts), tuple(pool), tuple(units), latency
-    )
+    read_in = {
+        name: max((ready[t] for t in ends_of(graph, places, port)), default=0)
+        for port in ports
+        for name in port
+    }
+    columns = tuple(starts), tuple(pool), tuple(units)
+    return Pipeline(graph, tuple(operators), clock, interval, *columns, latency, read_in)
+
+
+def ends_of(graph: Graph, places: Places, outputs: Collection[str]) -> set[int]:
+    """Returns the tasks that give outputs, by their names."""
+    nodes = (k for name in outputs for k in graph.outputs[name].nodes)
+    return {places.of_node[k] for k in nodes} - {-1}

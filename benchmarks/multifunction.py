@@ -1,0 +1,184 @@
+"""Do seven functions of a robot fit into one design for an FPGA, how long does each take, and is
+the circuit right?
+
+Three tables. Designs: DSPs counted, LUTs and flip-flops estimated as shares of an XCVU9P, and
+cycles of 8 ns (an assumption, backends/fpga/devices/xcvu9p.toml) from a task to its result, where
+no other one is under way, with the way through all FIFOs. Proofs: random tasks of all seven
+functions, each a random state, in random order, back to back and with random stalls of both
+streams: every number is compared with the golden model, bit by bit, and every stamp with the cycle
+model. Serial sub-tasks: points with four derivatives of forward dynamics each, of which one needs
+the results of the one before (Dadu-RBD 2023, figure 13), by the cycle model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from options import parser, write_json
+
+import featherlane as fl
+
+DFD = "forward_dynamics_derivatives"
+SHORT = {
+    "inverse_dynamics": "ID", "forward_dynamics": "FD", "mass_matrix": "M",
+    "mass_matrix_inverse": "Minv", "inverse_dynamics_derivatives": "dID",
+    "forward_dynamics_derivatives_from": "diFD", DFD: "dFD",
+}  # fmt: skip
+STALLS = 64  # of 256 cycles
+STAGES = 4  # serial sub-tasks of a point
+POINTS = 1, 2, 4, 8, 16, 32, 64, 128, 256
+Row = dict[str, Any]
+
+
+class Design(NamedTuple):
+    """A design and what it should reach: percent of the DSPs, and microseconds of diFD."""
+
+    robot: str
+    format: str
+    interval: int
+    most_dsps: float
+    sharing: str = "module"
+    spare: float = 0.0
+    most_us: float | None = None
+    tasks: int = 0  # that are simulated
+
+
+DESIGNS = (
+    Design("double_pendulum", "q16.16", 2, 100.0, tasks=10_000),
+    Design("iiwa14", "q16.16", 4, 40.0, tasks=10_000),
+    Design("iiwa14", "fitted", 2, 34.0),
+    Design("iiwa14", "fitted", 1, 65.0),
+    Design("hyq:free", "q16.16", 12, 56.0, "whole", most_us=0.5),
+    Design("hyq:free", "fitted", 12, 25.0, "whole", most_us=0.5, tasks=2000),
+    Design("atlas:free", "fitted", 32, 56.0, "whole", most_us=1.7),
+)
+
+
+def main() -> int:
+    made = parser(__doc__, robots=["double_pendulum", "iiwa14", "hyq:free"], quick=False, json=None)
+    made.add_argument("--parts", nargs="+", default=["designs", "proofs", "serial"])
+    made.add_argument("--sharing", help="of all designs, instead of their own")
+    made.add_argument("--spare", type=float, help="of all designs, instead of their own")
+    made.add_argument("--algorithm", help="of M^-1 (deferred)")
+    args = made.parse_args()
+    rows: list[Row] = []
+    wrong = 0
+    for asked in DESIGNS[:1] if args.quick else DESIGNS:
+        if asked.robot not in args.robots:
+            continue
+        asked = asked._replace(
+            sharing=args.sharing or asked.sharing,
+            spare=asked.spare if args.spare is None else args.spare,
+        )
+        start = perf_counter()
+        design = designed(asked, args.algorithm)
+        row = figures(asked, design, perf_counter() - start)
+        rows.append(row)
+        shown(row)
+        if "serial" in args.parts:
+            for row in serial(asked, design):
+                rows.append(row)
+                shown(row)
+        if "proofs" in args.parts and asked.tasks:
+            for row in proofs(asked, design, 200 if args.quick else asked.tasks):
+                rows.append(row)
+                shown(row)
+                wrong += row["wrong numbers"] + row["wrong stamps"]
+    write_json(args.json, rows, device="xcvu9p")
+    return int(wrong > 0)
+
+
+def shown(row: Row) -> None:
+    print(", ".join(f"{key}: {x}" for key, x in row.items()), flush=True)
+
+
+def designed(asked: Design, algorithm: str | None) -> Any:
+    name, _, root = asked.robot.partition(":")
+    model = fl.load(name, root=root or "fixed")
+    return fl.multifunction(
+        model, interval=asked.interval, format=asked.format, sharing=asked.sharing,
+        spare=asked.spare, algorithm=algorithm,
+    )  # fmt: skip
+
+
+def figures(asked: Design, design: Any, seconds: float) -> Row:
+    shares, graph = design.cost.shares, design.datapath.graph
+    latency = {SHORT[name]: n for name, n in design.latency.items()}
+    time = latency["diFD"] * design.clock * 1e-3
+    between = {"fifo", "control"}
+    luts = sum(x.luts for (_, kind), x in design.cost.parts.items() if kind in between)
+    return {
+        "robot": asked.robot,
+        "format": asked.format,
+        "interval": asked.interval,
+        "algorithm": design.choices["algorithm"],
+        "sharing": f"{asked.sharing} + {asked.spare:g}",
+        "products": graph.op.count("mul"),
+        "DSP %": f"{shares.dsps:.1f} of {asked.most_dsps:g}",
+        "LUT %": round(shares.luts, 1),
+        "of these between stations %": round(100 * luts / design.device.luts, 1),
+        "FF %": round(shares.ffs, 1),
+        "cycles": " ".join(f"{name} {n}" for name, n in latency.items()),
+        "diFD us": f"{time:.3f}" + (f" of {asked.most_us:g}" if asked.most_us else ""),
+        "dFD M/s": round(500 / design.clock / design.interval, 2),
+        "others M/s": round(1000 / design.clock / design.interval, 2),
+        "under way": design.network.depth,
+        "seconds": round(seconds, 1),
+    }
+
+
+def proofs(asked: Design, design: Any, count: int) -> Iterator[Row]:
+    tasks = design.tasks(count)
+    names = [task.function for task in tasks]
+    wanted = design.expected(tasks)
+    for stalls in (0, STALLS):
+        start = perf_counter()
+        run = design.simulate(tasks, stalls=stalls)
+        model = design.schedule(names, stalls=stalls)
+        wrong = sum(
+            not np.array_equal(x, found[name])
+            for own, found in zip(wanted, run.outputs, strict=True)
+            for name, x in own.items()
+        )
+        stamps = np.count_nonzero(model.accepted != run.accepted)
+        stamps += np.count_nonzero(model.emitted != run.emitted)
+        passes = count + Counter(names)[DFD]
+        yield {
+            "robot": asked.robot,
+            "format": asked.format,
+            "interval": asked.interval,
+            "simulated tasks": count,
+            "stalls": stalls,
+            "wrong numbers": wrong,
+            "wrong stamps": int(stamps),
+            "passes a cycle, of 1 / interval": round(
+                passes * design.interval / float(run.emitted.max()), 3
+            ),
+            "seconds": round(perf_counter() - start, 1),
+        }
+
+
+def serial(asked: Design, design: Any) -> Iterator[Row]:
+    """Points, and the throughput of their sub-tasks as a share of what independent ones have."""
+    for points in POINTS:
+        tasks = [DFD] * (STAGES * points)
+        after = [None] * points + [*range((STAGES - 1) * points)]
+        found = design.schedule(tasks, after=after)
+        free = design.schedule(tasks)
+        yield {
+            "robot": asked.robot,
+            "format": asked.format,
+            "points": points,
+            "cycles": int(found.emitted.max()),
+            "independent": int(free.emitted.max()),
+            "share of the throughput": round(float(free.emitted.max() / found.emitted.max()), 3),
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

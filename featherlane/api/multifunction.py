@@ -1,0 +1,530 @@
+"""`featherlane.multifunction`: several functions of a robot in one design for an FPGA, which takes
+their tasks in any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from numbers import Real
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.api.accelerator import LONGEST, SHARING, SIMULATORS, check_choices
+from featherlane.api.fixed import (
+    FITTED,
+    FORMATS,
+    PROVED,
+    UNIFORM,
+    checked_ranges,
+    entry_bounds,
+    input_ranges,
+)
+from featherlane.api.model import Model
+from featherlane.backends.fixed.assign import fitted, proved, uniform
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fpga import devices, simulate
+from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.network import cycles, folder, words
+from featherlane.backends.fpga.network.cost import cost
+from featherlane.backends.fpga.network.cycles import Stalls, Timeline
+from featherlane.backends.fpga.network.structure import Network
+from featherlane.backends.fpga.network.verilog import Circuit, circuit
+from featherlane.backends.fpga.simulate import Streams
+from featherlane.backends.fpga.verilog import check_name
+from featherlane.errors import CompileError, shown
+from featherlane.functions.accelerator.graph import (
+    METHODS,
+    SHARES,
+    all_functions_graph,
+    function_datapath,
+)
+from featherlane.functions.accelerator.network import network
+from featherlane.functions.arguments import is_count
+from featherlane.functions.circuits import BOUNDED, DEFERRED
+from featherlane.functions.compile import input_shapes
+from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.table import Variant
+from featherlane.robot.tree_of import tree_of
+
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+class Task(NamedTuple):
+    """A function by name, and its inputs, of one state each, by name."""
+
+    function: str
+    inputs: Mapping[str, Any]
+
+
+class TaskRun(NamedTuple):
+    """What a simulation of tasks gives, by their numbers. outputs: integers by name, "lost" among
+    them where something divides; results: the numbers that they stand for; accepted, emitted: the
+    clock cycles in which each task went in and its result came out.
+    """
+
+    outputs: tuple[dict[str, np.ndarray], ...]
+    results: tuple[dict[str, np.ndarray], ...]
+    accepted: np.ndarray
+    emitted: np.ndarray
+
+    @property
+    def cycles(self) -> np.ndarray:
+        """Clock cycles from the acceptance of each task to its result."""
+        return self.emitted - self.accepted
+
+
+@dataclass(frozen=True, eq=False)
+class Multifunction:
+    """Several functions of a robot in one design; `multifunction` makes it.
+
+    datapath: one pass, of all functions, with the formats of all signals. network: its stations and
+    links. circuit: the sources in SystemVerilog. cost: what it needs of the device.
+    """
+
+    name: str
+    model: Model
+    functions: tuple[str, ...]
+    device: devices.Device
+    datapath: Datapath
+    network: Network
+    circuit: Circuit
+    cost: Cost
+    ranges: Mapping[str, tuple[Any, Any]]
+    choices: Mapping[str, Any]
+    _functions: dict[str, FixedFunction] = field(default_factory=dict)
+    _narrowed: dict[str, Evaluator] = field(default_factory=dict)
+
+    @property
+    def interval(self) -> int:
+        """Cycles from one task to the next; the derivatives of forward dynamics take two."""
+        return self.network.interval
+
+    @property
+    def clock(self) -> float:
+        """Nanoseconds a cycle."""
+        return self.network.clock
+
+    @cached_property
+    def latency(self) -> dict[str, int]:
+        """Cycles from a task of each function to its result, where no other task is under way, with
+        its way through all FIFOs.
+        """
+        return cycles.latencies(self.network)
+
+    def function(self, name: str) -> FixedFunction:
+        """Returns a function on the design's numbers, callable as the model's, to the bit."""
+        self._check_function(name)
+        if name not in self._functions:
+            bounds = lambda: entry_bounds(self._limits)
+            make = lambda: function_datapath(self.datapath, name)
+            method = self.choices["algorithm"]
+            own = self.model._function(Variant(name))
+            self._functions[name] = FixedFunction(own, make, bounds, method)
+        return self._functions[name]
+
+    def _check_function(self, name: object) -> None:
+        if name not in self.functions:
+            raise ValueError(
+                f"function is {shown(name)}: wanted one of {', '.join(self.functions)}"
+            )
+
+    @cached_property
+    def _limits(self) -> Mapping[str, Ends]:
+        """The least and the largest numbers of each input."""
+        return input_ranges(self.model, _shapes(self.model), self._given)[0]
+
+    @cached_property
+    def _given(self) -> dict[str, Ends]:
+        return checked_ranges(_shapes(self.model), self.ranges)
+
+    def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
+        """Random states within the ranges of a function's inputs, by name."""
+        self._check_function(function)
+        found = input_ranges(self.model, _shapes(self.model), self._given, seed, states)[1]
+        return {name: found[name] for name in input_shapes(self.model, Variant(function))}
+
+    def tasks(self, count: int, seed: int = 1) -> list[Task]:
+        """Random tasks of all functions, in random order."""
+        rng, found = np.random.default_rng(seed), list[Task]()
+        names = [self.functions[n] for n in rng.integers(0, len(self.functions), count)]
+        samples = {name: self.samples(name, count, seed) for name in set(names)}
+        for n, name in enumerate(names):
+            found.append(Task(name, {key: x[n] for key, x in samples[name].items()}))
+        return found
+
+    def schedule(
+        self,
+        functions: Sequence[str],
+        arrivals: Sequence[int] | None = None,
+        after: Sequence[int | None] | None = None,
+        stalls: int = 0,
+        seed: int = 1,
+    ) -> Timeline:
+        """Returns in which clock cycle each task goes in, is taken by each station, and comes out,
+        by the cycle model, which has the stamps of the circuit.
+
+        functions: of the tasks, in the order in which they are offered, each as soon as the one
+        before was taken. arrivals: cycles before which each is not offered. after: for each the
+        number of the task whose result must be out before, or None: the serial sub-tasks of one
+        sampling point. stalls, seed: as of `simulate`.
+        """
+        for name in functions:
+            self._check_function(name)
+        codes = [self.network.codes[name] for name in functions]
+        return cycles.run(self.network, codes, arrivals, after, Stalls(stalls, seed))
+
+    def simulate(
+        self,
+        tasks: Sequence[Task | tuple[str, Mapping[str, Any]]],
+        simulator: str = "verilator",
+        stalls: int = 0,
+        seed: int = 1,
+        after: Sequence[int | None] | None = None,
+    ) -> TaskRun:
+        """Simulates the sources for tasks in their order, clock cycle by clock cycle.
+
+        simulator: "verilator" or "icarus". stalls: of 256 cycles, how many both streams pause, at
+        random; 0 is back to back. after: for each task, the one whose result must be out before it
+        is offered (in Verilator, for tasks of one function: results count). Raises CompileError if
+        the simulator is not installed, ValueError for tasks that are none.
+        """
+        if simulator not in SIMULATORS:
+            wanted = " or ".join(map(repr, SIMULATORS))
+            raise ValueError(f"simulator is {shown(simulator)}: wanted {wanted}")
+        names, integers, _ = self._quantised(tasks)
+        given = words.packed(self.network, names, _tags(self.network, len(names)), integers)
+        folder_ = folder.simulated(self.circuit)
+        if simulator == "icarus":
+            found = simulate.in_icarus(folder_, given, stalls, seed)
+        else:
+            behind = None if after is None else [0 if n is None else n + 1 for n in after]
+            found = simulate.in_verilator(
+                folder_, given, stalls, seed, None if behind is None else np.array(behind)
+            )
+        return self._run(names, found)
+
+    def expected(
+        self, tasks: Sequence[Task | tuple[str, Mapping[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Returns what the circuit gives for tasks, as integers by name, by the golden model."""
+        names, integers, rows = self._quantised(tasks)
+        found: list[dict[str, Any]] = [{} for _ in names]
+        for name, own in rows.items():
+            results = self._evaluator(name)(integers[name]).integers
+            for position, n in enumerate(own):
+                found[n] = {output: x[position] for output, x in results.items()}
+        return found
+
+    def _evaluator(self, function: str) -> Evaluator:
+        """The golden model of a function in the formats of the circuit."""
+        if function not in self._narrowed:
+            whole = narrowed(self.datapath)
+            self._narrowed[function] = Evaluator(function_datapath(whole, function))
+        return self._narrowed[function]
+
+    def _quantised(
+        self, tasks: Sequence[Any]
+    ) -> tuple[list[str], dict[str, dict[str, np.ndarray]], dict[str, list[int]]]:
+        """The functions of tasks, and by function the integers of inputs and the tasks' numbers."""
+        names, rows, checked = list[str](), dict[str, list[int]](), list[dict[str, np.ndarray]]()
+        for n, task in enumerate(tasks):
+            name, inputs = _checked(self, n, task)
+            names.append(name)
+            checked.append(inputs)
+            rows.setdefault(name, []).append(n)
+        if not names:
+            raise ValueError("tasks is empty: wanted one, or more")
+        integers = {}
+        for name, own in rows.items():
+            datapath = self._evaluator(name).datapath
+            shapes = datapath.graph.inputs
+            states = {key: np.stack([checked[n][key] for n in own]) for key in shapes}
+            integers[name] = quantised(datapath, states)[0]
+        return names, integers, rows
+
+    def _run(self, names: Sequence[str], found: Streams) -> TaskRun:
+        """The results by task: those of one function come in order."""
+        waiting = {
+            name: iter([n for n, own in enumerate(names) if own == name]) for name in self.functions
+        }
+        by_code = {code: name for name, code in self.network.codes.items()}
+        outputs: list[dict[str, np.ndarray]] = [{} for _ in names]
+        results: list[dict[str, np.ndarray]] = [{} for _ in names]
+        emitted = np.zeros(len(names), np.int64)
+        tags = _tags(self.network, len(names))
+        for word, cycle in zip(
+            words.unpacked(self.network, found.words), found.emitted, strict=True
+        ):
+            name = by_code[word.code]
+            n = next(waiting[name])
+            if tags[n] != word.tag:
+                raise CompileError(f"task {n} ({name}) has tag {tags[n]}, its result {word.tag}")
+            datapath = self._evaluator(name).datapath
+            outputs[n] = self._outputs(name, datapath, word.values)
+            results[n] = floats(datapath, outputs[n])
+            emitted[n] = cycle
+        return TaskRun(tuple(outputs), tuple(results), found.accepted, emitted)
+
+    def _outputs(
+        self, name: str, datapath: Datapath, values: Mapping[tuple[str, int], int]
+    ) -> dict[str, np.ndarray]:
+        """The integers of a function's outputs, from those of the entries in a word: of equal
+        entries the first one is there, of constants none.
+        """
+        of_pass = {function: output for output, function in SHARES[name].outputs.items()}
+        found, graph = {}, datapath.graph
+        for output, (shape, nodes) in graph.outputs.items():
+            own = of_pass.get(output, output)
+            entries = [
+                constant_integer(datapath, k)
+                if graph.op[k] == "constant"
+                else values[own, nodes.index(k)]
+                for k in nodes
+            ]
+            found[output] = np.array(entries, np.int64).reshape(shape)
+        return found
+
+    def write(self, folder_: str | Path, tasks: int = 20) -> list[Path]:
+        """Writes the sources, a test bench with random tasks, constraints and the report with all
+        places of words into a folder and returns the files. `iverilog -g2012 *.sv` there makes a
+        simulation that says how many tasks passed. Raises ValueError for a folder that cannot be
+        written to, or holds another design.
+        """
+        if not is_count(tasks):
+            raise ValueError(f"tasks is {shown(tasks)}: wanted a whole number, 1 or more")
+        made = self.tasks(int(tasks))
+        names, integers, _ = self._quantised(made)
+        tags = _tags(self.network, len(names))
+        given = words.packed(self.network, names, tags, integers)
+        values = [self._word(*pair) for pair in zip(names, self.expected(made), strict=True)]
+        wanted = words.packed_results(self.network, names, tags, values)
+        return folder.write(
+            self.circuit, folder_, (given, wanted), self.facts, self.device.constraints
+        )
+
+    def _word(self, name: str, outputs: Mapping[str, np.ndarray]) -> dict[tuple[str, int], int]:
+        """The integers of outputs, by the entries that words of results have."""
+        of_function = SHARES[name].outputs
+        plan = words.layout(self.network).results[name]
+        return {
+            place.entry: int(
+                outputs[of_function.get(place.entry[0], place.entry[0])].flat[place.entry[1]]
+            )
+            for place in plan
+        }
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The report as data."""
+        graph, needed = self.datapath.graph, self.cost.total
+        microseconds = {name: n * self.clock * 1e-3 for name, n in self.latency.items()}
+        return {
+            "robot": self.model.name,
+            "functions": list(self.functions),
+            **self.choices,
+            "joints": list(self.model.joint_names),
+            "ranges": {name: [x.tolist() for x in ends] for name, ends in self._limits.items()},
+            "made_by": f"featherlane {version('featherlane')}",
+            "device": self.device.name,
+            "delays": self.device.model,
+            "clock_ns": self.clock,
+            "interval": self.interval,
+            "tasks_per_second": {
+                name: 1e9 / (self.clock * self.interval * SHARES[name].passes)
+                for name in self.functions
+            },
+            "tasks_under_way": self.network.depth,
+            "latency": self.latency,
+            "latency_us": microseconds,
+            "operations": dict(Counter(op for op in graph.op if op not in ("input", "constant"))),
+            "needs": {"dsps": needed.dsps, "luts": round(needed.luts), "ffs": round(needed.ffs)},
+            "percent_of_device": dict(
+                zip(("dsps", "luts", "ffs"), self.cost.shares[:3], strict=True)
+            ),
+        }
+
+    @property
+    def summary(self) -> str:
+        """A line with the main figures."""
+        shares, slowest = self.cost.shares, max(self.latency.values())
+        return (
+            f"{len(self.functions)} functions at interval {self.interval}, "
+            f"{min(self.latency.values())} to {slowest} cycles of {self.clock:g} ns, "
+            f"{shares.dsps:.1f} % of the DSPs, {shares.luts:.1f} % of the LUTs and "
+            f"{shares.ffs:.1f} % of the flip-flops of {self.device.name}"
+        )
+
+    def __str__(self) -> str:
+        """The figures, a line each."""
+        rows = [f"{self.name}: {self.summary}"]
+        for name, n in self.latency.items():
+            time, rate = n * self.clock * 1e-3, self.facts["tasks_per_second"][name] / 1e6
+            rows.append(f"{name:<36}{n:>5} cycles {time:8.3f} us {rate:8.1f} M/s")
+        return "\n".join([*rows, str(self.cost)])
+
+
+def _checked(made: Multifunction, n: int, task: Any) -> tuple[str, dict[str, np.ndarray]]:
+    """The function and the inputs of a task. Raises ValueError for what is none."""
+    try:
+        name, inputs = task
+    except (TypeError, ValueError):
+        raise ValueError(f"task {n} is {shown(task)}: wanted (function, inputs by name)") from None
+    made._check_function(name)
+    shapes = input_shapes(made.model, Variant(name))
+    if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
+        came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
+        raise ValueError(f"task {n} ({name}) has {came or 'nothing'}: wanted {', '.join(shapes)}")
+    found = {}
+    for key, shape in shapes.items():
+        x = np.asarray(inputs[key], np.float64)
+        if x.shape != shape:
+            raise ValueError(f"task {n} ({name}): {key} has shape {x.shape}, wanted {shape}")
+        if np.isnan(x).any():
+            raise ValueError(f"task {n} ({name}): {key} has a NaN: a circuit has numbers alone")
+        found[key] = x
+    return name, found
+
+
+def _tags(network: Network, count: int) -> np.ndarray:
+    return np.arange(count) & (1 << network.tag_bits) - 1
+
+
+def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    n = model.nv
+    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
+
+
+def multifunction(
+    model: Model,
+    functions: Sequence[str] | None = None,
+    *,
+    interval: int = 1,
+    format: str = "q16.16",
+    device: str = "xcvu9p",
+    delays: str | None = None,
+    clock: float = 125.0,
+    sharing: str = "module",
+    spare: float = 0.0,
+    algorithm: str | None = None,
+    ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    tag_bits: int = 16,
+    name: str | None = None,
+) -> Multifunction:
+    """Returns several functions of a robot in one design, which takes a task of any of them every
+    `interval` clock cycles; the derivatives of forward dynamics pass it twice.
+
+    functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix",
+    "mass_matrix_inverse", "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
+    "forward_dynamics_derivatives"; all seven if None. spare: a share by which the
+    units of each kind may be more than tasks need, where that shortens the latency, such as 0.1.
+    algorithm: of M^-1, "deferred" (the shortest
+    path), "factor" (the fewest products) or "bounded" (what proved formats take). ranges: (low,
+    high) of q, v, a, tau and minv by name; accelerations and M^-1 that come back for a second pass
+    saturate at the formats of a and minv. tag_bits: of a number that comes with a task and leaves
+    with its result, since tasks of different functions overtake each other. The other arguments are
+    those of `accelerator`.
+
+    Raises CompileError for what no circuit computes, and for a design that the device cannot hold,
+    with the interval that would do.
+    """
+    check_choices(model, interval, sharing, clock)
+    from featherlane.backends.c.names import identifier
+
+    chosen = _chosen(functions)
+    if not isinstance(tag_bits, int) or not 1 <= tag_bits <= 32:
+        raise ValueError(f"tag_bits is {shown(tag_bits)}: wanted a whole number from 1 to 32")
+    if algorithm is None:
+        algorithm = BOUNDED if format == PROVED else DEFERRED
+    if algorithm not in METHODS:
+        wanted = " or ".join(map(repr, METHODS))
+        raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
+    top = identifier(f"{model.name}_functions") if name is None else name
+    check_name(top)
+    target, given = devices.load(device, delays), checked_ranges(_shapes(model), ranges)
+    datapath = _datapath(model, chosen, format, algorithm, given)
+    if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
+        raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
+    options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
+    made, needed = _fitting(top, narrowed(datapath), chosen, int(interval), *options)
+    asked = {"format": format, "sharing": sharing, "spare": float(spare)}
+    choices = {**asked, "algorithm": algorithm}
+    return Multifunction(
+        top, model, chosen, target, datapath, made, circuit(made), needed, ranges or {}, choices
+    )
+
+
+def _chosen(functions: Any) -> tuple[str, ...]:
+    """The functions in the order of their codes."""
+    if functions is None:
+        return tuple(SHARES)
+    if isinstance(functions, str) or not functions or not {*functions} <= {*SHARES}:
+        wanted = f"wanted some of {', '.join(SHARES)}"
+        raise ValueError(f"functions is {shown(functions)}: {wanted}")
+    return tuple(name for name in SHARES if name in functions)
+
+
+def _datapath(
+    model: Model, functions: Sequence[str], format: str, method: str, given: dict[str, Ends]
+) -> Datapath:
+    """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
+    acceleration, and with the torques for one.
+    """
+    limits, samples = input_ranges(model, _shapes(model), given)
+    bounds = entry_bounds(given | limits)
+    if method == BOUNDED and tree_of(model).coupled:
+        raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
+    graph = all_functions_graph(model, functions, method, bounds)
+    for output, (_, nodes) in graph.outputs.items():
+        if all(graph.op[k] == "constant" for k in nodes):
+            raise CompileError(f"{output} of {model.name} is constant: there is nothing to compute")
+    if format == PROVED:
+        return proved(graph, bounds)
+    if format == FITTED:
+        still = {**samples, "a": np.zeros_like(samples["a"])}
+        both = {name: np.concatenate([x, still[name]]) for name, x in samples.items()}
+        return fitted(graph, {name: both[name] for name in graph.inputs}, inputs=bounds)
+    if not isinstance(format, str):
+        raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
+    return uniform(graph, format or UNIFORM)
+
+
+def _fitting(
+    name: str,
+    datapath: Datapath,
+    functions: Sequence[str],
+    interval: int,
+    device: devices.Device,
+    clock: float,
+    pools: Any,
+    spare: Sequence[float],
+    tag_bits: int,
+) -> tuple[Network, Cost]:
+    """The network at an interval and its cost. Raises CompileError if it does not fit."""
+
+    def made(interval: int) -> tuple[Network, Cost]:
+        options = device, clock, interval, pools, spare, tag_bits
+        found = network(name, datapath, functions, *options)
+        return found, cost(found, device)
+
+    found, needed = made(interval)
+    if needed.fits:
+        return found, needed
+    shares, tried = needed.shares, interval
+    while not needed.fits and tried < LONGEST:
+        tried = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
+        _, needed = made(tried)
+    would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
+    raise CompileError(
+        f"{len(functions)} functions at interval {interval} take {shares.dsps:.0f} % of the DSPs, "
+        f"{shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} % of the flip-flops of "
+        f"{device.name}: {would}; formats with fewer bits need fewer DSPs"
+    )

@@ -1,0 +1,3 @@
+"""Networks of pipelines: stations that work on tasks of several functions, and links of FIFOs
+between them.
+"""

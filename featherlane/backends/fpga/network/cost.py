@@ -1,0 +1,112 @@
+"""What a network needs of a device: its stations, and the FIFOs and control between them.
+
+FIFOs lie in memories of LUTs, by the device's table of these; what chooses among words, and what
+brings a number into another format, is counted bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from featherlane.backends.fpga import cost as of_design
+from featherlane.backends.fpga.cost import Cost, multiplexer
+from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.network import words
+from featherlane.backends.fpga.network.structure import Link, Network, Station
+from featherlane.backends.fpga.resources import Resources
+
+# LUTs and flip-flops of a FIFO beside its memory, for a bit of its three counters.
+COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
+
+
+def cost(network: Network, device: Device) -> Cost:
+    """Returns what a network needs; its parts are those of the stations' modules, and the module
+    and kind of what lies between them.
+    """
+    parts: dict[tuple[str, str], Resources] = {}
+    packed = 0
+    for station in network.stations.values():
+        own = of_design.cost(station.design, device)
+        parts |= own.parts
+        packed += own.packed
+        parts[f"{network.name}_{station.name}", "control"] = _of_station(network, station, device)
+    for link in network.links.values():
+        if link.depth:
+            parts[f"{network.name}_link_{link.name}", "fifo"] = fifo(network, link, device)
+            parts[f"{network.name}_feedback", link.name] = _conversions(link, device)
+    for name, found in _around(network, device):
+        parts[f"{network.name}_{name}", "control"] = found
+    return Cost(device, {key: found for key, found in parts.items() if any(found)}, packed)
+
+
+def fifo(network: Network, link: Link, device: Device) -> Resources:
+    """What the FIFO of a link needs."""
+    lead = network.code_bits + network.tag_bits if link.leads else 0
+    bits = link.depth.bit_length()
+    luts = memory_luts(link.bits + lead, link.depth, device)
+    return Resources(luts=luts + COUNTER.luts * bits, ffs=COUNTER.ffs * bits)
+
+
+def memory_luts(width: int, depth: int, device: Device) -> float:
+    """The LUTs of a memory that is written in one place and read in another one in each cycle."""
+    for places, bits, luts in device.memories:
+        if depth <= places:
+            return luts * ceil(width / bits)
+    places, bits, luts = device.memories[-1]
+    banks = ceil(depth / places)
+    chosen = multiplexer(device, set(map(str, range(banks))), (banks - 1).bit_length())
+    return banks * luts * ceil(width / bits) + chosen * width
+
+
+def _of_station(network: Network, station: Station, device: Device) -> Resources:
+    """Registers of what is taken, what chooses it, the tasks inside, and the phase."""
+    longest, _ = device.shift_register
+    cycles = sorted({port.cycle for port in station.outputs.values()})
+    late = sorted({port.cycle - 1 for port in station.inputs.values() if port.cycle})
+    lead, before, luts = network.code_bits + network.tag_bits, -1, 0.0
+    for cycle in sorted({*cycles, *late}):
+        luts += lead * ceil((cycle - before) / longest)
+        before = cycle
+    ffs = before + 1  # whether there is a task
+    for port in station.inputs.values():
+        links = [x for x in network.into(station.name) if x.target.port == port.name]
+        ffs += port.bits
+        luts += port.bits * multiplexer(device, {link.name for link in links}, len(links) - 1)
+    return Resources(luts=luts + 4, ffs=ffs + (station.interval - 1).bit_length())
+
+
+def _conversions(link: Link, device: Device) -> Resources:
+    """What brings numbers into the formats of a link's target: a choice between three, where the
+    comparisons are of a few bits.
+    """
+    luts = 0.0
+    for value, wanted in zip(link.values, link.wanted, strict=True):
+        if value.form != wanted:
+            tests = value.form.width - value.form.fraction > wanted.width - wanted.fraction
+            luts += tests * device.bits["select"] * wanted.width
+    return Resources(luts=luts)
+
+
+def _around(network: Network, device: Device) -> Iterator[tuple[str, Resources]]:
+    """Yields what the modules around the stations need."""
+    plan, bits = words.layout(network), network.depth.bit_length()
+    widths = [[network.links[name].bits for name in names] for names in network.results.values()]
+    chosen = 0.0
+    for bit in range(plan.result_bits - sum(plan.tag)):
+        there = sum(sum(own) > bit for own in widths)
+        chosen += ceil(max(2 * there - 1, 0) / (device.inputs - 1))  # AND and OR of so many
+    tag = ceil(2 * len(network.leading) / (device.inputs - 1)) * sum(plan.tag)
+    leading = len(network.leading)
+    yield "encode", Resources(luts=chosen + tag + 3 * leading, ffs=plan.result_bits + 1)
+    masked = sum(
+        links[0].bits
+        for links in words.decoded(network).values()
+        if any(link.depth == 0 for link in links)
+        and not {i for link in links for i in link.puts} >= {*network.codes.values()}
+    )
+    yield "decode", Resources(luts=masked)
+    entries = sum(len(station.entries) for station in network.stations.values())
+    chosen_tags = (entries - len(network.stations)) * sum(plan.tag)
+    yield "schedule", Resources(luts=2 * bits + 2 * entries + chosen_tags, ffs=bits)
+    yield "links", Resources(luts=sum(1 for link in network.links.values() if link.depth))

@@ -1,0 +1,213 @@
+"""What a network consists of.
+
+A task is a word of inputs with the code of a function. It passes stations, each a pipeline that
+takes a new task every `interval` cycles and never waits; what a station gives lies in links, FIFOs,
+until the next station takes it. A micro-instruction, a small number that travels with a task, says
+which links a station takes from and puts into: at first it is the function's code, and a link may
+change it, where a task passes a station once more.
+
+No station needs to stop, because credits bound the tasks under way to `depth`, and each link has
+place for so many: nothing overflows, and nothing waits for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.verilog import Design
+from featherlane.errors import CompileError
+
+DECODE, ENCODE = "decode", "encode"  # the ends of the network: where tasks come in, and go out
+Entry = tuple[str, int]  # the name of an array and a position in it, in C order
+
+
+class Value(NamedTuple):
+    """A number that crosses: what it is an entry of, and its format."""
+
+    entry: Entry
+    form: Format
+
+
+class Port(NamedTuple):
+    """Numbers that enter or leave a station together.
+
+    cycle: of an input, the cycle of the task in which they must be there, a multiple of the
+    interval; of an output, the cycle in which they are. nodes: those of the station's graph.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    nodes: tuple[int, ...]
+    cycle: int
+
+    @property
+    def bits(self) -> int:
+        """The bits of its word."""
+        return sum(value.form.width for value in self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Station:
+    """A pipeline with its ports.
+
+    design: its datapath, without a stream. entries: the links that bring tasks, by priority: a task
+    is taken with the first one that has a task whose other inputs are there too. offset: its phase
+    in the cycle in which the first station has phase 0; tasks are taken in the last phase.
+    """
+
+    name: str
+    design: Design
+    inputs: Mapping[str, Port]
+    outputs: Mapping[str, Port]
+    entries: tuple[str, ...]
+    offset: int = 0
+
+    @property
+    def interval(self) -> int:
+        """Cycles from one task to the next."""
+        return self.design.pipeline.interval
+
+    @property
+    def latency(self) -> int:
+        """The cycle in which the last output is there."""
+        return max((port.cycle for port in self.outputs.values()), default=0)
+
+
+class End(NamedTuple):
+    """A port of a station; of DECODE or ENCODE, a part of a task's words."""
+
+    station: str
+    port: str
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A way from an output to an input, through a FIFO. What the input's formats do not hold
+    becomes the nearest number that they do; places beyond theirs are cut.
+
+    puts, takes: the micro-instructions with which tasks put a word and take one. leads: whether the
+    micro-instruction and the tag of a task travel here; an entry of a station, or of ENCODE, leads.
+    becomes: micro-instructions that change on the way. depth: places; 0 for wires from DECODE,
+    which a station takes in the cycle in which the task comes.
+    """
+
+    name: str
+    source: End
+    target: End
+    values: tuple[Value, ...]  # as they are put
+    wanted: tuple[Format, ...]  # formats as they are taken
+    puts: frozenset[int]
+    takes: frozenset[int]
+    leads: bool
+    depth: int
+    becomes: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def bits(self) -> int:
+        """The bits of its word, as it is put, without what leads."""
+        return sum(value.form.width for value in self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Stations and the links between them.
+
+    codes: the micro-instruction with which a task of each function begins. results: for each
+    micro-instruction that leaves, the links whose words make its result, the first one leading.
+    tag_bits: those of a number that users give with a task and find in its result. depth: tasks
+    that may be under way.
+    """
+
+    name: str
+    stations: Mapping[str, Station]
+    links: Mapping[str, Link]
+    codes: Mapping[str, int]
+    results: Mapping[int, tuple[str, ...]]
+    depth: int
+    tag_bits: int = 16
+
+    @property
+    def first(self) -> Station:
+        """The station that takes tasks as they come."""
+        return next(iter(self.stations.values()))
+
+    @property
+    def interval(self) -> int:
+        """Cycles from one task to the next."""
+        return self.first.interval
+
+    @property
+    def clock(self) -> float:
+        """Nanoseconds a cycle."""
+        return self.first.design.pipeline.clock
+
+    @property
+    def code_bits(self) -> int:
+        """The bits of a micro-instruction."""
+        every = {*self.codes.values(), *self.results}
+        return max(max(every).bit_length(), 1)
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """The links that bring results to ENCODE, by priority."""
+        return tuple(dict.fromkeys(names[0] for names in self.results.values()))
+
+    def into(self, station: str) -> list[Link]:
+        """The links that a station takes from."""
+        return [link for link in self.links.values() if link.target.station == station]
+
+    def out_of(self, station: str) -> list[Link]:
+        """The links that a station puts into."""
+        return [link for link in self.links.values() if link.source.station == station]
+
+    def function_of(self, instruction: int) -> str:
+        """The function whose results a micro-instruction gives, by name."""
+        first = {link.becomes.get(i): i for link in self.links.values() for i in link.becomes}
+        code = first.get(instruction, instruction)
+        return next(name for name, own in self.codes.items() if own == code)
+
+    def verify(self) -> None:
+        """Raises CompileError where links and ports do not fit together, where two links bring one
+        input of a task, or an entry does not lead.
+        """
+        for link in self.links.values():
+            self._check_link(link)
+        for station in self.stations.values():
+            _check_inputs(station, self.into(station.name))
+            if station.interval != self.interval:
+                raise CompileError(f"{station.name} has interval {station.interval}, others not")
+            for name in station.entries:
+                if not self.links[name].leads:
+                    raise CompileError(f"link {name} is an entry of {station.name}, but leads not")
+
+    def _check_link(self, link: Link) -> None:
+        if len(link.values) != len(link.wanted):
+            raise CompileError(
+                f"link {link.name} has {len(link.values)} numbers, its target {len(link.wanted)}"
+            )
+        for end, there in ((link.source, DECODE), (link.target, ENCODE)):
+            if end.station == there:
+                continue
+            station = self.stations[end.station]
+            port = (station.outputs if end is link.source else station.inputs)[end.port]
+            if len(port.values) != len(link.values):
+                raise CompileError(f"link {link.name} does not fit to port {port.name}")
+
+
+def _check_inputs(station: Station, links: Iterable[Link]) -> None:
+    brought: dict[tuple[str, int], str] = {}
+    for link in links:
+        port = station.inputs[link.target.port]
+        if port.cycle % station.interval:
+            raise CompileError(f"input {port.name} of {station.name} comes in cycle {port.cycle}")
+        if link.depth == 0 and port.cycle:
+            raise CompileError(f"link {link.name} has no places, but its words are taken late")
+        for instruction in link.takes:
+            other = brought.setdefault((port.name, instruction), link.name)
+            if other != link.name:
+                raise CompileError(
+                    f"links {other} and {link.name} both bring {port.name} of {station.name}"
+                )

@@ -1,0 +1,185 @@
+"""Words of a network's streams: where the code, the tag and the numbers of each function lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.fpga import words
+from featherlane.backends.fpga.network.structure import DECODE, Entry, Link, Network, Value
+
+Array = Any
+
+
+class Place(NamedTuple):
+    """A number in a word: what it is an entry of, its first bit, its width and its fraction."""
+
+    entry: Entry
+    offset: int
+    width: int
+    fraction: int
+
+
+class Layout(NamedTuple):
+    """The words of a network. code, tag: first bits and widths, of inputs and results alike.
+    inputs, results: the numbers of each function, by its name.
+    """
+
+    code: tuple[int, int]
+    tag: tuple[int, int]
+    inputs: Mapping[str, tuple[Place, ...]]
+    results: Mapping[str, tuple[Place, ...]]
+
+    @property
+    def input_bits(self) -> int:
+        """Bits of a word of inputs."""
+        return self._bits(self.inputs)
+
+    @property
+    def result_bits(self) -> int:
+        """Bits of a word of results."""
+        return self._bits(self.results)
+
+    def _bits(self, places: Mapping[str, tuple[Place, ...]]) -> int:
+        ends = [place.offset + place.width for own in places.values() for place in own]
+        return max([*ends, sum(self.tag)])
+
+
+def layout(network: Network) -> Layout:
+    """Returns where everything lies in the words of a network: the code, the tag, the numbers.
+
+    Inputs that no function has both of share their bits; results of all functions begin at one bit.
+    """
+    code = 0, network.code_bits
+    tag = network.code_bits, network.tag_bits
+    given = offsets(network, sum(tag))
+    inputs: dict[str, tuple[Place, ...]] = {}
+    results: dict[str, tuple[Place, ...]] = {}
+    for name, instruction in network.codes.items():
+        inputs[name] = tuple(
+            place
+            for port, links in decoded(network).items()
+            if any(instruction in link.puts for link in links)
+            for place in _packed(links[0].values, given[port])
+        )
+    for instruction, names in network.results.items():
+        found = list[Place]()
+        for link in (network.links[name] for name in names):
+            start = found[-1].offset + found[-1].width if found else sum(tag)
+            found += _packed(link.values, start)
+        results[network.function_of(instruction)] = tuple(found)
+    return Layout(code, tag, inputs, results)
+
+
+def decoded(network: Network) -> dict[str, list[Link]]:
+    """The links that take each part of a word of inputs."""
+    found: dict[str, list[Link]] = {}
+    for link in network.out_of(DECODE):
+        found.setdefault(link.source.port, []).append(link)
+    return found
+
+
+def offsets(network: Network, first: int) -> dict[str, int]:
+    """The first bit of each part of a word of inputs, the parts from bit `first` upwards."""
+    found: dict[str, int] = {}
+    used: dict[str, frozenset[int]] = {}
+    for name, links in decoded(network).items():
+        used[name] = frozenset().union(*(link.puts for link in links))
+        behind = [
+            found[other] + decoded(network)[other][0].bits
+            for other in found
+            if used[other] & used[name]
+        ]
+        found[name] = max(behind, default=first)
+    return found
+
+
+def _packed(values: Sequence[Value], offset: int) -> list[Place]:
+    found = []
+    for entry, (width, fraction) in values:
+        found.append(Place(entry, offset, width, fraction))
+        offset += width
+    return found
+
+
+def packed(
+    network: Network,
+    functions: Sequence[str],
+    tags: Array,
+    values: Mapping[str, Mapping[str, Array]],
+) -> Array:
+    """Words of inputs as bytes, a row for each task. functions: of each task; values: by function,
+    the integers of its inputs (tasks of the function, *shape) by name, in the order of the tasks;
+    numbers of a word that are of other inputs are 0.
+    """
+    plan, named = layout(network), np.array(functions)
+    columns: dict[str, dict[Entry, Array]] = {}
+    for name in values:
+        flat = {
+            key: np.asarray(x).reshape(np.sum(named == name), -1) for key, x in values[name].items()
+        }
+        columns[name] = {
+            place.entry: flat[place.entry[0]][:, place.entry[1]]
+            for place in plan.inputs[name]
+            if place.entry[0] in flat
+        }
+    return _words(network, named, tags, plan.inputs, columns, plan.input_bits)
+
+
+def packed_results(
+    network: Network, functions: Sequence[str], tags: Array, values: Sequence[Mapping[Entry, int]]
+) -> Array:
+    """Words of results as bytes, a row for each task. values: of each task, by entry."""
+    plan, named = layout(network), np.array(functions)
+    columns: dict[str, dict[Entry, Array]] = {}
+    for name in {*functions}:
+        own = [x for x, function in zip(values, functions, strict=True) if function == name]
+        columns[name] = {
+            place.entry: np.array([x[place.entry] for x in own]) for place in plan.results[name]
+        }
+    return _words(network, named, tags, plan.results, columns, plan.result_bits)
+
+
+def _words(
+    network: Network,
+    functions: Array,
+    tags: Array,
+    plan: Mapping[str, Sequence[Place]],
+    columns: Mapping[str, Mapping[Entry, Array]],
+    bits: int,
+) -> Array:
+    made, code, tag = np.zeros((len(functions), -(-bits // 32) * 4), np.uint8), *layout(network)[:2]
+    for name, own in columns.items():
+        rows = np.flatnonzero(functions == name)
+        places = [place for place in plan[name] if place.entry in own]
+        numbers = [np.full(len(rows), network.codes[name]), np.asarray(tags)[rows]]
+        numbers += [own[place.entry] for place in places]
+        fields = [code[::-1], tag[::-1], *[(p.width, p.offset) for p in places]]
+        part = words.packed(np.stack(numbers, axis=1), fields)
+        made[rows, : part.shape[1]] = part
+    return made
+
+
+class Unpacked(NamedTuple):
+    """A word of results: the code of the function and the tag. values: its numbers, by entry."""
+
+    code: int
+    tag: int
+    values: dict[Entry, int]
+
+
+def unpacked(network: Network, results: Array) -> list[Unpacked]:
+    """The words of results, in the order in which they came."""
+    plan = layout(network)
+    head = words.unpacked(results, [(sum(plan.tag) + 1, 0)])[:, 0] & (1 << sum(plan.tag)) - 1
+    codes, tags = head & (1 << network.code_bits) - 1, head >> network.code_bits
+    found: list[Unpacked | None] = [None] * len(results)
+    for name, places in plan.results.items():
+        rows = np.flatnonzero(codes == network.codes[name])
+        columns = words.unpacked(results[rows], [(p.width, p.offset) for p in places])
+        for n, row in zip(rows, columns.tolist(), strict=True):
+            own = dict(zip((p.entry for p in places), row, strict=True))
+            found[n] = Unpacked(int(codes[n]), int(tags[n]), own)
+    return [word for word in found if word is not None]

@@ -1,0 +1,1 @@
+"""Robots joined with circuits: one design that computes several functions of a robot."""

@@ -1,0 +1,222 @@
+"""One graph for the seven functions of a robot, and what each function reads and gives of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from featherlane.algorithms.all_functions import all_functions
+from featherlane.backends.fixed.cut import nodes_behind
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fixed.ranges import Bounds
+from featherlane.errors import shown
+from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR, mass_bounds_of, with_rotations
+from featherlane.functions.compile import solvable
+from featherlane.functions.table import Variant
+from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.passes.guards import LOST
+from featherlane.program.trace import no_garbage, trace
+from featherlane.robot.model import Robot
+from featherlane.robot.tree_of import tree_of
+
+METHODS = DEFERRED, FACTOR, BOUNDED  # of M^-1
+
+
+class Share(NamedTuple):
+    """What a function has of a pass: inputs, beside q, and outputs, by the names of the graph and
+    then of the function. passes: how many it takes.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: dict[str, str]
+    passes: int = 1
+
+
+STATE = ("q", "v")
+SHARES: dict[str, Share] = {
+    "inverse_dynamics": Share((*STATE, "a"), {"tau": "tau"}),
+    "forward_dynamics": Share((*STATE, "tau"), {"a": "a"}),
+    "mass_matrix": Share(("q",), {"M": "M"}),
+    "mass_matrix_inverse": Share(("q",), {"Minv": "Minv"}),
+    "inverse_dynamics_derivatives": Share(
+        (*STATE, "a"), {"dtau_dq": "dtau_dq", "dtau_dv": "dtau_dv"}
+    ),
+    "forward_dynamics_derivatives_from": Share(
+        (*STATE, "a", "minv"), {"da_dq": "da_dq", "da_dv": "da_dv"}
+    ),
+    "forward_dynamics_derivatives": Share(
+        (*STATE, "tau"), {"da_dq": "da_dq", "da_dv": "da_dv", "Minv": "da_dtau"}, 2
+    ),
+}
+"""By function; their order is that of the codes of micro-instructions."""
+FROM_FACTOR = ("Minv", "a")  # outputs of the graph that need the factor of M
+
+
+def outputs_of(functions: Collection[str]) -> list[str]:
+    """Returns the outputs of the graph that some functions need, those of their passes among
+    them.
+    """
+    wanted = {name for function in functions for name in SHARES[function].outputs}
+    if any(SHARES[function].passes > 1 for function in functions):
+        wanted |= {"a", "Minv"}
+    if wanted & {*FROM_FACTOR}:
+        wanted |= {"M", "tau"} if "a" in wanted else {"M"}  # what the factor reads
+    return [name for name in ("tau", "M", "dtau_dq", "dtau_dv", "da_dq", "da_dv", "Minv", "a")
+            if name in wanted]  # fmt: skip
+
+
+def all_functions_graph(
+    model: Robot, functions: Collection[str], method: str, inputs: Bounds
+) -> Graph:
+    """Returns the graph of one pass, ready for circuits, with the outputs that functions need.
+
+    method: of M^-1, one of METHODS. inputs: the bounds of entries of inputs, on which depend those
+    that "bounded" states. Raises CompileError for what no circuit computes.
+    """
+    if method not in METHODS:
+        raise ValueError(f"algorithm is {shown(method)}: wanted {' or '.join(map(repr, METHODS))}")
+    options: dict[str, Any] = {}
+    if method == BOUNDED:
+        options["bounds"] = mass_bounds_of(model, inputs)
+        options["ends"] = [inputs["a", i][:2] for i in range(model.nv)]
+    tree, wanted = tree_of(model), outputs_of(functions)
+
+    def run(*given: Any) -> dict[str, Any]:
+        found = all_functions(tree, *given, method=method, **options)._asdict()
+        return {name: found[name] for name in wanted}
+
+    n = model.nv
+    shapes = {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
+    with solvable(model, Variant("mass_matrix_inverse")), no_garbage():
+        graph = simplify(trace(run, shapes))
+    return prepared(with_rotations(model, graph) if method == BOUNDED else graph)
+
+
+def parts_of(graph: Graph) -> list[str]:
+    """Returns the part of a design that each node is of: "pass", or "factor" for what only M^-1 and
+    what is multiplied by it need.
+    """
+    own = nodes_behind(graph, [n for n in graph.outputs if n not in (*FROM_FACTOR, LOST)])
+    return ["pass" if k in own else "factor" for k in range(len(graph))]
+
+
+# A function alone, as a datapath of its own
+
+
+def function_datapath(whole: Datapath, function: str) -> Datapath:
+    """Returns the datapath of one function, which gives the integers that a design of all does. A
+    function of two passes has both of them in it.
+    """
+    share = SHARES[function]
+    made = _Composed(whole)
+    if share.passes == 1:
+        zero = () if "a" in share.inputs else ("a",)
+        return made.finished(share, made.passed(made.leaves(share.inputs, zero)))
+    first = made.leaves(share.inputs, ("a",))
+    found = made.passed(
+        first, [name for name in whole.graph.outputs if name in (*FROM_FACTOR, LOST)]
+    )
+    again = {**first, "a": made.saturated(found["a"], "a")}
+    again["minv"] = made.saturated(found["Minv"], "minv")
+    second = made.passed(again, ["da_dq", "da_dv"])
+    return made.finished(share, {**found, **second})
+
+
+Entries = dict[int, int]  # by position, a node
+
+
+class _Composed:
+    """A datapath that is made of passes of another one."""
+
+    def __init__(self, whole: Datapath) -> None:
+        self.whole, self.graph = whole, Graph()
+        self.formats: list[Format | None] = []
+        self.inputs = {
+            name: {
+                whole.graph.value[k][1]: k
+                for k in whole.graph.nodes_of("input")
+                if whole.graph.value[k][0] == name
+            }
+            for name in whole.graph.inputs
+        }
+
+    def enter(
+        self,
+        op: str,
+        args: tuple[int, ...],
+        form: Format | None,
+        value: Any = None,
+        tag: Any = None,
+    ) -> int:
+        self.graph.op.append(op)
+        self.graph.args.append(args)
+        self.graph.value.append(value)
+        self.graph.tag.append(tag)
+        self.formats.append(form)
+        return len(self.graph) - 1
+
+    def leaves(self, read: Collection[str], zero: Collection[str]) -> dict[str, Entries]:
+        """Enters inputs, and zeros in the place of others."""
+        found: dict[str, Entries] = {}
+        for name, entries in self.inputs.items():
+            found[name] = {}
+            for position, k in entries.items():
+                form = self.whole.formats[k]
+                if name in read:
+                    found[name][position] = self.enter("input", (), form, (name, position))
+                elif name in zero:
+                    found[name][position] = self.enter("constant", (), form, 0.0)
+        return found
+
+    def passed(
+        self, given: Mapping[str, Entries], outputs: Collection[str] | None = None
+    ) -> dict[str, list[int]]:
+        """Enters a pass and returns the nodes of its outputs, as far as its inputs are given."""
+        whole = self.whole.graph
+        wanted = nodes_behind(whole, whole.outputs if outputs is None else outputs)
+        place: dict[int, int] = {}
+        for k, (op, args, value) in enumerate(zip(whole.op, whole.args, whole.value, strict=True)):
+            if op == "input" and value[1] in given[value[0]]:
+                place[k] = given[value[0]][value[1]]
+            elif op != "input" and k in wanted and all(a in place for a in args):
+                form = self.whole.formats[k]
+                own = tuple(place[a] for a in args)
+                place[k] = self.enter(op, own, form, value, whole.tag[k])
+                if k in whole.facts:
+                    self.graph.facts[place[k]] = whole.facts[k]
+        return {
+            name: [place[k] for k in out.nodes]
+            for name, out in whole.outputs.items()
+            if all(k in place for k in out.nodes)
+        }
+
+    def saturated(self, nodes: list[int], name: str) -> Entries:
+        """Enters what feedback does: the entries of an output as an input takes them, the nearest
+        number that its format holds, rounded down.
+        """
+        found = {}
+        for position, k in self.inputs[name].items():
+            form, x = self.whole.format(k), nodes[position]
+            tag = self.graph.tag[x]
+            low, high = (
+                self.enter("constant", (), form, end * form.step) for end in (form.least, form.most)
+            )
+            below, above = self.enter("less", (x, low), None), self.enter("less", (high, x), None)
+            least = self.enter("select", (below, low, x), form, tag=tag)
+            found[position] = self.enter("select", (above, high, least), form, tag=tag)
+        return found
+
+    def finished(self, share: Share, found: Mapping[str, list[int]]) -> Datapath:
+        """Returns the datapath with the outputs of a function, without dead nodes."""
+        shapes = {name: out.shape for name, out in self.whole.graph.outputs.items()}
+        for name, of_function in share.outputs.items():
+            self.graph.outputs[of_function] = Output(shapes[name], tuple(found[name]))
+        if LOST in found and set(share.outputs) & {*FROM_FACTOR}:
+            self.graph.outputs[LOST] = Output(shapes[LOST], tuple(found[LOST]))
+        shapes = self.whole.graph.inputs
+        self.graph.inputs = {name: shapes[name] for name in shapes if name in share.inputs}
+        needed = [k for k, live in enumerate(self.graph.live()) if live]
+        formats = tuple(self.formats[k] for k in needed)
+        return Datapath(simplify(self.graph), formats)

@@ -1,0 +1,291 @@
+"""Several functions of a robot in one design: the parts, the circuit, the cycle model."""
+
+import json
+import shutil
+import subprocess
+from collections import Counter
+
+import numpy as np
+import pytest
+import textbook
+from repetition import repeated
+
+import featherlane as fl
+from featherlane.backends.fixed.cut import cut
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.functions.accelerator.graph import SHARES, all_functions_graph, parts_of
+
+PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
+DFD = "forward_dynamics_derivatives"
+METHODS = {
+    "inverse_dynamics": ("tau",),
+    "forward_dynamics": ("a",),
+    "mass_matrix": ("M",),
+    "mass_matrix_inverse": ("Minv",),
+    "inverse_dynamics_derivatives": ("dtau_dq", "dtau_dv"),
+    "forward_dynamics_derivatives_from": ("da_dq", "da_dv"),
+    DFD: ("da_dq", "da_dv", "da_dtau"),
+}
+
+
+def needs(simulator):
+    if shutil.which(PROGRAMS[simulator]) is None:
+        pytest.skip(f"{PROGRAMS[simulator]} is not installed")
+
+
+@pytest.fixture(scope="module")
+def arm():
+    """Formats of each signal, so that what comes back is shifted, rounded and saturated."""
+    return fl.multifunction(fl.load("double_pendulum"), interval=3, format="fitted")
+
+
+@pytest.fixture(scope="module")
+def tasks(arm):
+    """Tasks of all functions, half of the torques so large that accelerations saturate."""
+    return [
+        task
+        if n % 2 or "tau" not in task.inputs
+        else (task.function, {**task.inputs, "tau": 1.9 * task.inputs["tau"]})
+        for n, task in enumerate(arm.tasks(200))
+    ]
+
+
+def same(wanted, found):
+    return all(
+        np.array_equal(x, results[name])
+        for own, results in zip(wanted, found, strict=True)
+        for name, x in own.items()
+    )
+
+
+# The circuit
+
+
+@pytest.mark.parametrize(
+    ("simulator", "stalls"),
+    [("icarus", 0), ("icarus", 100), ("verilator", 0), ("verilator", 100), ("verilator", 230)],
+)
+def test_interleaved_tasks_give_the_bits_and_the_stamps_of_the_models(
+    arm, tasks, simulator, stalls
+):
+    needs(simulator)
+    assert {task[0] for task in tasks} == {*SHARES}
+    run = arm.simulate(tasks, simulator, stalls)
+    assert same(arm.expected(tasks), run.outputs)
+    if simulator == "verilator" or not stalls:  # the pauses of Icarus are its own
+        model = arm.schedule([task[0] for task in tasks], stalls=stalls)
+        assert np.array_equal(run.accepted, model.accepted)
+        assert np.array_equal(run.emitted, model.emitted)
+
+
+def test_results_are_those_of_the_functions(arm, tasks):
+    needs("icarus")
+    run = arm.simulate(tasks[:40], "icarus")
+    for (name, inputs), found in zip(tasks[:40], run.results, strict=True):
+        wanted = arm.function(name)(**inputs)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for output, x in zip(METHODS[name], wanted, strict=True):
+            assert np.array_equal(x, found[output])
+
+
+def test_accelerations_that_come_back_saturate(arm, tasks):
+    """Some of the tasks have torques for more than the 16 rad/s^2 that `a` holds."""
+    large = [task for task in tasks if task[0] == "forward_dynamics"]
+    results = [arm.function("forward_dynamics")(**inputs) for _, inputs in large]
+    assert np.abs(results).max() > 16
+
+
+def test_serial_tasks_wait_for_results_and_lose_nothing_in_a_batch(arm):
+    """Four derivatives of FD for each point, one after the other: RK4 with sensitivities."""
+    needs("verilator")
+    points, stages = 16, 4
+    assert points * 2 * arm.interval > arm.latency[DFD]
+    names, after = [DFD] * (points * stages), [None] * points + [*range(points * (stages - 1))]
+    samples = arm.samples(DFD, points * stages)
+    batch = [(DFD, {key: x[n] for key, x in samples.items()}) for n in range(points * stages)]
+    run = arm.simulate(batch, after=after)
+    assert same(arm.expected(batch), run.outputs)
+    assert (run.accepted[points:] > run.emitted[: points * (stages - 1)]).all()
+    model = arm.schedule(names, after=after)
+    assert np.array_equal(run.emitted, model.emitted)
+    assert model.emitted.max() == arm.schedule(names).emitted.max()
+    alone = arm.schedule([DFD] * stages, after=[None, 0, 1, 2])
+    assert alone.emitted.max() >= stages * arm.latency[DFD]
+
+
+@pytest.mark.parametrize(
+    "functions",
+    repeated(
+        [
+            ("inverse_dynamics", "mass_matrix"),
+            ("forward_dynamics",),
+            ("mass_matrix_inverse", "inverse_dynamics_derivatives"),
+            ("forward_dynamics_derivatives_from",),
+            (DFD,),
+        ],
+        2,
+        spread=False,
+    ),
+)
+def test_some_functions_alone(functions):
+    needs("icarus")
+    made = fl.multifunction(fl.load("double_pendulum"), functions, interval=4)
+    assert made.functions == functions
+    assert ("factor" in made.network.stations) == (functions[0] in METHODS_WITH_FACTOR)
+    batch = made.tasks(30)
+    assert same(made.expected(batch), made.simulate(batch, "icarus", stalls=60).outputs)
+
+
+METHODS_WITH_FACTOR = {"forward_dynamics", "mass_matrix_inverse", DFD}
+
+
+def test_folders_are_simulations(arm, tmp_path):
+    needs("icarus")
+    arm.write(tmp_path, tasks=20)
+    known = json.loads((tmp_path / "design.json").read_text())
+    assert known["report"]["latency"] == arm.latency
+    assert {name: own["code"] for name, own in known["functions"].items()} == arm.network.codes
+    sources = [str(p) for p in tmp_path.glob("*.sv")]
+    subprocess.run(["iverilog", "-g2012", "-o", "a.vvp", *sources], cwd=tmp_path, check=True)
+    told = subprocess.run(["vvp", "a.vvp"], cwd=tmp_path, capture_output=True, text=True)
+    assert "20 states passed, 0 failed" in told.stdout
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("format", ["fitted", "proved"])
+def test_all_functions_are_those_of_the_model(format):
+    model = fl.load("double_pendulum")
+    made = fl.multifunction(model, interval=4, format=format)
+    for name, outputs in METHODS.items():
+        function = made.function(name)
+        errors = function.errors(**made.samples(name, 300))
+        for output in outputs:
+            assert errors.median[output] < 2e-4 * errors.magnitude[output]
+        assert not function.report.overflows
+
+
+def test_stations_one_after_the_other_give_what_the_whole_does(arm):
+    whole = arm.datapath
+    parts = cut(whole, parts_of(whole.graph))
+    assert [*parts] == ["pass", "factor"]
+    states = {**arm.samples("forward_dynamics_derivatives_from", 50)}
+    states["tau"] = arm.samples("forward_dynamics", 50)["tau"]
+    given = quantised(whole, states)[0]
+    wanted = Evaluator(whole)(given).integers
+    found = {}
+    for part in parts.values():
+        known = {**given, **{f"pass_{name}": x for name, x in found.items()}}
+        inputs = {name: known[name] for name in part.graph.inputs}
+        found |= Evaluator(part)(inputs).integers
+    assert all(np.array_equal(found[name], x) for name, x in wanted.items())
+
+
+def test_parts_that_wait_for_each_other_are_refused(arm):
+    graph = arm.datapath.graph
+    parts = ["one" if n % 2 else "other" for n in range(len(graph))]
+    with pytest.raises(fl.CompileError, match="one, other read each other's values"):
+        cut(arm.datapath, parts)
+
+
+def test_products_are_shared_by_design():
+    """The seven functions of the iiwa14 alone take 7,438 products."""
+    model = fl.load("iiwa14")
+    products = {
+        method: all_functions_graph(model, [*SHARES], method, {}).op.count("mul")
+        for method in ("factor", "deferred")
+    }
+    assert products == {"factor": 2474, "deferred": 2566}
+
+
+# The cycle model
+
+
+@pytest.mark.parametrize("stalls", [0, 200])
+def test_no_link_has_more_words_than_places(arm, stalls):
+    rng = np.random.default_rng(stalls)
+    names = [[*SHARES][n] for n in rng.integers(0, 7, 2000)]
+    found = arm.schedule(names, stalls=stalls)
+    assert max(found.most.values()) <= arm.network.depth
+    assert (found.cycles >= [arm.latency[name] for name in names]).all()
+    for function in SHARES:
+        own = [n for n, name in enumerate(names) if name == function]
+        assert (np.diff(found.emitted[own]) > 0).all()  # those of one function stay in order
+    if not stalls:
+        passes = len(names) + Counter(names)[DFD]
+        assert passes * arm.interval > 0.98 * found.emitted.max()
+
+
+def test_each_station_takes_a_task_once_an_interval(arm):
+    found = arm.schedule([DFD, "inverse_dynamics", "mass_matrix_inverse"] * 30)
+    for station in arm.network.stations:
+        taken = [row.cycle for row in found.taken if row.station == station]
+        assert np.diff(taken).min() == arm.interval
+    assert len(found.taken) == 30 * (3 + 1 + 2)  # passes and visits to the factor
+
+
+def test_tasks_that_arrive_late_wait_for_nothing(arm):
+    names = ["inverse_dynamics"] * 5
+    arrivals = [100 * n for n in range(1, 6)]
+    found = arm.schedule(names, arrivals)
+    assert (found.accepted >= arrivals).all()
+    assert set(found.cycles) == {arm.latency["inverse_dynamics"]}
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"functions": ["inverse"]},
+            r"functions is \['inverse'\]: wanted some of inverse_dynamics",
+        ),
+        ({"functions": "inverse_dynamics"}, "functions is 'inverse_dynamics'"),
+        ({"interval": 0}, "interval is 0"),
+        ({"algorithm": "aba"}, "algorithm is 'aba': wanted 'deferred'"),
+        ({"tag_bits": 0}, "tag_bits is 0"),
+        ({"spare": -1}, "spare is -1"),
+        ({"ranges": {"x": (0, 1)}}, "ranges names 'x'"),
+        ({"format": "q8"}, "format is 'q8'"),
+    ],
+    ids=str,
+)
+def test_bad_arguments(options, told):
+    with pytest.raises(ValueError, match=told):
+        fl.multifunction(fl.load("double_pendulum"), **options)
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ([], "tasks is empty"),
+        (["inverse_dynamics"], "task 0 is 'inverse_dynamics': wanted"),
+        ([("inverse", {})], "function is 'inverse': wanted one of"),
+        ([("mass_matrix", {"v": [0, 0]})], r"task 0 \(mass_matrix\) has v: wanted q"),
+        ([("mass_matrix", {"q": [0, 0, 0]})], r"q has shape \(3,\), wanted \(2,\)"),
+        ([("mass_matrix", {"q": [0, np.nan]})], "q has a NaN"),
+    ],
+    ids=str,
+)
+def test_bad_tasks(arm, batch, told):
+    with pytest.raises(ValueError, match=told):
+        arm.simulate(batch)
+
+
+def test_constants_are_no_pipeline():
+    with pytest.raises(fl.CompileError, match=r"M of .* is constant"):
+        fl.multifunction(textbook.tree(("prismatic",)))
+
+
+def test_a_design_that_is_too_large_names_the_interval_that_fits():
+    with pytest.raises(fl.CompileError, match=r"7 functions at interval 1 take .* fits"):
+        fl.multifunction(fl.load("double_pendulum"), device="ecp5_85k")
+
+
+def test_whole_datapaths_are_not_changed(arm):
+    assert isinstance(arm.datapath, Datapath)
+    assert arm.summary in str(arm)
