@@ -8,8 +8,9 @@ design    the pipeline: interval, latency, words, shares of an XCVU9P, errors of
 dynamics  the two calls alone, for one robot and for 64 at once
 parts     every controller makes its iteration from the same plans and states, in turn
 many      the same for 64 robots at once, whose dynamics are one call
-golden    iterations from the same plans and short closed loops with the circuit's numbers, to the
-          bit: a quarter of a minute for each iteration
+loop      closed loops of three of them, each at the rate that `parts` measured
+golden    a short closed loop with the circuit's numbers, to the bit: ten seconds an iteration
+network   the same stages on a design of several functions, by its cycle model: some minutes
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,19 +26,24 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
 from chain_rule import STAGES, piece, products
-from circuit import RESULTS, VARIANT, Circuit, sampled
+from circuit import INTERVAL, RESULTS, VARIANT, Circuit, sampled
 from circuit_time import LINK, WORD, Times, seconds
 from dynamics_accelerator import TURN, Accelerated, WithChainRule, WithStages
 from formulation import Formulation
-from loop import closed_loop
+from loop import follow
+from network_time import stages_on_network
 from options import parser, write_json
-from plant import Plant
+from plant import TIMESTEP, Plant
 from robot import Quadruped, quadruped
 from robots import machine_lines, say, table
 from run import (
+    FEATHERLANE,
+    PINOCCHIO,
     PROBLEMS,
+    Maker,
     Row,
     dynamics_of,
+    loops,
     parts,
     print_dynamics,
     print_many,
@@ -139,32 +146,57 @@ def print_errors(circuit: Circuit) -> list[Row]:
 
 
 def golden(circuit: Circuit, knots: int, iterations: int, period: float) -> list[Row]:
-    """Closed loops with the circuit's numbers, and with those of float64, side by side."""
-    rows, times = list[Row](), Times(1, 1)  # of no account at a fixed rate
-    for exact in (True, False):
-        formulation = Formulation(circuit.robot, knots=knots, barrier=True)
-        formulation.task.begin = 0.0
-        card = WithStages(circuit.robot, knots, circuit, times, golden=not exact)
-        solver = solver_of(formulation, card, "barrier, Riccati")
-        record = closed_loop(solver, Plant(circuit.robot, 0), iterations * period, period, say=say)
-        off = np.linalg.norm(record.hand - record.hand_wanted, axis=1)
-        row = {"part": "golden", "numbers": "float64" if exact else circuit.format}
-        row |= {
-            "fallen": record.fallen,
-            "seconds": record.stood,
-            "hand": float(np.sqrt(np.mean(off**2))),
-        }
-        row |= {"height": [float(x(record.base[:, 2])) for x in (np.min, np.max)]}
-        rows.append(
-            {
-                **row,
-                "sizes of steps": float(np.mean(solver.sizes)),
-                **card.events,
-                "end": record.base[-1].tolist(),
-            }
-        )
-        say(str(rows[-1]))
-    print(table([*rows[0]], [[str(x) for x in row.values()] for row in rows]), "\n")
+    """A trot that follows plans made with the circuit's numbers, to the bit; from each of these
+    plans, also an iteration with numbers of float64.
+    """
+    formulation = Formulation(circuit.robot, knots=knots, barrier=True)
+    formulation.task.begin = 0.0
+    cards = [
+        WithStages(circuit.robot, knots, circuit, Times(1, 1), golden=x) for x in (True, False)
+    ]
+    solvers = [solver_of(formulation, card, "barrier, Riccati") for card in cards]
+    plant, apart, heights = Plant(circuit.robot, 0), list[float](), list[float]()
+    plan = solvers[0].first_plan(0.0, *plant.state())
+    for k in range(iterations):
+        state = plant.state()
+        found, exact = (solver.iterate(plan, plant.time, *state) for solver in solvers)
+        apart.append(float(np.abs(found.u - exact.u).max()))
+        heights.append(float(state[0][2]))
+        most = float(np.abs(exact.u).max())
+        say(f"iteration {k}: torques apart by {apart[-1]:.2g} of {most:.3g} N m, {cards[0].events}")
+        plan = found
+        for _ in range(round(period / TIMESTEP)):
+            plant.step(follow(plan, plant.time, *plant.joints()), np.zeros(2))
+    row: Row = {
+        "format": circuit.format, "iterations": iterations, "seconds": plant.time,
+        "fallen": plant.fallen(), "least height": min(heights), "largest height": max(heights),
+        "median of torques apart": float(np.median(apart)), "largest": max(apart),
+        "overflows": cards[0].events["overflows"], "saturated": cards[0].events["saturated"],
+        "mean step size": float(np.mean(solvers[0].sizes)),
+    }  # fmt: skip
+    print(table([*row], [[str(x) for x in row.values()]]), "\n")
+    return [{"part": "golden", **row}]
+
+
+def print_loops(
+    robot: Quadruped, given: argparse.Namespace, measured: list[Row], made: Maker
+) -> list[Row]:
+    """Closed loops of each at its own rate, in whole milliseconds."""
+    rows = list[Row]()
+    for problem in given.problems:
+        own = {r["dynamics"]: 1e-3 * ceil(r["ms"]) for r in measured if r["problem"] == problem}
+        own = {name: own[name] for name in (PINOCCHIO, FEATHERLANE, "accelerator, all")}
+        sizes = robot, problem, given.knots, given.of_loops, given.seeds
+        rows += loops(*sizes, own, made)[0]
+    cells = [
+        [
+            *(r["problem"], r["dynamics"], str(r["seed"]), f"{1 / r['period']:.0f}"),
+            *(f"{r['stood']:.1f}", f"{1e3 * r['hand']:.0f}", f"{r['speed']:.2f}"),
+        ]
+        for r in rows
+    ]
+    head = ["problem", "dynamics", "seed", "rate, Hz", "on its feet, s", "hand off, mm"]
+    print(table([*head, "speed, m/s"], cells), "\n")
     return rows
 
 
@@ -178,14 +210,19 @@ def main() -> None:
     options.add_argument(
         "--design", type=Path, help="a --json of that part, in place of a schedule"
     )
-    options.add_argument("--iterations", type=int, default=40, help="of closed loops in `golden`")
+    options.add_argument(
+        "--iterations", type=int, default=40, help="of the closed loop in `golden`"
+    )
     given = options.parse_args()
     print("\n".join(machine_lines()), "\n")
     robot, rows = quadruped(), list[Row]()
     circuit = Circuit(robot)
     if "golden" in given.parts:
         rows += golden(circuit, given.knots, given.iterations, 0.02)
-    if {*given.parts} != {"golden"}:
+    if "network" in given.parts:
+        rows.append({"part": "network", **stages_on_network(robot, given.knots, INTERVAL)})
+        print(table([*rows[-1]], [[str(x) for x in rows[-1].values()]]), "\n")
+    if {*given.parts} & {"design", "dynamics", "parts", "many"}:
         figures = figures_in(given.design) if given.design else figures_of(circuit)
     made = lambda *sizes: every_dynamics(circuit, figures, *sizes)
     if "design" in given.parts:
@@ -199,6 +236,8 @@ def main() -> None:
         rows += [*measured, *print_parts(measured)]
         faster, more = RIVALS
         print(f"Dadu-RBD (2023): dynamics {faster} times faster, control rate +{more:.0%}\n")
+    if "loop" in given.parts and measured:
+        rows += print_loops(robot, given, measured, made)
     if "many" in given.parts:
         rows += print_many(robot, given.problems, given.knots, 3, made)
     write_json(given.json, rows, knots=given.knots)

@@ -202,8 +202,5 @@ class WithChainRule(WithStages):
             flat = [x.reshape(self.knots, -1) for x in (A, B)]
             words = self._matrices.words_of(np.concatenate(flat, 1))
         self._matrices(words, self._numbers)
-        A[:], B[:] = (
-            x.reshape(y.shape)
-            for x, y in zip(np.split(self._numbers, self._sizes[:1], 1), (A, B), strict=True)
-        )
-        return *state, A, B
+        parts = np.split(self._numbers, self._sizes[:1], 1)
+        return *state, *(x.reshape(y.shape) for x, y in zip(parts, (A, B), strict=True))

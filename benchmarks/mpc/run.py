@@ -172,10 +172,10 @@ def compared(rows: Sequence[Row]) -> list[Row]:
 
 def loops(
     robot: Quadruped, problem: str, knots: int, seconds: float, seeds: Sequence[int],
-    periods: dict[str, float],
+    periods: dict[str, float], made: Maker = dynamics_of,
 ) -> tuple[list[Row], dict[str, Record]]:  # fmt: skip
     """Closed loops with several seeds. periods: of the controllers, in seconds."""
-    rows, records, every = [], {}, dynamics_of(robot, knots, 1)
+    rows, records, every = [], {}, made(robot, knots, 1)
     formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
     for name, period in periods.items():
         for seed in seeds:
