@@ -289,3 +289,24 @@ def test_a_design_that_is_too_large_names_the_interval_that_fits():
 def test_whole_datapaths_are_not_changed(arm):
     assert isinstance(arm.datapath, Datapath)
     assert arm.summary in str(arm)
+
+
+def test_wrenches_are_inputs_of_functions_that_take_them():
+    """In a simulation to the bit, and near to what the model computes."""
+    needs("icarus")
+    model = fl.load("double_pendulum")
+    options = {"interval": 3, "format": "fitted", "f_ext": "world", "frames": ["link2"]}
+    made = fl.multifunction(model, **options)
+    tasks = made.tasks(40)
+    assert {name for name, inputs in tasks if "f_ext" not in inputs} == {
+        "mass_matrix", "mass_matrix_inverse",
+    }  # fmt: skip
+    assert same(made.expected(tasks), made.simulate(tasks, "icarus", 60).outputs)
+    for name in made.functions:
+        states = made.samples(name, 50)
+        function, exact = made.function(name), model._function(made.variant(name))
+        found, wanted = (f(*[states[x] for x in f.inputs]) for f in (function, exact))
+        if isinstance(found, np.ndarray):
+            found, wanted = [found], [wanted]
+        for x, y in zip(found, wanted, strict=True):
+            assert np.abs(x - y).max() < 0.03 * np.abs(y).max(), name  # forces of 128 N

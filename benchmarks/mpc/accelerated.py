@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a thread that waits takes processor time, too
 
 import numpy as np
 from chain_rule import STAGES, piece, products

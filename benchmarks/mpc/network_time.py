@@ -1,17 +1,17 @@
 """Stages of all knots on a design of several functions, by its own cycle model.
 
-The design of `fl.multifunction` has no wrenches yet, so its figures stand beside those of the
-pipeline that has, not in their place. A stage is a task of forward dynamics, which the next stage
-of its knot waits for, and one of the derivatives at the same state, which is two passes: three
-passes where the pipeline of `circuit.py` takes one.
+A stage is a task of forward dynamics, which the next stage of its knot waits for, and one of the
+derivatives at the same state, which is two passes: three passes where the pipeline of `circuit.py`
+takes one. The host makes the state of the next stage, whose time is not in these figures.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from circuit import ACCELERATION, SPEED
-from robot import Quadruped
+import numpy as np
+from circuit import ACCELERATION, FORCE, SPEED
+from robot import FEET, Quadruped
 
 import featherlane as fl
 from featherlane.backends.fpga.network.cycles import run
@@ -23,11 +23,11 @@ def stages_on_network(
     robot: Quadruped, knots: int, interval: int, stages: int = 4
 ) -> dict[str, Any]:
     """Figures of the design, and the microseconds from the first task to the last result."""
-    most = {"v": SPEED, "a": ACCELERATION}
-    ranges = {name: ([-x for x in high], high) for name, high in most.items()}
+    most = {"v": SPEED, "a": ACCELERATION, "f_ext": FORCE}
+    ranges = {name: (-np.array(high), np.array(high)) for name, high in most.items()}
     made = fl.multifunction(
         robot.model, [FORWARD, DERIVATIVES], interval=interval, format="fitted", sharing="class",
-        algorithm="factor", ranges=ranges,
+        algorithm="factor", ranges=ranges, f_ext="world", frames=FEET,
     )  # fmt: skip
     codes = [made.network.codes[name] for name in (FORWARD, DERIVATIVES)]
     tasks, after = list[int](), list[int | None]()

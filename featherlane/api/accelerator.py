@@ -281,7 +281,7 @@ def accelerator(
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     from featherlane.backends.c.names import identifier
 
-    variant = _with_wrenches(variant_named(model, function), f_ext, frames)
+    variant = with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
@@ -295,7 +295,10 @@ def accelerator(
     return Accelerator(top, model, fixed, target, *found, ranges or {}, choices, variant)
 
 
-def _with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
+def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
+    """Returns a variant with wrenches in axes, at frames. Raises ValueError or TypeError for what
+    tells none.
+    """
     if isinstance(frames, str) or not all(isinstance(name, str) for name in frames):
         raise TypeError(f"frames is {shown(frames)}: wanted a list of names of frames")
     if f_ext not in (None, *WRENCH_FRAMES):

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.accelerator import LONGEST, SHARING, SIMULATORS, check_choices
+from featherlane.api.accelerator import (
+    LONGEST,
+    SHARING,
+    SIMULATORS,
+    check_choices,
+    with_wrenches,
+)
 from featherlane.api.fixed import (
     FITTED,
     FORMATS,
@@ -42,6 +48,7 @@ from featherlane.backends.fpga.simulate import Streams
 from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import (
+    NO_WRENCHES,
     METHODS,
     SHARES,
     all_functions_graph,
@@ -52,7 +59,7 @@ from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import BOUNDED, DEFERRED
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
-from featherlane.functions.table import Variant
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.robot.tree_of import tree_of
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -87,7 +94,8 @@ class Multifunction:
     """Several functions of a robot in one design; `multifunction` makes it.
 
     datapath: one pass, of all functions, with the formats of all signals. network: its stations and
-    links. circuit: the sources in SystemVerilog. cost: what it needs of the device.
+    links. circuit: the sources in SystemVerilog. cost: what it needs of the device. wrenches: the
+    variant of inverse dynamics with the axes and frames of f_ext.
     """
 
     name: str
@@ -100,6 +108,7 @@ class Multifunction:
     cost: Cost
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
+    wrenches: Variant
     _functions: dict[str, FixedFunction] = field(default_factory=dict)
     _narrowed: dict[str, Evaluator] = field(default_factory=dict)
 
@@ -127,9 +136,14 @@ class Multifunction:
             bounds = lambda: entry_bounds(self._limits)
             make = lambda: function_datapath(self.datapath, name)
             method = self.choices["algorithm"]
-            own = self.model._function(Variant(name))
+            own = self.model._function(self.variant(name))
             self._functions[name] = FixedFunction(own, make, bounds, method)
         return self._functions[name]
+
+    def variant(self, name: str) -> Variant:
+        """A function with the wrenches of the design, if it takes any."""
+        takes = "f_ext" in FUNCTIONS[name].takes
+        return self.wrenches._replace(name=name) if takes else Variant(name)
 
     def _check_function(self, name: object) -> None:
         if name not in self.functions:
@@ -140,17 +154,21 @@ class Multifunction:
     @cached_property
     def _limits(self) -> Mapping[str, Ends]:
         """The least and the largest numbers of each input."""
-        return input_ranges(self.model, _shapes(self.model), self._given)[0]
+        return self._drawn(1)[0]
 
     @cached_property
     def _given(self) -> dict[str, Ends]:
-        return checked_ranges(_shapes(self.model), self.ranges)
+        return checked_ranges(_shapes(self.model, self.wrenches), self.ranges)
+
+    def _drawn(self, states: int, seed: int = 1) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
+        given = _shapes(self.model, self.wrenches), self._given, seed, states
+        return input_ranges(self.model, *given, variant=self.wrenches)
 
     def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Random states within the ranges of a function's inputs, by name."""
         self._check_function(function)
-        found = input_ranges(self.model, _shapes(self.model), self._given, seed, states)[1]
-        return {name: found[name] for name in input_shapes(self.model, Variant(function))}
+        found = self._drawn(states, seed)[1]
+        return {name: found[name] for name in input_shapes(self.model, self.variant(function))}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
         """Random tasks of all functions, in random order."""
@@ -379,7 +397,7 @@ def _checked(made: Multifunction, n: int, task: Any) -> tuple[str, dict[str, np.
     except (TypeError, ValueError):
         raise ValueError(f"task {n} is {shown(task)}: wanted (function, inputs by name)") from None
     made._check_function(name)
-    shapes = input_shapes(made.model, Variant(name))
+    shapes = input_shapes(made.model, made.variant(name))
     if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
         came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
         raise ValueError(f"task {n} ({name}) has {came or 'nothing'}: wanted {', '.join(shapes)}")
@@ -398,9 +416,9 @@ def _tags(network: Network, count: int) -> np.ndarray:
     return np.arange(count) & (1 << network.tag_bits) - 1
 
 
-def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
-    n = model.nv
-    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
+def _shapes(model: Model, wrenches: Variant) -> dict[str, tuple[int, ...]]:
+    n, own = model.nv, input_shapes(model, wrenches)
+    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n), **own}
 
 
 def multifunction(
@@ -417,6 +435,8 @@ def multifunction(
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     tag_bits: int = 16,
+    f_ext: str | None = None,
+    frames: Sequence[str] = (),
     name: str | None = None,
 ) -> Multifunction:
     """Returns several functions of a robot in one design, which takes a task of any of them every
@@ -428,7 +448,7 @@ def multifunction(
     units of each kind may be more than tasks need, where that shortens the latency, such as 0.1.
     algorithm: of M^-1, "deferred" (the shortest
     path), "factor" (the fewest products) or "bounded" (what proved formats take). ranges: (low,
-    high) of q, v, a, tau and minv by name; accelerations and M^-1 that come back for a second pass
+    high) of q, v, a, tau, minv and f_ext by name; accelerations and M^-1 that come back for a second pass
     saturate at the formats of a and minv. tag_bits: of a number that comes with a task and leaves
     with its result, since tasks of different functions overtake each other. The other arguments are
     those of `accelerator`.
@@ -449,16 +469,28 @@ def multifunction(
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
     top = identifier(f"{model.name}_functions") if name is None else name
     check_name(top)
-    target, given = devices.load(device, delays), checked_ranges(_shapes(model), ranges)
-    datapath = _datapath(model, chosen, format, algorithm, given)
+    wrenches = with_wrenches(NO_WRENCHES, f_ext, frames)
+    model._checked(wrenches)
+    target, given = devices.load(device, delays), checked_ranges(_shapes(model, wrenches), ranges)
+    datapath = _datapath(model, chosen, format, algorithm, given, wrenches)
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
     options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
     made, needed = _fitting(top, narrowed(datapath), chosen, int(interval), *options)
     asked = {"format": format, "sharing": sharing, "spare": float(spare)}
-    choices = {**asked, "algorithm": algorithm}
+    choices = {**asked, "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames]}
     return Multifunction(
-        top, model, chosen, target, datapath, made, circuit(made), needed, ranges or {}, choices
+        top,
+        model,
+        chosen,
+        target,
+        datapath,
+        made,
+        circuit(made),
+        needed,
+        ranges or {},
+        choices,
+        wrenches,
     )
 
 
@@ -473,16 +505,22 @@ def _chosen(functions: Any) -> tuple[str, ...]:
 
 
 def _datapath(
-    model: Model, functions: Sequence[str], format: str, method: str, given: dict[str, Ends]
+    model: Model,
+    functions: Sequence[str],
+    format: str,
+    method: str,
+    given: dict[str, Ends],
+    wrenches: Variant,
 ) -> Datapath:
     """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
     acceleration, and with the torques for one.
     """
-    limits, samples = input_ranges(model, _shapes(model), given)
+    shapes = _shapes(model, wrenches)
+    limits, samples = input_ranges(model, shapes, given, variant=wrenches)
     bounds = entry_bounds(given | limits)
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
-    graph = all_functions_graph(model, functions, method, bounds)
+    graph = all_functions_graph(model, functions, method, bounds, wrenches)
     for output, (_, nodes) in graph.outputs.items():
         if all(graph.op[k] == "constant" for k in nodes):
             raise CompileError(f"{output} of {model.name} is constant: there is nothing to compute")
