@@ -48,8 +48,8 @@ from featherlane.backends.fpga.simulate import Streams
 from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import (
-    NO_WRENCHES,
     METHODS,
+    NO_WRENCHES,
     SHARES,
     all_functions_graph,
     function_datapath,
@@ -446,11 +446,12 @@ def multifunction(
     "mass_matrix_inverse", "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
     "forward_dynamics_derivatives"; all seven if None. spare: a share by which the
     units of each kind may be more than tasks need, where that shortens the latency, such as 0.1.
-    algorithm: of M^-1, "deferred" (the shortest
-    path), "factor" (the fewest products) or "bounded" (what proved formats take). ranges: (low,
-    high) of q, v, a, tau, minv and f_ext by name; accelerations and M^-1 that come back for a second pass
-    saturate at the formats of a and minv. tag_bits: of a number that comes with a task and leaves
-    with its result, since tasks of different functions overtake each other. The other arguments are
+    algorithm: of M^-1, "deferred" (the shortest path), "factor" (the fewest products) or "bounded"
+    (what proved formats take). ranges: (low, high) of q, v, a, tau, minv and f_ext by name;
+    accelerations and M^-1 that come back for a second pass saturate at the formats of a and minv.
+    tag_bits: of a number that comes with a task and leaves with its result, since tasks of
+    different functions overtake each other. f_ext, frames: for the functions that take wrenches;
+    they and the other arguments are
     those of `accelerator`.
 
     Raises CompileError for what no circuit computes, and for a design that the device cannot hold,

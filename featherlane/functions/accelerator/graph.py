@@ -79,7 +79,8 @@ def all_functions_graph(
     """Returns the graph of one pass, ready for circuits, with the outputs that functions need.
 
     method: of M^-1, one of METHODS. inputs: the bounds of entries of inputs, on which depend those
-    that "bounded" states. wrenches: of inverse dynamics, with their axes and frames. Raises CompileError for what no circuit computes.
+    that "bounded" states. wrenches: inverse dynamics with their axes and frames. Raises
+    CompileError for what no circuit computes.
     """
     if method not in METHODS:
         raise ValueError(f"algorithm is {shown(method)}: wanted {' or '.join(map(repr, METHODS))}")
