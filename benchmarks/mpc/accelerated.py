@@ -207,6 +207,8 @@ def main() -> None:
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("--parts", nargs="+", default=["design", "dynamics", "parts", "many"])
     options.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    options.add_argument("--of-loops", type=float, default=6.0, help="seconds of closed loops")
+    options.add_argument("--seeds", type=int, nargs="+", default=[0])
     options.add_argument("--knots", type=int, default=64)
     options.add_argument("--seconds", type=float, default=3.0, help="of plans in `parts`")
     options.add_argument(

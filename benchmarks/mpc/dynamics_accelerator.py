@@ -27,7 +27,7 @@ from featherlane.functions.table import Variant
 EXCHANGE = 2e-6  # s that words take to come into motion, each time (assumed)
 TURN = 100  # cycles for the state of the next stage, where the accelerator makes it (assumed)
 TILE = 64  # knots whose results the host turns into numbers at once, in its caches
-STEP = 2.0**-20  # of words of A and B, where the accelerator makes them
+STEPS = 2.0**-21, 2.0**-26  # of words of A and B, where the accelerator makes them
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -184,8 +184,8 @@ class WithChainRule(WithStages):
         super().__init__(*given, **options)
         n, controls = self.model.nv, self.B.shape[2]
         self._sizes = 2 * n * 2 * n, 2 * n * controls
-        entries = sum(self._sizes)
-        self._matrices = Decoder(np.full(entries, STEP), range(entries), np.zeros(entries))
+        steps, entries = np.repeat(STEPS, self._sizes), sum(self._sizes)
+        self._matrices = Decoder(steps, range(entries), np.zeros(entries))
         self._numbers = np.empty((self.knots, entries))
         self._cycles = products(self.model, self.variant) / multipliers
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,19 +32,17 @@ from featherlane.api.fixed import (
     input_ranges,
 )
 from featherlane.api.model import Model
+from featherlane.api.tasks import Task, TaskRun, TaskWords, check_function
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, simulate
 from featherlane.backends.fpga.cost import Cost
-from featherlane.backends.fpga.netlist import constant_integer
-from featherlane.backends.fpga.network import cycles, folder, words
+from featherlane.backends.fpga.network import cycles, folder
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import Stalls, Timeline
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit, circuit
-from featherlane.backends.fpga.simulate import Streams
 from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import (
@@ -53,40 +51,17 @@ from featherlane.functions.accelerator.graph import (
     SHARES,
     all_functions_graph,
     function_datapath,
+    variant_of,
 )
 from featherlane.functions.accelerator.network import network
 from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import BOUNDED, DEFERRED
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
-from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.table import Variant
 from featherlane.robot.tree_of import tree_of
 
 Ends = tuple[np.ndarray, np.ndarray]
-
-
-class Task(NamedTuple):
-    """A function by name, and its inputs, of one state each, by name."""
-
-    function: str
-    inputs: Mapping[str, Any]
-
-
-class TaskRun(NamedTuple):
-    """What a simulation of tasks gives, by their numbers. outputs: integers by name, "lost" among
-    them where something divides; results: the numbers that they stand for; accepted, emitted: the
-    clock cycles in which each task went in and its result came out.
-    """
-
-    outputs: tuple[dict[str, np.ndarray], ...]
-    results: tuple[dict[str, np.ndarray], ...]
-    accepted: np.ndarray
-    emitted: np.ndarray
-
-    @property
-    def cycles(self) -> np.ndarray:
-        """Clock cycles from the acceptance of each task to its result."""
-        return self.emitted - self.accepted
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +85,6 @@ class Multifunction:
     choices: Mapping[str, Any]
     wrenches: Variant
     _functions: dict[str, FixedFunction] = field(default_factory=dict)
-    _narrowed: dict[str, Evaluator] = field(default_factory=dict)
 
     @property
     def interval(self) -> int:
@@ -131,25 +105,14 @@ class Multifunction:
 
     def function(self, name: str) -> FixedFunction:
         """Returns a function on the design's numbers, callable as the model's, to the bit."""
-        self._check_function(name)
+        check_function(name, self.functions)
         if name not in self._functions:
             bounds = lambda: entry_bounds(self._limits)
             make = lambda: function_datapath(self.datapath, name)
             method = self.choices["algorithm"]
-            own = self.model._function(self.variant(name))
+            own = self.model._function(variant_of(name, self.wrenches))
             self._functions[name] = FixedFunction(own, make, bounds, method)
         return self._functions[name]
-
-    def variant(self, name: str) -> Variant:
-        """A function with the wrenches of the design, if it takes any."""
-        takes = "f_ext" in FUNCTIONS[name].takes
-        return self.wrenches._replace(name=name) if takes else Variant(name)
-
-    def _check_function(self, name: object) -> None:
-        if name not in self.functions:
-            raise ValueError(
-                f"function is {shown(name)}: wanted one of {', '.join(self.functions)}"
-            )
 
     @cached_property
     def _limits(self) -> Mapping[str, Ends]:
@@ -166,9 +129,10 @@ class Multifunction:
 
     def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Random states within the ranges of a function's inputs, by name."""
-        self._check_function(function)
+        check_function(function, self.functions)
+        own = variant_of(function, self.wrenches)
         found = self._drawn(states, seed)[1]
-        return {name: found[name] for name in input_shapes(self.model, self.variant(function))}
+        return {name: found[name] for name in input_shapes(self.model, own)}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
         """Random tasks of all functions, in random order."""
@@ -196,7 +160,7 @@ class Multifunction:
         sampling point. stalls, seed: as of `simulate`.
         """
         for name in functions:
-            self._check_function(name)
+            check_function(name, self.functions)
         codes = [self.network.codes[name] for name in functions]
         return cycles.run(self.network, codes, arrivals, after, Stalls(stalls, seed))
 
@@ -212,104 +176,37 @@ class Multifunction:
 
         simulator: "verilator" or "icarus". stalls: of 256 cycles, how many both streams pause, at
         random; 0 is back to back. after: for each task, the one whose result must be out before it
-        is offered (in Verilator, for tasks of one function: results count). Raises CompileError if
+        is offered, or None (of tasks of one function, in Verilator). Raises CompileError if
         the simulator is not installed, ValueError for tasks that are none.
         """
         if simulator not in SIMULATORS:
             wanted = " or ".join(map(repr, SIMULATORS))
             raise ValueError(f"simulator is {shown(simulator)}: wanted {wanted}")
-        names, integers, _ = self._quantised(tasks)
-        given = words.packed(self.network, names, _tags(self.network, len(names)), integers)
-        folder_ = folder.simulated(self.circuit)
-        if simulator == "icarus":
-            found = simulate.in_icarus(folder_, given, stalls, seed)
+        if not isinstance(stalls, Integral) or not 0 <= stalls < 256:
+            raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
+        batch, circuit_ = self._words.batch(tasks), folder.simulated(self.circuit)
+        given = self._words.given(batch)
+        if after is not None:
+            if simulator != "verilator" or len(batch.rows) > 1 or len(after) != len(batch.names):
+                wanted = "a task or None for each of tasks of one function, in Verilator"
+                raise ValueError(f"after is {shown(after)}: wanted {wanted}")
+            behind = np.array([0 if n is None else n + 1 for n in after])
+            found = simulate.in_verilator(circuit_, given, int(stalls), seed, behind)
+        elif simulator == "icarus":
+            found = simulate.in_icarus(circuit_, given, int(stalls), seed)
         else:
-            behind = None if after is None else [0 if n is None else n + 1 for n in after]
-            found = simulate.in_verilator(
-                folder_, given, stalls, seed, None if behind is None else np.array(behind)
-            )
-        return self._run(names, found)
+            found = simulate.in_verilator(circuit_, given, int(stalls), seed)
+        return self._words.run(batch, found)
+
+    @cached_property
+    def _words(self) -> TaskWords:
+        return TaskWords(self.model, self.network, narrowed(self.datapath), self.wrenches)
 
     def expected(
         self, tasks: Sequence[Task | tuple[str, Mapping[str, Any]]]
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, np.ndarray]]:
         """Returns what the circuit gives for tasks, as integers by name, by the golden model."""
-        names, integers, rows = self._quantised(tasks)
-        found: list[dict[str, Any]] = [{} for _ in names]
-        for name, own in rows.items():
-            results = self._evaluator(name)(integers[name]).integers
-            for position, n in enumerate(own):
-                found[n] = {output: x[position] for output, x in results.items()}
-        return found
-
-    def _evaluator(self, function: str) -> Evaluator:
-        """The golden model of a function in the formats of the circuit."""
-        if function not in self._narrowed:
-            whole = narrowed(self.datapath)
-            self._narrowed[function] = Evaluator(function_datapath(whole, function))
-        return self._narrowed[function]
-
-    def _quantised(
-        self, tasks: Sequence[Any]
-    ) -> tuple[list[str], dict[str, dict[str, np.ndarray]], dict[str, list[int]]]:
-        """The functions of tasks, and by function the integers of inputs and the tasks' numbers."""
-        names, rows, checked = list[str](), dict[str, list[int]](), list[dict[str, np.ndarray]]()
-        for n, task in enumerate(tasks):
-            name, inputs = _checked(self, n, task)
-            names.append(name)
-            checked.append(inputs)
-            rows.setdefault(name, []).append(n)
-        if not names:
-            raise ValueError("tasks is empty: wanted one, or more")
-        integers = {}
-        for name, own in rows.items():
-            datapath = self._evaluator(name).datapath
-            shapes = datapath.graph.inputs
-            states = {key: np.stack([checked[n][key] for n in own]) for key in shapes}
-            integers[name] = quantised(datapath, states)[0]
-        return names, integers, rows
-
-    def _run(self, names: Sequence[str], found: Streams) -> TaskRun:
-        """The results by task: those of one function come in order."""
-        waiting = {
-            name: iter([n for n, own in enumerate(names) if own == name]) for name in self.functions
-        }
-        by_code = {code: name for name, code in self.network.codes.items()}
-        outputs: list[dict[str, np.ndarray]] = [{} for _ in names]
-        results: list[dict[str, np.ndarray]] = [{} for _ in names]
-        emitted = np.zeros(len(names), np.int64)
-        tags = _tags(self.network, len(names))
-        for word, cycle in zip(
-            words.unpacked(self.network, found.words), found.emitted, strict=True
-        ):
-            name = by_code[word.code]
-            n = next(waiting[name])
-            if tags[n] != word.tag:
-                raise CompileError(f"task {n} ({name}) has tag {tags[n]}, its result {word.tag}")
-            datapath = self._evaluator(name).datapath
-            outputs[n] = self._outputs(name, datapath, word.values)
-            results[n] = floats(datapath, outputs[n])
-            emitted[n] = cycle
-        return TaskRun(tuple(outputs), tuple(results), found.accepted, emitted)
-
-    def _outputs(
-        self, name: str, datapath: Datapath, values: Mapping[tuple[str, int], int]
-    ) -> dict[str, np.ndarray]:
-        """The integers of a function's outputs, from those of the entries in a word: of equal
-        entries the first one is there, of constants none.
-        """
-        of_pass = {function: output for output, function in SHARES[name].outputs.items()}
-        found, graph = {}, datapath.graph
-        for output, (shape, nodes) in graph.outputs.items():
-            own = of_pass.get(output, output)
-            entries = [
-                constant_integer(datapath, k)
-                if graph.op[k] == "constant"
-                else values[own, nodes.index(k)]
-                for k in nodes
-            ]
-            found[output] = np.array(entries, np.int64).reshape(shape)
-        return found
+        return self._words.expected(self._words.batch(tasks))
 
     def write(self, folder_: str | Path, tasks: int = 20) -> list[Path]:
         """Writes the sources, a test bench with random tasks, constraints and the report with all
@@ -319,26 +216,9 @@ class Multifunction:
         """
         if not is_count(tasks):
             raise ValueError(f"tasks is {shown(tasks)}: wanted a whole number, 1 or more")
-        made = self.tasks(int(tasks))
-        names, integers, _ = self._quantised(made)
-        tags = _tags(self.network, len(names))
-        given = words.packed(self.network, names, tags, integers)
-        values = [self._word(*pair) for pair in zip(names, self.expected(made), strict=True)]
-        wanted = words.packed_results(self.network, names, tags, values)
-        return folder.write(
-            self.circuit, folder_, (given, wanted), self.facts, self.device.constraints
-        )
-
-    def _word(self, name: str, outputs: Mapping[str, np.ndarray]) -> dict[tuple[str, int], int]:
-        """The integers of outputs, by the entries that words of results have."""
-        of_function = SHARES[name].outputs
-        plan = words.layout(self.network).results[name]
-        return {
-            place.entry: int(
-                outputs[of_function.get(place.entry[0], place.entry[0])].flat[place.entry[1]]
-            )
-            for place in plan
-        }
+        batch = self._words.batch(self.tasks(int(tasks)))
+        vectors = self._words.given(batch), self._words.wanted(batch)
+        return folder.write(self.circuit, folder_, vectors, self.facts, self.device.constraints)
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -388,32 +268,6 @@ class Multifunction:
             time, rate = n * self.clock * 1e-3, self.facts["tasks_per_second"][name] / 1e6
             rows.append(f"{name:<36}{n:>5} cycles {time:8.3f} us {rate:8.1f} M/s")
         return "\n".join([*rows, str(self.cost)])
-
-
-def _checked(made: Multifunction, n: int, task: Any) -> tuple[str, dict[str, np.ndarray]]:
-    """The function and the inputs of a task. Raises ValueError for what is none."""
-    try:
-        name, inputs = task
-    except (TypeError, ValueError):
-        raise ValueError(f"task {n} is {shown(task)}: wanted (function, inputs by name)") from None
-    made._check_function(name)
-    shapes = input_shapes(made.model, made.variant(name))
-    if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
-        came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
-        raise ValueError(f"task {n} ({name}) has {came or 'nothing'}: wanted {', '.join(shapes)}")
-    found = {}
-    for key, shape in shapes.items():
-        x = np.asarray(inputs[key], np.float64)
-        if x.shape != shape:
-            raise ValueError(f"task {n} ({name}): {key} has shape {x.shape}, wanted {shape}")
-        if np.isnan(x).any():
-            raise ValueError(f"task {n} ({name}): {key} has a NaN: a circuit has numbers alone")
-        found[key] = x
-    return name, found
-
-
-def _tags(network: Network, count: int) -> np.ndarray:
-    return np.arange(count) & (1 << network.tag_bits) - 1
 
 
 def _shapes(model: Model, wrenches: Variant) -> dict[str, tuple[int, ...]]:

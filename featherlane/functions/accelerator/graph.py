@@ -14,7 +14,7 @@ from featherlane.backends.fixed.ranges import Bounds
 from featherlane.errors import shown
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR, mass_bounds_of, with_rotations
 from featherlane.functions.compile import input_shapes, solvable
-from featherlane.functions.table import Variant
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.passes.guards import LOST
@@ -54,6 +54,12 @@ SHARES: dict[str, Share] = {
 }
 """By function; their order is that of the codes of micro-instructions."""
 FROM_FACTOR = ("Minv", "a")  # outputs of the graph that need the factor of M
+
+
+def variant_of(name: str, wrenches: Variant) -> Variant:
+    """A function by name, with the axes and frames of `wrenches` if it takes any."""
+    takes = "f_ext" in FUNCTIONS[name].takes
+    return wrenches._replace(name=name) if takes else Variant(name)
 
 
 def outputs_of(functions: Collection[str]) -> list[str]:

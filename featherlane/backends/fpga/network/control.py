@@ -1,0 +1,202 @@
+"""SystemVerilog of what lies around stations, by the modules of Dadu-RBD (2023, section V-B):
+`decode` takes words of inputs apart, `schedule` counts credits and says which task each station
+takes, `feedback` brings results back as inputs of a second pass, `encode` makes words of results.
+"""
+
+from __future__ import annotations
+
+from featherlane.backends.fpga.network import links, words
+from featherlane.backends.fpga.network.structure import Link, Network, Station
+from featherlane.backends.fpga.network.text import (
+    ControlModule,
+    bits_of,
+    both,
+    instructions_of,
+    is_one_of,
+    taken_by,
+    the_one,
+)
+
+
+def decode(network: Network) -> ControlModule:
+    """The parts of a word of inputs. Those that are wires to a station are 0 where a function has
+    none, so that the acceleration of forward dynamics is. An unknown code is the first function's.
+    """
+    made, plan = (
+        ControlModule(network, "decode", "Words of inputs taken apart"),
+        words.layout(network),
+    )
+    every, (_, bits), (start, tag_bits) = [*network.codes.values()], plan.code, plan.tag
+    made.input("data", plan.input_bits)
+    made.outputs_of_task("task")
+    code = made.wire("code", bits, bits_of("data", 0, bits))
+    known = is_one_of(code, every, range(1 << bits), bits)
+    made.assign("task_instruction", f"{known} ? {code} : {bits}'d{every[0]}")
+    made.assign("task_tag", bits_of("data", start, tag_bits))
+    places = words.offsets(network, start + tag_bits)
+    for name, own in words.decoded(network).items():
+        width = own[0].bits
+        text = bits_of("data", places[name], width)
+        used = {i for link in own for i in link.puts}
+        if any(link.depth == 0 for link in own) and not used >= {*every}:
+            when = is_one_of("task_instruction", used, every, bits)
+            text = f"{{{width}{{{when}}}}} & {text}"
+        made.output(name, width, text)
+    return made
+
+
+# Schedule
+
+
+def schedule(network: Network) -> ControlModule:
+    """Which task each station takes, and whether one may come: only while there is a credit, which
+    stands for a place in every link.
+    """
+    made = ControlModule(network, "schedule", "Credits, and the tasks that stations take")
+    for name in ("clock", "reset", "in_valid", "freed"):
+        made.input(name)
+    made.output("in_ready")
+    made.inputs_of_task("task")
+    bits = network.depth.bit_length()
+    made.declare("credits", bits)
+    for station in network.stations.values():
+        made.input(f"{station.name}_ready")
+        made.output(f"{station.name}_take")
+        made.outputs_of_task(station.name)
+        _add_choice(made, station)
+        _add_takes(made, station)
+    made.at_each_clock(
+        f"if (reset) credits <= {bits}'d{network.depth};",
+        "else if ((in_valid && in_ready) != freed)",
+        "  credits <= freed ? credits + 1'b1 : credits - 1'b1;",
+    )
+    return made
+
+
+def _prompt(network: Network, station: Station) -> list[Link]:
+    """The links with places that a station takes from together with a task."""
+    return [
+        link
+        for link in network.into(station.name)
+        if link.depth and not station.inputs[link.target.port].cycle
+    ]
+
+
+def _add_choice(made: ControlModule, station: Station) -> None:
+    """The first entry of a station, by priority, that has a task and all that goes with it."""
+    chosen: list[tuple[str, str]] = []
+    for name in station.entries:
+        goes = made.declare(f"{name}_goes")
+        free = [f"{station.name}_ready", *(f"!{other}" for other, _ in chosen)]
+        if made.network.links[name].depth:
+            made.input(f"{name}_filled")
+            made.inputs_of_task(name)
+            made.assign(goes, both(*free, f"{name}_filled", *_joined(made, station, name)))
+            chosen.append((goes, name))
+        else:
+            made.assign("in_ready", both(*free, "credits != 0"))
+            made.assign(goes, "in_valid && in_ready")
+            chosen.append((goes, "task"))
+    made.assign(f"{station.name}_take", " || ".join(goes for goes, _ in chosen))
+    for part in ("instruction", "tag"):
+        *first, (_, last) = chosen
+        text = "".join(f"{goes} ? {source}_{part} : " for goes, source in first)
+        made.assign(f"{station.name}_{part}", f"{text}{last}_{part}")
+
+
+def _joined(made: ControlModule, station: Station, entry: str) -> list[str]:
+    """The conditions that other links have what the task of an entry takes with it."""
+    network, found = made.network, list[str]()
+    own = instructions_of([network.links[entry]])
+    for link in _prompt(network, station):
+        if link.name != entry and link.takes & own:
+            filled = made.input(f"{link.name}_filled")
+            when = is_one_of(f"{entry}_instruction", link.takes & own, own, network.code_bits)
+            found.append(both(f"(!{when} || {filled})" if when[-2:] != "b1" else filled))
+    return found
+
+
+def _add_takes(made: ControlModule, station: Station) -> None:
+    """From which links the task of a station takes."""
+    network, every = made.network, taken_by(made.network, station)
+    for link in _prompt(network, station):
+        if link.name in station.entries:
+            made.output(f"{link.name}_take", None, f"{link.name}_goes")
+        elif link.takes & every:
+            made.input(f"{link.name}_filled")
+            task = f"{station.name}_instruction"
+            when = is_one_of(task, link.takes, every, network.code_bits)
+            made.output(f"{link.name}_take", None, both(f"{station.name}_take", when))
+
+
+# Feedback
+
+
+def feedback(network: Network) -> ControlModule:
+    """The links that come back, and what waits for them. What the formats of inputs do not hold is
+    the nearest number that they do.
+    """
+    made = ControlModule(network, "feedback", "Results that are inputs again")
+    made.input("clock")
+    made.input("reset")
+    for link in network.links.values():
+        if links.is_fed_back(network, link):
+            links.connect(made, link, outside=True)
+            links.add_fifo(made, link)
+    return made
+
+
+# Encode
+
+
+def encode(network: Network) -> ControlModule:
+    """Results in words, one in a register: of the links that have one, the first by priority."""
+    made, plan = ControlModule(network, "encode", "Words of results"), words.layout(network)
+    for name in ("clock", "reset", "out_ready"):
+        made.input(name)
+    made.output("out_valid")
+    made.output("out_data", plan.result_bits)
+    free = made.wire("free", None, "!out_valid || out_ready")
+    goes: list[str] = []
+    sources: list[tuple[str, str]] = []
+    for name in network.leading:
+        made.input(f"{name}_filled")
+        made.inputs_of_task(name)
+        made.input(f"{name}_head", network.links[name].bits)
+        own = [i for i, names in network.results.items() if names[0] == name]
+        conditions = [free, *(f"!{other}" for other in goes), f"{name}_filled"]
+        for i in own:
+            when = is_one_of(f"{name}_instruction", [i], own, network.code_bits)
+            conditions += _add_parts(made, i, when)
+            sources.append((both(f"{name}_goes", when), _word(network, i, plan.result_bits)))
+        goes.append(made.wire(f"{name}_goes", None, both(*conditions)))
+        made.output(f"{name}_take", None, f"{name}_goes")
+    freed = made.output("freed", None, " || ".join(goes))
+    made.at_each_clock(
+        f"out_valid <= !reset && ({freed} || !{free});",
+        f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
+    )
+    return made
+
+
+def _add_parts(made: ControlModule, instruction: int, when: str) -> list[str]:
+    """The links that a result has parts in, beside the one that leads: takes from them, and the
+    conditions that they have one.
+    """
+    first, *others = made.network.results[instruction]
+    conditions = []
+    for name in others:
+        conditions.append(f"({made.input(f'{name}_filled')} || !({when}))")
+        made.input(f"{name}_head", made.network.links[name].bits)
+        made.output(f"{name}_take", None, both(f"{first}_goes", when))
+    return conditions
+
+
+def _word(network: Network, instruction: int, width: int) -> str:
+    """The word of a result: zeros, its numbers, the tag and the code."""
+    names, bits = network.results[instruction], network.code_bits
+    code = network.codes[network.function_of(instruction)]
+    rest = width - bits - network.tag_bits - sum(network.links[name].bits for name in names)
+    parts = [f"{rest}'d0"] if rest else []
+    parts += [*(f"{name}_head" for name in names[::-1]), f"{names[0]}_tag", f"{bits}'d{code}"]
+    return f"{{{', '.join(parts)}}}"

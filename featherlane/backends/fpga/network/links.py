@@ -1,0 +1,160 @@
+"""SystemVerilog of links: their FIFO, what is put into it and when, and numbers that change their
+format on the way.
+"""
+
+from __future__ import annotations
+
+from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network
+from featherlane.backends.fpga.network.text import (
+    ControlModule,
+    Wire,
+    bits_of,
+    both,
+    is_one_of,
+    taken_by,
+    task_wires,
+)
+from featherlane.backends.fpga.text import Signal, constant, fitted
+
+FIFO = """\
+// A FIFO of DEPTH words: a word that is put in one cycle is the head in the next one, if none is
+// before it. That no more are put than there is place for, those who put know.
+module {name}_link #(
+  parameter WIDTH = 8,
+  parameter DEPTH = 4,
+  parameter COUNT_BITS = 3
+) (
+  input logic clock,
+  input logic reset,
+  input logic put,
+  input logic [WIDTH-1:0] word,
+  input logic take,
+  output logic [WIDTH-1:0] head,
+  output logic filled
+);
+  localparam [COUNT_BITS-1:0] LAST_PLACE = DEPTH - 1;
+  (* ram_style = "distributed" *) logic [WIDTH-1:0] places [0:DEPTH-1];
+  logic [COUNT_BITS-1:0] count, first, last;
+
+  assign filled = count != 0;
+  assign head = places[first];
+
+  always_ff @(posedge clock) begin
+    if (reset) begin
+      count <= '0;
+      first <= '0;
+      last <= '0;
+    end else begin
+      if (put != take) count <= put ? count + 1'b1 : count - 1'b1;
+      if (put) last <= last == LAST_PLACE ? '0 : last + 1'b1;
+      if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
+    end
+    if (put) places[last] <= word;
+  end
+endmodule
+"""
+
+
+def lead_bits(network: Network, link: Link) -> int:
+    """The bits of the micro-instruction and the tag in a link's words."""
+    return network.code_bits + network.tag_bits if link.leads else 0
+
+
+def is_fed_back(network: Network, link: Link) -> bool:
+    """Whether a link leads from a later station to an earlier one, or waits for such a link."""
+    order = [*network.stations, ENCODE]
+    if link.source.station == DECODE:
+        return bool(link.depth) and not link.puts & link.takes
+    return order.index(link.source.station) >= order.index(link.target.station)
+
+
+def connect(made: ControlModule, link: Link, outside: bool) -> None:
+    """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
+    name, network = link.name, made.network
+    wires = [Wire(f"{name}_put"), Wire(f"{name}_take")]
+    if link.bits:
+        wires.append(Wire(f"{name}_put_word", link.bits))
+    wires += task_wires(network, f"{name}_put") if link.leads else []
+    for wire in wires:
+        (made.input if outside else made.declare)(*wire)
+    heads = [Wire(f"{name}_filled")]
+    if link.bits:
+        heads.append(Wire(f"{name}_head", sum(form.width for form in link.wanted)))
+    heads += task_wires(network, name) if link.leads else []
+    for wire in heads:
+        (made.output if outside else made.declare)(*wire)
+
+
+def add_fifo(made: ControlModule, link: Link) -> None:
+    """The FIFO of a link; what leads lies behind the numbers of a word."""
+    name, lead = link.name, lead_bits(made.network, link)
+    width = link.bits + lead
+    parts = [f"{name}_put_tag", f"{name}_put_instruction"] if link.leads else []
+    parts += [f"{name}_put_word"] if link.bits else []
+    made.declare(f"{name}_all", width)
+    settings = {"WIDTH": width, "DEPTH": link.depth, "COUNT_BITS": link.depth.bit_length()}
+    ports = {
+        "clock": "clock", "reset": "reset", "put": f"{name}_put", "word": f"{{{', '.join(parts)}}}",
+        "take": f"{name}_take", "head": f"{name}_all", "filled": f"{name}_filled",
+    }  # fmt: skip
+    made.instance(f"{made.network.name}_link", f"link_{name}", ports, settings)
+    if link.leads:
+        made.assign(f"{{{name}_tag, {name}_instruction}}", bits_of(f"{name}_all", link.bits, lead))
+    if link.bits:
+        _add_head(made, link)
+
+
+def _add_head(made: ControlModule, link: Link) -> None:
+    """The head of a link, in the formats that its target wants."""
+    name, given = link.name, bits_of(f"{link.name}_all", 0, link.bits)
+    if all(value.form == wanted for value, wanted in zip(link.values, link.wanted, strict=True)):
+        made.assign(f"{name}_head", given)
+        return
+    parts, offset = list[str](), 0
+    for n, (value, wanted) in enumerate(zip(link.values, link.wanted, strict=True)):
+        x = Signal(f"{name}_{n}", value.form.width)
+        made.line(f"{x.type} {x.name};")
+        made.assign(x.name, bits_of(f"{name}_all", offset, x.width))
+        offset += x.width
+        parts.append(x.name if value.form == wanted else _saturated(made, x, value.form, wanted))
+    made.assign(f"{name}_head", f"{{{', '.join(parts[::-1])}}}")
+
+
+def _saturated(made: ControlModule, x: Signal, form: Format, wanted: Format) -> str:
+    """A number in another format: the nearest one that this holds, rounded down."""
+    places = form.fraction - wanted.fraction
+    if places >= 0:
+        low, high = wanted.least << places, wanted.most << places
+    else:
+        low, high = -(-wanted.least >> -places), wanted.most >> -places
+    kept = made.wire(f"{x.name}_kept", wanted.width, fitted(x, form.fraction, wanted))
+    text = ""
+    for condition, end, limit in (("<", low, wanted.least), (">", high, wanted.most)):
+        if form.least <= end <= form.most:
+            test = constant(end, form.width).name
+            text += f"{x.name} {condition} {test} ? {constant(limit, wanted.width).name} : "
+    return made.wire(f"{x.name}_wanted", wanted.width, text + kept)
+
+
+def add_put(made: ControlModule, link: Link) -> None:
+    """What is put into a link, and when."""
+    name, network, bits = link.name, made.network, made.network.code_bits
+    if link.source.station == DECODE:
+        lead, word = "task", link.source.port
+        when = is_one_of("task_instruction", link.puts, network.codes.values(), bits)
+        made.assign(f"{name}_put", both("in_valid", "in_ready", when))
+    else:
+        station = network.stations[link.source.station]
+        lead = f"{station.name}_done_{station.outputs[link.source.port].cycle}"
+        word = f"{station.name}_{link.source.port}_given"
+        when = is_one_of(f"{lead}_instruction", link.puts, taken_by(network, station), bits)
+        made.assign(f"{name}_put", both(lead, when))
+    if link.bits:
+        made.assign(f"{name}_put_word", word)
+    if link.leads:
+        text = f"{lead}_instruction"
+        for old, new in link.becomes.items():
+            text = f"{lead}_instruction == {bits}'d{old} ? {bits}'d{new} : {text}"
+        made.assign(f"{name}_put_instruction", text)
+        made.assign(f"{name}_put_tag", f"{lead}_tag")

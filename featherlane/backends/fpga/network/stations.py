@@ -1,0 +1,119 @@
+"""SystemVerilog of a station: its phase, the tasks inside, registers of what it takes, and its
+datapath.
+"""
+
+from __future__ import annotations
+
+from featherlane.backends.fpga.netlist import Field
+from featherlane.backends.fpga.network.structure import Network, Port, Station
+from featherlane.backends.fpga.network.text import ControlModule, bits_of
+
+
+def done_cycles(station: Station) -> list[int]:
+    """The cycles of a task in which some of its outputs are there."""
+    return sorted({port.cycle for port in station.outputs.values()})
+
+
+def station_module(network: Network, station: Station) -> ControlModule:
+    """The module of a station.
+
+    Its ports: `ready` in its last phase, `take` with a task; the word of each input, which it takes
+    with the task or, if it comes late, when it says so (`take_<input>`, for the micro-instruction
+    `in_<input>`); the word of each output, and for each of their cycles which task is `done`.
+    """
+    comment = f"The station {station.name}: takes a task every {station.interval} cycles at most"
+    made = ControlModule(network, station.name, comment)
+    made.input("clock")
+    made.input("reset")
+    made.output("ready")
+    made.input("take")
+    made.inputs_of_task("taken")
+    _add_phase(made, station)
+    _add_tasks(made, station)
+    given: dict[int, str] = {}
+    for port in station.inputs.values():
+        given |= _add_input(made, port)
+    _add_datapath(made, station, given)
+    _add_outputs(made, station)
+    return made
+
+
+def _add_phase(made: ControlModule, station: Station) -> None:
+    """The phase of a station, and when it can take a task."""
+    bits = max((station.interval - 1).bit_length(), 1)
+    made.declare("phase_next", bits)
+    if station.interval == 1:
+        made.assign("phase_next", "'0")
+        made.assign("ready", "!reset")
+        return
+    made.declare("phase", bits)
+    last = f"phase == {bits}'d{station.interval - 1}"
+    after = f"{last} ? '0 : phase + 1'b1"
+    made.assign("phase_next", f"reset ? {bits}'d{station.offset} : {after}")
+    made.at_each_clock("phase <= phase_next;")
+    made.assign("ready", f"!reset && {last}")
+
+
+def _add_tasks(made: ControlModule, station: Station) -> None:
+    """The tasks inside: bit n of `valid` says whether one is in its cycle n, and `tasks` which."""
+    late = [port.cycle - 1 for port in station.inputs.values() if port.cycle]
+    cycles = max([0, *done_cycles(station), *late]) + 1
+    made.declare("valid", cycles)
+    made.declare("tasks", cycles * _lead(made))
+    made.at_each_clock(
+        "tasks <= {tasks, taken_tag, taken_instruction};",
+        "valid <= reset ? '0 : {valid, take};",
+    )
+
+
+def _lead(made: ControlModule) -> int:
+    return made.network.code_bits + made.network.tag_bits
+
+
+def _add_input(made: ControlModule, port: Port) -> dict[int, str]:
+    """The register of an input; returns the bits of each of its nodes."""
+    name, code_bits = port.name, made.network.code_bits
+    made.input(name, port.bits)
+    held, take = made.declare(f"held_{name}", port.bits), "take"
+    if port.cycle:
+        take = made.output(f"take_{name}", None, f"valid[{port.cycle - 1}]")
+        task = bits_of("tasks", (port.cycle - 1) * _lead(made), code_bits)
+        made.output(f"in_{name}", code_bits, task)
+    made.at_each_clock(f"if ({take}) {held} <= {name};")
+    given, offset = dict[int, str](), 0
+    for value, k in zip(port.values, port.nodes, strict=True):
+        given[k] = bits_of(held, offset, value.form.width)
+        offset += value.form.width
+    return given
+
+
+def _add_datapath(made: ControlModule, station: Station, given: dict[int, str]) -> None:
+    design = station.design
+    made.declare("given", design.input_bits)
+    made.declare("results", design.output_bits)
+    for signal, k, offset in design.inputs:
+        made.assign(bits_of("given", offset, signal.width), given[k])
+    ports = ("clock", "phase_next", "given", "results")
+    made.instance(f"{design.name}_datapath", "datapath", {port: port for port in ports})
+
+
+def _add_outputs(made: ControlModule, station: Station) -> None:
+    for cycle in done_cycles(station):
+        made.output(f"done_{cycle}", None, f"valid[{cycle}]")
+        made.outputs_of_task(f"done_{cycle}")
+        task = bits_of("tasks", cycle * _lead(made), _lead(made))
+        made.assign(f"{{done_{cycle}_tag, done_{cycle}_instruction}}", task)
+    fields = _fields(station)
+    for port in station.outputs.values():
+        if port.values:
+            found = [fields[k, port.cycle] for k in port.nodes]
+            parts = [bits_of("results", f.offset, f.signal.width) for f in found[::-1]]
+            made.output(port.name, port.bits, f"{{{', '.join(parts)}}}")
+
+
+def _fields(station: Station) -> dict[tuple[int, int], Field]:
+    """The fields of the results of a datapath, by node and the cycle in which it is read."""
+    graph, pipeline = station.design.datapath.graph, station.design.pipeline
+    read = [(k, pipeline.read_in(name)) for name, out in graph.outputs.items() for k in out.nodes]
+    live = [key for key in dict.fromkeys(read) if graph.op[key[0]] != "constant"]
+    return dict(zip(live, station.design.outputs, strict=True))
