@@ -29,7 +29,7 @@ from featherlane.program.passes.guards import LOST
 
 DEVICE, CLOCK = "xcvu9p", 8.0  # ns
 INTERVAL = 32  # cycles; the words of results alone take 30
-SAMPLES = 4000
+SAMPLES, GUARD = 4000, 4  # with 2 bits beyond what samples need, signals of a trot overflowed
 # Of samples: a little more than closed loops of the controller ask for, by freedom: the base's
 # translation and rotation, the arm's joints, those of a leg. SI units
 ANGLE, FORCE = 1.2, 500.0
@@ -66,7 +66,7 @@ class Circuit:
     def datapath(self) -> Datapath:
         graph = prepared(circuit_graph(self.robot.model, VARIANT, None, {}))
         if self.format == "fitted":
-            return narrowed(fitted(graph, sampled(self.robot, SAMPLES, 0)))
+            return narrowed(fitted(graph, sampled(self.robot, SAMPLES, 0), guard=GUARD))
         return narrowed(uniform(graph, self.format))
 
     @cached_property
@@ -85,6 +85,12 @@ class Circuit:
         results = evaluator(integers)
         numbers = floats(evaluator.datapath, results.integers)
         return numbers, results._replace(saturated=saturated)
+
+    def told(self, derivatives: bool, k: int) -> str:
+        """What computes node k."""
+        graph = self._evaluators[derivatives].datapath.graph
+        tag = graph.tag[k]
+        return f"{graph.op[k]} of {tag.algorithm}{tag.direction}{tag.joint}" if tag else graph.op[k]
 
     @cached_property
     def made(self) -> tuple[Design, Cost]:

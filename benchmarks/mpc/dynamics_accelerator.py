@@ -91,8 +91,10 @@ class Accelerated(Featherlane):
         if self.golden:
             given = dict(zip(INPUTS, (*motion, self._f_ext), strict=True))
             numbers, happened = self.circuit(derivatives, given)
-            self.events["overflows"] += sum(happened.overflows.values())
             self.events["saturated"] += sum(happened.saturated.values())
+            for k, count in happened.overflows.items():
+                self.events["overflows"] += count
+                self.events[f"in {self.circuit.told(derivatives, k)}"] += count
         else:
             exact = (x.astype(float) for x in (*motion, self._f_ext))
             numbers = dict(zip(RESULTS, self._exact(*exact, threads=1), strict=True))
