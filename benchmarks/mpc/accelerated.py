@@ -164,10 +164,8 @@ def golden(circuit: Circuit, knots: int, iterations: int, period: float) -> list
         found, exact = (solver.iterate(plan, plant.time, *state) for solver in solvers)
         apart.append(float(np.abs(found.u - exact.u).max()))
         heights.append(float(state[0][2]))
-        most = float(np.abs(exact.u).max())
-        say(
-            f"iteration {k}: torques apart by {apart[-1]:.2g} of {most:.3g} N m, {dict(cards[0].events)}"
-        )
+        most, events = float(np.abs(exact.u).max()), dict(cards[0].events)
+        say(f"iteration {k}: torques apart by {apart[-1]:.2g} of {most:.3g} N m, {events}")
         plan = found
         for _ in range(round(period / TIMESTEP)):
             plant.step(follow(plan, plant.time, *plant.joints()), np.zeros(2))
