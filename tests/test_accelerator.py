@@ -14,6 +14,7 @@ from featherlane.backends.fixed.evaluate import evaluate
 from featherlane.program.graph import Graph
 from featherlane.tools import cli
 
+DERIVATIVES = "inverse_dynamics_derivatives"
 SIMULATORS = ["icarus", "verilator"]
 PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
 
@@ -52,6 +53,41 @@ def test_circuits_give_the_bits_of_the_datapath(pendulum, simulator, function, i
         least = found.cycles.min()
         assert least >= made.latency
         assert stalls or found.cycles.max() == least
+
+
+@pytest.mark.parametrize(
+    ("simulator", "function", "f_ext", "frames", "format"),
+    [
+        ("icarus", "forward_dynamics_derivatives", "world", ["link2"], "fitted"),
+        ("verilator", "inverse_dynamics", "body", [], "proved"),
+        ("icarus", "forward_dynamics", "world", [], "proved"),
+    ],
+)
+def test_wrenches_are_inputs(pendulum, simulator, function, f_ext, frames, format):
+    """To the bit in a simulation, and near to what the model computes."""
+    needs(simulator)
+    options = {"interval": 6, "format": format, "f_ext": f_ext, "frames": frames}
+    made = fl.accelerator(pendulum, function, **options)
+    states = made.samples(60)
+    assert states["f_ext"].shape == (60, len(frames) or pendulum.nbodies, 6)
+    assert 100 < np.abs(states["f_ext"]).max() <= 128
+    wanted = evaluate(made.function.datapath, states)
+    found = made.simulate(states, simulator, 60)
+    for name, x in wanted.integers.items():
+        assert np.array_equal(x, found.outputs[name]), name
+    assert not wanted.overflows
+    wrench = states.pop("f_ext")
+    given = {"f_ext": {name: wrench[:, k] for k, name in enumerate(frames)} or wrench}
+    exact = getattr(pendulum, function)(**states, **given, f_ext_frame=f_ext)
+    exact = [exact] if isinstance(exact, np.ndarray) else exact
+    for x, name in zip(exact, made.function.outputs, strict=True):
+        assert np.abs(found.results[name] - x).max() < 2e-4 * np.abs(x).max(), name
+
+
+def test_torques_balance_wrenches_in_samples(pendulum):
+    """Accelerations of sampled states are those of their range, not of forces without a balance."""
+    made = fl.accelerator(pendulum, "forward_dynamics", interval=6, format="proved", f_ext="body")
+    assert np.abs(made.function(**made.samples(200))).max() < 16.1
 
 
 def test_a_state_enters_every_interval(pendulum):
@@ -187,6 +223,17 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
             "wanted 'deferred' or 'factor' or 'bounded' or 'mminvgen'",
         ),
         ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
+        ({"f_ext": "link2"}, ValueError, "f_ext is 'link2': wanted None, 'body' or 'world'"),
+        ({"frames": ["link2"]}, ValueError, "frames without f_ext"),
+        ({"f_ext": "body", "frames": "link2"}, TypeError, "frames is 'link2': wanted a list"),
+        ({"f_ext": "body", "frames": ["link2"] * 2}, ValueError, "wanted each frame once"),
+        ({"f_ext": "body", "frames": ["foot"]}, ValueError, "foot"),
+        ({"f_ext": "body", "function": "mass_matrix"}, ValueError, "mass_matrix takes no f_ext"),
+        (
+            {"f_ext": "world", "function": DERIVATIVES, "algorithm": "body"},
+            ValueError,
+            "algorithm is 'body' with f_ext in the world's axes",
+        ),
     ],
     ids=lambda x: "-".join(map(str, x)) if isinstance(x, dict) else "",
 )

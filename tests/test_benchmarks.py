@@ -11,7 +11,9 @@ from repetition import repeated
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = [
     file.relative_to(BENCHMARKS).as_posix()
-    for file in sorted([*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("*/run.py")])
+    for file in sorted(
+        {*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("*/run.py"), *BENCHMARKS.glob("mpc/*.py")}
+    )
     if "parse_args(" in file.read_text(encoding="utf-8")
 ]
 

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from documents import ROOT
 
+import featherlane as fl
+from featherlane.backends.fixed.evaluate import quantised
+from featherlane.functions.table import Variant
+
 for needed in ("piqp", "mujoco", "scipy"):
     pytest.importorskip(needed)
 
@@ -17,7 +21,8 @@ def mpc():
     """The modules of the experiment, by name."""
     places = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "mpc")]
     sys.path[:0] = places
-    names = ("robot", "dynamics_featherlane", "formulation", "programs", "solver", "plant", "run")
+    names = ["robot", "dynamics_featherlane", "formulation", "programs", "solver", "plant", "run"]
+    names += ["chain_rule", "circuit_time", "dynamics_accelerator", "words"]
     before = set(sys.modules)
     yield {name: __import__(name) for name in names}
     for name in {*sys.modules} - before:
@@ -88,3 +93,86 @@ def test_robots_together_do_what_each_does_alone(mpc, robot, dynamics):
 
 def test_the_plant_is_the_robot(mpc, robot):
     assert mpc["plant"].Plant(robot, seed=1).mass_matrix_error() < 1e-12
+
+
+# An accelerator for the dynamics
+
+
+def test_the_chain_rule_is_the_rest_of_a_linear_step(mpc, robot, dynamics):
+    """Dynamics from elsewhere, all else from the plan of `linearize_step`: the same bits."""
+    rule = mpc["chain_rule"]
+    q, v, u, f = mpc["run"].random_knots(robot, KNOTS)
+    model, f_ext = robot.model, np.zeros((KNOTS, 4, 6))
+    f_ext[..., :3], tau = f, np.pad(u, ((0, 0), (6, 0)))
+    options = {"actuation": dynamics.options["actuation"], "by_wrenches": True}
+    wrenches = {"wrenches": "world", "at": mpc["robot"].FEET}
+    linear = Variant("linearize_step", integrator="rk4", **options, **wrenches)
+    exact = rule.piece(model, Variant(rule.DYNAMICS, **wrenches))
+    to_stage = [rule.piece(model, Variant(f"to_{x}_stage")) for x in ("half", "half", "full")]
+    at, stages = (q, v, v), []
+    for k in range(4):
+        stages += exact(*at[:2], tau, f_ext)
+        if k < 3:
+            at = to_stage[k](q, v, at[2], stages[4 * k], np.array(DT))
+    found = rule.chain_rule(model, linear)(q, v, u, np.array(DT), f_ext, *stages)
+    wanted = model._function(linear)(q, v, u, np.array(DT), f_ext)
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cycles_of_serial_stages(mpc, seed):
+    """Against a simulation that goes from clock cycle to clock cycle, on a link without delay."""
+    rng, time = np.random.default_rng(seed), mpc["circuit_time"]
+    interval, latency, turn, tasks = (int(rng.integers(1, n)) for n in (9, 40, 20, 12))
+    times = time.Times(interval, latency, 8.0)
+    found = [*time.scheduled(times, tasks, (0, 0), 4, turn)]
+    ready = dict.fromkeys(((task, 0) for task in range(tasks)), 0)
+    wanted, free = {}, 0
+    for cycle in range(tasks * 4 * (interval + latency + turn)):
+        waiting = sorted((at, *key) for key, at in ready.items() if at <= cycle)
+        if waiting and cycle >= free:
+            _, task, stage = waiting[0]
+            del ready[task, stage]
+            wanted[task, stage], free = cycle, cycle + interval
+            if stage < 3:
+                ready[task, stage + 1] = cycle + latency + turn
+    assert {(x.task, x.stage): x.entered for x in found} == wanted
+    assert [x.done for x in found] == sorted(8.0 * (c + latency) for c in wanted.values())
+
+
+def test_the_link_bounds_what_a_pipeline_gives(mpc):
+    """320 bytes of results take 10 ns, longer than the pipeline's interval of 8."""
+    time = mpc["circuit_time"]
+    taken = time.seconds(time.Times(1, 50, 8.0), 1000, (0, 80))
+    assert taken == pytest.approx(1e-9 * (50 * 8 + 1000 * 10))
+
+
+def test_modelled_work_takes_the_time_that_is_told(mpc):
+    clock = mpc["dynamics_accelerator"].Clock()
+    begin = clock()
+    with clock.takes(100.0):
+        with clock.takes(7.0):
+            sum(range(100_000))
+        sum(range(100_000))
+    assert 100.0 <= clock() - begin < 100.01
+
+
+def test_words_of_a_circuit(mpc):
+    """What the host writes and reads is what the golden model takes and gives."""
+    arm = fl.load("double_pendulum")
+    function = arm.function("forward_dynamics_derivatives", backend="fixed", format="fitted")
+    datapath, rng = function.datapath, np.random.default_rng(0)
+    states = {name: rng.normal(size=(5, 2)) for name in ("q", "v", "tau")}
+    words = mpc["words"]
+    encode = words.Encoder(datapath, [*states])
+    decode = words.Decoder.of(datapath, [*function.outputs])
+    sent = np.empty((5, encode.count), np.int32)
+    encode(np.concatenate([*states.values()], 1), sent)
+    integers, _ = quantised(datapath, states)
+    read = [datapath.graph.value[k] for k in datapath.graph.nodes_of("input")]
+    assert sent.tolist() == [[int(integers[name][s, i]) for name, i in read] for s in range(5)]
+    wanted = np.concatenate([x.reshape(5, -1) for x in function(**states)], 1)
+    found = decode.empty(5, np.dtype(float))
+    decode(decode.words_of(wanted), found)
+    np.testing.assert_array_equal(found, wanted)

@@ -15,7 +15,12 @@ import featherlane as fl
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga.synthesis import synthesised
-from featherlane.functions.accelerator.graph import SHARES, all_functions_graph, parts_of
+from featherlane.functions.accelerator.graph import (
+    SHARES,
+    all_functions_graph,
+    parts_of,
+    variant_of,
+)
 
 PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
 DFD = "forward_dynamics_derivatives"
@@ -326,3 +331,24 @@ def test_what_tasks_wait_for_is_checked(arm):
         arm.simulate(batch, after=[None] * 4)
     with pytest.raises(ValueError, match="stalls is 256"):
         arm.simulate(batch, stalls=256)
+
+
+def test_wrenches_are_inputs_of_functions_that_take_them():
+    """In a simulation to the bit, and near to what the model computes."""
+    needs("icarus")
+    model = fl.load("double_pendulum")
+    options = {"interval": 3, "format": "fitted", "f_ext": "world", "frames": ["link2"]}
+    made = fl.multifunction(model, **options)
+    tasks = made.tasks(40)
+    assert {name for name, inputs in tasks if "f_ext" not in inputs} == {
+        "mass_matrix", "mass_matrix_inverse",
+    }  # fmt: skip
+    assert same(made.expected(tasks), made.simulate(tasks, "icarus", 60).outputs)
+    for name in made.functions:
+        states = made.samples(name, 50)
+        function, exact = made.function(name), model._function(variant_of(name, made.wrenches))
+        found, wanted = (f(*[states[x] for x in f.inputs]) for f in (function, exact))
+        if isinstance(found, np.ndarray):
+            found, wanted = [found], [wanted]
+        for x, y in zip(found, wanted, strict=True):
+            assert np.abs(x - y).max() < 0.03 * np.abs(y).max(), name  # forces of 128 N

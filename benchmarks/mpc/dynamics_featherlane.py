@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from robot import FEET, Quadruped
 
@@ -13,6 +15,8 @@ class Featherlane:
 
     dtype: in which it computes; results are float64 in any case, as the solver wants them.
     """
+
+    clock = staticmethod(time.thread_time)
 
     def __init__(self, robot: Quadruped, knots: int, threads: int, dtype: str = "float64") -> None:
         model = robot.model
@@ -46,6 +50,10 @@ class Featherlane:
         self.model.linearize_step(
             q, v, u, dt, self._given(f), by_wrenches=True, out=self.out, **self.options
         )
+        return self._delivered()
+
+    def _delivered(self) -> tuple[np.ndarray, ...]:
+        """`out` as the solver wants it."""
         *results, B = self.out
         if self.dtype != float:
             for double, single in zip(self.doubles, results, strict=True):

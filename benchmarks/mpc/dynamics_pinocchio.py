@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ class Pinocchio:
     """The same interface as Featherlane's."""
 
     name = "Pinocchio"
+    clock = staticmethod(time.thread_time)
 
     def __init__(self, robot: Quadruped, knots: int, threads: int) -> None:
         self._library = ctypes.CDLL(str(library()))

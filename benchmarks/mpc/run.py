@@ -64,8 +64,11 @@ def dynamics_of(robot: Quadruped, knots: int, threads: int) -> dict[str, Dynamic
     }
 
 
+Maker = Callable[[Quadruped, int, int], dict[str, Dynamics]]  # of knots and threads
+
+
 def solver_of(formulation: Formulation, dynamics: Dynamics, problem: str) -> Solver:
-    return Solver(formulation, dynamics, PROBLEMS[problem].solver(formulation), time.thread_time)
+    return Solver(formulation, dynamics, PROBLEMS[problem].solver(formulation), dynamics.clock)
 
 
 def random_knots(robot: Quadruped, knots: int) -> tuple[np.ndarray, ...]:
@@ -94,17 +97,17 @@ def differences(robot: Quadruped, knots: int, dt: float) -> list[Row]:
 
 
 def times_of_dynamics(
-    robot: Quadruped, knots: int, threads: int, rounds: int, dt: float
+    robot: Quadruped, knots: int, threads: int, rounds: int, dt: float, made: Maker = dynamics_of
 ) -> list[Row]:
     """Milliseconds of one call of each, all taking turns, for one robot and for many."""
-    clock = time.thread_time if threads == 1 else time.perf_counter
     rows = []
     for robots in (1, ROBOTS):
         given = random_knots(robot, knots * robots)
-        every = dynamics_of(robot, knots * robots, threads)
+        every = made(robot, knots * robots, threads)
         taken: dict[tuple[str, str], list[float]] = {}
         for _ in range(max(3, rounds // robots) + 1):
             for name, dynamics in every.items():
+                clock = dynamics.clock if threads == 1 else time.perf_counter
                 for what in ("linearise", "step"):
                     begin = clock()
                     getattr(dynamics, what)(*given, dt)
@@ -116,11 +119,14 @@ def times_of_dynamics(
     return rows
 
 
-def parts(robot: Quadruped, problem: str, knots: int, seconds: float, period: float) -> list[Row]:
+def parts(
+    robot: Quadruped, problem: str, knots: int, seconds: float, period: float,
+    made: Maker = dynamics_of,
+) -> list[Row]:  # fmt: skip
     """Median milliseconds of the parts of an iteration: each controller starts from the same plans
     and states, in turn; the robot follows featherlane's plan.
     """
-    every = dynamics_of(robot, knots, 1)
+    every = made(robot, knots, 1)
     formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
     solvers = {name: solver_of(formulation, d, problem) for name, d in every.items()}
     plant, leader = Plant(robot, 0), solvers[FEATHERLANE]
@@ -155,7 +161,7 @@ def compared(rows: Sequence[Row]) -> list[Row]:
     for problem in dict.fromkeys(row["problem"] for row in rows):
         each = {row["dynamics"]: row for row in rows if row["problem"] == problem}
         base = each[PINOCCHIO]
-        for name in (FEATHERLANE, SINGLE):
+        for name in [name for name in each if name != PINOCCHIO]:
             ratio = base["dynamics ms"] / each[name]["dynamics ms"]
             share = base["dynamics ms"] / base["ms"]
             row = {"problem": problem, "dynamics": name, "share": share, "ratio": ratio}
@@ -166,10 +172,10 @@ def compared(rows: Sequence[Row]) -> list[Row]:
 
 def loops(
     robot: Quadruped, problem: str, knots: int, seconds: float, seeds: Sequence[int],
-    periods: dict[str, float],
+    periods: dict[str, float], made: Maker = dynamics_of,
 ) -> tuple[list[Row], dict[str, Record]]:  # fmt: skip
     """Closed loops with several seeds. periods: of the controllers, in seconds."""
-    rows, records, every = [], {}, dynamics_of(robot, knots, 1)
+    rows, records, every = [], {}, made(robot, knots, 1)
     formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
     for name, period in periods.items():
         for seed in seeds:
@@ -211,12 +217,14 @@ def main() -> None:
     write_json(given.json, rows, knots=given.knots)
 
 
-def print_dynamics(robot: Quadruped, knots: int, threads: Sequence[int], rounds: int) -> list[Row]:
+def print_dynamics(
+    robot: Quadruped, knots: int, threads: Sequence[int], rounds: int, made: Maker = dynamics_of
+) -> list[Row]:
     dt = Formulation.dt
     found = differences(robot, knots, dt)
     cells = [[r["dynamics"], *(f"{r[x]:.1e}" for x in "qvAB")] for r in found]
     print(table(["difference from Pinocchio", "q", "v", "A", "B"], cells), "\n")
-    times = [row for n in threads for row in times_of_dynamics(robot, knots, n, rounds, dt)]
+    times = [row for n in threads for row in times_of_dynamics(robot, knots, n, rounds, dt, made)]
     keys = ("robots", "threads", "what")
     base = {tuple(r[k] for k in keys): r["ms"] for r in times if r["dynamics"] == PINOCCHIO}
     head = ["robots", "threads", "call", "dynamics", "ms a robot", "times faster"]
@@ -252,11 +260,13 @@ def print_parts(measured: list[Row]) -> list[Row]:
     return found
 
 
-def print_many(robot: Quadruped, problems: Sequence[str], knots: int, rounds: int) -> list[Row]:
+def print_many(
+    robot: Quadruped, problems: Sequence[str], knots: int, rounds: int, made: Maker = dynamics_of
+) -> list[Row]:
     """Iterations a second and core where many robots share each call of the dynamics."""
     found, cells = list[Row](), []
     for problem in problems:
-        every = dynamics_of(robot, knots * ROBOTS, 1)
+        every = made(robot, knots * ROBOTS, 1)
         taken: dict[str, list[float]] = {name: [] for name in every}
         formulation = Formulation(robot, knots=knots, barrier=PROBLEMS[problem].barrier)
         solvers = [solver_of(formulation, every[FEATHERLANE], problem) for _ in range(ROBOTS)]
@@ -266,9 +276,9 @@ def print_many(robot: Quadruped, problems: Sequence[str], knots: int, rounds: in
         plans = [solver.first_plan(t, *state) for solver, state in firsts]
         for _ in range(rounds + 1):
             for name, dynamics in every.items():
-                begin = time.thread_time()
+                begin = dynamics.clock()
                 new = iterate_together(solvers, dynamics, plans, t, states)
-                taken[name].append(time.thread_time() - begin)
+                taken[name].append(dynamics.clock() - begin)
             plans = new
         for name, each in taken.items():
             rate = ROBOTS / statistics.median(each[1:])

@@ -18,9 +18,10 @@ STEP_SIZES = (1.0, 0.5, 0.25, 0.1)
 
 
 class Dynamics(Protocol):
-    """What is exchanged."""
+    """What is exchanged. clock: tells seconds, those of hardware that is modelled among them."""
 
     name: str
+    clock: Callable[[], float]
 
     def linearise(
         self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float

@@ -17,9 +17,16 @@ from operator import sub
 from typing import NamedTuple
 
 from featherlane.algorithms.bounded import Ends, bounded_acceleration, inverse
-from featherlane.algorithms.common import Scalars, joint_entries, link_resistance, put_entries
+from featherlane.algorithms.common import (
+    Scalars,
+    Wrenches,
+    joint_entries,
+    link_resistance,
+    put_entries,
+)
 from featherlane.algorithms.deferred import deferred_factor
 from featherlane.algorithms.derivatives import (
+    Fixed,
     Loads,
     assembled,
     motion_and_loads,
@@ -61,6 +68,8 @@ def all_functions(
     Minv: Rows,
     *,
     method: str,
+    f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
     bounds: MassBounds | None = None,
     ends: Ends | None = None,
 ) -> AllResults:
@@ -68,12 +77,12 @@ def all_functions(
     "factor" or "bounded"; the last has `bounds`, and `ends`, the range at which accelerations
     saturate.
     """
-    m, load = motion_and_loads(model, q, qd, qdd)
+    m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
     M = mass_matrix_of_pairs(model, m)
     torques = _torques(model, load, qd, qdd)
     derivatives = assembled(model, m, load)
     half = [[Minv[max(i, j)][min(i, j)] for j in range(model.nv)] for i in range(model.nv)]
-    da = times_inverse(model, half, derivatives, by_free_roots(model, m, load, None))
+    da = times_inverse(model, half, derivatives, by_free_roots(model, m, load, fixed))
     if method == "bounded":
         assert bounds is not None, "bounded has bounds"
         own = inverse(model, M, bounds)

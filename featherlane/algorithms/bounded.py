@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.deferred import deferred_factor
-from featherlane.algorithms.derivatives import motion
+from featherlane.algorithms.derivatives import Fixed, motion
 from featherlane.algorithms.forward_derivatives import (
     forward_dynamics_derivatives_from,
     mass_matrix_of_pairs,
@@ -107,6 +107,7 @@ def bounded_forward_dynamics_derivatives(
     qd: Scalars,
     tau: Scalars,
     f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
     *,
     bounds: MassBounds,
     ends: Ends | None = None,
@@ -116,4 +117,4 @@ def bounded_forward_dynamics_derivatives(
     """
     Minv = inverse(model, mass_matrix_of_pairs(model, motion(model, q, qd)), bounds)
     qdd = _solved(model, Minv, q, qd, tau, f_ext, ends)
-    return *forward_dynamics_derivatives_from(model, q, qd, qdd, Minv, f_ext), Minv
+    return *forward_dynamics_derivatives_from(model, q, qd, qdd, Minv, f_ext, fixed), Minv

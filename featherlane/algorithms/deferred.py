@@ -20,7 +20,7 @@ from operator import mul, sub
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
-from featherlane.algorithms.derivatives import motion
+from featherlane.algorithms.derivatives import Fixed, motion
 from featherlane.algorithms.factor import InvertedFactor
 from featherlane.algorithms.forward_derivatives import (
     forward_dynamics_derivatives_from,
@@ -145,10 +145,15 @@ def deferred_forward_dynamics(
 
 
 def deferred_forward_dynamics_derivatives(
-    model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    tau: Scalars,
+    f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
 ) -> tuple[Rows, Rows, Rows]:
     """Returns (da/dq, da/dv, da/dtau) with a = FD(q, qd, tau), as products with M^-1."""
     inverse = deferred_factor(model, mass_matrix_of_pairs(model, motion(model, q, qd)))
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd, Minv = _acceleration(model, inverse, tau, bias), inverse.inverse()
-    return *forward_dynamics_derivatives_from(model, q, qd, qdd, Minv, f_ext), Minv
+    return *forward_dynamics_derivatives_from(model, q, qd, qdd, Minv, f_ext, fixed), Minv

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from featherlane.api.board import Board
 from featherlane.api.design_space import FORMATS, INTERVALS, Front, marks, space
 from featherlane.api.designing import SHARING, Designer
 from featherlane.api.fixed import (
+    Ends,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -40,6 +41,8 @@ from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import alike, is_count, lead_of
 from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.table import Variant
+from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
@@ -73,7 +76,7 @@ class Accelerator:
 
     function: what it computes, callable as any `Function`, to the bit. design: the sources in
     SystemVerilog. cost: what it needs of the device. choices: what was asked for, by the names of
-    `accelerator`'s arguments.
+    `accelerator`'s arguments. variant: the function with the axes and frames of its wrenches.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Accelerator:
     cost: Cost
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
+    variant: Variant
 
     @property
     def interval(self) -> int:
@@ -284,11 +288,15 @@ class Accelerator:
     @property
     def _limits(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """The least and the largest numbers of each input."""
-        return {**self._given, **input_ranges(self.model, self.function.inputs, self._given)[0]}
+        return {**self._given, **self._drawn(1)[0]}
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
         """Random states within the ranges of the inputs, by name."""
-        return input_ranges(self.model, self.function.inputs, self._given, 1, states)[1]
+        return self._drawn(states)[1]
+
+    def _drawn(self, states: int) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
+        given = self.function.inputs, self._given, 1, states
+        return input_ranges(self.model, *given, variant=self.variant)
 
     def _vectors(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Random states and their results, as integers."""
@@ -309,6 +317,8 @@ def accelerator(
     sharing: str = "module",
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    f_ext: str | None = None,
+    frames: Sequence[str] = (),
     name: str | None = None,
 ) -> Accelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
@@ -329,8 +339,10 @@ def accelerator(
     frames, as in the papers: a shorter path); of inverse dynamics and its derivatives "scan"
     (prefix sums: the shortest path). ranges: (low, high) of inputs by name; by default the model's
     limits, and what `Model.function(backend="fixed")` states; in proved formats also of
-    accelerations "a" that follow from torques, and saturate. name: of the top module, by default
-    the robot's and the function's.
+    accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
+    "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
+    `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
+    name: of the top module, by default the robot's and the function's.
 
     Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
     where the device has any and results do not come later for it; the result's `function` rounds
@@ -344,7 +356,7 @@ def accelerator(
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     from featherlane.backends.c.names import identifier
 
-    variant = variant_named(model, function)
+    variant = with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
@@ -354,8 +366,23 @@ def accelerator(
     if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
     asked = {"function": function, "format": format, "sharing": sharing}
-    choices = {**asked, "algorithm": fixed.algorithm}
-    return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices)
+    choices = {**asked, "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames]}
+    return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
+
+
+def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
+    """Returns a variant with wrenches in axes, at frames. Raises ValueError or TypeError for what
+    tells none.
+    """
+    if isinstance(frames, str) or not all(isinstance(name, str) for name in frames):
+        raise TypeError(f"frames is {shown(frames)}: wanted a list of names of frames")
+    if f_ext not in (None, *WRENCH_FRAMES):
+        raise ValueError(f"f_ext is {shown(f_ext)}: wanted None, 'body' or 'world'")
+    if frames and f_ext is None:
+        raise ValueError("frames without f_ext: wanted the axes of wrenches, f_ext='body' or alike")
+    if len({*frames}) < len(frames):
+        raise ValueError(f"frames is {shown(frames)}: wanted each frame once")
+    return variant._replace(wrenches=f_ext, at=tuple(frames))
 
 
 def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:

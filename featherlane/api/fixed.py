@@ -100,14 +100,14 @@ def fixed_function(
     algorithm = algorithm_of(model, variant, algorithm, chosen.kind == PROVED)
     given = checked_ranges(named_in_ranges(function.inputs), ranges)
     make = partial(_datapath, model, variant, algorithm, chosen, given)
-    bounds = lambda: entry_bounds(input_ranges(model, function.inputs, given)[0])
+    bounds = lambda: entry_bounds(input_ranges(model, function.inputs, given, variant=variant)[0])
     return FixedFunction(function, make, bounds, algorithm, origin)
 
 
 def _datapath(
     model: Model, variant: Variant, algorithm: str | None, format: Formats, given: dict[str, Ends]
 ) -> Datapath:
-    limits, samples = input_ranges(model, input_shapes(model, variant), given)
+    limits, samples = input_ranges(model, input_shapes(model, variant), given, variant=variant)
     bounds = entry_bounds(given | limits)
     graph = circuit_graph(model, variant, algorithm, bounds)
     if format.kind == PROVED:
@@ -181,15 +181,17 @@ def input_ranges(
     given: Mapping[str, Ends],
     seed: int = 0,
     states: int = SAMPLES + SAMPLES // 3,
+    variant: Variant | None = None,
 ) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
-    """Returns the bounds of each input, and sampled states within them.
+    """Returns the bounds of each input, and sampled states within them. variant: tells the axes and
+    frames of wrenches, if f_ext is an input.
 
     Bounds that are not given: the model's limits for q and v (without one, 8 rad or m, and per s; 1
     for entries of quaternions), 16 rad/s^2 or m/s^2 for a, 128 N or N m for f_ext, and twice
-    what samples have for tau = ID(q, v, a) and minv = M(q)^-1. Raises ValueError for an input that
-    has none of these and is not in `given`.
+    what samples have for tau = ID(q, v, a, f_ext) and minv = M(q)^-1. Raises ValueError for an
+    input that has none of these and is not in `given`.
     """
-    defaults = _limits(model)
+    defaults = _limits(model, inputs)
     limits = {name: given.get(name) or defaults.get(name) for name in inputs}
     rng, count = np.random.default_rng(seed), states
     motion = {name: given.get(name) or defaults[name] for name in ("q", "v", "a")}
@@ -198,17 +200,17 @@ def input_ranges(
     units = np.clip(model.random_configuration(count, seed=rng), *motion["q"])
     samples["q"] = np.where(turns, units, samples["q"])
     for name in inputs:
-        if name in DERIVED:
-            samples[name] = _derived(model, name, samples)
-            most = ROOM * np.abs(samples[name]).max(0)
-            low, high = limits[name] = limits[name] or (-most, most)
-            samples[name] = samples[name].clip(low, high)
-        elif (ends := limits[name]) is None:
+        if (ends := limits[name]) is None and name not in DERIVED:
             raise ValueError(f"ranges lacks {name!r}: wanted its (low, high)")
-        elif name not in motion:
+        if ends is not None and name not in (*motion, *DERIVED):
             samples[name] = _drawn(rng, ends, count)
-    found = {name: ends for name, ends in limits.items() if ends is not None}
-    return found, {name: samples[name] for name in inputs}
+    for name in [name for name in inputs if name in DERIVED]:
+        found = _derived(model, name, samples, variant)
+        most = ROOM * np.abs(found).max(0)
+        limits[name] = low, high = limits[name] or (-most, most)
+        samples[name] = found.clip(low, high)
+    known = {name: ends for name, ends in limits.items() if ends is not None}
+    return known, {name: samples[name] for name in inputs}
 
 
 def _drawn(rng: np.random.Generator, ends: Ends, count: int) -> np.ndarray:
@@ -216,10 +218,14 @@ def _drawn(rng: np.random.Generator, ends: Ends, count: int) -> np.ndarray:
     return rng.uniform(low, high, (count, *low.shape))
 
 
-def _derived(model: Model, name: str, samples: Mapping[str, np.ndarray]) -> np.ndarray:
+def _derived(
+    model: Model, name: str, samples: Mapping[str, np.ndarray], variant: Variant | None
+) -> np.ndarray:
     if name == "minv":
         return model.mass_matrix_inverse(samples["q"])
-    return model.inverse_dynamics(samples["q"], samples["v"], samples["a"])
+    axes, frames = (variant.wrenches, variant.at) if variant else (None, ())
+    balance = model._function(Variant("inverse_dynamics", axes, at=frames))
+    return balance(*[samples[name] for name in balance.inputs])  # type: ignore[no-any-return]
 
 
 def _quaternions(model: Model) -> np.ndarray:
@@ -230,12 +236,12 @@ def _quaternions(model: Model) -> np.ndarray:
     return turns
 
 
-def _limits(model: Model) -> dict[str, Ends]:
+def _limits(model: Model, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, Ends]:
     """Returns the bounds of inputs that a model knows or has by default."""
     free = np.where(_quaternions(model), 1.0, UNLIMITED)
     low, high = model.position_limits
     low, high = np.where(np.isfinite(low), low, -free), np.where(np.isfinite(high), high, free)
     v = np.where(np.isfinite(model.velocity_limits), model.velocity_limits, UNLIMITED)
     a = np.full(model.nv, ACCELERATION)
-    wrench = np.full((model.nbodies, 6), WRENCH)
+    wrench = np.full(inputs.get("f_ext", ()), WRENCH)
     return {"q": (low, high), "v": (-v, v), "a": (-a, a), "f_ext": (-wrench, wrench)}

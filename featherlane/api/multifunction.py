@@ -16,7 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.accelerator import LINK, LONGEST, SIMULATORS, check_choices, written
+from featherlane.api.accelerator import (
+    LINK,
+    LONGEST,
+    SIMULATORS,
+    check_choices,
+    with_wrenches,
+    written,
+)
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING
 from featherlane.api.fixed import (
@@ -46,9 +53,11 @@ from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import (
     METHODS,
+    NO_WRENCHES,
     SHARES,
     all_functions_graph,
     function_datapath,
+    variant_of,
 )
 from featherlane.functions.accelerator.network import network
 from featherlane.functions.arguments import is_count
@@ -67,7 +76,8 @@ class Multifunction:
     """Several functions of a robot in one design; `multifunction` makes it.
 
     datapath: one pass, of all functions, with the formats of all signals. network: its stations and
-    links. circuit: the sources in SystemVerilog. cost: what it needs of the device.
+    links. circuit: the sources in SystemVerilog. cost: what it needs of the device. wrenches: the
+    variant of inverse dynamics with the axes and frames of f_ext.
     """
 
     name: str
@@ -80,6 +90,7 @@ class Multifunction:
     cost: Cost
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
+    wrenches: Variant
     _functions: dict[str, FixedFunction] = field(default_factory=dict)
 
     @property
@@ -106,24 +117,29 @@ class Multifunction:
             bounds = lambda: entry_bounds(self._limits)
             make = lambda: function_datapath(self.datapath, name)
             method = self.choices["algorithm"]
-            own = self.model._function(Variant(name))
+            own = self.model._function(variant_of(name, self.wrenches))
             self._functions[name] = FixedFunction(own, make, bounds, method)
         return self._functions[name]
 
     @cached_property
     def _limits(self) -> Mapping[str, Ends]:
         """The least and the largest numbers of each input."""
-        return input_ranges(self.model, shapes_of(self.model), self._given)[0]
+        return self._drawn(1)[0]
 
     @cached_property
     def _given(self) -> dict[str, Ends]:
-        return checked_ranges(shapes_of(self.model), self.ranges)
+        return checked_ranges(shapes_of(self.model, self.wrenches), self.ranges)
+
+    def _drawn(self, states: int, seed: int = 1) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
+        given = shapes_of(self.model, self.wrenches), self._given, seed, states
+        return input_ranges(self.model, *given, variant=self.wrenches)
 
     def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Random states within the ranges of a function's inputs, by name."""
         check_function(function, self.functions)
-        found = input_ranges(self.model, shapes_of(self.model), self._given, seed, states)[1]
-        return {name: found[name] for name in input_shapes(self.model, Variant(function))}
+        own = variant_of(function, self.wrenches)
+        found = self._drawn(states, seed)[1]
+        return {name: found[name] for name in input_shapes(self.model, own)}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
         """Random tasks of all functions, in random order."""
@@ -191,7 +207,7 @@ class Multifunction:
 
     @cached_property
     def _words(self) -> TaskWords:
-        return TaskWords(self.model, self.network, narrowed(self.datapath))
+        return TaskWords(self.model, self.network, narrowed(self.datapath), self.wrenches)
 
     def expected(
         self, tasks: Sequence[Task | tuple[str, Mapping[str, Any]]]
@@ -303,10 +319,10 @@ class Multifunction:
         return "\n".join([*rows, str(self.cost)])
 
 
-def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+def shapes_of(model: Model, wrenches: Variant = NO_WRENCHES) -> dict[str, tuple[int, ...]]:
     """The shapes of all inputs that functions have."""
-    n = model.nv
-    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
+    n, own = model.nv, input_shapes(model, wrenches)
+    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n), **own}
 
 
 def multifunction(
@@ -323,6 +339,8 @@ def multifunction(
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     tag_bits: int = 16,
+    f_ext: str | None = None,
+    frames: Sequence[str] = (),
     name: str | None = None,
 ) -> Multifunction:
     """Returns several functions of a robot in one design, which takes a task of any of them every
@@ -332,11 +350,12 @@ def multifunction(
     "mass_matrix_inverse", "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
     "forward_dynamics_derivatives"; all seven if None. spare: a share by which the
     units of each kind may be more than tasks need, where that shortens the latency, such as 0.1.
-    algorithm: of M^-1, "deferred" (the shortest
-    path), "factor" (the fewest products) or "bounded" (what proved formats take). ranges: (low,
-    high) of q, v, a, tau and minv by name; accelerations and M^-1 that come back for a second pass
-    saturate at the formats of a and minv. tag_bits: of a number that comes with a task and leaves
-    with its result, since tasks of different functions overtake each other. The other arguments are
+    algorithm: of M^-1, "deferred" (the shortest path), "factor" (the fewest products) or "bounded"
+    (what proved formats take). ranges: (low, high) of q, v, a, tau, minv and f_ext by name;
+    accelerations and M^-1 that come back for a second pass saturate at the formats of a and minv.
+    tag_bits: of a number that comes with a task and leaves with its result, since tasks of
+    different functions overtake each other. f_ext, frames: for the functions that take wrenches;
+    they and the other arguments are
     those of `accelerator`.
 
     Raises CompileError for what no circuit computes, and for a design that the device cannot hold,
@@ -355,16 +374,29 @@ def multifunction(
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
     top = identifier(f"{model.name}_functions") if name is None else name
     check_name(top)
-    target, given = devices.load(device, delays), checked_ranges(shapes_of(model), ranges)
-    datapath = datapath_of(model, chosen, format, algorithm, given)
+    wrenches = with_wrenches(NO_WRENCHES, f_ext, frames)
+    model._checked(wrenches)
+    shapes, target = shapes_of(model, wrenches), devices.load(device, delays)
+    given = checked_ranges(shapes, ranges)
+    datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
     options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
     made, needed = _fitting(top, narrowed(datapath), chosen, int(interval), *options)
     asked = {"format": format, "sharing": sharing, "spare": float(spare)}
-    choices = {**asked, "algorithm": algorithm}
+    choices = {**asked, "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames]}
     return Multifunction(
-        top, model, chosen, target, datapath, made, circuit(made), needed, ranges or {}, choices
+        top,
+        model,
+        chosen,
+        target,
+        datapath,
+        made,
+        circuit(made),
+        needed,
+        ranges or {},
+        choices,
+        wrenches,
     )
 
 
@@ -379,16 +411,22 @@ def _chosen(functions: Any) -> tuple[str, ...]:
 
 
 def datapath_of(
-    model: Model, functions: Sequence[str], format: str, method: str, given: dict[str, Ends]
+    model: Model,
+    functions: Sequence[str],
+    format: str,
+    method: str,
+    given: dict[str, Ends],
+    wrenches: Variant = NO_WRENCHES,
 ) -> Datapath:
     """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
     acceleration, and with the torques for one.
     """
-    limits, samples = input_ranges(model, shapes_of(model), given)
+    shapes = shapes_of(model, wrenches)
+    limits, samples = input_ranges(model, shapes, given, variant=wrenches)
     bounds = entry_bounds(given | limits)
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
-    graph = all_functions_graph(model, functions, method, bounds)
+    graph = all_functions_graph(model, functions, method, bounds, wrenches)
     for output, (_, nodes) in graph.outputs.items():
         if all(graph.op[k] == "constant" for k in nodes):
             raise CompileError(f"{output} of {model.name} is constant: there is nothing to compute")

@@ -15,7 +15,7 @@ from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Entry, Network
 from featherlane.backends.fpga.simulate import Streams
 from featherlane.errors import CompileError, shown
-from featherlane.functions.accelerator.graph import SHARES, function_datapath
+from featherlane.functions.accelerator.graph import SHARES, function_datapath, variant_of
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
 
@@ -57,9 +57,13 @@ class Batch(NamedTuple):
 class TaskWords:
     """Words of the tasks of a network. A task's tag is its number, as far as it has bits."""
 
-    def __init__(self, model: Model, network: Network, datapath: Datapath) -> None:
-        """datapath: a pass, in the formats of the circuit."""
-        self.model, self.network, self._whole = model, network, datapath
+    def __init__(
+        self, model: Model, network: Network, datapath: Datapath, wrenches: Variant
+    ) -> None:
+        """datapath: a pass, in the formats of the circuit. wrenches: inverse dynamics with their
+        axes and frames.
+        """
+        self.model, self.network, self._whole, self._wrenches = model, network, datapath, wrenches
         self._evaluators: dict[str, Evaluator] = {}
 
     def evaluator(self, function: str) -> Evaluator:
@@ -91,7 +95,7 @@ class TaskWords:
             wanted = "wanted (function, inputs by name)"
             raise ValueError(f"task {n} is {shown(task)}: {wanted}") from None
         check_function(name, self.network.codes)
-        shapes = input_shapes(self.model, Variant(name))
+        shapes = input_shapes(self.model, variant_of(name, self._wrenches))
         if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
             came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
             wanted = f"wanted {', '.join(shapes)}"

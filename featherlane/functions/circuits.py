@@ -42,7 +42,17 @@ def _from_half(algorithm: Algorithm) -> Algorithm:
     return run
 
 
-DEFERRED, FACTOR, BOUNDED = "deferred", "factor", "bounded"
+def _in_body_axes(algorithm: Algorithm) -> Algorithm:
+    """The algorithm without `fixed`: wrenches turn with their bodies, see `algorithm_of`."""
+
+    def run(*given: Any, fixed: Any = None, **options: Any) -> Any:
+        assert fixed is None, "wrenches are in the axes of bodies"
+        return algorithm(*given, **options)
+
+    return run
+
+
+DEFERRED, FACTOR, BOUNDED, BODY = "deferred", "factor", "bounded", "body"
 SQUARE = 0.5, 4.0  # of the squares of lengths of quaternions, whose entries are from -1 to 1
 CIRCUITS: dict[str, dict[str, Algorithm]] = {
     "mass_matrix_inverse": {
@@ -68,12 +78,12 @@ CIRCUITS: dict[str, dict[str, Algorithm]] = {
     },
     "inverse_dynamics_derivatives": {
         "common": algorithms.inverse_dynamics_derivatives,
-        "body": body_frames.body_derivatives,
+        BODY: _in_body_axes(body_frames.body_derivatives),
         "scan": METHODS["inverse_dynamics_derivatives"]["scan"].algorithm,
     },
     "forward_dynamics_derivatives_from": {
         "common": _from_half(algorithms.forward_dynamics_derivatives_from),
-        "body": _from_half(body_frames.body_forward_dynamics_derivatives_from),
+        BODY: _from_half(_in_body_axes(body_frames.body_forward_dynamics_derivatives_from)),
     },
 }
 """By function and name; the first is the default, but for formats that are proved."""
@@ -91,6 +101,11 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
         raise ValueError(f"algorithm is {shown(asked)} of {variant.name}: {wanted}")
     if asked == BOUNDED and coupled:
         raise ValueError(f"algorithm is {asked!r}: joints of {model.name!r} share coordinates")
+    if asked == BODY and variant.wrenches == "world":
+        raise ValueError(
+            f"algorithm is {asked!r} with f_ext in the world's axes: it takes wrenches in the axes "
+            f"of bodies alone; wanted f_ext='body', or another algorithm"
+        )
     if asked is not None or not known or coupled:
         return asked
     return BOUNDED if proved and BOUNDED in known else next(iter(known))

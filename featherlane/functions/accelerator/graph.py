@@ -13,8 +13,9 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.errors import shown
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR, mass_bounds_of, with_rotations
-from featherlane.functions.compile import solvable
-from featherlane.functions.table import Variant
+from featherlane.functions.compile import input_shapes, solvable
+from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.passes.guards import LOST
 from featherlane.program.trace import no_garbage, trace
@@ -25,8 +26,8 @@ METHODS = DEFERRED, FACTOR, BOUNDED  # of M^-1
 
 
 class Share(NamedTuple):
-    """What a function has of a pass: inputs, beside q, and outputs, by the names of the graph and
-    then of the function. passes: how many it takes.
+    """What a function has of a pass: inputs, wrenches where the graph has them, and outputs, by the
+    names of the graph and then of the function. passes: how many it takes.
     """
 
     inputs: tuple[str, ...]
@@ -35,23 +36,30 @@ class Share(NamedTuple):
 
 
 STATE = ("q", "v")
+NO_WRENCHES = Variant("inverse_dynamics")
 SHARES: dict[str, Share] = {
-    "inverse_dynamics": Share((*STATE, "a"), {"tau": "tau"}),
-    "forward_dynamics": Share((*STATE, "tau"), {"a": "a"}),
+    "inverse_dynamics": Share((*STATE, "a", "f_ext"), {"tau": "tau"}),
+    "forward_dynamics": Share((*STATE, "tau", "f_ext"), {"a": "a"}),
     "mass_matrix": Share(("q",), {"M": "M"}),
     "mass_matrix_inverse": Share(("q",), {"Minv": "Minv"}),
     "inverse_dynamics_derivatives": Share(
-        (*STATE, "a"), {"dtau_dq": "dtau_dq", "dtau_dv": "dtau_dv"}
+        (*STATE, "a", "f_ext"), {"dtau_dq": "dtau_dq", "dtau_dv": "dtau_dv"}
     ),
     "forward_dynamics_derivatives_from": Share(
-        (*STATE, "a", "minv"), {"da_dq": "da_dq", "da_dv": "da_dv"}
+        (*STATE, "a", "minv", "f_ext"), {"da_dq": "da_dq", "da_dv": "da_dv"}
     ),
     "forward_dynamics_derivatives": Share(
-        (*STATE, "tau"), {"da_dq": "da_dq", "da_dv": "da_dv", "Minv": "da_dtau"}, 2
+        (*STATE, "tau", "f_ext"), {"da_dq": "da_dq", "da_dv": "da_dv", "Minv": "da_dtau"}, 2
     ),
 }
 """By function; their order is that of the codes of micro-instructions."""
 FROM_FACTOR = ("Minv", "a")  # outputs of the graph that need the factor of M
+
+
+def variant_of(name: str, wrenches: Variant) -> Variant:
+    """A function by name, with the axes and frames of `wrenches` if it takes any."""
+    takes = "f_ext" in FUNCTIONS[name].takes
+    return wrenches._replace(name=name) if takes else Variant(name)
 
 
 def outputs_of(functions: Collection[str]) -> list[str]:
@@ -68,12 +76,17 @@ def outputs_of(functions: Collection[str]) -> list[str]:
 
 
 def all_functions_graph(
-    model: Robot, functions: Collection[str], method: str, inputs: Bounds
+    model: Robot,
+    functions: Collection[str],
+    method: str,
+    inputs: Bounds,
+    wrenches: Variant = NO_WRENCHES,
 ) -> Graph:
     """Returns the graph of one pass, ready for circuits, with the outputs that functions need.
 
     method: of M^-1, one of METHODS. inputs: the bounds of entries of inputs, on which depend those
-    that "bounded" states. Raises CompileError for what no circuit computes.
+    that "bounded" states. wrenches: inverse dynamics with their axes and frames. Raises
+    CompileError for what no circuit computes.
     """
     if method not in METHODS:
         raise ValueError(f"algorithm is {shown(method)}: wanted {' or '.join(map(repr, METHODS))}")
@@ -84,11 +97,16 @@ def all_functions_graph(
     tree, wanted = tree_of(model), outputs_of(functions)
 
     def run(*given: Any) -> dict[str, Any]:
+        if wrenches.wrenches:
+            *given, f_ext = given  # type: ignore[assignment]
+            options.update(wrenches_on(model, tree, wrenches, given[0], f_ext))
         found = all_functions(tree, *given, method=method, **options)._asdict()
         return {name: found[name] for name in wanted}
 
     n = model.nv
     shapes = {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
+    if wrenches.wrenches:
+        shapes["f_ext"] = input_shapes(model, wrenches)["f_ext"]
     with solvable(model, Variant("mass_matrix_inverse")), no_garbage():
         graph = simplify(trace(run, shapes))
     return prepared(with_rotations(model, graph) if method == BOUNDED else graph)

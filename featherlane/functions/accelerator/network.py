@@ -1,7 +1,7 @@
 """The network of a robot's functions: a station for what needs no factor of M, one for what does,
 and the links of each function between them (Dadu-RBD 2023, figures 9 and 14).
 
-    pass      q, v, a, minv -> tau, M, dtau_dq, dtau_dv, da_dq, da_dv
+    pass      q, v, f_ext, a, minv -> tau, M, dtau_dq, dtau_dv, da_dq, da_dv
     factor    M, tau of the pass, tau -> Minv, a
 
 The derivatives of FD pass twice: their first pass is FD; a and Minv then come back to `pass`, with
@@ -48,7 +48,7 @@ GROUPS = (
     ("dtau_dq", "dtau_dv"),
     ("da_dq", "da_dv"),
 )  # that leave together
-STATE = ("q", "v")
+STATE = ("q", "v", "f_ext")  # what both passes read
 RESULTS: dict[int, tuple[str, ...]] = {
     DIFD: ("da",), AGAIN: ("da", "da_dtau"), FD: ("a",), MINV: ("Minv",), DID: ("dtau",),
     ID: ("tau",), M: ("M",),
