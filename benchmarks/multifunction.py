@@ -55,7 +55,7 @@ DESIGNS = (
     Design("iiwa14", "fitted", 1, 65.0),
     Design("hyq:free", "q16.16", 12, 56.0, "whole", most_us=0.5),
     Design("hyq:free", "fitted", 12, 25.0, "whole", most_us=0.5, tasks=2000),
-    Design("atlas:free", "fitted", 32, 56.0, "whole", most_us=1.7),
+    Design("atlas:free", "fitted", 32, 56.0, "whole", 0.045, most_us=1.7),
 )
 
 

@@ -76,6 +76,7 @@ def test_what_no_design_has_is_told_with_the_nearest(pendulum):
         ({"dsp": -1}, "dsp is -1: wanted the most"),
         ({"error": float("nan")}, "error is nan"),
         ({"latency": True}, "latency is True"),
+        ({"interval": 0.5}, "interval is 0.5: wanted the most it may be, 1 or more"),
         ({"formats": "fitted"}, "formats is 'fitted': wanted several"),
         ({"intervals": (0,)}, "intervals has 0"),
         ({"algorithms": ("aba",)}, "algorithm is 'aba' of inverse_dynamics"),

@@ -146,6 +146,23 @@ def test_some_functions_alone(functions):
 METHODS_WITH_FACTOR = {"forward_dynamics", "mass_matrix_inverse", DFD}
 
 
+@full
+@pytest.mark.parametrize(
+    ("robot", "options"),
+    [
+        ({"mimic": {2: 0}}, {"interval": 3}),
+        ({"parents": [-1, 0, 0]}, {"interval": 2, "format": "fitted", "algorithm": "factor"}),
+        ({"parents": [-1, 0, 0]}, {"interval": 4, "sharing": "class", "spare": 0.2}),
+    ],
+    ids=str,
+)
+def test_robots_with_branches_and_mimics(robot, options):
+    needs("icarus")
+    made = fl.multifunction(textbook.tree(("revolute",) * 3, **robot), **options)
+    batch = made.tasks(14)
+    assert same(made.expected(batch), made.simulate(batch, "icarus", stalls=50).outputs)
+
+
 def test_folders_are_simulations(arm, tmp_path):
     needs("icarus")
     arm.write(tmp_path, tasks=20)

@@ -152,7 +152,9 @@ def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
             raise ValueError(f"intervals has {shown(n)}: wanted whole numbers of cycles, 1 or more")
     if most is None:
         return sorted({*intervals})
-    return sorted({n for n in intervals if n <= most} | ({int(most)} if most >= 1 else set()))
+    if most < 1:
+        raise ValueError(f"interval is {shown(most)}: wanted the most it may be, 1 or more")
+    return sorted({n for n in intervals if n <= most} | {int(most)})
 
 
 def _refusal(front: Front, bounds: Mapping[str, float]) -> str:

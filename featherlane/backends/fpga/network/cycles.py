@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +79,6 @@ class _Step(NamedTuple):
     puts: tuple[tuple[str, int, int], ...]
 
 
-@cache
 def _step(network: Network, station: Station, instruction: int) -> _Step:
     prompt, late = [], []
     for link in network.into(station.name):
@@ -133,6 +131,7 @@ class _Run:
         n = len(tasks)
         self.accepted, self.emitted = [0] * n, [0] * n
         self.taken: list[Taken] = []
+        self.steps: dict[tuple[str, int], _Step] = {}
         self.links: dict[str, deque[tuple[int, int]]] = {name: deque() for name in network.links}
         self.most = Counter[str]()
         self.puts = defaultdict[int, list[tuple[str, int, int]]](list)  # by the cycle
@@ -215,6 +214,12 @@ class _Run:
                     return True
         return False
 
+    def _step(self, station: Station, instruction: int) -> _Step:
+        key = station.name, instruction
+        if key not in self.steps:
+            self.steps[key] = _step(self.network, station, instruction)
+        return self.steps[key]
+
     def _head(self, station: Station, entry: str) -> tuple[int, int] | None:
         """The task, and its micro-instruction, that an entry of a station has ready."""
         if not self.network.links[entry].depth:
@@ -224,11 +229,11 @@ class _Run:
         if not self.links[entry]:
             return None
         task, instruction = self.links[entry][0]
-        prompt = _step(self.network, station, instruction).prompt
+        prompt = self._step(station, instruction).prompt
         return (task, instruction) if all(self.links[name] for name in prompt) else None
 
     def _take(self, station: Station, entry: str, cycle: int, task: int, instruction: int) -> None:
-        step = _step(self.network, station, instruction)
+        step = self._step(station, instruction)
         for name in step.prompt:
             self._pop(name)
         for name, later in step.late:
