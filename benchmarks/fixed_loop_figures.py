@@ -132,9 +132,6 @@ RIPPLE = "ripple, rms, N m", "torque ripple, N m (rms)"
 PLACE = "position over float64, rms, m", "base off float64's path, m (rms)"
 ROWS = {  # of columns of figures; the ripple of a trot is that of its steps
     "arm, computed torque": (PATH, RIPPLE),
-    "arm, predictive, derivatives": (PATH, RIPPLE),
-    "arm, predictive, all dynamics": (PATH, RIPPLE),
-    "quadruped, standing": (PATH, RIPPLE),
     "quadruped, trotting": (PATH, PLACE),
 }
 OWN = {  # what float64 itself is off
@@ -194,9 +191,6 @@ def _columns(shown: list[str], draw: Any, below: str, legend: int) -> Figure:
 
 TITLES = {
     "arm, computed torque": "iiwa14, computed torque",
-    "arm, predictive, derivatives": "iiwa14, predictive: derivatives",
-    "arm, predictive, all dynamics": "iiwa14, predictive: all dynamics",
-    "quadruped, standing": "quadruped with an arm, standing",
     "quadruped, trotting": "quadruped with an arm, trotting",
 }
 
