@@ -2,7 +2,8 @@
 
 Trajectory optimisation of the iiwa14 with formats of 8 to 24 bits before and 2 to 24 bits behind
 the point, and formats of each signal: the claim of Plancher et al. (2021, section IV-C). Closed
-loops with computed torque and with predictive control. Runs that the CSV has already are left out.
+loops: computed torque, predictive control, a quadruped that stands or trots. What it costs here.
+Runs that the CSV has already are left out.
 """
 
 from __future__ import annotations
