@@ -51,7 +51,7 @@ class Design(NamedTuple):
 DESIGNS = (
     Design("double_pendulum", "q16.16", 2, 100.0, tasks=10_000),
     Design("iiwa14", "q16.16", 4, 40.0, tasks=10_000),
-    Design("iiwa14", "fitted", 2, 34.0),
+    Design("iiwa14", "fitted", 2, 34.0, "class"),
     Design("iiwa14", "fitted", 1, 65.0),
     Design("hyq:free", "q16.16", 12, 56.0, "whole", most_us=0.5),
     Design("hyq:free", "fitted", 12, 25.0, "whole", most_us=0.5, tasks=2000),
