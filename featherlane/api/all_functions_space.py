@@ -13,18 +13,15 @@ from featherlane.api.design_space import (
     Space,
     relative_error,
 )
-from featherlane.api.designing import SHARING
+from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import PROVED, checked_ranges, entry_bounds, input_ranges
 from featherlane.api.model import Model
 from featherlane.api.multifunction import datapath_of, shapes_of
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.page.page import moved
 from featherlane.functions.accelerator.graph import SHARES, function_datapath
-from featherlane.functions.accelerator.network import network
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
@@ -53,7 +50,7 @@ class AllFunctionsSpace(Space):
         assert algorithm is not None
         datapath = datapath_of(self.model, FUNCTIONS, format, algorithm, self.given)
         error = max(self._error(datapath, name) for name in FUNCTIONS)
-        return Made(narrowed(datapath), error)
+        return Made(datapath, error)
 
     def _error(self, datapath: Datapath, name: str) -> float:
         own = self.model._function(Variant(name))
@@ -63,9 +60,9 @@ class AllFunctionsSpace(Space):
         return relative_error(fixed, {name: states[name] for name in own.inputs})
 
     def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
-        pools, given = SHARING[self.sharing], (self.device, self.clock, interval)
-        found = network("tried", made.datapath, FUNCTIONS, *given, pools, runs=RUNS)
-        needed = cost(found, self.device)
+        given = FUNCTIONS, self.device, self.clock, self.sharing
+        designer = NetworkDesigner("tried", *given, runs=RUNS)
+        found, needed, _ = designer.best(made.datapath, interval)
         dsp, luts, ffs, _ = needed.shares
         figures = interval, latencies(found)[DFD], dsp, made.error
         needs = round(needed.total.dsps), luts, ffs

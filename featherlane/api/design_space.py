@@ -45,7 +45,8 @@ T = TypeVar("T")
 class Point(NamedTuple):
     """A design. interval, latency: clock cycles; dsp, luts, ffs: shares of the device in percent;
     dsps: how many; error: the largest error over random states, of each output a part of the
-    largest result there is, and of all outputs the largest; infinite where a state has no result;
+    largest result there is, and of all outputs the largest, where each sum is rounded (of sums in
+    post-adders it is about the same); infinite where a state has no result;
     words, bits: of a state and its results.
     """
 

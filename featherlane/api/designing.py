@@ -1,7 +1,10 @@
-"""The design of a datapath at an interval: with sums in post-adders, or with sums of their own."""
+"""The design of a datapath, or of a network, at an interval: with sums in post-adders, or with sums
+of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -9,7 +12,11 @@ from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import Cost, cost
 from featherlane.backends.fpga.fuse import fused
+from featherlane.backends.fpga.network import cost as network_cost
+from featherlane.backends.fpga.network.cycles import latencies
+from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import Design, design
+from featherlane.functions.accelerator.network import network
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
@@ -56,3 +63,48 @@ class Designer(NamedTuple):
             if its_need.fits and (other.latency <= made.latency or not needed.fits):
                 return other, its_need, found
         return made, needed, datapath
+
+
+class NetworkDesigner(NamedTuple):
+    """What networks of some functions have in common. clock: nanoseconds a cycle; spare, tag_bits:
+    as of `network`; runs: as of `Designer`.
+    """
+
+    name: str
+    functions: Collection[str]
+    device: devices.Device
+    clock: float
+    sharing: str
+    spare: Sequence[float] = (0.0,)
+    tag_bits: int = 16
+    runs: int | None = None
+
+    def design(self, datapath: Datapath, interval: int) -> tuple[Network, Cost]:
+        """Returns the network of a datapath as it is."""
+        pools = SHARING[self.sharing]
+        given = self.device, self.clock, interval, pools, self.spare, self.tag_bits, self.runs
+        made = network(self.name, narrowed(datapath), self.functions, *given)
+        return made, network_cost.cost(made, self.device)
+
+    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
+        """Returns the datapath with sums in post-adders, as `fuse.fused`."""
+        return fused(datapath, self.device, self.clock, slack, ports=True)
+
+    def best(self, datapath: Datapath, interval: int) -> tuple[Network, Cost, Datapath]:
+        """Returns the network, its cost, and the datapath that it computes: with sums in
+        post-adders if that makes no function slower, or makes it fit.
+        """
+        made, needed = self.design(datapath, interval)
+        for slack in SLACK[::2] if interval > 1 else SLACK[:1]:  # networks take longer to schedule
+            found = self.fused(datapath, slack)
+            if not found.fused:
+                break
+            other, its_need = self.design(found, interval)
+            if its_need.fits and (not needed.fits or _no_slower(other, made)):
+                return other, its_need, found
+        return made, needed, datapath
+
+
+def _no_slower(network: Network, other: Network) -> bool:
+    cycles = latencies(other)
+    return all(n <= cycles[name] for name, n in latencies(network).items())

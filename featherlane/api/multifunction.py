@@ -25,7 +25,7 @@ from featherlane.api.accelerator import (
     written,
 )
 from featherlane.api.design_space import Front, marks
-from featherlane.api.designing import SHARING
+from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import (
     FITTED,
     FORMATS,
@@ -44,7 +44,6 @@ from featherlane.backends.fpga import devices, simulate
 from featherlane.backends.fpga import trace as traces
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.network import cycles, folder
-from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import Stalls, Timeline
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit, circuit
@@ -59,7 +58,6 @@ from featherlane.functions.accelerator.graph import (
     function_datapath,
     variant_of,
 )
-from featherlane.functions.accelerator.network import network
 from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import BOUNDED, DEFERRED
 from featherlane.functions.compile import input_shapes
@@ -381,8 +379,9 @@ def multifunction(
     datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
-    options = target, 1e3 / clock, SHARING[sharing], sorted({0.0, float(spare)}), int(tag_bits)
-    made, needed = _fitting(top, narrowed(datapath), chosen, int(interval), *options)
+    options = target, 1e3 / clock, sharing, sorted({0.0, float(spare)}), int(tag_bits)
+    designer = NetworkDesigner(top, chosen, *options)
+    made, needed, datapath = _fitting(designer, datapath, int(interval))
     asked = {"format": format, "sharing": sharing, "spare": float(spare)}
     choices = {**asked, "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames]}
     return Multifunction(
@@ -442,33 +441,21 @@ def datapath_of(
 
 
 def _fitting(
-    name: str,
-    datapath: Datapath,
-    functions: Sequence[str],
-    interval: int,
-    device: devices.Device,
-    clock: float,
-    pools: Any,
-    spare: Sequence[float],
-    tag_bits: int,
-) -> tuple[Network, Cost]:
-    """The network at an interval and its cost. Raises CompileError if it does not fit."""
-
-    def made(interval: int) -> tuple[Network, Cost]:
-        options = device, clock, interval, pools, spare, tag_bits
-        found = network(name, datapath, functions, *options)
-        return found, cost(found, device)
-
-    found, needed = made(interval)
+    designer: NetworkDesigner, datapath: Datapath, interval: int
+) -> tuple[Network, Cost, Datapath]:  # fmt: skip
+    """The network at an interval, its cost, and the datapath that it computes. Raises CompileError
+    if it does not fit.
+    """
+    found = _, needed, _ = designer.best(datapath, interval)
     if needed.fits:
-        return found, needed
-    shares, tried = needed.shares, interval
+        return found
+    least, shares, tried = designer.fused(datapath), needed.shares, interval
     while not needed.fits and tried < LONGEST:
         tried = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
-        _, needed = made(tried)
+        _, needed = designer.design(least, tried)
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     raise CompileError(
-        f"{len(functions)} functions at interval {interval} take {shares.dsps:.0f} % of the DSPs, "
-        f"{shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} % of the flip-flops of "
-        f"{device.name}: {would}; formats with fewer bits need fewer DSPs"
+        f"{len(designer.functions)} functions at interval {interval} take {shares.dsps:.0f} % of "
+        f"the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} % of the flip-flops of "
+        f"{designer.device.name}: {would}; formats with fewer bits need fewer DSPs"
     )

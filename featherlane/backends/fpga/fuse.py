@@ -16,10 +16,12 @@ from featherlane.backends.fpga.devices import Device, is_shift, operators, signi
 from featherlane.backends.fpga.expressions import factor
 from featherlane.backends.fpga.multipliers import Multiplier
 from featherlane.backends.fpga.post_adder import chain
-from featherlane.program.analysis.modulo import waiting_followers
+from featherlane.program.analysis.modulo import earliness, waiting_followers
 
 
-def fused(datapath: Datapath, device: Device, clock: float, slack: int = 0) -> Datapath:
+def fused(
+    datapath: Datapath, device: Device, clock: float, slack: int = 0, ports: bool = False
+) -> Datapath:
     """Returns a datapath with fused products (`Datapath.fused`), which is not slower at an interval
     of one cycle; the same one if the device has no post-adders.
 
@@ -27,11 +29,14 @@ def fused(datapath: Datapath, device: Device, clock: float, slack: int = 0) -> D
     subtracted, if one DSP or a chain of them computes both. clock: nanoseconds. slack: cycles by
     which paths with a fused sum that waits are shorter than the longest one: at longer intervals
     what is fused is harder to place, since its addend must be there in the phase of the product.
+    ports: whether outputs leave as early as they are there, and none may be later; else together.
     """
     if not device.tile.post_adder:
         return datapath
+    units = lambda datapath: operators(narrowed(datapath), device, clock)
+    early = earliness(datapath.graph, units(datapath), clock) if ports else {}
     timed = lambda datapath, latency: waiting_followers(
-        datapath.graph, operators(narrowed(datapath), device, clock), clock, latency
+        datapath.graph, units(datapath), clock, latency, early
     )
     bound = timed(datapath, 0)[0] - slack
     chosen = _candidates(datapath, device)

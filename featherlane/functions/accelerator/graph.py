@@ -151,6 +151,7 @@ class _Composed:
     def __init__(self, whole: Datapath) -> None:
         self.whole, self.graph = whole, Graph()
         self.formats: list[Format | None] = []
+        self.fused = set[int]()
         self.inputs = {
             name: {
                 whole.graph.value[k][1]: k
@@ -204,6 +205,8 @@ class _Composed:
                 place[k] = self.enter(op, own, form, value, whole.tag[k])
                 if k in whole.facts:
                     self.graph.facts[place[k]] = whole.facts[k]
+                if k in self.whole.fused:
+                    self.fused.add(place[k])
         return {
             name: [place[k] for k in out.nodes]
             for name, out in whole.outputs.items()
@@ -237,4 +240,5 @@ class _Composed:
         self.graph.inputs = {name: shapes[name] for name in shapes if name in share.inputs}
         needed = [k for k, live in enumerate(self.graph.live()) if live]
         formats = tuple(self.formats[k] for k in needed)
-        return Datapath(simplify(self.graph), formats)
+        fused = frozenset(n for n, k in enumerate(needed) if k in self.fused)
+        return Datapath(simplify(self.graph), formats, fused)

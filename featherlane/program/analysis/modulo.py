@@ -118,23 +118,51 @@ def _with_ports(
     """
     if not ports:
         return places
-    ends = [ends_of(graph, places, port) for port in ports]
-    ready = [max((alone[t] + places.work[t].cycles for t in own), default=0) for own in ends]
+    ready = [_ready(graph, places, alone, port) for port in ports]
+    early = {name: max(ready) - x for port, x in zip(ports, ready, strict=True) for name in port}
+    return _earlier(graph, places, early)
+
+
+def _earlier(graph: Graph, places: Places, early: Mapping[str, int]) -> Places:
+    """Returns the tasks with what is added to the ends of outputs, by their names."""
     after = [0] * len(places.work)
-    for own, cycle in zip(ends, ready, strict=True):
-        for t in own:
-            after[t] = max(after[t], max(ready) - cycle)
+    for name, cycles in early.items():
+        for t in ends_of(graph, places, [name]):
+            after[t] = max(after[t], cycles)
     return replace(places, after=after)
 
 
+def _ready(graph: Graph, places: Places, start: Sequence[int], port: Collection[str]) -> int:
+    """The cycle in which some outputs are there."""
+    own = ends_of(graph, places, port)
+    return max((start[t] + places.work[t].cycles for t in own), default=0)
+
+
+def earliness(
+    graph: Graph, operators: Sequence[Operator | None], clock: float
+) -> dict[str, int]:  # fmt: skip
+    """Returns by how many cycles each output is there before the last one, where units are not
+    counted.
+    """
+    places = collect(graph, operators, whole(graph), {})
+    start = _timed(places, clock, 1, None, _late(places, clock))[0]
+    ready = {name: _ready(graph, places, start, [name]) for name in graph.outputs}
+    return {name: max(ready.values()) - cycle for name, cycle in ready.items()}
+
+
 def waiting_followers(
-    graph: Graph, operators: Sequence[Operator | None], clock: float, latency: int
+    graph: Graph,
+    operators: Sequence[Operator | None],
+    clock: float,
+    latency: int,
+    early: Mapping[str, int],
 ) -> tuple[int, list[int]]:
     """Returns the latency of a graph where units are not counted, and the nodes that follow an
     operand (`Operator.follows`) and wait for another one on paths that are longer than `latency`:
-    of these the ones on the longest paths.
+    of these the ones on the longest paths. early: the cycles by which outputs are wanted before
+    `latency`, as `earliness` gives them.
     """
-    places = collect(graph, operators, whole(graph), {})
+    places = _earlier(graph, collect(graph, operators, whole(graph), {}), early)
     late = _late(places, clock)
     start, _ = _timed(places, clock, 1, None, late)
     ready = [s + work.cycles for s, work in zip(start, places.work, strict=True)]
