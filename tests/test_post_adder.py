@@ -16,7 +16,7 @@ from test_verilog import check, needs_icarus, states_of, written
 
 import featherlane as fl
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.evaluate import Evaluator
+from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, post_adder, simulate, synthesis, verilog
@@ -324,3 +324,17 @@ def test_a_class_of_iiwa14_takes_what_was_predicted(format, interval):
 @pytest.mark.parametrize("m", multipliers(DSP48E2, 64), ids=lambda m: m.name)
 def test_a_chain_has_the_tiles_of_its_multiplier(m):
     assert len(post_adder.chain(m, DSP48E2).steps) == tiles(m, DSP48E2)
+
+
+@pytest.mark.parametrize("form", repeated(["q24.8", "q16.12", "q20.10"]))
+def test_uniform_formats_of_all_kinds(form):
+    """Where multipliers of sums are not whole chains of DSPs, these sums stay by themselves."""
+    arm = fl.load("double_pendulum")
+    made = fl.accelerator(arm, "forward_dynamics_derivatives_from", interval=2, format=form)
+    assert made.function.datapath.fused
+    states = made.samples(200)
+    wanted = Evaluator(made.design.datapath)(quantised(made.design.datapath, states)[0])
+    found = made.function(**states)
+    for x, (name, integers) in zip(found, wanted.integers.items(), strict=False):
+        steps = made.design.datapath.output_steps[name]
+        assert np.array_equal(x, integers * steps)

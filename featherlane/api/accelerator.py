@@ -416,18 +416,17 @@ def _fitting(
     if needed.fits:
         own = datapath is fixed.datapath
         return made, needed, fixed if own else fixed.computed_by(datapath)
-    least = designer.fused(fixed.datapath)
     shares, tried = needed.shares, interval
     while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
         tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
-        _, needed = designer.design(least, tried, sharing)
+        needed = designer.smallest(fixed.datapath, tried, sharing)
     told = (
         f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
     )
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     if sharing != "whole":
         fewer = max(interval, min(tried, LONGEST // 4))
-        if designer.design(least, fewer, "whole")[1].fits:
+        if designer.smallest(fixed.datapath, fewer, "whole").fits:
             would += f', sharing="whole" at interval {fewer} does'
     raise CompileError(
         f"{fixed.name} at interval {interval} takes {told} of the flip-flops of {device.name}: "

@@ -16,6 +16,7 @@ from featherlane.backends.fpga.network import cost as network_cost
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import Design, design
+from featherlane.errors import CompileError
 from featherlane.functions.accelerator.network import network
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 
@@ -48,6 +49,13 @@ class Designer(NamedTuple):
         """Returns the datapath with sums in post-adders, as `fuse.fused`."""
         return fused(datapath, self.device, self.clock, slack)
 
+    def smallest(self, datapath: Datapath, interval: int, sharing: str) -> Cost:
+        """Returns the cost with as many sums in post-adders as may be."""
+        try:
+            return self.design(self.fused(datapath), interval, sharing)[1]
+        except CompileError:  # products of several widths on a unit that has no post-adder
+            return self.design(datapath, interval, sharing)[1]
+
     def best(
         self, datapath: Datapath, interval: int, sharing: str
     ) -> tuple[Design, Cost, Datapath]:  # fmt: skip
@@ -59,7 +67,10 @@ class Designer(NamedTuple):
             found = self.fused(datapath, slack)
             if not found.fused:
                 break
-            other, its_need = self.design(found, interval, sharing)
+            try:
+                other, its_need = self.design(found, interval, sharing)
+            except CompileError:  # as above
+                continue
             if its_need.fits and (other.latency <= made.latency or not needed.fits):
                 return other, its_need, found
         return made, needed, datapath
@@ -90,6 +101,13 @@ class NetworkDesigner(NamedTuple):
         """Returns the datapath with sums in post-adders, as `fuse.fused`."""
         return fused(datapath, self.device, self.clock, slack, ports=True)
 
+    def smallest(self, datapath: Datapath, interval: int) -> Cost:
+        """Returns the cost with as many sums in post-adders as may be."""
+        try:
+            return self.design(self.fused(datapath), interval)[1]
+        except CompileError:
+            return self.design(datapath, interval)[1]
+
     def best(self, datapath: Datapath, interval: int) -> tuple[Network, Cost, Datapath]:
         """Returns the network, its cost, and the datapath that it computes: with sums in
         post-adders if that makes no function slower, or makes it fit.
@@ -99,7 +117,10 @@ class NetworkDesigner(NamedTuple):
             found = self.fused(datapath, slack)
             if not found.fused:
                 break
-            other, its_need = self.design(found, interval)
+            try:
+                other, its_need = self.design(found, interval)
+            except CompileError:
+                continue
             if its_need.fits and (not needed.fits or _no_slower(other, made)):
                 return other, its_need, found
         return made, needed, datapath

@@ -449,10 +449,10 @@ def _fitting(
     found = _, needed, _ = designer.best(datapath, interval)
     if needed.fits:
         return found
-    least, shares, tried = designer.fused(datapath), needed.shares, interval
+    shares, tried = needed.shares, interval
     while not needed.fits and tried < LONGEST:
         tried = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
-        _, needed = designer.design(least, tried)
+        needed = designer.smallest(datapath, tried)
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     raise CompileError(
         f"{len(designer.functions)} functions at interval {interval} take {shares.dsps:.0f} % of "

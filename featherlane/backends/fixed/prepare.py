@@ -42,7 +42,13 @@ def _check(graph: Graph) -> None:
     for k, (op, tag) in enumerate(zip(graph.op, graph.tag, strict=True)):
         where = f"node {k} ({op})" + ("" if tag is None else f" of {tag}")
         if op not in OPERATIONS:
-            raise CompileError(f"{where}: there is no circuit for {op}, only for {_known()}")
+            friction = (
+                "; joint friction needs it, model.with_physics(friction=0) has none"
+                if op == "sqrt"
+                else ""
+            )
+            told = f"there is no circuit for {op}, only for {_known()}{friction}"
+            raise CompileError(f"{where}: {told}")
         if op not in UNTAGGED and not getattr(tag, "call", 0):
             raise CompileError(f"{where} was computed outside of all calls")
         if op == "constant" and graph.number(k) in (None, float("inf"), float("-inf")):

@@ -92,7 +92,8 @@ def _can_follow(datapath: Datapath, narrow: Datapath, device: Device, k: int, n:
         if constant[1].odd in (-1, 0, 1):
             return False
         fraction -= constant[1].places
-    shift, to = fraction - datapath.format(k).fraction, datapath.format(k)
+    to = narrow.format(k)
+    shift = fraction - to.fraction
     if shift < 0 or datapath.format(other).fraction > fraction:
         return False
     cycles = device.delays["multiply"].cycles

@@ -59,6 +59,9 @@ class ArrayChoice(NamedTuple):
         return self.slots > 1
 
 
+SWEEPS = "inverse_dynamics", "inverse_dynamics_derivatives", "mass_matrix"
+
+
 @dataclass(frozen=True, eq=False)
 class Organisation:
     """How the circuits of a robot's function are organised.
@@ -113,25 +116,33 @@ def organise(
     root: str | None = None,
     mode: str = COMPUTED,
     device: str = "xcvu9p",
-    clock: float = 8.0,
+    clock: float = 125.0,
 ) -> Organisation:
     """Returns the organisation of a function of a robot.
 
-    function: one that sweeps over the tree, as inverse dynamics, its derivatives, or M. interval:
+    function: one that sweeps over the tree: "inverse_dynamics", "inverse_dynamics_derivatives" or
+    "mass_matrix". interval:
     cycles from one state to the next. root: the root body of a robot on a free joint, by name; by
     default the one with the shortest path of the present one and the middle of the tree, if it
     takes no more products.
     mode: "computed"; "prescribed", with the motion of the root given and its forces not computed;
-    or "ignored", with the root fixed where it is at q = 0. clock: nanoseconds a cycle.
+    or "ignored", with the root fixed where it is at q = 0. clock: MHz. Friction, which has no
+    circuit, is left to the host.
 
     Where the root moves, the design takes and gives the coordinates of `model` of the result:
     `featherlane.editing.rerooting(before, root)` converts states, forces and M on the host. Raises
     ValueError for unknown arguments.
     """
+    if not isinstance(model, Robot):
+        raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+    if function not in SWEEPS:
+        wanted = f"wanted {', '.join(map(repr, SWEEPS))}"
+        raise ValueError(f"function is {shown(function)}: {wanted}")
     if mode not in MODES:
         raise ValueError(f"mode is {shown(mode)}: wanted {', '.join(map(repr, MODES))}")
     if not isinstance(interval, int) or interval < 1:
         raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
+    clock = 1e3 / clock  # nanoseconds from here on
     target, before, reasons = load(device), model, list[str]()
     model = _without_friction(model, reasons)
     model, roots = rooted(model, root, mode, target, clock, reasons)
