@@ -24,6 +24,7 @@ from featherlane.api.accelerator import (
     with_wrenches,
     written,
 )
+from featherlane.api.board import Board, core_of_functions
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import (
@@ -39,9 +40,11 @@ from featherlane.api.model import Model
 from featherlane.api.tasks import Task, TaskRun, TaskWords, check_function
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.evaluate import floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, simulate
 from featherlane.backends.fpga import trace as traces
+from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.network import cycles, folder
 from featherlane.backends.fpga.network.cycles import Stalls, Timeline
@@ -212,6 +215,38 @@ class Multifunction:
     ) -> list[dict[str, np.ndarray]]:
         """Returns what the circuit gives for tasks, as integers by name, by the golden model."""
         return self._words.expected(self._words.batch(tasks))
+
+    def board(self, width: int = 512) -> Board:
+        """The design between AXI4-Stream ports with TDATA of `width` bits and registers on
+        AXI4-Lite, as `Accelerator.board`; entries are packed. A task's `function` is its code, of
+        `network.codes`, inputs that this has not are ignored, and entries that its result has not
+        are NaN.
+        """
+        wrapped = WrappedCore(core_of_functions(self), width, "packed")
+        return Board(wrapped, self._samples_and_results, self.device.part)
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all inputs that functions read, by name."""
+        own = [variant_of(name, self.wrenches) for name in self.functions]
+        read = {name for variant in own for name in input_shapes(self.model, variant)}
+        shapes = shapes_of(self.model, self.wrenches)
+        return {name: shape for name, shape in shapes.items() if name in read}
+
+    def narrowed(self, function: str) -> Datapath:
+        """The datapath of a function in the formats of the circuit."""
+        return self._words.evaluator(function).datapath
+
+    def _samples_and_results(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Random tasks and their results, as numbers by name, all of one function: in the order of
+        tasks.
+        """
+        name = self.functions[0]
+        states, datapath = self.samples(name, count), self.narrowed(name)
+        integers = quantised(datapath, states)[0]
+        results = floats(datapath, self._words.evaluator(name)(integers).integers)
+        head = {"function": np.full(count, self.network.codes[name]), "tag": np.arange(count)}
+        return head | states, head | results
 
     def write(self, folder_: str | Path, tasks: int = 20) -> list[Path]:
         """Writes the sources, a test bench with random tasks, constraints and the report with all
