@@ -190,6 +190,20 @@ def test_all_functions_are_those_of_the_model(format):
         assert not function.report.overflows
 
 
+@pytest.mark.parametrize(
+    ("format", "data", "small"),
+    [("fitted20", 20, 18), ("fitted24/16", 24, 16), ("proved30", 30, 30)],
+)
+def test_formats_may_say_their_bits(format, data, small):
+    made = fl.multifunction(
+        fl.load("double_pendulum"), ["forward_dynamics"], format=format, interval=4
+    )
+    assert made.choices["algorithm"] == ("bounded" if format.startswith("proved") else "deferred")
+    signals = [*zip(made.datapath.graph.op, made.datapath.formats, strict=True)]
+    width = lambda kind: max(form.width for op, form in signals if op == kind)
+    assert (width("input"), width("constant")) == (data, small)
+
+
 def test_stations_one_after_the_other_give_what_the_whole_does(arm):
     whole = arm.datapath
     parts = cut(whole, parts_of(whole.graph))
@@ -274,6 +288,7 @@ def test_tasks_that_arrive_late_wait_for_nothing(arm):
         ({"spare": -1}, "spare is -1"),
         ({"ranges": {"x": (0, 1)}}, "ranges names 'x'"),
         ({"format": "q8"}, "format is 'q8'"),
+        ({"format": "fitted33"}, "format is 'fitted33': wanted 4 to 32 bits"),
     ],
     ids=str,
 )

@@ -29,9 +29,8 @@ from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import (
     FITTED,
-    FORMATS,
     PROVED,
-    UNIFORM,
+    Formats,
     checked_ranges,
     entry_bounds,
     input_ranges,
@@ -401,7 +400,7 @@ def multifunction(
     if not isinstance(tag_bits, int) or not 1 <= tag_bits <= 32:
         raise ValueError(f"tag_bits is {shown(tag_bits)}: wanted a whole number from 1 to 32")
     if algorithm is None:
-        algorithm = BOUNDED if format == PROVED else DEFERRED
+        algorithm = BOUNDED if Formats.named(format).kind == PROVED else DEFERRED
     if algorithm not in METHODS:
         wanted = " or ".join(map(repr, METHODS))
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
@@ -455,6 +454,7 @@ def datapath_of(
     """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
     acceleration, and with the torques for one.
     """
+    kind, *bits = Formats.named(format)
     shapes = shapes_of(model, wrenches)
     limits, samples = input_ranges(model, shapes, given, variant=wrenches)
     bounds = entry_bounds(given | limits)
@@ -464,15 +464,13 @@ def datapath_of(
     for output, (_, nodes) in graph.outputs.items():
         if all(graph.op[k] == "constant" for k in nodes):
             raise CompileError(f"{output} of {model.name} is constant: there is nothing to compute")
-    if format == PROVED:
-        return proved(graph, bounds)
-    if format == FITTED:
+    if kind == PROVED:
+        return proved(graph, bounds, *bits)
+    if kind == FITTED:
         still = {**samples, "a": np.zeros_like(samples["a"])}
         both = {name: np.concatenate([x, still[name]]) for name, x in samples.items()}
-        return fitted(graph, {name: both[name] for name in graph.inputs}, inputs=bounds)
-    if not isinstance(format, str):
-        raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
-    return uniform(graph, format or UNIFORM)
+        return fitted(graph, {name: both[name] for name in graph.inputs}, *bits, inputs=bounds)
+    return uniform(graph, kind)
 
 
 def _fitting(
