@@ -508,9 +508,10 @@ def test_a_file_that_is_no_board(tmp_path):
 
 @full
 @needs_verilator
-def test_several_functions_on_a_board():
+@pytest.mark.parametrize("f_ext", [None, "world"])
+def test_several_functions_on_a_board(f_ext):
     """All seven, mixed, whose results overtake each other."""
-    made = fl.multifunction(fl.load("double_pendulum"), interval=4)
+    made = fl.multifunction(fl.load("double_pendulum"), interval=4, f_ext=f_ext)
     device = made.board(128).simulated(tasks_per_packet=70, stalls=40, pause=5)
     tasks = made.tasks(200)
     inputs = {name: np.zeros((200, *shape)) for name, shape in made.input_shapes.items()}
