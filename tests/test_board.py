@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import documents
 import numpy as np
 import pytest
-from repetition import repeated
+from repetition import full, repeated
 from small_core import (
     entry,
     overtaking_core,
@@ -21,6 +21,7 @@ from small_core import (
 )
 
 import featherlane as fl
+from featherlane.backends.fixed.evaluate import floats
 from featherlane.backends.fpga import words
 from featherlane.backends.fpga.board import proof, registers, transport
 from featherlane.backends.fpga.board.core import Words
@@ -503,3 +504,23 @@ def test_fields_that_share_bits_are_refused():
 def test_a_file_that_is_no_board(tmp_path):
     with pytest.raises(ValueError, match=r"is no board\.json of a design"):
         BoardFacts.read(tmp_path)
+
+
+@full
+@needs_verilator
+@pytest.mark.parametrize("f_ext", [None, "world"])
+def test_several_functions_on_a_board(f_ext):
+    """All seven, mixed, whose results overtake each other."""
+    made = fl.multifunction(fl.load("double_pendulum"), interval=4, f_ext=f_ext)
+    device = made.board(128).simulated(tasks_per_packet=70, stalls=40, pause=5)
+    tasks = made.tasks(200)
+    inputs = {name: np.zeros((200, *shape)) for name, shape in made.input_shapes.items()}
+    inputs["function"] = np.array([made.network.codes[task.function] for task in tasks])
+    for n, task in enumerate(tasks):
+        for name, x in task.inputs.items():
+            inputs[name][n] = x
+    run = device.run(inputs)
+    for n, (task, integers) in enumerate(zip(tasks, made.expected(tasks), strict=True)):
+        for name, x in floats(made.narrowed(task.function), integers).items():
+            assert np.array_equal(run.results[name][n], x), (n, task.function, name)
+    assert {task.function for task in tasks} == {*fl.FUNCTIONS}

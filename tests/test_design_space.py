@@ -70,6 +70,13 @@ def test_what_no_design_has_is_told_with_the_nearest(pendulum):
         wanted(pendulum, latency=1, error=1e-30)
 
 
+@pytest.mark.parametrize("function", ["forward_dynamics", None])
+def test_proved_formats_of_any_bits_take_the_algorithm_with_bounds(pendulum, function):
+    made = fl.accelerator.front(pendulum, function, formats=["proved30"], intervals=[8])
+    assert {(p.format, p.algorithm) for p in made.points} == {("proved30", "bounded")}
+    assert not made.refused
+
+
 @pytest.mark.parametrize(
     ("bounds", "told"),
     [

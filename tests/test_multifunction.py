@@ -1,6 +1,7 @@
 """Several functions of a robot in one design: the parts, the circuit, the cycle model."""
 
 import json
+import pickle
 import shutil
 import subprocess
 from collections import Counter
@@ -190,6 +191,20 @@ def test_all_functions_are_those_of_the_model(format):
         assert not function.report.overflows
 
 
+@pytest.mark.parametrize(
+    ("format", "data", "small"),
+    [("fitted20", 20, 18), ("fitted24/16", 24, 16), ("proved30", 30, 30)],
+)
+def test_formats_may_say_their_bits(format, data, small):
+    made = fl.multifunction(
+        fl.load("double_pendulum"), ["forward_dynamics"], format=format, interval=4
+    )
+    assert made.choices["algorithm"] == ("bounded" if format.startswith("proved") else "deferred")
+    signals = [*zip(made.datapath.graph.op, made.datapath.formats, strict=True)]
+    width = lambda kind: max(form.width for op, form in signals if op == kind)
+    assert (width("input"), width("constant")) == (data, small)
+
+
 def test_stations_one_after_the_other_give_what_the_whole_does(arm):
     whole = arm.datapath
     parts = cut(whole, parts_of(whole.graph))
@@ -274,6 +289,7 @@ def test_tasks_that_arrive_late_wait_for_nothing(arm):
         ({"spare": -1}, "spare is -1"),
         ({"ranges": {"x": (0, 1)}}, "ranges names 'x'"),
         ({"format": "q8"}, "format is 'q8'"),
+        ({"format": "fitted33"}, "format is 'fitted33': wanted 4 to 32 bits"),
     ],
     ids=str,
 )
@@ -299,9 +315,23 @@ def test_bad_tasks(arm, batch, told):
         arm.simulate(batch)
 
 
-def test_constants_are_no_pipeline():
-    with pytest.raises(fl.CompileError, match=r"M of .* is constant"):
-        fl.multifunction(textbook.tree(("prismatic",)))
+def test_functions_with_constants_are_named_with_what_is_left():
+    model, told = textbook.tree(("revolute",)), r"outputs in .*mass_matrix, .* or what they need"
+    with pytest.raises(fl.CompileError, match=told + r": wanted .*=\['inverse_dynamics'\]"):
+        fl.multifunction(model)
+    with pytest.raises(
+        fl.CompileError, match=r"no function of .* depends on q or v: wanted fl\.acc"
+    ):
+        fl.multifunction(model, ["mass_matrix"])
+    assert fl.multifunction(model, ["inverse_dynamics"]).functions == ("inverse_dynamics",)
+
+
+def test_designs_survive_pickling(arm):
+    function = arm.function("mass_matrix")
+    wanted, again = function([0.1, 0.2]), pickle.loads(pickle.dumps(arm))
+    assert np.array_equal(again.function("mass_matrix")([0.1, 0.2]), wanted)
+    assert np.array_equal(pickle.loads(pickle.dumps(function))([0.1, 0.2]), wanted)
+    assert again.latency == arm.latency
 
 
 def test_a_design_that_is_too_large_names_the_interval_that_fits():
@@ -340,6 +370,42 @@ endmodule
         wanted = parts[f"{name}_{module}", "control"]
         assert found.ffs == wanted.ffs
         assert found.luts == pytest.approx(wanted.luts, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"after": [None]}, r"after is \[None\]: wanted one for each of 2 tasks"),
+        ({"after": 0}, "after is 0: wanted one for each of 2 tasks"),
+        ({"after": [0, None]}, r"after\[0\] is 0: wanted None, or the number of a task before"),
+        ({"after": [1, None]}, r"after\[0\] is 1"),
+        ({"after": [None, -1]}, r"after\[1\] is -1"),
+        ({"after": [None, 0.0]}, r"after\[1\] is 0\.0"),
+        ({"stalls": 256}, "stalls is 256: wanted a whole number from 0 to 255"),
+        ({"arrivals": [-5, 0]}, r"arrivals\[0\] is -5: wanted a cycle"),
+        ({"arrivals": [0, np.nan]}, r"arrivals\[1\] is nan"),
+        ({"arrivals": [0]}, r"arrivals is \[0\]: wanted one for each of 2 tasks"),
+    ],
+    ids=str,
+)
+def test_bad_schedules(arm, options, told):
+    with pytest.raises(ValueError, match=told):
+        arm.schedule(["mass_matrix"] * 2, **options)
+    if "after" in options:
+        with pytest.raises(ValueError, match=told):
+            arm.simulate([("mass_matrix", {"q": [0, 0]})] * 2, **options)
+
+
+def test_no_tasks(arm, tmp_path):
+    assert arm.schedule([]).emitted.dtype == np.int64
+    for write in (arm.report, arm.trace):
+        with pytest.raises(ValueError, match="tasks is empty"):
+            write(tmp_path / "file", tasks=[])
+    for count in (0, -1, 2.5, "3"):
+        with pytest.raises(ValueError, match=r"states is .*: wanted a whole number, 1 or more"):
+            arm.samples("mass_matrix", count)
+        with pytest.raises(ValueError, match=r"count is .*: wanted a whole number, 1 or more"):
+            arm.tasks(count)
 
 
 def test_what_tasks_wait_for_is_checked(arm):

@@ -14,7 +14,7 @@ from featherlane.api.design_space import (
     relative_error,
 )
 from featherlane.api.designing import NetworkDesigner
-from featherlane.api.fixed import PROVED, checked_ranges, entry_bounds, input_ranges
+from featherlane.api.fixed import PROVED, Formats, checked_ranges, entry_bounds, input_ranges
 from featherlane.api.model import Model
 from featherlane.api.multifunction import datapath_of, shapes_of
 from featherlane.backends.fixed.datapath import Datapath
@@ -44,7 +44,7 @@ class AllFunctionsSpace(Space):
         self.given = checked_ranges(shapes_of(model), ranges)
 
     def algorithms(self, format: str) -> tuple[str | None, ...]:
-        return (BOUNDED,) if format == PROVED else (DEFERRED, FACTOR)
+        return (BOUNDED,) if Formats.named(format).kind == PROVED else (DEFERRED, FACTOR)
 
     def _computed(self, format: str, algorithm: str | None) -> Made:
         assert algorithm is not None

@@ -1,20 +1,36 @@
-"""`Accelerator.board`: a design between AXI streams with registers, as a board needs it."""
+"""`board` of `Accelerator` and `Multifunction`: a design between AXI streams with registers, as a
+board needs it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from featherlane.backends.fpga.board import folder
+from featherlane.backends.fpga.board.core import (
+    LOST,
+    TAG,
+    KnownEntry,
+    StreamCore,
+    WordField,
+    Words,
+)
 from featherlane.backends.fpga.board.document import page, told
 from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
 from featherlane.backends.fpga.board.packets import Rate
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.network.words import layout
 from featherlane.errors import shown
+from featherlane.functions.accelerator.graph import SHARES
 from featherlane.functions.arguments import is_count
+
+if TYPE_CHECKING:
+    from featherlane.api.multifunction import Multifunction
 
 Vectors = Callable[[int], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
@@ -66,3 +82,51 @@ class Board:
         Verilator is not installed.
         """
         return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **dma), tasks_per_packet)
+
+
+# Several functions
+
+SELECTOR = "function"  # the entry with the code of the function, in tasks and results
+
+
+def core_of_functions(made: Multifunction) -> StreamCore:
+    """A design of several functions as a module between streams. Its tasks have `function`, the
+    code of one (`network.codes`), and those inputs that this function reads; so have results.
+    """
+    network, plan = made.network, layout(made.network)
+    tasks, results = list[WordField](), list[WordField]()
+    constants, shapes = list[KnownEntry](), dict[str, tuple[int, ...]]()
+    for own in (tasks, results):
+        for name, (offset, width) in ((SELECTOR, plan.code), (TAG, plan.tag)):
+            own.append(WordField(((name, 0),), offset, width, signed=False))
+    for function, code in network.codes.items():
+        for place in plan.inputs[function]:
+            tasks.append(WordField((place.entry,), *place[1:], when=code))
+        datapath, of_pass = made.narrowed(function), _of_pass(function)
+        places = {place.entry: place for place in plan.results[function]}
+        for output, (shape, nodes) in datapath.graph.outputs.items():
+            shapes[output] = shape
+            for k in dict.fromkeys(nodes):
+                entries = tuple((output, n) for n, other in enumerate(nodes) if other == k)
+                if datapath.graph.op[k] == "constant":
+                    value = constant_integer(datapath, k) * datapath.format(k).step
+                    constants += [KnownEntry(*entry, value, code) for entry in entries]
+                else:
+                    place = places[of_pass[output], entries[0][1]]
+                    results.append(WordField(entries, *place[1:], when=code))
+    head = {SELECTOR: (), TAG: ()}
+    return StreamCore(
+        made.name,
+        made.circuit.sources,
+        Words(tuple(tasks), head | made.input_shapes, selector=SELECTOR),
+        Words(tuple(results), head | shapes, tuple(constants), SELECTOR),
+        made.interval,
+        network.depth,
+        made.clock,
+    )
+
+
+def _of_pass(function: str) -> dict[str, str]:
+    """What each output of a function is called in a pass."""
+    named = {own: output for output, own in SHARES[function].outputs.items()}
+    return {**named, LOST: LOST}

@@ -17,6 +17,7 @@ from featherlane.api.fixed import (
     FITTED,
     PROVED,
     UNIFORM,
+    Formats,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -196,7 +197,7 @@ class Space:
         known = CIRCUITS.get(self.variant.name, {})
         if not known or tree_of(self.model).coupled:
             return (None,)
-        if format == PROVED and BOUNDED in known:
+        if Formats.named(format).kind == PROVED and BOUNDED in known:
             return (BOUNDED,)
         return tuple(name for name in known if name != BOUNDED)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +24,35 @@ from featherlane.api.accelerator import (
     with_wrenches,
     written,
 )
+from featherlane.api.board import Board, core_of_functions
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import (
     FITTED,
-    FORMATS,
     PROVED,
-    UNIFORM,
+    Formats,
     checked_ranges,
     entry_bounds,
     input_ranges,
 )
 from featherlane.api.model import Model
-from featherlane.api.tasks import Task, TaskRun, TaskWords, check_function
+from featherlane.api.tasks import (
+    Task,
+    TaskRun,
+    TaskWords,
+    check_after,
+    check_arrivals,
+    check_function,
+    check_stalls,
+    checked_count,
+)
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.evaluate import floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, simulate
 from featherlane.backends.fpga import trace as traces
+from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.network import cycles, folder
 from featherlane.backends.fpga.network.cycles import Stalls, Timeline
@@ -56,13 +67,14 @@ from featherlane.functions.accelerator.graph import (
     SHARES,
     all_functions_graph,
     function_datapath,
+    outputs_of,
     variant_of,
 )
-from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import BOUNDED, DEFERRED
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
+from featherlane.program.graph import Graph
 from featherlane.robot.tree_of import tree_of
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -114,10 +126,14 @@ class Multifunction:
         if name not in self._functions:
             bounds = lambda: entry_bounds(self._limits)
             make = lambda: function_datapath(self.datapath, name)
-            method = self.choices["algorithm"]
+            method, origin = self.choices["algorithm"], (Multifunction.function, (self, name))
             own = self.model._function(variant_of(name, self.wrenches))
-            self._functions[name] = FixedFunction(own, make, bounds, method)
+            self._functions[name] = FixedFunction(own, make, bounds, method, origin)
         return self._functions[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickling keeps: all that follows from the design is computed again."""
+        return {own.name: getattr(self, own.name) for own in fields(self)} | {"_functions": {}}
 
     @cached_property
     def _limits(self) -> Mapping[str, Ends]:
@@ -136,12 +152,12 @@ class Multifunction:
         """Random states within the ranges of a function's inputs, by name."""
         check_function(function, self.functions)
         own = variant_of(function, self.wrenches)
-        found = self._drawn(states, seed)[1]
+        found = self._drawn(checked_count("states", states), seed)[1]
         return {name: found[name] for name in input_shapes(self.model, own)}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
         """Random tasks of all functions, in random order."""
-        rng, found = np.random.default_rng(seed), list[Task]()
+        rng, found, count = np.random.default_rng(seed), list[Task](), checked_count("count", count)
         names = [self.functions[n] for n in rng.integers(0, len(self.functions), count)]
         samples = {name: self.samples(name, count, seed) for name in set(names)}
         for n, name in enumerate(names):
@@ -162,10 +178,13 @@ class Multifunction:
         functions: of the tasks, in the order in which they are offered, each as soon as the one
         before was taken. arrivals: cycles before which each is not offered. after: for each the
         number of the task whose result must be out before, or None: the serial sub-tasks of one
-        sampling point. stalls, seed: as of `simulate`.
+        sampling point. stalls, seed: as of `simulate`. Raises ValueError for what are none.
         """
         for name in functions:
             check_function(name, self.functions)
+        check_arrivals(arrivals, len(functions))
+        check_after(after, len(functions))
+        check_stalls(stalls)
         codes = [self.network.codes[name] for name in functions]
         return cycles.run(self.network, codes, arrivals, after, Stalls(stalls, seed))
 
@@ -187,12 +206,12 @@ class Multifunction:
         if simulator not in SIMULATORS:
             wanted = " or ".join(map(repr, SIMULATORS))
             raise ValueError(f"simulator is {shown(simulator)}: wanted {wanted}")
-        if not isinstance(stalls, Integral) or not 0 <= stalls < 256:
-            raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
+        check_stalls(stalls)
         batch, circuit_ = self._words.batch(tasks), folder.simulated(self.circuit)
         given = self._words.given(batch)
+        check_after(after, len(batch.names))
         if after is not None:
-            if simulator != "verilator" or len(batch.rows) > 1 or len(after) != len(batch.names):
+            if simulator != "verilator" or len(batch.rows) > 1:
                 wanted = "a task or None for each of tasks of one function, in Verilator"
                 raise ValueError(f"after is {shown(after)}: wanted {wanted}")
             behind = np.array([0 if n is None else n + 1 for n in after])
@@ -213,15 +232,45 @@ class Multifunction:
         """Returns what the circuit gives for tasks, as integers by name, by the golden model."""
         return self._words.expected(self._words.batch(tasks))
 
+    def board(self, width: int = 512) -> Board:
+        """The design between AXI4-Stream ports with TDATA of `width` bits and registers on
+        AXI4-Lite, as `Accelerator.board`; entries are packed. A task's `function` is its code, of
+        `network.codes`, inputs that this has not are ignored, and entries that its result has not
+        are NaN.
+        """
+        wrapped = WrappedCore(core_of_functions(self), width, "packed")
+        return Board(wrapped, self._samples_and_results, self.device.part)
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all inputs that functions read, by name."""
+        own = [variant_of(name, self.wrenches) for name in self.functions]
+        read = {name for variant in own for name in input_shapes(self.model, variant)}
+        shapes = shapes_of(self.model, self.wrenches)
+        return {name: shape for name, shape in shapes.items() if name in read}
+
+    def narrowed(self, function: str) -> Datapath:
+        """The datapath of a function in the formats of the circuit."""
+        return self._words.evaluator(function).datapath
+
+    def _samples_and_results(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Random tasks and their results, as numbers by name, all of one function: in the order of
+        tasks.
+        """
+        name = self.functions[0]
+        states, datapath = self.samples(name, count), self.narrowed(name)
+        integers = quantised(datapath, states)[0]
+        results = floats(datapath, self._words.evaluator(name)(integers).integers)
+        head = {"function": np.full(count, self.network.codes[name]), "tag": np.arange(count)}
+        return head | states, head | results
+
     def write(self, folder_: str | Path, tasks: int = 20) -> list[Path]:
         """Writes the sources, a test bench with random tasks, constraints and the report with all
         places of words into a folder and returns the files. `iverilog -g2012 *.sv` there makes a
         simulation that says how many tasks passed. Raises ValueError for a folder that cannot be
         written to, or holds another design.
         """
-        if not is_count(tasks):
-            raise ValueError(f"tasks is {shown(tasks)}: wanted a whole number, 1 or more")
-        batch = self._words.batch(self.tasks(int(tasks)))
+        batch = self._words.batch(self.tasks(checked_count("tasks", tasks)))
         vectors = self._words.given(batch), self._words.wanted(batch)
         return folder.write(self.circuit, folder_, vectors, self.facts, self.device.constraints)
 
@@ -237,7 +286,7 @@ class Multifunction:
         takes minutes, so that there are none by default. Raises ValueError for a file that cannot
         be written.
         """
-        names = [*self.functions, *self.functions] if tasks is None else [*tasks]
+        names = self._in_turn(tasks)
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
         found = self.schedule(names)
         options = self.network, self.cost, robot, self.facts, names, found, [*self._errors()]
@@ -252,10 +301,17 @@ class Multifunction:
         tasks: their functions, in the order in which they come, all of them in turn by default;
         options: those of `schedule`. Raises ValueError for a file that cannot be written.
         """
-        names = [*self.functions, *self.functions] if tasks is None else [*tasks]
+        names = self._in_turn(tasks)
         spans = traces.network_spans(self.network, self.schedule(names, **options), names)
         data = traces.trace([*spans], self.clock, {"design": self.name, "summary": self.summary})
         return written(file, json.dumps(data, separators=(",", ":")) + "\n")
+
+    def _in_turn(self, tasks: Sequence[str] | None) -> list[str]:
+        """The functions of the tasks of a timeline: all of them twice by default."""
+        names = [*self.functions, *self.functions] if tasks is None else [*tasks]
+        if not names:
+            raise ValueError("tasks is empty: wanted the function of one task, or more")
+        return names
 
     def _errors(self) -> Iterator[page.Error]:
         """Yields the errors of each result of each function, over random states and proved."""
@@ -366,7 +422,7 @@ def multifunction(
     if not isinstance(tag_bits, int) or not 1 <= tag_bits <= 32:
         raise ValueError(f"tag_bits is {shown(tag_bits)}: wanted a whole number from 1 to 32")
     if algorithm is None:
-        algorithm = BOUNDED if format == PROVED else DEFERRED
+        algorithm = BOUNDED if Formats.named(format).kind == PROVED else DEFERRED
     if algorithm not in METHODS:
         wanted = " or ".join(map(repr, METHODS))
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
@@ -420,24 +476,41 @@ def datapath_of(
     """A pass with its formats. Those that are sampled are of tasks of both kinds: with an
     acceleration, and with the torques for one.
     """
+    kind, data, small = Formats.named(format)
     shapes = shapes_of(model, wrenches)
     limits, samples = input_ranges(model, shapes, given, variant=wrenches)
     bounds = entry_bounds(given | limits)
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
     graph = all_functions_graph(model, functions, method, bounds, wrenches)
-    for output, (_, nodes) in graph.outputs.items():
-        if all(graph.op[k] == "constant" for k in nodes):
-            raise CompileError(f"{output} of {model.name} is constant: there is nothing to compute")
-    if format == PROVED:
-        return proved(graph, bounds)
-    if format == FITTED:
+    _check_constants(model.name, functions, graph)
+    if kind == PROVED:
+        return proved(graph, bounds, data, small)
+    if kind == FITTED:
         still = {**samples, "a": np.zeros_like(samples["a"])}
         both = {name: np.concatenate([x, still[name]]) for name, x in samples.items()}
-        return fitted(graph, {name: both[name] for name in graph.inputs}, inputs=bounds)
-    if not isinstance(format, str):
-        raise ValueError(f"format is {shown(format)}: wanted {FORMATS}")
-    return uniform(graph, format or UNIFORM)
+        read = {name: both[name] for name in graph.inputs}
+        return fitted(graph, read, data, small, inputs=bounds)
+    return uniform(graph, kind)
+
+
+def _check_constants(robot: str, functions: Sequence[str], graph: Graph) -> None:
+    """Raises CompileError for functions of which an output is constant, of their own or of what
+    they are computed from: no stream has it; and where nothing depends on the state.
+    """
+    if not {"q", "v", "f_ext"} & {graph.value[k][0] for k in graph.nodes_of("input")}:
+        wanted = "wanted fl.accelerator, a function at a time, for what is not constant"
+        raise CompileError(f"no function of {robot} depends on q or v: {wanted}")
+    constant = {
+        output
+        for output, (_, nodes) in graph.outputs.items()
+        if all(graph.op[k] == "constant" for k in nodes)
+    }
+    left = [name for name in functions if not constant & {*outputs_of([name])}]
+    if len(left) < len(functions):
+        out = ", ".join(name for name in functions if name not in left)
+        wanted = f"wanted functions={left}" if left else "nothing is left to compute"
+        raise CompileError(f"constant outputs in {out} of {robot}, or what they need: {wanted}")
 
 
 def _fitting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from featherlane.backends.fpga.network.structure import Entry, Network
 from featherlane.backends.fpga.simulate import Streams
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import SHARES, function_datapath, variant_of
+from featherlane.functions.arguments import is_count
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
 
@@ -178,7 +180,58 @@ class TaskWords:
         return found
 
 
+# Arguments
+
+
 def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> None:
     """Raises ValueError for the name of a function that a design has not."""
     if not isinstance(name, str) or name not in functions:
         raise ValueError(f"function is {shown(name)}: wanted one of {', '.join(functions)}")
+
+
+def checked_count(name: str, value: Any) -> int:
+    """Returns how many there shall be. Raises ValueError unless it is a whole number from 1 on."""
+    if not is_count(value):
+        raise ValueError(f"{name} is {shown(value)}: wanted a whole number, 1 or more")
+    return int(value)
+
+
+def check_stalls(stalls: Any) -> None:
+    """Raises ValueError for pauses that streams cannot have: in all of 256 cycles nothing moves."""
+    if not _is_whole(stalls, 256):
+        raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
+
+
+def check_arrivals(arrivals: Any, count: int) -> None:
+    """Raises ValueError for what are no cycles, one for each of so many tasks."""
+    for n, cycle in enumerate(_one_each("arrivals", arrivals, count)):
+        if not _is_whole(cycle, math.inf):
+            raise ValueError(
+                f"arrivals[{n}] is {shown(cycle)}: wanted a cycle, a whole number from 0"
+            )
+
+
+def check_after(after: Any, count: int) -> None:
+    """Raises ValueError unless each of so many tasks waits for none, or for one before it."""
+    for n, before in enumerate(_one_each("after", after, count)):
+        if before is not None and not _is_whole(before, n):
+            wanted = f"wanted None, or the number of a task before task {n}, which come in order"
+            raise ValueError(f"after[{n}] is {shown(before)}: {wanted}")
+
+
+def _one_each(name: str, values: Any, count: int) -> list[Any]:
+    """The values of an argument that has one for each task, of which there are `count`."""
+    try:
+        found = [] if values is None else [*values]
+    except TypeError:
+        found = [values]
+    if values is not None and len(found) != count:
+        wanted = f"wanted one for each of {count} tasks"
+        raise ValueError(f"{name} is {shown(values)}: {wanted}")
+    return found
+
+
+def _is_whole(value: Any, end: float) -> bool:
+    """Whether a value is a whole number from 0 to below `end`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(0 <= value < end)

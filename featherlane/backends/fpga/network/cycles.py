@@ -111,8 +111,8 @@ def run(
     taken.
 
     tasks: the code of each. arrivals: the cycle before which each is not offered. after: the task
-    whose result must be out before each is offered, None for none. Raises CompileError for tasks
-    that wait for ever.
+    whose result must be out before each is offered, one before it, None for none. Raises
+    CompileError for tasks that wait for ever.
     """
     return _Run(network, tasks, arrivals, after, stalls or Stalls(0)).timeline()
 
@@ -152,9 +152,8 @@ class _Run:
             if cycle > limit:
                 waiting = n - self.out
                 raise CompileError(f"{waiting} of {n} tasks are not done after {cycle} cycles")
-        return Timeline(
-            np.array(self.accepted), np.array(self.emitted), tuple(self.taken), dict(self.most)
-        )
+        accepted, emitted = (np.array(own, np.int64) for own in (self.accepted, self.emitted))
+        return Timeline(accepted, emitted, tuple(self.taken), dict(self.most))
 
     def _limit(self) -> int:
         around = sum(station.latency + station.interval + 8 for station, *_ in self.stations)
