@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
+from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -158,7 +159,7 @@ def checked_bounds(**given: Any) -> dict[str, float]:
     for name, most in given.items():
         if most is None:
             continue
-        if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < inf:
+        if isinstance(most, bool) or not isinstance(most, Real) or not 0 < float(most) < inf:
             raise ValueError(f"{name} is {shown(most)}: wanted the most it may be, above 0")
         found[name] = float(most)
     return found
