@@ -290,6 +290,12 @@ def test_sampled_states_fill_the_ranges(pendulum):
     assert np.ptp(q, axis=0).min() > 0.98
 
 
+@pytest.mark.parametrize("states", [0, -1, 2.5, True])
+def test_what_is_no_number_of_states(pendulum, states):
+    with pytest.raises(ValueError, match=f"states is {states}: wanted a whole number, 1 or more"):
+        fl.accelerator(pendulum, interval=4).samples(states)
+
+
 def test_a_folder_has_one_design(pendulum, tmp_path):
     made = fl.accelerator(pendulum, "mass_matrix", interval=4, name="one")
     made.write(tmp_path)

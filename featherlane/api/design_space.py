@@ -116,8 +116,10 @@ class Front:
 
 def marks(front: Front, own: tuple[str, str | None, int]) -> list[Mark]:
     """The designs that fit, for charts. own: the format, the algorithm and the interval of the one
-    that they are drawn for.
+    that they are drawn for. Raises TypeError for what is no front.
     """
+    if not isinstance(front, Front):
+        raise TypeError(f"front is {shown(front)}: wanted what accelerator.front returns, or None")
     best = {*front.best}
     return [
         Mark(
