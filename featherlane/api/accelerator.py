@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from math import ceil, isfinite, prod
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.board import Board
+from featherlane.api.board import SEEDS, STALLS, Board
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING, Designer
 from featherlane.api.fixed import (
@@ -41,7 +41,7 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
-from featherlane.functions.arguments import alike, is_count, lead_of
+from featherlane.functions.arguments import alike, is_count, lead_of, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
@@ -79,8 +79,9 @@ class Accelerator:
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 
     function: what it computes, callable as any `Function`, to the bit. design: the sources in
-    SystemVerilog. cost: what it needs of the device. choices: what was asked for, by the names of
-    `accelerator`'s arguments. variant: the function with the axes and frames of its wrenches.
+    SystemVerilog. cost: what it needs of the device. choices: by the names of `accelerator`'s
+    arguments, which makes the same again of them, `ranges` and `name`. variant: the function with
+    the axes and frames of its wrenches.
     """
 
     name: str
@@ -231,21 +232,21 @@ class Accelerator:
 
         inputs: arrays (..., *shape) by name; leading dimensions broadcast. simulator: "verilator"
         or "icarus". stalls: of 256 cycles, how many both streams pause, at random; 0 is back to
-        back. Raises CompileError if the simulator is not installed, ValueError for a NaN.
+        back. seed: of the pauses. Raises CompileError if the simulator is not installed, ValueError
+        for a NaN.
         """
         if simulator not in SIMULATORS:
             raise ValueError(
                 f"simulator is {shown(simulator)}: wanted {' or '.join(map(repr, SIMULATORS))}"
             )
-        if not isinstance(stalls, Integral) or not 0 <= stalls < 256:
-            raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
+        stalls, seed = whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
         lead, states = self._states(inputs)
         made = self.design
         given, saturated = quantised(made.datapath, states)
         values = words.given_values(made.datapath, made.inputs, given)
         with TemporaryDirectory() as place:
             folder.write(made, place, *self._vectors(1))  # a simulation needs no report
-            found = SIMULATORS[simulator](place, values, int(stalls), seed)
+            found = SIMULATORS[simulator](place, values, stalls, seed)
         integers = words.results_of(made.datapath, made.outputs, found.values)
         numbers = floats(made.datapath, integers)
         outputs, results = (
@@ -259,8 +260,10 @@ class Accelerator:
         AXI4-Lite, with a driver for the host (docs/board.md). layout: "packed", entries bit by bit,
         or "words", each in 32 bits with its sign. Raises ValueError for other ones.
         """
+        if not is_count(width):
+            raise ValueError(f"width is {shown(width)}: wanted bits of TDATA, as 64 or 128")
         return Board(
-            WrappedCore(core_of(self.design), width, layout),
+            WrappedCore(core_of(self.design), int(width), layout),
             self._samples_and_results,
             self.device.part,
         )
@@ -380,8 +383,11 @@ def accelerator(
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
-    asked = {"function": function, "format": format, "sharing": sharing}
-    choices = {**asked, "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames]}
+    choices = {
+        "function": function, "interval": int(interval), "format": format, "device": device,
+        "delays": target.model, "clock": float(clock), "sharing": sharing,
+        "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames],
+    }  # fmt: skip
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
 
 
@@ -466,8 +472,8 @@ def _counted(x: Resources) -> list[tuple[str, float]]:
 
 
 def written(file: str | Path, text: str) -> Path:
-    """Writes a file. Raises ValueError if that is not possible."""
-    path = Path(file)
+    """Writes a file. Raises ValueError if that is not possible, TypeError for what is no path."""
+    path = folder.checked_path("file", file)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
