@@ -274,6 +274,7 @@ def test_bad_states_of_simulations(pendulum, change, told):
     ("options", "told"),
     [
         ({"stalls": 256}, "stalls is 256: wanted a whole number from 0 to 255"),
+        ({"simulator": ["icarus"]}, "wanted 'verilator' or 'icarus'"),
         ({"stalls": True}, "stalls is True: wanted a whole number"),
         ({"seed": float("nan")}, "seed is nan: wanted a whole number from 0 to 2147483647"),
         ({"seed": -1}, "seed is -1"),

@@ -74,6 +74,7 @@ def test_what_no_design_has_is_told_with_the_nearest(pendulum):
     ("bounds", "told"),
     [
         ({"dsp": -1}, "dsp is -1: wanted the most"),
+        ({"dsp": 10**400}, "dsp is 1000.*: wanted the most"),
         ({"error": float("nan")}, "error is nan"),
         ({"latency": True}, "latency is True"),
         ({"interval": 0.5}, "interval is 0.5: wanted the most it may be, 1 to 4096"),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from math import ceil, isfinite, prod
-from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -41,7 +40,7 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
-from featherlane.functions.arguments import alike, is_count, lead_of, whole
+from featherlane.functions.arguments import alike, is_count, is_real, lead_of, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
@@ -235,7 +234,7 @@ class Accelerator:
         back. seed: of the pauses. Raises CompileError if the simulator is not installed, ValueError
         for a NaN.
         """
-        if simulator not in SIMULATORS:
+        if not isinstance(simulator, str) or simulator not in SIMULATORS:
             raise ValueError(
                 f"simulator is {shown(simulator)}: wanted {' or '.join(map(repr, SIMULATORS))}"
             )
@@ -416,7 +415,7 @@ def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
         )
     if not isinstance(sharing, str) or sharing not in SHARING:
         raise ValueError(f"sharing is {shown(sharing)}: wanted {', '.join(map(repr, SHARING))}")
-    if not isinstance(clock, Real) or isinstance(clock, bool) or not 1 <= float(clock) <= 2000:
+    if not is_real(clock, 1, 2000):
         raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from numbers import Real
+from sys import float_info
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,6 +29,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.page.charts import Mark
 from featherlane.errors import CompileError, shown
+from featherlane.functions.arguments import is_real
 from featherlane.functions.circuits import BOUNDED, CIRCUITS
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
@@ -161,7 +162,7 @@ def checked_bounds(**given: Any) -> dict[str, float]:
     for name, most in given.items():
         if most is None:
             continue
-        if isinstance(most, bool) or not isinstance(most, Real) or not 0 < float(most) < inf:
+        if not is_real(most, 0, float_info.max) or not most:
             raise ValueError(f"{name} is {shown(most)}: wanted the most it may be, above 0")
         found[name] = float(most)
     return found

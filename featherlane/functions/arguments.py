@@ -194,6 +194,14 @@ def is_count(value: Any) -> bool:
     return whole and bool(value >= 1)
 
 
+def is_real(value: Any, least: float, most: float) -> bool:
+    """Whether a value is a real number, of Python or NumPy, within ends; True is none."""
+    if isinstance(value, np.integer | np.floating):
+        value = value.item()  # ends may be beyond what its dtype holds
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and bool(least <= value <= most)
+
+
 def whole(name: str, value: Any, least: int, most: int) -> int:
     """Returns a whole number within ends. Raises ValueError, which names it, for anything else."""
     number = isinstance(value, int | np.integer) and not isinstance(value, bool)
