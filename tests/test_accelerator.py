@@ -207,7 +207,7 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"interval": 2.5}, ValueError, "interval is 2.5"),
         ({"format": "q8"}, ValueError, "format is 'q8': wanted 'q16.16'"),
         ({"device": "virtex"}, ValueError, "device is 'virtex': wanted one of"),
-        ({"delays": "none"}, ValueError, "model is 'none'"),
+        ({"delays": "none"}, ValueError, "delays is 'none'"),
         ({"sharing": "all"}, ValueError, "sharing is 'all': wanted 'module'"),
         ({"clock": 0}, ValueError, "clock is 0: wanted MHz"),
         ({"clock": 400.0}, fl.CompileError, "250.0 MHz would do"),
@@ -268,8 +268,41 @@ def test_bad_states_of_simulations(pendulum, change, told):
     states = {k: x for k, x in {**made.samples(6), **change}.items() if x is not None}
     with pytest.raises(ValueError, match=told):
         made.simulate(states)
-    with pytest.raises(ValueError, match="stalls is 256: wanted a whole number from 0 to 255"):
-        made.simulate(made.samples(6), stalls=256)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"stalls": 256}, "stalls is 256: wanted a whole number from 0 to 255"),
+        ({"simulator": ["icarus"]}, "wanted 'verilator' or 'icarus'"),
+        ({"stalls": True}, "stalls is True: wanted a whole number"),
+        ({"seed": float("nan")}, "seed is nan: wanted a whole number from 0 to 2147483647"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 1 << 70}, "seed is 1180591620717411303424"),
+    ],
+)
+def test_bad_options_of_simulations(pendulum, options, told):
+    made = fl.accelerator(pendulum, "inverse_dynamics", interval=4)
+    with pytest.raises(ValueError, match=told):
+        made.simulate(made.samples(6), **options)
+
+
+def test_choices_make_the_design_again(pendulum):
+    made = fl.accelerator(pendulum, interval=4, format="fitted", clock=100, delays="low_latency")
+    again = fl.accelerator(pendulum, **made.choices)
+    assert again.choices == made.choices
+    assert again.design.sources == made.design.sources
+
+
+@pytest.mark.parametrize("how", ["write", "report", "trace"])
+def test_what_is_no_path(pendulum, tmp_path, monkeypatch, how):
+    monkeypatch.chdir(tmp_path)
+    write = getattr(fl.accelerator(pendulum, interval=4), how)
+    with pytest.raises(ValueError, match="is '': wanted a path"):
+        write("")
+    with pytest.raises(TypeError, match="is 3: wanted a path"):
+        write(3)
+    assert not list(tmp_path.iterdir())
 
 
 def test_reports_tell_lost_states_and_what_was_asked(pendulum):
@@ -288,6 +321,12 @@ def test_sampled_states_fill_the_ranges(pendulum):
     assert (q >= 5).all()
     assert (q <= 6).all()
     assert np.ptp(q, axis=0).min() > 0.98
+
+
+@pytest.mark.parametrize("states", [0, -1, 2.5, True])
+def test_what_is_no_number_of_states(pendulum, states):
+    with pytest.raises(ValueError, match=f"states is {states}: wanted a whole number, 1 or more"):
+        fl.accelerator(pendulum, interval=4).samples(states)
 
 
 def test_a_folder_has_one_design(pendulum, tmp_path):

@@ -62,6 +62,23 @@ def test_a_page_needs_nothing_else(page):
     assert (parser.seen["section"], parser.seen["script"]) == (8, 2)
 
 
+def test_designs_around_it_are_those_of_its_function(made, tmp_path):
+    """Without a front the page has all but them."""
+    file = made.report(tmp_path / "alone.html")
+    assert "Designs around it" not in file.read_text(encoding="utf-8")
+    tried = {"formats": ("q16.16",), "intervals": (8,)}
+    others = fl.accelerator.front(made.model, "mass_matrix", **tried)
+    with pytest.raises(
+        ValueError, match=r"front is of mass_matrix of double_pendulum on .* wanted"
+    ):
+        made.report(file, others)
+    slow = fl.accelerator.front(made.model, "inverse_dynamics", clock=100.0, **tried)
+    with pytest.raises(ValueError, match=r"at 10 ns: wanted .* at 8 ns"):
+        made.report(file, slow)
+    with pytest.raises(TypeError, match=r"front is 3: wanted what accelerator\.front returns"):
+        made.report(file, 3)
+
+
 def test_a_page_says_what_the_design_is(made, page):
     parser = Checked()
     parser.feed(page)
@@ -165,6 +182,17 @@ def test_a_trace_of_a_simulation_has_its_stamps(made, tmp_path, stalls):
         first = int(run.accepted[0])
         wanted = [e["args"]["cycle"] + first for e in spans(told) if e["cat"] == "words"]
         assert sorted(words) == sorted(wanted)
+
+
+def test_traces_are_of_runs_of_the_design(made, tmp_path):
+    if shutil.which("iverilog") is None:
+        pytest.skip("iverilog is not installed")
+    other = fl.accelerator(made.model, interval=4, format="proved")
+    run = other.simulate(other.samples(3), "icarus")
+    with pytest.raises(ValueError, match="run is of another design"):
+        made.trace(tmp_path / "run.json", run=run)
+    with pytest.raises(TypeError, match="run is 3: wanted what simulate returns"):
+        made.trace(tmp_path / "run.json", run=3)
 
 
 # Several functions in one design

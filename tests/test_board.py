@@ -486,12 +486,39 @@ def test_devices_of_others_have_no_scripts_for_vivado(tmp_path):
     ("options", "told"),
     [
         ({"width": 48}, "width is 48: wanted bits of TDATA, one of 8, 16"),
+        ({"width": 128.0}, r"width is 128\.0: wanted bits of TDATA"),
         ({"layout": "bytes"}, "layout is 'bytes': wanted 'packed' or 'words'"),
     ],
 )
 def test_bad_arguments(pendulum, options, told):
     with pytest.raises(ValueError, match=told):
         pendulum.board(**options)
+
+
+@pytest.mark.parametrize(
+    ("dma", "told"),
+    [
+        ({"stalls": 300}, "stalls is 300: wanted a whole number from 0 to 255"),
+        ({"burst": 0}, "burst is 0: wanted a whole number from 1"),
+        ({"burst": "x"}, "burst is 'x': wanted a whole number"),
+        ({"pause": -1 / 256}, "pause is -0.0039.*: wanted a whole number from 0"),
+        ({"bursts": 2}, "simulated takes no 'bursts'; did you mean 'burst'"),
+    ],
+)
+def test_bad_arguments_of_a_simulated_board(pendulum, dma, told):
+    with pytest.raises((ValueError, TypeError), match=told):
+        pendulum.board().simulated(**dma)
+
+
+@needs_verilator
+def test_registers_that_are_none():
+    board = driver()
+    with pytest.raises(ValueError, match="there is no register 'foo'"):
+        board.read("foo")
+    with pytest.raises(ValueError, match="did you mean 'control'"):
+        board.write("controls", 1)
+    with pytest.raises(ValueError, match=r"tasks_per_packet is 2\.5: wanted a whole number"):
+        driver(tasks_per_packet=2.5)
 
 
 def test_fields_that_share_bits_are_refused():

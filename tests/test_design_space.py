@@ -81,17 +81,33 @@ def test_proved_formats_of_any_bits_take_the_algorithm_with_bounds(pendulum, fun
     ("bounds", "told"),
     [
         ({"dsp": -1}, "dsp is -1: wanted the most"),
+        ({"dsp": 10**400}, "dsp is 1000.*: wanted the most"),
         ({"error": float("nan")}, "error is nan"),
         ({"latency": True}, "latency is True"),
-        ({"interval": 0.5}, "interval is 0.5: wanted the most it may be, 1 or more"),
-        ({"formats": "fitted"}, "formats is 'fitted': wanted several"),
+        ({"interval": 0.5}, "interval is 0.5: wanted the most it may be, 1 to 4096"),
+        ({"interval": 1e9, "intervals": (1,)}, "interval is 1000000000.0: wanted the most"),
+        ({"formats": "fitted"}, "formats is 'fitted': wanted a list of some"),
+        ({"formats": 3}, "formats is 3: wanted a list of some"),
         ({"intervals": (0,)}, "intervals has 0"),
+        ({"intervals": (5000,)}, "intervals has 5000: wanted whole numbers of cycles, 1 to 4096"),
+        ({"intervals": 2}, "intervals is 2: wanted a list of some"),
+        ({"intervals": []}, r"intervals is \[\]: wanted a list of some"),
+        ({"algorithms": []}, r"algorithms is \[\]: wanted a list of some"),
+        ({"algorithms": "serial"}, "algorithms is 'serial': wanted a list of some"),
         ({"algorithms": ("aba",)}, "algorithm is 'aba' of inverse_dynamics"),
     ],
 )
 def test_what_are_no_bounds(pendulum, bounds, told):
     with pytest.raises(ValueError, match=told):
         fl.accelerator.design(pendulum, ID, **bounds)
+
+
+def test_bounds_may_be_numbers_of_numpy(pendulum):
+    tried = {"formats": ("fitted",), "intervals": (n for n in (1, 2))}  # what is iterated once
+    made = fl.accelerator.design(
+        pendulum, ID, interval=np.int64(2), dsp=np.float32(2), error=1e-3, **tried
+    )
+    assert made.interval <= 2
 
 
 def test_what_has_no_design_is_refused_with_the_reason(pendulum):

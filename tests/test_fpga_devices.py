@@ -65,7 +65,7 @@ def test_multipliers_by_widths(vu9p):
 def test_unknown_names():
     with pytest.raises(ValueError, match="device is 'zynq': wanted one of ecp5_85k, xcvu9p"):
         devices.load("zynq")
-    with pytest.raises(ValueError, match="model is 'fast': ecp5_85k has registered"):
+    with pytest.raises(ValueError, match="delays is 'fast': ecp5_85k has registered"):
         devices.load("ecp5_85k", "fast")
 
 

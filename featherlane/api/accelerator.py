@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from math import ceil, isfinite, prod
-from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.board import Board
-from featherlane.api.design_space import FORMATS, INTERVALS, Front, marks, space
+from featherlane.api.board import SEEDS, STALLS, Board
+from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING, Designer
 from featherlane.api.fixed import (
     Ends,
@@ -27,6 +26,7 @@ from featherlane.api.fixed import (
 )
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
+from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fpga import devices, folder, simulate, words
 from featherlane.backends.fpga import trace as traces
@@ -35,11 +35,12 @@ from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.page.boxes import boxes
+from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
-from featherlane.functions.arguments import alike, is_count, lead_of
+from featherlane.functions.arguments import alike, is_count, is_real, lead_of, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
@@ -55,7 +56,8 @@ STREAM = 2  # cycles that the streams add to a pipeline's latency
 class Run(NamedTuple):
     """What a simulation gives. outputs: integers (..., *shape) by name, "lost" among them; results:
     the numbers that they stand for; accepted, emitted: the clock cycles in which each state, in C
-    order, went in and its result came out; saturated: entries of each input beyond its format.
+    order, went in and its result came out; saturated: entries of each input beyond its format;
+    design: a digest of the sources that were simulated.
     """
 
     outputs: dict[str, np.ndarray]
@@ -63,6 +65,7 @@ class Run(NamedTuple):
     accepted: np.ndarray
     emitted: np.ndarray
     saturated: Mapping[str, int]
+    design: str
 
     @property
     def cycles(self) -> np.ndarray:
@@ -75,8 +78,9 @@ class Accelerator:
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 
     function: what it computes, callable as any `Function`, to the bit. design: the sources in
-    SystemVerilog. cost: what it needs of the device. choices: what was asked for, by the names of
-    `accelerator`'s arguments. variant: the function with the axes and frames of its wrenches.
+    SystemVerilog. cost: what it needs of the device. choices: by the names of `accelerator`'s
+    arguments, which makes the same again of them, `ranges` and `name`. variant: the function with
+    the axes and frames of its wrenches.
     """
 
     name: str
@@ -139,6 +143,11 @@ class Accelerator:
             },
         }
 
+    @cached_property
+    def _digest(self) -> str:
+        """Tells designs apart: the same for the same sources."""
+        return digest(json.dumps(self.design.sources).encode())
+
     @property
     def summary(self) -> str:
         """A line with the main figures."""
@@ -159,8 +168,7 @@ class Accelerator:
         a simulation that says how many states passed. Raises ValueError for a folder that cannot be
         written to, or holds another design.
         """
-        if not is_count(states):
-            raise ValueError(f"states is {shown(states)}: wanted a whole number, 1 or more")
+        _check_count("states", states)
         vectors, constraints = self._vectors(int(states)), self.device.constraints
         return folder.write(self.design, folder_, *vectors, self.facts, constraints)
 
@@ -169,44 +177,48 @@ class Accelerator:
         modules, the timeline of its pipeline, how busy units are, what modules need, errors with
         bounds, the designs around it and the roof of words. Returns the file.
 
-        front: the designs around it, as `accelerator.front` gives them; by default those of the
-        same algorithm are looked at, which takes seconds for an arm and minutes for a humanoid.
-        Raises ValueError for a file that cannot be written.
+        front: the designs around it, as `accelerator.front` gives them for this function, device
+        and clock; their search takes a second or so for each, minutes for derivatives of an arm, so
+        that there are none by default. Raises TypeError for what is no front, ValueError for that
+        of another function and for a file that cannot be written.
         """
-        found = self._front() if front is None else front
-        own = self.choices["format"], self.choices["algorithm"], self.interval
+        around = [] if front is None else self._marks(front)
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
-        return written(
-            file, page.page(self.design, self.cost, robot, self.facts, marks(found, own), LINK)
-        )
+        return written(file, page.page(self.design, self.cost, robot, self.facts, around, LINK))
+
+    def _marks(self, front: Front) -> list[Mark]:
+        """The designs of a front, for charts. Raises ValueError for those of something else."""
+        found = marks(front, (self.choices["format"], self.choices["algorithm"], self.interval))
+        asked = self.choices["function"]
+        own = self.model.name, asked, self.device.name, self.pipeline.clock
+        came = front.robot, front.function, front.device, front.clock
+        if came != own:
+            told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, own)]
+            raise ValueError(f"front is of {told[0]}: wanted {told[1]}, as this design is")
+        return found
 
     def trace(self, file: str | Path, tasks: int = 16, run: Run | None = None) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through words,
         modules and FIFO, by the cycle. Returns the file.
 
         tasks: how many, which come as fast as they are taken; run: of a simulation, with its stalls
-        instead. Raises ValueError for a file that cannot be written.
+        instead. Raises TypeError for what is no run, ValueError for that of another design and for
+        a file that cannot be written.
         """
-        if not is_count(tasks):
-            raise ValueError(f"tasks is {shown(tasks)}: wanted a whole number, 1 or more")
+        _check_count("tasks", tasks)
         if run is None:
             accepted = [n * self.interval for n in range(int(tasks))]
             emitted = [n + self.latency + STREAM for n in accepted]
+        elif not isinstance(run, Run):
+            raise TypeError(f"run is {shown(run)}: wanted what simulate returns, or None")
+        elif run.design != self._digest:
+            raise ValueError(f"run is of another design: wanted a simulation of {self.name}")
         else:
             accepted, emitted = run.accepted.tolist(), run.emitted.tolist()
         found = traces.spans(boxes(self.design, self.cost), self.latency, accepted, emitted)
         told = {"design": self.name, "summary": self.summary}
         data = traces.trace([*found], self.pipeline.clock, told)
         return written(file, json.dumps(data, separators=(",", ":")) + "\n")
-
-    def _front(self) -> Front:
-        """The designs by this one's algorithm."""
-        asked, pipeline = self.choices, self.pipeline
-        given = self.model, asked["function"], self.device, pipeline.clock, asked["sharing"]
-        formats = dict.fromkeys([*FORMATS, asked["format"]])
-        intervals = sorted({*INTERVALS, self.interval})
-        designs = space(*given, self.ranges)
-        return designs.front([*formats], intervals, [asked["algorithm"]])
 
     def simulate(
         self,
@@ -219,36 +231,38 @@ class Accelerator:
 
         inputs: arrays (..., *shape) by name; leading dimensions broadcast. simulator: "verilator"
         or "icarus". stalls: of 256 cycles, how many both streams pause, at random; 0 is back to
-        back. Raises CompileError if the simulator is not installed, ValueError for a NaN.
+        back. seed: of the pauses. Raises CompileError if the simulator is not installed, ValueError
+        for a NaN.
         """
-        if simulator not in SIMULATORS:
+        if not isinstance(simulator, str) or simulator not in SIMULATORS:
             raise ValueError(
                 f"simulator is {shown(simulator)}: wanted {' or '.join(map(repr, SIMULATORS))}"
             )
-        if not isinstance(stalls, Integral) or not 0 <= stalls < 256:
-            raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
+        stalls, seed = whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
         lead, states = self._states(inputs)
         made = self.design
         given, saturated = quantised(made.datapath, states)
         values = words.given_values(made.datapath, made.inputs, given)
         with TemporaryDirectory() as place:
             folder.write(made, place, *self._vectors(1))  # a simulation needs no report
-            found = SIMULATORS[simulator](place, values, int(stalls), seed)
+            found = SIMULATORS[simulator](place, values, stalls, seed)
         integers = words.results_of(made.datapath, made.outputs, found.values)
         numbers = floats(made.datapath, integers)
         outputs, results = (
             {name: x.reshape(lead + x.shape[1:]) for name, x in values.items()}
             for values in (integers, numbers)
         )
-        return Run(outputs, results, found.accepted, found.emitted, saturated)
+        return Run(outputs, results, found.accepted, found.emitted, saturated, self._digest)
 
     def board(self, width: int = 128, layout: str = "packed") -> Board:
         """The design between AXI4-Stream ports with TDATA of `width` bits and registers on
         AXI4-Lite, with a driver for the host (docs/board.md). layout: "packed", entries bit by bit,
         or "words", each in 32 bits with its sign. Raises ValueError for other ones.
         """
+        if not is_count(width):
+            raise ValueError(f"width is {shown(width)}: wanted bits of TDATA, as 64 or 128")
         return Board(
-            WrappedCore(core_of(self.design), width, layout),
+            WrappedCore(core_of(self.design), int(width), layout),
             self._samples_and_results,
             self.device.part,
         )
@@ -291,7 +305,10 @@ class Accelerator:
         return {**self._given, **self._drawn(1)[0]}
 
     def samples(self, states: int) -> dict[str, np.ndarray]:
-        """Random states within the ranges of the inputs, by name."""
+        """Random states within the ranges of the inputs, by name. Raises ValueError for a number
+        of states that is none.
+        """
+        _check_count("states", states)
         return self._drawn(states)[1]
 
     def _drawn(self, states: int) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
@@ -365,8 +382,11 @@ def accelerator(
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
-    asked = {"function": function, "format": format, "sharing": sharing}
-    choices = {**asked, "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames]}
+    choices = {
+        "function": function, "interval": int(interval), "format": format, "device": device,
+        "delays": target.model, "clock": float(clock), "sharing": sharing,
+        "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames],
+    }  # fmt: skip
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
 
 
@@ -395,7 +415,7 @@ def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
         )
     if not isinstance(sharing, str) or sharing not in SHARING:
         raise ValueError(f"sharing is {shown(sharing)}: wanted {', '.join(map(repr, SHARING))}")
-    if not isinstance(clock, Real) or isinstance(clock, bool) or not 1 <= float(clock) <= 2000:
+    if not is_real(clock, 1, 2000):
         raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
 
 
@@ -434,6 +454,11 @@ def _fitting(
     )
 
 
+def _check_count(name: str, value: Any) -> None:
+    if not is_count(value):
+        raise ValueError(f"{name} is {shown(value)}: wanted a whole number, 1 or more")
+
+
 def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
     """Numbers by name, None for those that JSON has not."""
     return {name: x if isfinite(x) else None for name, x in found.items()}
@@ -445,8 +470,8 @@ def _counted(x: Resources) -> list[tuple[str, float]]:
 
 
 def written(file: str | Path, text: str) -> Path:
-    """Writes a file. Raises ValueError if that is not possible."""
-    path = Path(file)
+    """Writes a file. Raises ValueError if that is not possible, TypeError for what is no path."""
+    path = folder.checked_path("file", file)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

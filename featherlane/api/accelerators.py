@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from featherlane.api.accelerator import Accelerator, check_choices
+from featherlane.api.accelerator import SLOWEST, Accelerator, check_choices
 from featherlane.api.accelerator import accelerator as made
 from featherlane.api.all_functions_space import AllFunctionsSpace
 from featherlane.api.design_space import (
@@ -65,8 +65,8 @@ class Accelerators:
         function: a name, as `accelerator` takes it; None: all seven in one design, as
         `multifunction` makes it, whose latency is that of the derivatives of forward dynamics. dsp:
         the most DSPs, in percent of the device. interval: the most cycles from one state to the
-        next. error: the largest error over 500 random states, of each output as a part of the
-        largest result. latency: the most cycles from inputs to results.
+        next, 1 to 4096. error: the largest error over 500 random states, of each output as a part
+        of the largest result. latency: the most cycles from inputs to results.
 
         The design is the one that is best in what has no bound, in the order interval, DSPs, error,
         latency, and then in what has one: with dsp= and error= that of the smallest interval, with
@@ -74,12 +74,13 @@ class Accelerators:
         formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
         whole number); other arguments are those of `accelerator`.
 
-        Raises CompileError if no design keeps the bounds, with the one that comes nearest.
+        Raises CompileError if no design keeps the bounds, with the one that comes nearest, and
+        ValueError for what is no bound or names nothing to try.
         """
         bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency)
         tried = _tried(intervals, interval)
         designs = _space(model, function, device, delays, clock, sharing, ranges)
-        formats = _several("formats", formats)
+        formats, algorithms = _formats_and_algorithms(formats, algorithms)
         make: Any = multifunction if function is None else made
         choices = {"device": device, "delays": delays, "clock": clock, "sharing": sharing}
         # Without a bound of the interval the smallest one that has a design has the best.
@@ -114,10 +115,12 @@ class Accelerators:
         ranges: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> Front:
         """Returns the designs of a function, or of all seven in one (None): interval, latency, what
-        each needs, and errors. Its `best` are those that no other one equals or beats in all.
+        each needs, and errors. Its `best` are those that no other one equals or beats in all. Of an
+        arm a design takes about a second of inverse dynamics and some seconds of derivatives.
         """
         designs = _space(model, function, device, delays, clock, sharing, ranges)
-        return designs.front(_several("formats", formats), _tried(intervals, None), algorithms)
+        formats, algorithms = _formats_and_algorithms(formats, algorithms)
+        return designs.front(formats, _tried(intervals, None), algorithms)
 
 
 def _space(
@@ -139,22 +142,35 @@ def _space(
     return space(model, function, target, period, sharing, ranges)
 
 
-def _several(name: str, given: Sequence[str]) -> Sequence[str]:
-    if isinstance(given, str) or not given:
-        raise ValueError(f"{name} is {shown(given)}: wanted several, as in {FORMATS}")
-    return given
+def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:
+    """Those that are tried; None: all algorithms."""
+    known = ["deferred", "factor"]
+    chosen = None if algorithms is None else _several("algorithms", algorithms, known)
+    return _several("formats", formats, FORMATS), chosen
+
+
+def _several(name: str, given: Any, known: Sequence[Any]) -> list[Any]:
+    """What is tried, as a list. Raises ValueError for what has nothing, and for a text."""
+    found = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
+    if not found:
+        raise ValueError(f"{name} is {shown(given)}: wanted a list of some, as {shown(known)}")
+    return found
 
 
 def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
     """The intervals up to a bound, with the bound. Raises ValueError for what is no interval."""
-    for n in intervals:
-        if not is_count(n):
-            raise ValueError(f"intervals has {shown(n)}: wanted whole numbers of cycles, 1 or more")
+    given = _several("intervals", intervals, INTERVALS)
+    for n in given:
+        if not is_count(n) or n > SLOWEST:
+            raise ValueError(
+                f"intervals has {shown(n)}: wanted whole numbers of cycles, 1 to {SLOWEST}"
+            )
+    tried = {*map(int, given)}
     if most is None:
-        return sorted({*intervals})
-    if most < 1:
-        raise ValueError(f"interval is {shown(most)}: wanted the most it may be, 1 or more")
-    return sorted({n for n in intervals if n <= most} | {int(most)})
+        return sorted(tried)
+    if not 1 <= most <= SLOWEST:
+        raise ValueError(f"interval is {shown(most)}: wanted the most it may be, 1 to {SLOWEST}")
+    return sorted({n for n in tried if n <= most} | {int(most)})
 
 
 def _refusal(front: Front, bounds: Mapping[str, float]) -> str:

@@ -25,13 +25,22 @@ from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.netlist import constant_integer
 from featherlane.backends.fpga.network.words import layout
-from featherlane.errors import shown
+from featherlane.errors import instead, shown
 from featherlane.functions.accelerator.graph import SHARES
-from featherlane.functions.arguments import is_count
+from featherlane.functions.arguments import is_count, whole
 
 if TYPE_CHECKING:
     from featherlane.api.multifunction import Multifunction
 
+
+STALLS, SEEDS = (0, 255), (0, 2**31 - 1)  # the ends of what simulators take
+DMA = {
+    "stalls": STALLS,
+    "burst": (1, 2**31 - 1),
+    "pause": (0, 2**31 - 1),
+    "seed": SEEDS,
+    "limit": (1, 2**63 - 1),
+}
 Vectors = Callable[[int], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
@@ -78,10 +87,13 @@ class Board:
 
     def simulated(self, tasks_per_packet: int = 4096, **dma: int) -> BoardDriver:
         """The driver of the board in a simulation by Verilator, behind a simulated DMA. dma:
-        `stalls`, `burst`, `pause`, `seed` and `limit` of `SimulatedBoard`. Raises CompileError if
-        Verilator is not installed.
+        `stalls`, `burst`, `pause`, `seed` and `limit` of `SimulatedBoard`. Raises TypeError for
+        other names, ValueError for other numbers, and CompileError if Verilator is not installed.
         """
-        return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **dma), tasks_per_packet)
+        for name in dma.keys() - DMA:
+            raise TypeError(f"simulated takes no {name!r}{instead(name, DMA)}")
+        given = {name: whole(name, value, *DMA[name]) for name, value in dma.items()}
+        return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **given), tasks_per_packet)
 
 
 # Several functions

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
+from sys import float_info
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.page.charts import Mark
 from featherlane.errors import CompileError, shown
+from featherlane.functions.arguments import is_real
 from featherlane.functions.circuits import BOUNDED, CIRCUITS
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
@@ -116,8 +118,10 @@ class Front:
 
 def marks(front: Front, own: tuple[str, str | None, int]) -> list[Mark]:
     """The designs that fit, for charts. own: the format, the algorithm and the interval of the one
-    that they are drawn for.
+    that they are drawn for. Raises TypeError for what is no front.
     """
+    if not isinstance(front, Front):
+        raise TypeError(f"front is {shown(front)}: wanted what accelerator.front returns, or None")
     best = {*front.best}
     return [
         Mark(
@@ -159,7 +163,7 @@ def checked_bounds(**given: Any) -> dict[str, float]:
     for name, most in given.items():
         if most is None:
             continue
-        if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < inf:
+        if not is_real(most, 0, float_info.max) or not most:
             raise ValueError(f"{name} is {shown(most)}: wanted the most it may be, above 0")
         found[name] = float(most)
     return found

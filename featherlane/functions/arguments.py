@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cpu.strides import overlaps_itself
+from featherlane.errors import shown
 from featherlane.functions.foreign import ForeignArrayError, is_foreign
 from featherlane.program.array import is_traced, traced_array
 
@@ -191,6 +192,22 @@ def is_count(value: Any) -> bool:
     """Whether a value is a whole number from 1 on; True, which Python counts as 1, is none."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return whole and bool(value >= 1)
+
+
+def is_real(value: Any, least: float, most: float) -> bool:
+    """Whether a value is a real number, of Python or NumPy, within ends; True is none."""
+    if isinstance(value, np.integer | np.floating):
+        value = value.item()  # ends may be beyond what its dtype holds
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and bool(least <= value <= most)
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """Returns a whole number within ends. Raises ValueError, which names it, for anything else."""
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not number or not least <= value <= most:
+        raise ValueError(f"{name} is {shown(value)}: wanted a whole number from {least} to {most}")
+    return int(value)
 
 
 def check_every(every: Any, steps: int) -> int:

@@ -102,7 +102,7 @@ def load(name: str, model: str | None = None) -> Device:
     models = data["models"]
     model = next(iter(models)) if model is None else model
     if model not in models:
-        raise ValueError(f"model is {model!r}: {name} has {', '.join(models)}")
+        raise ValueError(f"delays is {model!r}: {name} has {', '.join(models)}")
     bits: dict[str, Any] = data["luts"]
     longest, shortest = bits.pop("shift_register")
     return Device(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.stream import bits
 from featherlane.backends.fpga.verilog import Design
+from featherlane.errors import shown
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
 SLOWEST = 64  # cycles of the test bench to each one that a design without stalls takes
@@ -60,7 +62,7 @@ def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> li
     of this name are removed. Raises ValueError for a folder with another one, and for one that
     cannot be written to.
     """
-    folder = Path(folder)
+    folder = checked_path("folder", folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in _sources(folder, design):
@@ -70,6 +72,17 @@ def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> li
     except OSError as error:
         raise ValueError(f"folder {str(folder)!r} cannot be written to: {error}") from error
     return [folder / name for name in texts]
+
+
+def checked_path(name: str, given: Any) -> Path:
+    """Returns a path. Raises TypeError for what is none, and ValueError for an empty text, which
+    Path takes for the folder where the program runs.
+    """
+    if not isinstance(given, str | PathLike):
+        raise TypeError(f"{name} is {shown(given)}: wanted a path, as text or pathlib.Path")
+    if given == "":
+        raise ValueError(f"{name} is '': wanted a path; '.' is the folder where the program runs")
+    return Path(given)
 
 
 def _sources(folder: Path, name: str) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from featherlane.backends.fpga.board.registers import (
     set_bits,
 )
 from featherlane.backends.fpga.board.transport import BoardTransport
-from featherlane.errors import DeviceError, shown
+from featherlane.errors import DeviceError, instead, shown
 
 Array = Any
 WAITS = 1000  # reads of the status before a reset is given up
@@ -95,15 +96,17 @@ class BoardDriver:
         transport: BoardTransport,
         tasks_per_packet: int = 4096,
     ) -> None:
-        if tasks_per_packet < 1:
-            raise ValueError(f"tasks_per_packet is {shown(tasks_per_packet)}: wanted 1 or more")
+        whole = isinstance(tasks_per_packet, Integral) and not isinstance(tasks_per_packet, bool)
+        if not whole or tasks_per_packet < 1:
+            told = f"tasks_per_packet is {shown(tasks_per_packet)}"
+            raise ValueError(f"{told}: wanted a whole number, 1 or more")
         self.facts = board if isinstance(board, BoardFacts) else BoardFacts.read(board)
-        self.transport, self.tasks_per_packet = transport, tasks_per_packet
+        self.transport, self.tasks_per_packet = transport, int(tasks_per_packet)
         self._check_design()
         fields = self.facts.tasks.words.fields
         self._tag = next((f for f in fields if f.entries[0][0] == TAG), None)
-        self._given = transport.allocate(self.facts.tasks.size * tasks_per_packet)
-        self._found = transport.allocate(self.facts.results.size * tasks_per_packet)
+        self._given = transport.allocate(self.facts.tasks.size * self.tasks_per_packet)
+        self._found = transport.allocate(self.facts.results.size * self.tasks_per_packet)
         self.reset()
 
     def _check_design(self) -> None:
@@ -124,12 +127,12 @@ class BoardDriver:
     # Registers
 
     def read(self, register: str) -> int:
-        """A register by its name."""
-        return self.transport.read(REGISTER[register].address)
+        """A register by its name. Raises ValueError for a name that none has."""
+        return self.transport.read(_address(register))
 
     def write(self, register: str, value: int) -> None:
-        """Writes a register by its name."""
-        self.transport.write(REGISTER[register].address, value)
+        """Writes a register by its name. Raises ValueError for a name that none has."""
+        self.transport.write(_address(register), value)
 
     def counters(self) -> dict[str, int]:
         """All counters by name."""
@@ -250,6 +253,14 @@ class BoardDriver:
             name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
             for name, shape in shapes.items()
         }
+
+
+def _address(register: str) -> int:
+    """The address of a register. Raises ValueError for a name that none has."""
+    if not isinstance(register, str) or register not in REGISTER:
+        close = instead(str(register), REGISTER)
+        raise ValueError(f"there is no register {shown(register)}{close}")
+    return REGISTER[register].address
 
 
 def _in_order(results: Mapping[str, Array], tags: Array) -> dict[str, Array]:
