@@ -7,7 +7,7 @@ LUTs, until the datapath is as fast as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
@@ -42,6 +42,10 @@ def fused(
     chosen = _candidates(datapath, device)
     while True:
         found = _with(datapath, chosen.values())
+        if lost := _without_chain(found, chosen, device):
+            for k in lost:
+                del chosen[k]
+            continue
         latency, waiting = timed(found, bound)
         if latency <= bound or not waiting:
             return found
@@ -67,6 +71,13 @@ def _candidates(datapath: Datapath, device: Device) -> dict[int, int]:
             if readers[p] == 1 and _can_follow(datapath, narrow, device, k, n):
                 found[k] = p
     return found
+
+
+def _without_chain(found: Datapath, chosen: Mapping[int, int], device: Device) -> list[int]:
+    """The sums that no DSPs compute after all, since fused products leave them other bits."""
+    narrow = narrowed(found)
+    position = {k: narrow.graph.args[k].index(p) for k, p in chosen.items()}
+    return [k for k, n in position.items() if not _can_follow(found, narrow, device, k, n)]
 
 
 def _with(datapath: Datapath, products: Iterable[int]) -> Datapath:
