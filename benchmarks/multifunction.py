@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from options import parser, write_json
+from options import loaded, parser, write_json
 
 import featherlane as fl
 
@@ -98,10 +98,8 @@ def shown(row: Row) -> None:
 
 
 def designed(asked: Design, algorithm: str | None) -> Any:
-    name, _, root = asked.robot.partition(":")
-    model = fl.load(name, root=root or "fixed")
     return fl.multifunction(
-        model, interval=asked.interval, format=asked.format, sharing=asked.sharing,
+        loaded(asked.robot), interval=asked.interval, format=asked.format, sharing=asked.sharing,
         spare=asked.spare, algorithm=algorithm,
     )  # fmt: skip
 

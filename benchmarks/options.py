@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import featherlane as fl
 from featherlane.tools.bench import machine
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -52,6 +53,12 @@ def parser(description: str | None, **defaults: Any) -> argparse.ArgumentParser:
             settings["help"] += f" (default: {told})"
         result.add_argument(f"--{name}", default=default or None, **settings)
     return result
+
+
+def loaded(robot: str) -> fl.Model:
+    """A robot of `--robots`, by default on a fixed root."""
+    source, _, root = robot.partition(":")
+    return fl.load(source, root=root or "fixed")
 
 
 def write_json(file: Path | None, rows: Iterable[Mapping[str, Any]], **facts: Any) -> None:

@@ -47,18 +47,13 @@ def main() -> int:
             continue
         for form in forms.split():
             print(f"{name} {function} {form}", file=sys.stderr, flush=True)
-            for row in figures(loaded(name), function, form, intervals):
+            for row in figures(options.loaded(name), function, form, intervals):
                 rows.append({"robot": name, **row})
                 print(f"| {' | '.join(map(shown, rows[-1].values()))} |", flush=True)
     if not args.quick:
         rows += roots(args.robots)
     options.write_json(args.json, rows, device=DEVICE)
     return 0
-
-
-def loaded(name: str) -> fl.Model:
-    plain, _, root = name.partition(":")
-    return fl.load(plain, root=root or "fixed")
 
 
 def shown(x: Any) -> str:
@@ -106,13 +101,13 @@ def roots(robots: list[str] | None) -> list[Row]:
     for name in ("hyq:free", "quadruped_arm:free", "atlas:free"):
         if robots and name not in robots:
             continue
-        for x in organise(loaded(name), DID, interval=32).roots:
+        for x in organise(options.loaded(name), DID, interval=32).roots:
             rows.append({"robot": name, "mode": "computed", **x._asdict()})
             told = f"{name} | computed | {x.body} | {x.cycles} | {x.products:,} | {x.depth}"
             print(f"| {told} |", flush=True)
         for mode in ("prescribed", "ignored"):
-            root = loaded(name).body_names[0]
-            found = organise(loaded(name), DID, interval=32, root=root, mode=mode)
+            root = options.loaded(name).body_names[0]
+            found = organise(options.loaded(name), DID, interval=32, root=root, mode=mode)
             products = found.design.datapath.graph.op.count("mul")
             rows.append({"robot": name, "mode": mode, "products": products})
             print(f"| {name} | {mode} | {found.root} | | {products:,} | |", flush=True)

@@ -66,7 +66,7 @@ def main() -> int:
         functions = functions[:1]
     rows: list[Row] = []
     for name in args.robots:
-        model = loaded(name)
+        model = options.loaded(name)
         for title, found in (
             ("At 125 MHz", fast(name, model, functions, intervals)),
             ("At 55.6 MHz, sine and cosine given", slow(name, model, functions, intervals)),
@@ -78,11 +78,6 @@ def main() -> int:
         rows += variants(name, model, [1] if args.quick else [1, 12])
     options.write_json(args.json, rows, device=DEVICE)
     return 0
-
-
-def loaded(name: str) -> fl.Model:
-    plain, _, root = name.partition(":")
-    return fl.load(plain, root=root or "fixed")
 
 
 def shown(x: Any) -> str:

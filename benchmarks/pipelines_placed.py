@@ -122,8 +122,7 @@ def datapath_of(model: fl.Model, function: str, form: str) -> Datapath:
 def jobs_of(robot: str, function: str, form: str) -> Iterator[Job]:
     """A module of each class, at the first interval at which it fits the device."""
     device = devices.load(DEVICE)
-    plain, _, root = robot.partition(":")
-    datapath = datapath_of(fl.load(plain, root=root or "fixed"), function, form)
+    datapath = datapath_of(options.loaded(robot), function, form)
     operators = devices.operators(datapath, device, CLOCK)
     pools = by_call(datapath.graph)
     placed, interval = set[int](), 0

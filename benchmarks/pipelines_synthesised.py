@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import options
 
-import featherlane as fl
 from featherlane.api.fixed import fixed_function
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, synthesis, verilog
@@ -104,8 +103,7 @@ def figures(own: Class, counted: Resources) -> Row:
 
 def classes_of(robot: str, form: str, interval: int) -> Iterator[Class]:
     device = devices.load(DEVICE)
-    plain, _, root = robot.partition(":")
-    model = fl.load(plain, root=root or "fixed")
+    model = options.loaded(robot)
     plain = fixed_function(model, Variant(DIFD), form, None).datapath
     datapath = narrowed(fused(plain, device, CLOCK, SLACK if interval > 1 else 0))
     operators, pools = devices.operators(datapath, device, CLOCK), by_call(datapath.graph)

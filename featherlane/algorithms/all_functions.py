@@ -13,7 +13,6 @@ the pass gives FD; and the derivatives of FD are a second pass, at the accelerat
 
 from __future__ import annotations
 
-from operator import sub
 from typing import NamedTuple
 
 from featherlane.algorithms.bounded import Ends, bounded_acceleration, inverse
@@ -31,7 +30,7 @@ from featherlane.algorithms.derivatives import (
     assembled,
     motion_and_loads,
 )
-from featherlane.algorithms.factor import InvertedFactor, factor
+from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import (
     by_free_roots,
     mass_matrix_of_pairs,
@@ -42,7 +41,7 @@ from featherlane.algorithms.rnea import add_torques
 from featherlane.robot.mass_bounds import MassBounds
 from featherlane.robot.spatial import Vector
 from featherlane.robot.tree import Link, Tree
-from featherlane.robot.walk import entries_outward, outward
+from featherlane.robot.walk import outward
 from featherlane.scalar import Scalar, Tag, at, call
 
 
@@ -89,7 +88,7 @@ def all_functions(
         solved = at(Tag("L", "f", 0), call, bounded_acceleration, model, own, tau, torques, ends)
     else:
         made = factor(model, M).inverted() if method == "factor" else deferred_factor(model, M)
-        own, solved = made.inverse(), _acceleration(model, made, tau, torques)
+        own, solved = made.inverse(), made.acceleration(tau, torques)
     return AllResults(torques, M, *derivatives, *da, own, solved)
 
 
@@ -106,10 +105,3 @@ def _torques_of(link: Link, f: Vector, qd: Scalars, qdd: Scalars) -> Scalars:
     resistance = link_resistance(link, qd)
     own = [I * a + r for I, a, r in zip(link.armature, qdd, resistance, strict=True)]
     return add_torques(link, f, own)
-
-
-def _acceleration(model: Tree, inverse: InvertedFactor, tau: Scalars, bias: Scalars) -> Scalars:
-    """Returns M^-1 (tau - bias), row by row."""
-    forces = [call(sub, tau[k], bias[k]) for k in entries_outward(model, "L")]
-    solve = lambda packed, b: inverse.unpack(packed).solve(b)
-    return at(Tag("L", "f", 0), call, solve, inverse.pack(), forces)

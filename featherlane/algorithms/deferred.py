@@ -16,7 +16,7 @@ Interval arithmetic bounds neither pivots nor W. Where formats of circuits are p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import mul, sub
+from operator import mul
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
@@ -31,7 +31,7 @@ from featherlane.algorithms.rnea import rnea
 from featherlane.robot.mass_bounds import MassBounds, unbounded
 from featherlane.robot.tree import Tree
 from featherlane.robot.walk import branches_inward, entries_outward
-from featherlane.scalar import Scalar, Tag, at, call, scale_to_one, unless_lost, within
+from featherlane.scalar import Scalar, call, scale_to_one, unless_lost, within
 
 GROWTH = 2.002  # of a denominator, at most: d is below 2, but for the rounding of a pivot
 
@@ -129,19 +129,12 @@ def deferred_inverse(model: Tree, q: Scalars) -> Rows:
     return deferred_factor(model, mass_matrix(model, q)).inverse()
 
 
-def _acceleration(model: Tree, inverse: InvertedFactor, tau: Scalars, bias: Scalars) -> Scalars:
-    """Returns M^-1 (tau - bias)."""
-    forces = [call(sub, tau[k], bias[k]) for k in entries_outward(model, "L")]
-    solve = lambda packed, b: inverse.unpack(packed).solve(b)
-    return at(Tag("L", "f", 0), call, solve, inverse.pack(), forces)
-
-
 def deferred_forward_dynamics(
     model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> Scalars:
     """Returns qdd = M^-1 (tau - bias)."""
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    return _acceleration(model, deferred_factor(model, mass_matrix(model, q)), tau, bias)
+    return deferred_factor(model, mass_matrix(model, q)).acceleration(tau, bias)
 
 
 def deferred_forward_dynamics_derivatives(
@@ -155,5 +148,5 @@ def deferred_forward_dynamics_derivatives(
     """Returns (da/dq, da/dv, da/dtau) with a = FD(q, qd, tau), as products with M^-1."""
     inverse = deferred_factor(model, mass_matrix_of_pairs(model, motion(model, q, qd)))
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
-    qdd, Minv = _acceleration(model, inverse, tau, bias), inverse.inverse()
+    qdd, Minv = inverse.acceleration(tau, bias), inverse.inverse()
     return *forward_dynamics_derivatives_from(model, q, qd, qdd, Minv, f_ext, fixed), Minv

@@ -17,7 +17,7 @@ from featherlane.algorithms.rnea import rnea
 from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree, is_number
 from featherlane.robot.walk import entries_inward, entries_outward
-from featherlane.scalar import Scalar, call, unless_lost
+from featherlane.scalar import Scalar, Tag, at, call, unless_lost
 
 
 def _products(a: Scalars, b: Scalars) -> list[Scalar]:
@@ -94,6 +94,12 @@ class InvertedFactor(NamedTuple):
                 y[k] = y[k] + w * entry
         y = _products(self.Dinv, y)
         return [sum((w * y[k] for k, w in row.items()), start=0.0) for row in self.W]
+
+    def acceleration(self, tau: Scalars, bias: Scalars) -> Scalars:
+        """Returns M^-1 (tau - bias)."""
+        forces = [call(sub, tau[k], bias[k]) for k in entries_outward(self.model, "L")]
+        solve = lambda packed, b: self.unpack(packed).solve(b)
+        return at(Tag("L", "f", 0), call, solve, self.pack(), forces)
 
     def pack(self) -> list[Scalar]:
         """Returns all its scalars in one list."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from math import ceil, isfinite, prod
@@ -40,7 +40,7 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
-from featherlane.functions.arguments import alike, is_count, is_real, lead_of, whole
+from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
@@ -151,11 +151,9 @@ class Accelerator:
     @property
     def summary(self) -> str:
         """A line with the main figures."""
-        shares = self.cost.shares
         return (
             f"interval {self.interval}, latency {self.latency} cycles of {self.pipeline.clock:g} "
-            f"ns, {shares.dsps:.1f} % of the DSPs, {shares.luts:.1f} % of the LUTs and "
-            f"{shares.ffs:.1f} % of the flip-flops of {self.device.name}"
+            f"ns, {self.cost.told(1)}"
         )
 
     def __str__(self) -> str:
@@ -168,8 +166,8 @@ class Accelerator:
         a simulation that says how many states passed. Raises ValueError for a folder that cannot be
         written to, or holds another design.
         """
-        _check_count("states", states)
-        vectors, constraints = self._vectors(int(states)), self.device.constraints
+        vectors = self._vectors(counted("states", states))
+        constraints = self.device.constraints
         return folder.write(self.design, folder_, *vectors, self.facts, constraints)
 
     def report(self, file: str | Path, front: Front | None = None) -> Path:
@@ -205,9 +203,9 @@ class Accelerator:
         instead. Raises TypeError for what is no run, ValueError for that of another design and for
         a file that cannot be written.
         """
-        _check_count("tasks", tasks)
+        tasks = counted("tasks", tasks)
         if run is None:
-            accepted = [n * self.interval for n in range(int(tasks))]
+            accepted = [n * self.interval for n in range(tasks)]
             emitted = [n + self.latency + STREAM for n in accepted]
         elif not isinstance(run, Run):
             raise TypeError(f"run is {shown(run)}: wanted what simulate returns, or None")
@@ -308,8 +306,7 @@ class Accelerator:
         """Random states within the ranges of the inputs, by name. Raises ValueError for a number
         of states that is none.
         """
-        _check_count("states", states)
-        return self._drawn(states)[1]
+        return self._drawn(counted("states", states))[1]
 
     def _drawn(self, states: int) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
         given = self.function.inputs, self._given, 1, states
@@ -431,32 +428,24 @@ def _fitting(
     post-adders where that makes it no slower, or else makes it fit. Raises CompileError if it does
     not fit.
     """
-    designer = Designer(name, device, clock)
-    made, needed, datapath = designer.best(fixed.datapath, interval, sharing)
+    designer = Designer(name, device, clock, sharing)
+    made, needed, datapath = designer.best(fixed.datapath, interval)
     if needed.fits:
         own = datapath is fixed.datapath
         return made, needed, fixed if own else fixed.computed_by(datapath)
-    shares, tried = needed.shares, interval
+    told, tried = needed.told(0), interval
     while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
         tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
-        needed = designer.smallest(fixed.datapath, tried, sharing)
-    told = (
-        f"{shares.dsps:.0f} % of the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} %"
-    )
+        needed = designer.smallest(fixed.datapath, tried)
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     if sharing != "whole":
         fewer = max(interval, min(tried, LONGEST // 4))
-        if designer.smallest(fixed.datapath, fewer, "whole").fits:
+        if replace(designer, sharing="whole").smallest(fixed.datapath, fewer).fits:
             would += f', sharing="whole" at interval {fewer} does'
     raise CompileError(
-        f"{fixed.name} at interval {interval} takes {told} of the flip-flops of {device.name}: "
-        f"{would}; formats with fewer bits need fewer DSPs"
+        f"{fixed.name} at interval {interval} takes {told}: {would}; formats with fewer bits need "
+        "fewer DSPs"
     )
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not is_count(value):
-        raise ValueError(f"{name} is {shown(value)}: wanted a whole number, 1 or more")
 
 
 def _finite(found: Mapping[str, float]) -> dict[str, float | None]:

@@ -18,7 +18,6 @@ from featherlane.api.design_space import (
     Space,
     checked_bounds,
     kept,
-    space,
 )
 from featherlane.api.model import Model
 from featherlane.api.multifunction import Multifunction, multifunction
@@ -134,12 +133,16 @@ def _space(
 ) -> Space:
     check_choices(model, 1, sharing, clock)
     target, period = devices.load(device, delays), 1e3 / clock
-    if function is None:
-        key = None, target.name, target.model, period, sharing, repr(ranges)
-        return kept(model, key, lambda: AllFunctionsSpace(model, target, period, sharing, ranges))
-    if not isinstance(function, str):
+    if function is not None and not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
-    return space(model, function, target, period, sharing, ranges)
+
+    def make() -> Space:
+        options = target, period, sharing, ranges
+        if function is None:
+            return AllFunctionsSpace(model, *options)
+        return Space(model, function, *options)
+
+    return kept(model, (function, target.name, target.model, period, sharing, repr(ranges)), make)
 
 
 def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:

@@ -60,7 +60,7 @@ class AllFunctionsSpace(Space):
         return relative_error(fixed, {name: states[name] for name in own.inputs})
 
     def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
-        given = FUNCTIONS, self.device, self.clock, self.sharing
+        given = self.device, self.clock, self.sharing, FUNCTIONS
         designer = NetworkDesigner("tried", *given, runs=RUNS)
         found, needed, _ = designer.best(made.datapath, interval)
         dsp, luts, ffs, _ = needed.shares

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from featherlane.backends.fpga.board import folder
 from featherlane.backends.fpga.board.core import (
-    LOST,
     TAG,
     KnownEntry,
     StreamCore,
@@ -25,9 +24,9 @@ from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.netlist import constant_integer
 from featherlane.backends.fpga.network.words import layout
-from featherlane.errors import instead, shown
+from featherlane.errors import instead
 from featherlane.functions.accelerator.graph import SHARES
-from featherlane.functions.arguments import is_count, whole
+from featherlane.functions.arguments import counted, whole
 
 if TYPE_CHECKING:
     from featherlane.api.multifunction import Multifunction
@@ -81,9 +80,8 @@ class Board:
         returns the files. `iverilog -g2012 *.sv` there makes a simulation. Raises ValueError for a
         folder that cannot be written to, or holds another design.
         """
-        if not is_count(states):
-            raise ValueError(f"states is {shown(states)}: wanted a whole number, 1 or more")
-        return folder.write(self.wrapped, folder_, *self.vectors(int(states)), self.part)
+        vectors = self.vectors(counted("states", states))
+        return folder.write(self.wrapped, folder_, *vectors, self.part)
 
     def simulated(self, tasks_per_packet: int = 4096, **dma: int) -> BoardDriver:
         """The driver of the board in a simulation by Verilator, behind a simulated DMA. dma:
@@ -114,7 +112,7 @@ def core_of_functions(made: Multifunction) -> StreamCore:
     for function, code in network.codes.items():
         for place in plan.inputs[function]:
             tasks.append(WordField((place.entry,), *place[1:], when=code))
-        datapath, of_pass = made.narrowed(function), _of_pass(function)
+        datapath, of_pass = made.narrowed(function), SHARES[function].of_pass
         places = {place.entry: place for place in plan.results[function]}
         for output, (shape, nodes) in datapath.graph.outputs.items():
             shapes[output] = shape
@@ -136,9 +134,3 @@ def core_of_functions(made: Multifunction) -> StreamCore:
         network.depth,
         made.clock,
     )
-
-
-def _of_pass(function: str) -> dict[str, str]:
-    """What each output of a function is called in a pass."""
-    named = {own: output for output, own in SHARES[function].outputs.items()}
-    return {**named, LOST: LOST}

@@ -245,8 +245,8 @@ class Space:
         return self._points[key]
 
     def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
-        designer = Designer("tried", self.device, self.clock, RUNS)
-        tried, needed, _ = designer.best(made.datapath, interval, self.sharing)
+        designer = Designer("tried", self.device, self.clock, self.sharing, RUNS)
+        tried, needed, _ = designer.best(made.datapath, interval)
         dsp, luts, ffs, _ = needed.shares
         figures = interval, tried.latency, dsp, made.error
         needs = round(needed.total.dsps), luts, ffs
@@ -282,18 +282,3 @@ def kept(model: Model, key: Any, make: Callable[[], Space]) -> Space:
     if key not in own:
         own[key] = make()
     return own[key]
-
-
-def space(
-    model: Model,
-    function: str,
-    device: devices.Device,
-    clock: float,
-    sharing: str,
-    ranges: Ranges,
-) -> Space:
-    """The designs of a function of a model, those among them that were looked at before. clock:
-    nanoseconds a cycle.
-    """
-    key = function, device.name, device.model, clock, sharing, repr(ranges)
-    return kept(model, key, lambda: Space(model, function, device, clock, sharing, ranges))

@@ -4,8 +4,10 @@ of their own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
@@ -22,22 +24,71 @@ from featherlane.program.analysis.modulo import by_call, by_class, pipelined, wh
 
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
+Made = TypeVar("Made")
 
 
-class Designer(NamedTuple):
-    """What designs of a datapath have in common. clock: nanoseconds a cycle; runs: schedules that
-    are tried for each, as many as `pipelined` likes if None.
+@dataclass(frozen=True)
+class _Chooser(ABC, Generic[Made]):
+    """Chooses sums in post-adders, or of their own, for what `design` makes. clock: nanoseconds a
+    cycle; slacks: cycles, those of `fuse.fused` that are tried; ports: whether outputs leave as
+    early as they are there. Designers have `runs`: schedules that are tried for each design, as
+    many as `pipelined` likes if None.
     """
+
+    slacks: ClassVar[tuple[int, ...]] = SLACK
+    ports: ClassVar[bool] = False
 
     name: str
     device: devices.Device
     clock: float
+    sharing: str
+
+    @abstractmethod
+    def design(self, datapath: Datapath, interval: int) -> tuple[Made, Cost]:
+        """Returns the design of a datapath as it is."""
+
+    @abstractmethod
+    def no_slower(self, made: Made, other: Made) -> bool:
+        """Whether a design gives all results as early as another one."""
+
+    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
+        """Returns the datapath with sums in post-adders, as `fuse.fused`."""
+        return fused(datapath, self.device, self.clock, slack, self.ports)
+
+    def smallest(self, datapath: Datapath, interval: int) -> Cost:
+        """Returns the cost with as many sums in post-adders as may be."""
+        try:
+            return self.design(self.fused(datapath), interval)[1]
+        except CompileError:  # products of several widths on a unit that has no post-adder
+            return self.design(datapath, interval)[1]
+
+    def best(self, datapath: Datapath, interval: int) -> tuple[Made, Cost, Datapath]:
+        """Returns the design, its cost, and the datapath that it computes: with sums in post-adders
+        if that makes it no slower, or makes it fit.
+        """
+        made, needed = self.design(datapath, interval)
+        for slack in self.slacks if interval > 1 else self.slacks[:1]:
+            found = self.fused(datapath, slack)
+            if not found.fused:
+                break
+            try:
+                other, its_need = self.design(found, interval)
+            except CompileError:  # as above
+                continue
+            if its_need.fits and (not needed.fits or self.no_slower(other, made)):
+                return other, its_need, found
+        return made, needed, datapath
+
+
+@dataclass(frozen=True)
+class Designer(_Chooser[Design]):
+    """Makes designs of a datapath."""
+
     runs: int | None = None
 
-    def design(self, datapath: Datapath, interval: int, sharing: str) -> tuple[Design, Cost]:
-        """Returns the design of a datapath as it is."""
+    def design(self, datapath: Datapath, interval: int) -> tuple[Design, Cost]:
         narrow = narrowed(datapath)
-        pools = SHARING[sharing](narrow.graph)
+        pools = SHARING[self.sharing](narrow.graph)
         operators = devices.operators(narrow, self.device, self.clock)
         timed = narrow.graph, operators, self.clock, interval, pools
         pipeline = pipelined(*timed, runs=self.runs)
@@ -45,87 +96,28 @@ class Designer(NamedTuple):
         made = design(self.name, narrow, pipeline, self.device.tile)
         return made, cost(made, self.device)
 
-    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
-        """Returns the datapath with sums in post-adders, as `fuse.fused`."""
-        return fused(datapath, self.device, self.clock, slack)
-
-    def smallest(self, datapath: Datapath, interval: int, sharing: str) -> Cost:
-        """Returns the cost with as many sums in post-adders as may be."""
-        try:
-            return self.design(self.fused(datapath), interval, sharing)[1]
-        except CompileError:  # products of several widths on a unit that has no post-adder
-            return self.design(datapath, interval, sharing)[1]
-
-    def best(
-        self, datapath: Datapath, interval: int, sharing: str
-    ) -> tuple[Design, Cost, Datapath]:  # fmt: skip
-        """Returns the design, its cost, and the datapath that it computes: with sums in post-adders
-        if that makes it no slower, or makes it fit.
-        """
-        made, needed = self.design(datapath, interval, sharing)
-        for slack in SLACK if interval > 1 else SLACK[:1]:
-            found = self.fused(datapath, slack)
-            if not found.fused:
-                break
-            try:
-                other, its_need = self.design(found, interval, sharing)
-            except CompileError:  # as above
-                continue
-            if its_need.fits and (other.latency <= made.latency or not needed.fits):
-                return other, its_need, found
-        return made, needed, datapath
+    def no_slower(self, made: Design, other: Design) -> bool:
+        return made.latency <= other.latency
 
 
-class NetworkDesigner(NamedTuple):
-    """What networks of some functions have in common. clock: nanoseconds a cycle; spare, tag_bits:
-    as of `network`; runs: as of `Designer`.
-    """
+@dataclass(frozen=True)
+class NetworkDesigner(_Chooser[Network]):
+    """Makes networks of some functions. spare, tag_bits: as of `network`."""
 
-    name: str
+    slacks = SLACK[::2]  # networks take longer to schedule
+    ports = True
+
     functions: Collection[str]
-    device: devices.Device
-    clock: float
-    sharing: str
     spare: Sequence[float] = (0.0,)
     tag_bits: int = 16
     runs: int | None = None
 
     def design(self, datapath: Datapath, interval: int) -> tuple[Network, Cost]:
-        """Returns the network of a datapath as it is."""
         pools = SHARING[self.sharing]
         given = self.device, self.clock, interval, pools, self.spare, self.tag_bits, self.runs
         made = network(self.name, narrowed(datapath), self.functions, *given)
         return made, network_cost.cost(made, self.device)
 
-    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
-        """Returns the datapath with sums in post-adders, as `fuse.fused`."""
-        return fused(datapath, self.device, self.clock, slack, ports=True)
-
-    def smallest(self, datapath: Datapath, interval: int) -> Cost:
-        """Returns the cost with as many sums in post-adders as may be."""
-        try:
-            return self.design(self.fused(datapath), interval)[1]
-        except CompileError:
-            return self.design(datapath, interval)[1]
-
-    def best(self, datapath: Datapath, interval: int) -> tuple[Network, Cost, Datapath]:
-        """Returns the network, its cost, and the datapath that it computes: with sums in
-        post-adders if that makes no function slower, or makes it fit.
-        """
-        made, needed = self.design(datapath, interval)
-        for slack in SLACK[::2] if interval > 1 else SLACK[:1]:  # networks take longer to schedule
-            found = self.fused(datapath, slack)
-            if not found.fused:
-                break
-            try:
-                other, its_need = self.design(found, interval)
-            except CompileError:
-                continue
-            if its_need.fits and (not needed.fits or _no_slower(other, made)):
-                return other, its_need, found
-        return made, needed, datapath
-
-
-def _no_slower(network: Network, other: Network) -> bool:
-    cycles = latencies(other)
-    return all(n <= cycles[name] for name, n in latencies(network).items())
+    def no_slower(self, made: Network, other: Network) -> bool:
+        cycles = latencies(other)
+        return all(n <= cycles[name] for name, n in latencies(made).items())

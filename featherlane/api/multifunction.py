@@ -24,7 +24,7 @@ from featherlane.api.accelerator import (
     with_wrenches,
     written,
 )
-from featherlane.api.board import Board, core_of_functions
+from featherlane.api.board import STALLS, Board, core_of_functions
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import (
@@ -43,8 +43,6 @@ from featherlane.api.tasks import (
     check_after,
     check_arrivals,
     check_function,
-    check_stalls,
-    checked_count,
 )
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
@@ -70,6 +68,7 @@ from featherlane.functions.accelerator.graph import (
     outputs_of,
     variant_of,
 )
+from featherlane.functions.arguments import counted, whole
 from featherlane.functions.circuits import BOUNDED, DEFERRED
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
@@ -152,12 +151,12 @@ class Multifunction:
         """Random states within the ranges of a function's inputs, by name."""
         check_function(function, self.functions)
         own = variant_of(function, self.wrenches)
-        found = self._drawn(checked_count("states", states), seed)[1]
+        found = self._drawn(counted("states", states), seed)[1]
         return {name: found[name] for name in input_shapes(self.model, own)}
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
         """Random tasks of all functions, in random order."""
-        rng, found, count = np.random.default_rng(seed), list[Task](), checked_count("count", count)
+        rng, found, count = np.random.default_rng(seed), list[Task](), counted("count", count)
         names = [self.functions[n] for n in rng.integers(0, len(self.functions), count)]
         samples = {name: self.samples(name, count, seed) for name in set(names)}
         for n, name in enumerate(names):
@@ -184,7 +183,7 @@ class Multifunction:
             check_function(name, self.functions)
         check_arrivals(arrivals, len(functions))
         check_after(after, len(functions))
-        check_stalls(stalls)
+        stalls = whole("stalls", stalls, *STALLS)
         codes = [self.network.codes[name] for name in functions]
         return cycles.run(self.network, codes, arrivals, after, Stalls(stalls, seed))
 
@@ -206,7 +205,7 @@ class Multifunction:
         if simulator not in SIMULATORS:
             wanted = " or ".join(map(repr, SIMULATORS))
             raise ValueError(f"simulator is {shown(simulator)}: wanted {wanted}")
-        check_stalls(stalls)
+        stalls = whole("stalls", stalls, *STALLS)
         batch, circuit_ = self._words.batch(tasks), folder.simulated(self.circuit)
         given = self._words.given(batch)
         check_after(after, len(batch.names))
@@ -215,11 +214,11 @@ class Multifunction:
                 wanted = "a task or None for each of tasks of one function, in Verilator"
                 raise ValueError(f"after is {shown(after)}: wanted {wanted}")
             behind = np.array([0 if n is None else n + 1 for n in after])
-            found = simulate.in_verilator(circuit_, given, int(stalls), seed, behind)
+            found = simulate.in_verilator(circuit_, given, stalls, seed, behind)
         elif simulator == "icarus":
-            found = simulate.in_icarus(circuit_, given, int(stalls), seed)
+            found = simulate.in_icarus(circuit_, given, stalls, seed)
         else:
-            found = simulate.in_verilator(circuit_, given, int(stalls), seed)
+            found = simulate.in_verilator(circuit_, given, stalls, seed)
         return self._words.run(batch, found)
 
     @cached_property
@@ -270,7 +269,7 @@ class Multifunction:
         simulation that says how many tasks passed. Raises ValueError for a folder that cannot be
         written to, or holds another design.
         """
-        batch = self._words.batch(self.tasks(checked_count("tasks", tasks)))
+        batch = self._words.batch(self.tasks(counted("tasks", tasks)))
         vectors = self._words.given(batch), self._words.wanted(batch)
         return folder.write(self.circuit, folder_, vectors, self.facts, self.device.constraints)
 
@@ -356,12 +355,11 @@ class Multifunction:
     @property
     def summary(self) -> str:
         """A line with the main figures."""
-        shares, slowest = self.cost.shares, max(self.latency.values())
+        slowest = max(self.latency.values())
         return (
             f"{len(self.functions)} functions at interval {self.interval}, "
             f"{min(self.latency.values())} to {slowest} cycles of {self.clock:g} ns, "
-            f"{shares.dsps:.1f} % of the DSPs, {shares.luts:.1f} % of the LUTs and "
-            f"{shares.ffs:.1f} % of the flip-flops of {self.device.name}"
+            f"{self.cost.told(1)}"
         )
 
     def __str__(self) -> str:
@@ -435,8 +433,8 @@ def multifunction(
     datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
-    options = target, 1e3 / clock, sharing, sorted({0.0, float(spare)}), int(tag_bits)
-    designer = NetworkDesigner(top, chosen, *options)
+    options = target, 1e3 / clock, sharing, chosen, sorted({0.0, float(spare)}), int(tag_bits)
+    designer = NetworkDesigner(top, *options)
     made, needed, datapath = _fitting(designer, datapath, int(interval))
     asked = {"format": format, "sharing": sharing, "spare": float(spare)}
     choices = {**asked, "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames]}
@@ -522,13 +520,12 @@ def _fitting(
     found = _, needed, _ = designer.best(datapath, interval)
     if needed.fits:
         return found
-    shares, tried = needed.shares, interval
+    told, tried = needed.told(0), interval
     while not needed.fits and tried < LONGEST:
         tried = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
         needed = designer.smallest(datapath, tried)
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     raise CompileError(
-        f"{len(designer.functions)} functions at interval {interval} take {shares.dsps:.0f} % of "
-        f"the DSPs, {shares.luts:.0f} % of the LUTs and {shares.ffs:.0f} % of the flip-flops of "
-        f"{designer.device.name}: {would}; formats with fewer bits need fewer DSPs"
+        f"{len(designer.functions)} functions at interval {interval} take {told}: {would}; formats "
+        f"with fewer bits need fewer DSPs"
     )

@@ -17,7 +17,6 @@ from featherlane.backends.fpga.network.structure import Entry, Network
 from featherlane.backends.fpga.simulate import Streams
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.graph import SHARES, function_datapath, variant_of
-from featherlane.functions.arguments import is_count
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
 
@@ -166,10 +165,10 @@ class TaskWords:
         entries the first one is there, of constants none.
         """
         datapath = self.evaluator(name).datapath
-        graph, of_pass = datapath.graph, {own: key for key, own in SHARES[name].outputs.items()}
+        graph, of_pass = datapath.graph, SHARES[name].of_pass
         found = {}
         for output, (shape, nodes) in graph.outputs.items():
-            key = of_pass.get(output, output)
+            key = of_pass[output]
             entries = [
                 constant_integer(datapath, k)
                 if graph.op[k] == "constant"
@@ -187,19 +186,6 @@ def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> N
     """Raises ValueError for the name of a function that a design has not."""
     if not isinstance(name, str) or name not in functions:
         raise ValueError(f"function is {shown(name)}: wanted one of {', '.join(functions)}")
-
-
-def checked_count(name: str, value: Any) -> int:
-    """Returns how many there shall be. Raises ValueError unless it is a whole number from 1 on."""
-    if not is_count(value):
-        raise ValueError(f"{name} is {shown(value)}: wanted a whole number, 1 or more")
-    return int(value)
-
-
-def check_stalls(stalls: Any) -> None:
-    """Raises ValueError for pauses that streams cannot have: in all of 256 cycles nothing moves."""
-    if not _is_whole(stalls, 256):
-        raise ValueError(f"stalls is {shown(stalls)}: wanted a whole number from 0 to 255")
 
 
 def check_arrivals(arrivals: Any, count: int) -> None:

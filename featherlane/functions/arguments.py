@@ -194,6 +194,13 @@ def is_count(value: Any) -> bool:
     return whole and bool(value >= 1)
 
 
+def counted(name: str, value: Any) -> int:
+    """Returns how many there shall be. Raises ValueError, which names it, unless it `is_count`."""
+    if not is_count(value):
+        raise ValueError(f"{name} is {shown(value)}: wanted a whole number, 1 or more")
+    return int(value)
+
+
 def is_real(value: Any, least: float, most: float) -> bool:
     """Whether a value is a real number, of Python or NumPy, within ends; True is none."""
     if isinstance(value, np.integer | np.floating):

@@ -84,6 +84,12 @@ class Cost(NamedTuple):
     def fits(self) -> bool:
         return max(self.shares) <= 100
 
+    def told(self, digits: int) -> str:
+        """The shares in words."""
+        dsps, luts, ffs = (f"{n:.{digits}f} %" for n in self.shares[:3])
+        name = self.device.name
+        return f"{dsps} of the DSPs, {luts} of the LUTs and {ffs} of the flip-flops of {name}"
+
     def __str__(self) -> str:
         rows = [("part", "DSPs", "LUTs", "FFs")]
         for name, part in [*self.kinds.items(), ("all", self.total)]:

@@ -34,6 +34,11 @@ class Share(NamedTuple):
     outputs: dict[str, str]
     passes: int = 1
 
+    @property
+    def of_pass(self) -> dict[str, str]:
+        """What each output of the function is called in the graph."""
+        return {own: output for output, own in self.outputs.items()} | {LOST: LOST}
+
 
 STATE = ("q", "v")
 NO_WRENCHES = Variant("inverse_dynamics")

@@ -144,8 +144,7 @@ def earliness(
     """Returns by how many cycles each output is there before the last one, where units are not
     counted.
     """
-    places = collect(graph, operators, whole(graph), {})
-    start = _timed(places, clock, 1, None, _late(places, clock))[0]
+    places, start = _alone(graph, operators, clock)
     ready = {name: _ready(graph, places, start, [name]) for name in graph.outputs}
     return {name: max(ready.values()) - cycle for name, cycle in ready.items()}
 
@@ -327,8 +326,15 @@ def shortest_latency(graph: Graph, operators: Sequence[Operator | None], clock: 
     `pipelined`.
     """
     _check_operators(operators, clock, 1)
+    return _latency(*_alone(graph, operators, clock))
+
+
+def _alone(
+    graph: Graph, operators: Sequence[Operator | None], clock: float
+) -> tuple[Places, list[int]]:  # fmt: skip
+    """Returns the tasks of a graph and their starts, with a unit for each operation."""
     places = collect(graph, operators, whole(graph), {})
-    return _latency(places, _timed(places, clock, 1, None, _late(places, clock))[0])
+    return places, _timed(places, clock, 1, None, _late(places, clock))[0]
 
 
 def _begin_late(
