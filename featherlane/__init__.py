@@ -96,7 +96,7 @@ __all__ = [
     "trace",
     "vjp",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 _LATE = {"accelerator": "accelerators", "multifunction": "multifunction"}  # and their modules
