@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,8 +74,8 @@ def machine_lines() -> list[str]:
     m = machine()
     return [
         f"{m['cpu']}, {m['cores']} cores, {m['vector_bits']}-bit vectors, {m['system']}",
-        f"featherlane {m['featherlane']}, Python {m['python']}, NumPy {m['numpy']}, "
-        f"llvmlite {m['llvmlite']}",
+        f"featherlane {m['featherlane']}, commit {m['commit']}, Python {m['python']}, "
+        f"NumPy {m['numpy']}, llvmlite {m['llvmlite']}, {datetime.date.today()}",
     ]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import datetime
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.tools.bench import machine
+from featherlane.tools.origin import UNKNOWN, of_checkout
 from featherlane.tools.timing import SHORT
 
 OURS = "featherlane"
@@ -114,22 +114,12 @@ def in_summary(batches: Iterable[int]) -> int:
 # Files
 
 
-def commit() -> str:
-    """The commit of this checkout, with "+" where files differ from it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        name = subprocess.run(
-            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        )
-        dirty = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True)
-    except OSError:
-        return "unknown"
-    return (name.stdout.strip() or "unknown") + "+" * (dirty.returncode == 1)
-
-
 def facts(**more: Any) -> dict[str, str]:
     """What the figures belong to."""
-    told = {"date": datetime.date.today().isoformat(), "commit": commit(), **machine(), **more}
+    here = machine()
+    if here["commit"] == UNKNOWN:  # the package is installed, and this folder is a checkout
+        here["commit"] = of_checkout(Path(__file__).parent)
+    told = {"date": datetime.date.today().isoformat(), **here, **more}
     return {name: str(value) for name, value in told.items()}
 
 

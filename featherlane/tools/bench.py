@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm.jit import widest
 from featherlane.tools.explain import Explanation
 from featherlane.tools.explain import explain as explained
+from featherlane.tools.origin import commit
 from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
 from featherlane.tools.selfcheck import STATES, Check, self_check
@@ -24,7 +26,7 @@ from featherlane.tools.timing import DTYPES, SHORT, Progress, Speed, compile_all
 
 
 def machine() -> dict[str, Any]:
-    """The processor, the system and the versions that a measured time belongs to."""
+    """The processor, the system, the versions and the commit that a measured time belongs to."""
     return {
         "cpu": _cpu_name(),
         "cores": physical_cores(),
@@ -34,6 +36,7 @@ def machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "llvmlite": llvmlite.__version__,
         "featherlane": featherlane.__version__,
+        "commit": commit(),
     }
 
 
@@ -127,7 +130,8 @@ class BenchReport:
         m = self.machine
         yield f"{m['cpu']}, {m['cores']} cores, {m['vector_bits']}-bit vectors, {m['system']}"
         versions = ("featherlane", "python", "numpy", "llvmlite")
-        yield ", ".join(f"{name} {m[name]}" for name in versions)
+        told = [f"{name} {m[name]}" for name in versions]
+        yield ", ".join([*told, f"commit {m['commit']}", str(datetime.date.today())])
         yield "medians; first call: until a function is compiled, or loaded from the cache"
 
 
