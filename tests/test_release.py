@@ -72,7 +72,8 @@ def built(tmp_path_factory):
     for folder, umask in zip(folders, (0o022, 0o077), strict=True):
         asked = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
         clock = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-        subprocess.run(asked, check=True, cwd=ROOT, env=clock, umask=umask, capture_output=True)
+        mode = {"umask": umask} if os.name == "posix" else {}
+        subprocess.run(asked, check=True, cwd=ROOT, env=clock, capture_output=True, **mode)
     return [sorted(folder.iterdir()) for folder in folders]
 
 
