@@ -27,11 +27,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PLACEHOLDERS = {
-    "repository": "https://example.org/featherlane",
-    "documentation": "https://docs.example.org/featherlane",
-    "security": "security@example.org",
+    "repository": "https://github.com/OWNER/featherlane",
+    "documentation": "https://OWNER.github.io/featherlane",
+    "security": "security@OWNER.example",
 }
-# Where addresses of the project stand. "example.org" in any of them stands against a release.
+# Where addresses of the project stand. "OWNER" in any of them stands against a release.
 ADDRESSED = (
     "pyproject.toml",
     "mkdocs.yml",
@@ -89,7 +89,7 @@ def obstacles(tag: str | None = None, root: Path = ROOT) -> Iterator[str]:
     here = version(root)
     for file in ADDRESSED:
         for k, line in enumerate(read(file, root).splitlines(), 1):
-            if "example.org" in line:
+            if "OWNER" in line:
                 yield f"{file}, line {k}: a placeholder stands in the place of an address"
     logged, date = released(root)
     if logged != here:
@@ -153,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     fill = commands.add_parser("address", help="put addresses in the place of the placeholders")
-    fill.add_argument("repository", help="https://host/owner/featherlane")
+    fill.add_argument("repository", help="https://github.com/me/featherlane")
     fill.add_argument("documentation", help="address of the site")
     fill.add_argument("security", help="mail address for reports on security")
     check = commands.add_parser("check", help="say what stands against a release")

@@ -45,7 +45,7 @@ def test_placeholders_stand_against_a_release(copied):
     assert list(release.obstacles(f"v{featherlane.__version__}", copied)) == []
     project = tomllib.loads((copied / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["urls"]["Issues"] == "https://host/owner/featherlane/issues"
-    (copied / "SECURITY.md").write_text("Write to security@example.org\n", encoding="utf-8")
+    (copied / "SECURITY.md").write_text("Write to security@OWNER.example\n", encoding="utf-8")
     assert len(list(release.obstacles(None, copied))) == 1
 
 
