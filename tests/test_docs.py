@@ -4,7 +4,7 @@ import pytest
 from documents import ROOT, run
 from repetition import repeated
 
-PAGES = ("tour", "traces", "frames", "real_time", "optimal_control")
+PAGES = ("start", "tour", "traces", "frames", "real_time", "optimal_control")
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
