@@ -11,8 +11,8 @@ NEEDED = {  # page: the packages that its code imports
     "mujoco": ("mujoco",),
     "drake": ("pydrake",),
     "casadi": ("casadi",),
-    "jax": ("jax",),
-    "grid": (),
+    "jax": ("mujoco.mjx", "brax", "frax"),
+    "grid": ("RBDReference", "URDFParser"),
 }
 
 
