@@ -32,7 +32,7 @@ def test_the_rows_of_a_page_agree(page):
     assert not wrong
 
 
-@pytest.mark.parametrize("page", ("pinocchio", "mujoco"))
+@pytest.mark.parametrize("page", ["pinocchio", "mujoco"])
 def test_a_row_that_differs_is_found(page):
     needs(page)
     names, pair = prepared(page), next(pairs(page))
