@@ -6,7 +6,7 @@ from repetition import repeated
 
 PAGES = (
     *("start", "tour", "traces", "frames", "real_time", "optimal_control"),
-    *("theory/gradients", "theory/accelerator"),
+    *("dev/compiler", "theory/gradients", "theory/accelerator"),
 )
 # Their subjects have quick tests
 MORE = (
