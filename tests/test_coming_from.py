@@ -5,12 +5,13 @@ import importlib
 import pytest
 from coming_from import PAGES, agree, pairs, prepared
 from documents import run
+from repetition import repeated
 
 NEEDED = {  # page: the packages that its code imports
     "pinocchio": ("pinocchio",),
     "mujoco": ("mujoco",),
-    "drake": ("pydrake",),
     "casadi": ("casadi",),
+    "drake": ("pydrake",),  # these and those below are not among the extras of the tests
     "jax": ("mujoco.mjx", "brax", "frax"),
     "grid": ("RBDReference", "URDFParser"),
 }
@@ -24,7 +25,7 @@ def needs(page):
             pytest.skip(f"{package} is not installed")
 
 
-@pytest.mark.parametrize("page", NEEDED)
+@pytest.mark.parametrize("page", repeated([*NEEDED], 3))
 def test_the_rows_of_a_page_agree(page):
     needs(page)
     names = prepared(page)
@@ -40,7 +41,7 @@ def test_a_row_that_differs_is_found(page):
     assert not agree(pair._replace(ours=(*pair.ours[:-1], f"1.001 * {pair.ours[-1]}")), names)
 
 
-@pytest.mark.parametrize("page", NEEDED)
+@pytest.mark.parametrize("page", repeated([*NEEDED], 3))
 def test_the_code_of_a_page_runs(page):
     needs(page)
     run(PAGES / f"{page}.md")
