@@ -10,7 +10,13 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
-SHOWN = {".md", ".ipynb", ".html", ".svg", ".png"}  # what the site has; all else is in the repository
+SHOWN = {
+    ".md",
+    ".ipynb",
+    ".html",
+    ".svg",
+    ".png",
+}  # what the site has; all else is in the repository
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
 log = logging.getLogger("mkdocs.hooks")
 
@@ -31,7 +37,11 @@ def expanded(entries: list[Any]) -> list[Any]:
         elif isinstance(entry, dict):
             for title, inside in entry.items():
                 folder = isinstance(inside, str) and inside.endswith("/")
-                inside = expanded([inside] if folder else inside) if folder or isinstance(inside, list) else inside
+                inside = (
+                    expanded([inside] if folder else inside)
+                    if folder or isinstance(inside, list)
+                    else inside
+                )
                 if inside:
                     result.append({title: inside})
         else:
