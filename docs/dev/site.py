@@ -64,6 +64,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return match[0]  # MkDocs checks it
         if not path.exists():
             log.warning(f"{page.file.src_uri} links to {match[1]}, which does not exist")
-        return f"{config.repo_url}blob/main/{path.relative_to(ROOT).as_posix()}"
+        repository = config.extra["repository"]
+        return f"{repository}/blob/main/{path.relative_to(ROOT).as_posix()}"
 
     return LINK.sub(to_repository, markdown)

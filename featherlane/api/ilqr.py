@@ -61,6 +61,10 @@ class History(NamedTuple):
 class Solution(NamedTuple):
     """Trajectories that `ilqr` ends with, the reasons, and how it came there.
 
+    q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...); status
+    (...), words: "converged", or why not; iterations (...); gains (..., T, nu, 2 nv), with which
+    tau + gains [difference(q, q_now); v_now - v] follows the trajectory; history, a `History`.
+
     Examples:
         >>> solution = fl.ilqr(arm, q, v, np.zeros((20, 2)), dt, cost=lambda q, v, tau: tau)
         >>> str(solution.status), solution.gains.shape
