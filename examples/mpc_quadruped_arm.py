@@ -140,9 +140,12 @@ def main() -> None:
     if args.figure:
         import matplotlib.pyplot as plt
 
-        plt.plot(*rows[:, 1, 1:].T, "0.7", *rows[:, 0, 1:].T, "C0")
-        plt.gca().set(xlabel="y, m", ylabel="z, m", aspect="equal", title="goal (grey) and hand")
-        plt.savefig(args.figure)
+        from featherlane.tools.figures import STYLE, save
+
+        plt.rcParams.update(STYLE)
+        plt.plot(*rows[:, 1, 1:].T, *rows[:, 0, 1:].T)
+        plt.gca().set(xlabel="y, m", ylabel="z, m", aspect="equal", title="goal (blue) and hand")
+        save(plt.gcf(), args.figure, "The goal and the hand of a quadruped that walks on the spot")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Checks the built site: every link, anchor and image inside of it, and what the search finds.
 
-    mkdocs build --strict && python docs/dev/check_site.py [FOLDER]
+mkdocs build --strict && python docs/dev/check_site.py [FOLDER]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 SITE = Path(__file__).parents[2] / "build" / "site"
-SEARCHED = ("crba", "computeRNEADerivatives", "mj_inverse", "mj_fullM", "rnea", "aba", "mass_matrix")
+SEARCHED = ("crba", "computeRNEADerivatives", "mj_inverse", "mj_fullM", "rnea", "aba", "dID")
 
 
 class Page(HTMLParser):
@@ -34,7 +34,9 @@ class Page(HTMLParser):
 def target(site: Path, page: Path, path: str) -> Path:
     """The file to which a link of a page leads."""
     path = unquote(path)
-    found = site / path.lstrip("/") if path.startswith("/") else page.parent / path if path else page
+    if not path:
+        return page.resolve()
+    found = site / path.lstrip("/") if path.startswith("/") else page.parent / path
     return (found / "index.html" if found.is_dir() else found).resolve()
 
 
