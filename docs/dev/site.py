@@ -1,23 +1,23 @@
-"""What the site adds to MkDocs: folders in the navigation, links to files that are no pages."""
+"""What the site adds to MkDocs: folders in the navigation, notebooks as pages, links to files that
+are no pages.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os.path
 import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File, Files
+
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
-SHOWN = {
-    ".md",
-    ".ipynb",
-    ".html",
-    ".svg",
-    ".png",
-}  # what the site has; all else is in the repository
+SHOWN = {".md", ".ipynb", ".html", ".svg", ".png"}  # what the site has; else see the repository
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
+DOCUMENT = re.compile(r"\bdocs/([\w/]+)\.md")  # in the text of docstrings
 log = logging.getLogger("mkdocs.hooks")
 
 
@@ -25,28 +25,19 @@ def pages_of(folder: Path) -> list[str]:
     """The pages of a folder by their path in docs/, index.md first."""
     pages = [path for path in folder.glob("*.*") if path.suffix in (".md", ".ipynb")]
     pages.sort(key=lambda path: (path.stem != "index", path.name))
-    return [path.relative_to(DOCS).as_posix() for path in pages]
+    return [path.relative_to(DOCS).with_suffix(".md").as_posix() for path in pages]
 
 
-def expanded(entries: list[Any]) -> list[Any]:
-    """The navigation with the pages of each folder, whose entry ends in "/", in its place."""
-    result: list[Any] = []
-    for entry in entries:
-        if isinstance(entry, str) and entry.endswith("/"):
-            result += pages_of(DOCS / entry)
-        elif isinstance(entry, dict):
-            for title, inside in entry.items():
-                folder = isinstance(inside, str) and inside.endswith("/")
-                inside = (
-                    expanded([inside] if folder else inside)
-                    if folder or isinstance(inside, list)
-                    else inside
-                )
-                if inside:
-                    result.append({title: inside})
-        else:
-            result.append(entry)
-    return result
+def expanded(entry: Any) -> list[Any]:
+    """An entry of the navigation, with all pages of a folder where it ends in "/"."""
+    if isinstance(entry, str):
+        return pages_of(DOCS / entry) if entry.endswith("/") else [entry]
+    if isinstance(entry, list):
+        return [page for inside in entry for page in expanded(inside)]
+    ((title, inside),) = entry.items()
+    if isinstance(inside, str) and not inside.endswith("/"):
+        return [entry]
+    return [{title: pages}] if (pages := expanded(inside)) else []
 
 
 def on_config(config: Any) -> Any:
@@ -54,7 +45,24 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+def as_page(notebook: Path) -> str:
+    """The cells of a notebook in Markdown, and a link to the notebook itself."""
+    parts = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    head, _, rest = parts[0].partition("\n")
+    return "\n\n".join([head, f"[The notebook]({notebook.name}), to run it.", rest, *parts[1:]])
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for notebook in sorted(DOCS.rglob("*.ipynb")):
+        name = notebook.relative_to(DOCS).with_suffix(".md").as_posix()
+        files.append(File.generated(config, name, content=as_page(notebook)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to files that the site does not have lead to the repository; the files must exist."""
 
     def to_repository(match: re.Match[str]) -> str:
@@ -68,3 +76,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"{repository}/blob/main/{path.relative_to(ROOT).as_posix()}"
 
     return LINK.sub(to_repository, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Documents that the docstrings of the reference name become links."""
+    if not page.file.src_uri.startswith("reference/"):
+        return html
+    return DOCUMENT.sub(r'<a href="../../\1/">\1</a>', html)
