@@ -29,14 +29,17 @@ def pages_of(folder: Path) -> list[str]:
 
 
 def expanded(entry: Any) -> list[Any]:
-    """An entry of the navigation, with all pages of a folder where it ends in "/"."""
+    """An entry of the navigation, with all pages of a folder where it ends in "/"; nothing for a
+    page that is not there: one under a wrong name is reported as a page without an entry.
+    """
     if isinstance(entry, str):
-        return pages_of(DOCS / entry) if entry.endswith("/") else [entry]
+        known = [entry] if (DOCS / entry).exists() else []
+        return pages_of(DOCS / entry) if entry.endswith("/") else known
     if isinstance(entry, list):
         return [page for inside in entry for page in expanded(inside)]
     ((title, inside),) = entry.items()
     if isinstance(inside, str) and not inside.endswith("/"):
-        return [entry]
+        return [{title: page} for page in expanded(inside)]
     return [{title: pages}] if (pages := expanded(inside)) else []
 
 
@@ -68,6 +71,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     def to_repository(match: re.Match[str]) -> str:
         folder = (DOCS / page.file.src_uri).parent
         path = Path(os.path.normpath(folder / match[1]))
+        if path.suffix == ".ipynb" and path.stem != Path(page.file.src_uri).stem:
+            return match[0].removesuffix(".ipynb") + ".md"  # its page, not the file
         if path.is_relative_to(DOCS) and path.suffix in SHOWN:
             return match[0]  # MkDocs checks it
         if not path.exists():
