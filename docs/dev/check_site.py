@@ -1,6 +1,5 @@
-"""Checks the built site: every link, anchor and image inside of it, and what the search finds.
-
-mkdocs build --strict && python docs/dev/check_site.py [FOLDER]
+"""Checks the built site: every link, anchor and image inside of it, that anchors are unique, and
+what the search finds. `mkdocs build --strict && python docs/dev/check_site.py [FOLDER]`
 """
 
 from __future__ import annotations
@@ -23,10 +22,13 @@ class Page(HTMLParser):
         super().__init__()
         self.links: list[str] = []
         self.anchors = {"", "__top"}
+        self.twice: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
+        if found.get("id") in self.anchors:
+            self.twice.append(str(found["id"]))
         self.anchors |= {x for x in (found.get("id"), found.get("name")) if x}
         self.links += [x for x in (found.get("href"), found.get("src")) if x]
 
@@ -45,6 +47,7 @@ def broken(site: Path) -> Iterator[str]:
     site = site.resolve()
     pages = {path: Page(path) for path in site.rglob("*.html")}
     for path, page in pages.items():
+        yield from (f"{path.relative_to(site)}: two anchors {name}" for name in page.twice)
         for link in page.links if path.name != "404.html" else ():  # of no folder: from the root
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
