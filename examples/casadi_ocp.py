@@ -68,11 +68,9 @@ def plan(robot: fl.Model) -> Plan:
 
 
 def draw(robot: fl.Model, found: Plan, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import pyplot, save
 
-    from featherlane.tools.figures import STYLE, save
-
-    plt.rcParams.update(STYLE)
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     time = DT * np.arange(STEPS + 1)
     for i in range(2):

@@ -108,11 +108,9 @@ def creep(slope: float, seconds: float = 1.0) -> float:
 
 
 def draw(run: Run, pushes: np.ndarray, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import pyplot, save
 
-    from featherlane.tools.figures import STYLE, save
-
-    plt.rcParams.update(STYLE)
+    plt = pyplot()
     figure, (above, below) = plt.subplots(2, 1, figsize=(7, 5), sharex=True, layout="constrained")
     time = DT * np.arange(len(run.height))
     for push, height, foot in zip(pushes, run.height.T, run.foot.T, strict=True):

@@ -250,14 +250,9 @@ def main(figure: str | None = None) -> None:
 
 def draw(path: str, true, measured, cad, found) -> None:
     """Torques of the validation: of each joint the first half of the period."""
-    import matplotlib as mpl
+    from featherlane.tools.figures import BLUE, RED, pyplot, save
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from featherlane.tools.figures import BLUE, RED, STYLE, save
-
-    plt.rcParams.update(STYLE | {"font.size": 9})
+    plt = pyplot(size=9)
     figure, axes = plt.subplots(2, 2, figsize=(8.5, 4.6), sharex=True, layout="constrained")
     n = measured.shape[0] // 2
     t = np.arange(n) / RATE

@@ -89,14 +89,9 @@ def main(figure: str | None = None, count: int = COUNT):
 
 def draw(path: str, solution, target: np.ndarray) -> None:
     """Paths of the flange, torques of one joint, and how the costs fall."""
-    import matplotlib as mpl
+    from featherlane.tools.figures import BLUE, INK, pyplot, save
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from featherlane.tools.figures import BLUE, INK, STYLE, save
-
-    plt.rcParams.update(STYLE | {"font.size": 9})
+    plt = pyplot(size=9)
     figure, (paths, torques, costs) = plt.subplots(1, 3, figsize=(9.5, 3.1), layout="constrained")
     shown = slice(0, 24)
     at = robot.frame_placement(solution.q[shown], FLANGE)[..., :3, 3]

@@ -88,11 +88,9 @@ def throw(arm: fl.Model, wanted: np.ndarray, iterations: int = 200) -> Throws:
 
 
 def draw(wanted: np.ndarray, found: Throws, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import INK, pyplot, save
 
-    from featherlane.tools.figures import INK, STYLE, save
-
-    plt.rcParams.update(STYLE)
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     left.plot(*wanted.T, "o", color=INK, label="wanted")
     left.plot(*found.landing.T, ".", label="landed")

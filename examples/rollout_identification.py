@@ -97,11 +97,9 @@ def identified(arm: fl.Model, data: Data, horizon: int, p: np.ndarray) -> Estima
 
 
 def draw(found: dict[int, Estimate], path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import INK, pyplot, save
 
-    from featherlane.tools.figures import INK, STYLE, save
-
-    plt.rcParams.update(STYLE)
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     wrong = [np.abs(x.p[:7] - DAMPING) for x in found.values()]
     axes.loglog(list(found), wrong, ".-", color=INK)

@@ -79,11 +79,9 @@ def train(task: Reaching, iterations: int = 250, batch: int = 64) -> tuple[Any, 
 
 
 def draw(history: list[float], errors: Any, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import INK, pyplot, save
 
-    from featherlane.tools.figures import INK, STYLE, save
-
-    plt.rcParams.update(STYLE)
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     left.semilogy(history)
     left.set(xlabel="iteration", ylabel="hand to goal after 1 s, m")

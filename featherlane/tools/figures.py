@@ -33,6 +33,18 @@ STYLE: dict[str, Any] = {
 }
 
 
+def pyplot(size: float = 10) -> Any:
+    """Returns matplotlib.pyplot, without windows and with this style; size: of words, in points."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    style: Any = STYLE | {"font.size": size}
+    plt.rcParams.update(style)
+    return plt
+
+
 def machine(facts: Mapping[str, object]) -> str:
     """The machine and the date of a measurement, in a line, from the facts that head its CSV."""
     named = {"cpu": "{}", "vector_bits": "{}-bit vectors", "date": "{}", "commit": "commit {}"}
