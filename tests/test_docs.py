@@ -4,7 +4,10 @@ import pytest
 from documents import ROOT, run
 from repetition import repeated
 
-PAGES = ("tour", "traces", "frames", "real_time", "optimal_control")
+PAGES = (
+    *("start", "tour", "traces", "frames", "real_time", "optimal_control"),
+    *("dev/compiler", "theory/gradients", "theory/accelerator"),
+)
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
@@ -14,6 +17,9 @@ MORE = (
         "learning",
         "fixed_point_in_the_loop",
         "accelerators",
+        "theory/prefix_sums",
+        "theory/forward_dynamics",
+        "theory/parallelism",
     ),
 )
 
