@@ -15,6 +15,7 @@ from documents import ROOT, blocks
 
 import featherlane as fl
 from featherlane.functions.table import BY_NAME
+from featherlane.tools import commands
 
 REFERENCE = ROOT / "docs" / "reference"
 MODULES = ("convert", "editing", "identification")
@@ -153,6 +154,21 @@ def test_the_examples_of_frameworks_run(module):
 # Pages
 
 
+def options():
+    """The lines of the table of options in docs/command_line.md."""
+    for command in commands.COMMANDS.values():
+        for option in command.options:
+            told = " ".join(option.help.split()).replace("|", "\\|").replace("%%", "%")
+            yield f"| {command.name} | `{option.name}` | {told} |"
+
+
+def test_every_option_of_the_command_line_stands_on_its_page():
+    """As `--help` tells it; python tests/test_public_names.py prints the lines."""
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| \w+ \| `.*$", page.partition("## JSON")[0], re.MULTILINE)
+    assert found == list(options())
+
+
 def test_every_name_stands_on_a_page_of_the_reference():
     """As `::: featherlane.NAME`, or in the table of the functions that share their text."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
@@ -165,3 +181,7 @@ def test_every_name_stands_on_a_page_of_the_reference():
     }
     assert sorted(known - tabled - set(shown)) == []
     assert sorted(tabled - known) == []
+
+
+if __name__ == "__main__":  # after a change of options
+    print(*options(), sep="\n")
