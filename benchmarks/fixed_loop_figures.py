@@ -12,7 +12,6 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from links_figures import FAINT, INK, style
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -21,6 +20,8 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
+
+from featherlane.tools.figures import FAINT, INK, STYLE, save
 
 Results = Mapping[tuple[str, str], Mapping[str, float]]  # figures by case and format
 GOOD, MIDDLE, BAD = "#2f81c7", "#e3c878", "#c8553d"
@@ -219,22 +220,25 @@ def _plain(axes: Any) -> None:
 
 
 FIGURES = {"map": maps, "control": control, "kinds": kinds}
+TITLES = {
+    "map": "What trajectory optimisation reaches, by bits before and after the point",
+    "control": "Errors of control tasks against the bits of fixed point",
+    "kinds": "Errors of each task against the bits of fixed point, by kind of format",
+}
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("csv", type=Path)
     options.add_argument("folder", type=Path)
-    options.add_argument("--png", action="store_true", help="PNGs on white, too")
+    options.add_argument("--png", type=Path, metavar="FOLDER", help="also write PNG files")
     args = options.parse_args()
-    style()
+    plt.rcParams.update(STYLE)
     results = read(args.csv)
     np.seterr(all="raise")
     for name, draw in FIGURES.items():
         figure, file = draw(results), args.folder / f"fixed_point_{name}.svg"
-        figure.savefig(file, transparent=True, metadata={"Date": None})
-        if args.png:
-            figure.savefig(file.with_suffix(".png"), dpi=90, facecolor="white")
+        save(figure, file, TITLES[name], png=args.png)
 
 
 if __name__ == "__main__":

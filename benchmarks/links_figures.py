@@ -21,8 +21,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-# Grey and hues of middle lightness: they read on white and on a dark page alike
-INK, FAINT = "#75808a", "#8b949e"
+from featherlane.tools.figures import FAINT, INK, STYLE, machine, save
+
 COLOURS = {
     "serial": "#2f81c7",
     "aba": "#2f81c7",
@@ -41,17 +41,18 @@ OVER_STATES = {  # the panels of the papers
     "links_inverse_groups": ("inverse_dynamics", (10, 100)),
     "links_forward_groups": ("forward_dynamics", (10, 200)),
 }
+TITLES = {
+    "links_inverse": "Time of one call of inverse dynamics over the number of links",
+    "links_forward": "Time of one call of forward dynamics over the number of links",
+    "links_inverse_groups": "Time of one call of inverse dynamics over the number of states",
+    "links_forward_groups": "Time of one call of forward dynamics over the number of states",
+    "links_fastest": "The fastest method for each number of links and states",
+}
 MAP_NOTE = (
     "Numbers: time of the second fastest method / time of the fastest. "
     f'Outlined: method="auto" takes more than {WITHIN - 1:.0%} longer than the fastest.'
 )
 Cells = Mapping[Cell, Mapping[str, Row]]
-
-
-def style() -> None:
-    plt.rcParams.update({"font.family": "sans-serif", "font.size": 10, "svg.fonttype": "path"})
-    plt.rcParams.update({"text.color": INK, "axes.edgecolor": FAINT, "svg.hashsalt": "featherlane"})
-    plt.rcParams["axes.facecolor"] = "none"
 
 
 def curves(cells: Cells, function: str, **fixed: int) -> dict[str, list[tuple[int, float]]]:
@@ -185,7 +186,7 @@ def fastest_map(cells: Cells) -> Figure:
 
 def figures(rows: Sequence[Row]) -> dict[str, Figure]:
     """The figures by file name, without those for which nothing was measured."""
-    style()
+    plt.rcParams.update(STYLE)
     cells = by_cell(rows)
     drawn = {}
     for name, function in OVER_LINKS.items():
@@ -199,11 +200,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Figure]:
 
 def draw_all(data: Path, folder: Path, png: Path | None = None) -> None:
     """Writes SVG files into a folder; png: a folder for PNG files on white and dark backgrounds."""
-    for name, figure in figures(read(data)[1]).items():
-        figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
-        if png is not None:
-            figure.savefig(png / f"{name}.png", dpi=110, facecolor="white")
-            figure.savefig(png / f"{name}_dark.png", dpi=110, facecolor="#0d1117")
+    facts, rows = read(data)
+    for name, figure in figures(rows).items():
+        save(figure, folder / f"{name}.svg", TITLES[name], machine(facts), png)
         plt.close(figure)
 
 

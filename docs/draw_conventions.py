@@ -1,6 +1,6 @@
 """The figure of docs/conventions.md: the frames of a robot with a free root and one revolute joint.
 
-Writes docs/conventions.svg; --png also writes pictures on a white and on a dark background.
+Writes docs/conventions.svg; --png FOLDER also writes pictures on a white and on a dark background.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, Polygon
 
-INK, BODY = "#75808a", "#8b949e"
-AXES = ("#d1495b", "#3a9a5c", "#2f81c7")  # x, y, z
-FORCE, SPEED = "#d9722e", "#8a63d2"
+from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, PURPLE
+
+BODY = FAINT
+AXES = ("#d1495b", "#3a9a5c", BLUE)  # x, y, z
+FORCE, SPEED = ORANGE, PURPLE
 # An axonometric view: where the world's x, y and z point on the page
 VIEW = np.array([[0.80, -0.42], [0.72, 0.38], [0.0, 1.0]])
 
@@ -34,10 +36,7 @@ def turn(axis: Any, angle: float) -> np.ndarray:
 
 class Drawing:
     def __init__(self) -> None:
-        plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "featherlane"})
-        plt.rcParams.update(
-            {"text.color": INK, "font.size": 10.5, "mathtext.fontset": "dejavusans"}
-        )
+        plt.rcParams["font.size"] = 10.5
         self.figure, self.axes = plt.subplots(figsize=(10, 4.1))
         self.axes.set_aspect("equal")
         self.axes.axis("off")

@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 
 import featherlane as fl
 from featherlane.api.design_space import Front, Point
+from featherlane.tools.figures import FAINT, INK
 
-INK, FAINT = "#75808a", "#8b949e"
 COLOURS = {"q16.16": "#d9722e", "fitted": "#2f81c7", "proved": "#3a9a5c"}
 MARKS = {"common": "o", "body": "s"}
 WORDS = {
@@ -59,7 +59,7 @@ def panel(axes: Any, front: Front, across: Callable[[Point], float], words: str)
 
 def draw() -> Any:
     front = fl.accelerator.front(fl.load("iiwa14"), FUNCTION)
-    with plt.rc_context({"font.size": 9.5, "svg.fonttype": "path", "svg.hashsalt": "featherlane"}):
+    with plt.rc_context({"font.size": 9.5}):
         figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.6, 3.7), sharey=True)
         panel(left, front, lambda p: p.interval, "interval, cycles")
         panel(middle, front, lambda p: p.error, "largest error, of the largest result")

@@ -1,6 +1,6 @@
 """The figure of docs/frames.md: one rotating link, and its frame's velocity in three references.
 
-Writes docs/frames.svg; --png also writes pictures on a white and on a dark background.
+Writes docs/frames.svg; --png FOLDER also writes pictures on a white and on a dark background.
 """
 
 from __future__ import annotations

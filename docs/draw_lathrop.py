@@ -21,8 +21,8 @@ from featherlane.algorithms import lathrop
 from featherlane.program.analysis.path import critical_path
 from featherlane.program.analysis.schedule import Schedule, Unit, asap
 from featherlane.program.analysis.tasks import grouped
+from featherlane.tools.figures import INK
 
-INK = "#75808a"
 LINKS = 4
 FLOPS = {"MV": 3, "VC": 2, "VA": 1, "SV": 1}
 KINDS = {
@@ -126,8 +126,7 @@ def legend(axes: Any, y: float) -> None:
 
 
 def draw() -> Any:
-    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "featherlane"})
-    plt.rcParams.update({"text.color": INK, "font.size": 10.5, "mathtext.fontset": "dejavusans"})
+    plt.rcParams["font.size"] = 10.5
     found = schedule()
     place, path = lanes(found), set(critical_path(found.tasks, FLOPS).tasks)
     top = tops(place)

@@ -6,17 +6,20 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from featherlane.tools.figures import STYLE, save
 
 
 def main(draw: Callable[[], Figure], script: str, told: str | None) -> None:
-    """Writes NAME.svg beside draw_NAME.py; --png FILE also writes it on white and dark."""
+    """Writes NAME.svg beside draw_NAME.py, with the first line of its documentation as the title;
+    --png FOLDER also writes it on white and dark.
+    """
     options = argparse.ArgumentParser(description=told)
-    options.add_argument("--png", type=Path)
+    options.add_argument("--png", type=Path, metavar="FOLDER")
     args = options.parse_args()
-    figure, path = draw(), Path(script)
+    path = Path(script)
     name = path.with_name(path.stem.removeprefix("draw_") + ".svg")
-    figure.savefig(name, transparent=True, metadata={"Date": None})
-    if args.png:
-        figure.savefig(args.png, dpi=110, facecolor="white")
-        figure.savefig(args.png.with_stem(args.png.stem + "_dark"), dpi=110, facecolor="#0d1117")
+    with mpl.rc_context(STYLE):
+        save(draw(), name, (told or name.stem).partition("\n")[0], png=args.png)

@@ -68,8 +68,9 @@ def plan(robot: fl.Model) -> Plan:
 
 
 def draw(robot: fl.Model, found: Plan, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import pyplot, save
 
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     time = DT * np.arange(STEPS + 1)
     for i in range(2):
@@ -80,7 +81,7 @@ def draw(robot: fl.Model, found: Plan, path: str) -> None:
     left.set(xlabel="time, s", ylabel="angle, rad")
     right.set(xlabel="time, s", ylabel="torque, N m (dotted: its limits)")
     left.legend()
-    figure.savefig(path)
+    save(figure, path, "A swing of a double pendulum within its limits of torque")
 
 
 def main() -> None:

@@ -108,8 +108,9 @@ def creep(slope: float, seconds: float = 1.0) -> float:
 
 
 def draw(run: Run, pushes: np.ndarray, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import pyplot, save
 
+    plt = pyplot()
     figure, (above, below) = plt.subplots(2, 1, figsize=(7, 5), sharex=True, layout="constrained")
     time = DT * np.arange(len(run.height))
     for push, height, foot in zip(pushes, run.height.T, run.foot.T, strict=True):
@@ -118,7 +119,7 @@ def draw(run: Run, pushes: np.ndarray, path: str) -> None:
     above.set(ylabel="hip, m")
     above.legend(ncols=3)
     below.set(xlabel="time, s", ylabel="foot in the ground, mm")
-    figure.savefig(path)
+    save(figure, path, "Hops after pushes: the hip, and the foot in the ground")
 
 
 def main() -> None:

@@ -250,32 +250,25 @@ def main(figure: str | None = None) -> None:
 
 def draw(path: str, true, measured, cad, found) -> None:
     """Torques of the validation: of each joint the first half of the period."""
-    import matplotlib as mpl
+    from featherlane.tools.figures import BLUE, RED, pyplot, save
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    ink = "#75808a"
-    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "featherlane", "font.size": 9})
-    plt.rcParams.update({f"{x}.color": ink for x in ("text", "xtick", "ytick")})
-    plt.rcParams.update({"axes.labelcolor": ink, "axes.edgecolor": ink})
+    plt = pyplot(size=9)
     figure, axes = plt.subplots(2, 2, figsize=(8.5, 4.6), sharex=True, layout="constrained")
     n = measured.shape[0] // 2
     t = np.arange(n) / RATE
     for axis, j in zip(axes.flat, (0, 1, 3, 5), strict=True):
         axis.plot(t[::2], measured[:n:2, j], color="#a9b1b8", lw=0.5, label="measured, one period")
-        axis.plot(t, cad[:n, j], color="#d1495b", lw=1.4, ls=(0, (4, 2)), label="CAD")
-        axis.plot(t, found[:n, j], color="#2f81c7", lw=1.6, label="identified")
-        axis.set_title(f"joint {j + 1}", fontsize=9, color=ink)
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.plot(t, cad[:n, j], color=RED, lw=1.4, ls=(0, (4, 2)), label="CAD")
+        axis.plot(t, found[:n, j], color=BLUE, lw=1.6, label="identified")
+        axis.set_title(f"joint {j + 1}", fontsize=9)
         axis.margins(x=0)
     for axis in axes[1]:
-        axis.set_xlabel("s")
+        axis.set_xlabel("time, s")
     for axis in axes[:, 0]:
         axis.set_ylabel("torque, N m")
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=3, frameon=False)
-    figure.savefig(path, transparent=True, metadata={"Date": None})
+    save(figure, path, "Torques of a motion that was not used: measured, CAD, identified")
 
 
 if __name__ == "__main__":

@@ -89,36 +89,32 @@ def main(figure: str | None = None, count: int = COUNT):
 
 def draw(path: str, solution, target: np.ndarray) -> None:
     """Paths of the flange, torques of one joint, and how the costs fall."""
-    import matplotlib as mpl
+    from featherlane.tools.figures import BLUE, INK, pyplot, save
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    ink, blue = "#75808a", "#2f81c7"
-    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "featherlane", "font.size": 9})
-    plt.rcParams.update({f"{x}.color": ink for x in ("text", "xtick", "ytick")})
-    plt.rcParams.update({"axes.labelcolor": ink, "axes.edgecolor": ink})
+    plt = pyplot(size=9)
     figure, (paths, torques, costs) = plt.subplots(1, 3, figsize=(9.5, 3.1), layout="constrained")
     shown = slice(0, 24)
     at = robot.frame_placement(solution.q[shown], FLANGE)[..., :3, 3]
     for path_of_one in at:
-        paths.plot(path_of_one[:, 0], path_of_one[:, 2], color=blue, lw=0.8, alpha=0.7)
-    paths.plot(at[:, 0, 0], at[:, 0, 2], "o", ms=2.5, color=ink, label="start")
+        paths.plot(path_of_one[:, 0], path_of_one[:, 2], color=BLUE, lw=0.8, alpha=0.7)
+    paths.plot(at[:, 0, 0], at[:, 0, 2], "o", ms=2.5, color=INK, label="start")
     paths.plot(target[shown, 0], target[shown, 2], "x", ms=4, color="#d1495b", label="point")
     paths.set(xlabel="x, m", ylabel="z, m", title="flanges", aspect="equal", ylim=(0.1, 1.6))
     paths.legend(frameon=False, loc="upper center", ncols=2)
     t = DT * np.arange(KNOTS)
-    torques.plot(t, solution.tau[shown, :, 3].T, color=blue, lw=0.6, alpha=0.6)
+    torques.plot(t, solution.tau[shown, :, 3].T, color=BLUE, lw=0.6, alpha=0.6)
     for limit in (-LIMIT[3], LIMIT[3]):
         torques.axhline(limit, color="#d1495b", lw=1, ls=(0, (4, 2)))
-    torques.set(xlabel="s", ylabel="N m", title="torques of joint 4")
+    torques.set(xlabel="time, s", ylabel="torque, N m", title="joint 4, limits dashed")
     history = solution.history.cost[shown] / solution.cost[shown, None] - 1
-    costs.semilogy(np.maximum(history, 1e-9).T, color=blue, lw=0.6, alpha=0.6)
+    costs.semilogy(np.maximum(history, 1e-9).T, color=BLUE, lw=0.6, alpha=0.6)
     costs.set(xlabel="iteration", title="cost above the optimum, relative", xlim=(0, 50))
     for axis in (paths, torques, costs):
-        axis.spines[["top", "right"]].set_visible(False)
         axis.title.set_fontsize(9)
-    figure.savefig(path, transparent=True, metadata={"Date": None})
+    figure.suptitle(
+        "256 problems of fl.ilqr: iiwa14 moves its flange to points, within limits", fontsize=10
+    )
+    save(figure, path, "Optimal control of 256 arms")
 
 
 if __name__ == "__main__":

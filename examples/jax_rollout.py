@@ -88,17 +88,18 @@ def throw(arm: fl.Model, wanted: np.ndarray, iterations: int = 200) -> Throws:
 
 
 def draw(wanted: np.ndarray, found: Throws, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import INK, pyplot, save
 
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    left.plot(*wanted.T, "o", color="0.7", label="wanted")
+    left.plot(*wanted.T, "o", color=INK, label="wanted")
     left.plot(*found.landing.T, ".", label="landed")
-    left.plot(0, 0, "k^", label="arm")
+    left.plot(0, 0, "^", color=INK, label="arm")
     left.set(xlabel="x, m", ylabel="y, m", aspect="equal", xlim=(-1.6, 3.2))
     left.legend(loc="upper left")
     right.semilogy(found.losses)
     right.set(xlabel="iteration", ylabel="mean loss")
-    figure.savefig(path)
+    save(figure, path, "256 arms learn to throw")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from hopping_contact import ground
 
 import featherlane as fl
+from featherlane.tools.figures import pyplot, save
 
 LEGS = ("front_left", "front_right", "rear_left", "rear_right")
 FEET, HAND = [f"{leg}_foot" for leg in LEGS], "arm_link_wr1"
@@ -138,11 +139,10 @@ def main() -> None:
     print(f"root moves by {1000 * np.ptp(root, axis=0).max():.0f} mm")
     print(f"a plan takes {1000 * period:.1f} ms, {1000 * DT:.0f} ms are there")
     if args.figure:
-        import matplotlib.pyplot as plt
-
-        plt.plot(*rows[:, 1, 1:].T, "0.7", *rows[:, 0, 1:].T, "C0")
-        plt.gca().set(xlabel="y, m", ylabel="z, m", aspect="equal", title="goal (grey) and hand")
-        plt.savefig(args.figure)
+        plt = pyplot()
+        plt.plot(*rows[:, 1, 1:].T, *rows[:, 0, 1:].T)
+        plt.gca().set(xlabel="y, m", ylabel="z, m", aspect="equal", title="goal (blue) and hand")
+        save(plt.gcf(), args.figure, "The goal and the hand of a quadruped that walks on the spot")
 
 
 if __name__ == "__main__":

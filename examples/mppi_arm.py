@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 import featherlane as fl
+from featherlane.tools.figures import INK, pyplot, save
 
 ROBOT, HAND = "iiwa14", "iiwa_link_7"
 LINKS = ("iiwa_link_4", "iiwa_link_5", "iiwa_link_6", HAND)  # must not touch the ball
@@ -113,10 +114,9 @@ def mujoco_rate(arm: fl.Model, samples: int = SAMPLES) -> float:
 
 
 def draw(run: Run, path: str) -> None:
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     figure, (view, curves) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    view.add_patch(plt.Circle(BALL[1:], RADIUS, color="0.8", label="ball"))
+    view.add_patch(plt.Circle(BALL[1:], RADIUS, color=INK, alpha=0.4, label="ball"))
     view.plot(*run.hand[:, 1:].T, label="hand")
     view.plot(*GOAL[1:], "x", label="goal")
     view.set(xlabel="y, m", ylabel="z, m", aspect="equal")
@@ -126,7 +126,7 @@ def draw(run: Run, path: str) -> None:
     curves.set(xlabel="time, s", ylabel="m", ylim=(0, None))
     for axes in (view, curves):
         axes.legend()
-    figure.savefig(path)
+    save(figure, path, "An arm goes around a ball")
 
 
 def main() -> None:

@@ -97,16 +97,17 @@ def identified(arm: fl.Model, data: Data, horizon: int, p: np.ndarray) -> Estima
 
 
 def draw(found: dict[int, Estimate], path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import INK, pyplot, save
 
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     wrong = [np.abs(x.p[:7] - DAMPING) for x in found.values()]
-    axes.loglog(list(found), wrong, ".-", color="0.7")
+    axes.loglog(list(found), wrong, ".-", color=INK)
     axes.loglog(list(found), np.sqrt(np.mean(np.square(wrong), 1)), "o-", label="all joints")
     axes.set(xlabel="steps of a prediction", ylabel="error of the damping, N m s/rad")
     axes.set_xticks(list(found), map(str, found))
     axes.legend()
-    figure.savefig(path)
+    save(figure, path, "Errors of identified damping against the length of predictions")
 
 
 def main() -> None:

@@ -79,16 +79,17 @@ def train(task: Reaching, iterations: int = 250, batch: int = 64) -> tuple[Any, 
 
 
 def draw(history: list[float], errors: Any, path: str) -> None:
-    import matplotlib.pyplot as plt
+    from featherlane.tools.figures import INK, pyplot, save
 
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     left.semilogy(history)
     left.set(xlabel="iteration", ylabel="hand to goal after 1 s, m")
-    right.plot(DT * np.arange(STEPS), errors[:, :40], color="0.7", linewidth=0.7)
+    right.plot(DT * np.arange(STEPS), errors[:, :40], color=INK, linewidth=0.7)
     right.plot(DT * np.arange(STEPS), errors.median(1).values, label="median of new tasks")
     right.set(xlabel="time, s", ylabel="hand to goal, m")
     right.legend()
-    figure.savefig(path)
+    save(figure, path, "A policy learns to reach")
 
 
 def main() -> None:

@@ -11,6 +11,12 @@ class ModelError(ValueError):
     """A robot description that cannot be used: says which file, line and element, and why.
 
     The message is one printable line, whatever stands in the file.
+
+    Examples:
+        >>> fl.load("<robot name='x'><link name='a'/><link name='b'/></robot>")
+        Traceback (most recent call last):
+            ...
+        featherlane.errors.ModelError: <text>, line 1: link 'b': the robot has ...
     """
 
     def __init__(self, message: str) -> None:
@@ -18,11 +24,29 @@ class ModelError(ValueError):
 
 
 class CompileError(RuntimeError):
-    """A graph that no backend can turn into code, or an illegal graph found between two passes."""
+    """A graph that no backend can turn into code, or an illegal graph found between two passes.
+
+    Examples:
+        >>> b = fl.ModelBuilder("cart")
+        >>> b.link("rail")
+        >>> b.link("cart", mass=2.0)
+        >>> b.joint("slide", "prismatic", "rail", "cart")
+        >>> fl.accelerator(b.build(), "mass_matrix")
+        Traceback (most recent call last):
+            ...
+        featherlane.errors.CompileError: mass_matrix of cart is constant: there ...
+    """
 
 
 class DeviceError(RuntimeError):
-    """A GPU that cannot be used: its driver is missing or reports an error. The CPU still works."""
+    """A GPU that cannot be used: its driver is missing or reports an error. The CPU still works.
+
+    Examples:
+        >>> arm.function("inverse_dynamics", device="cuda:99")(q, v, a)
+        Traceback (most recent call last):
+            ...
+        featherlane.errors.DeviceError: ...
+    """
 
 
 LONGEST = 60  # characters of a value in a message

@@ -62,6 +62,18 @@ def sine_cosine(x: float) -> tuple[float, float]:
     return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
 
 
+def _told(name: str, of: str, arguments: str) -> str:
+    """The documentation of a function of scalars."""
+    return f"""The {name} of {of} of any kind: floats, arrays, what `trace` traces; angles in rad.
+
+    Examples:
+        >>> x = np.array([0.25, 0.5])
+        >>> compiled = fl.compile(lambda x: fl.{name}({arguments}), {{"x": ()}})
+        >>> np.allclose(compiled(x), fl.{name}({arguments}))
+        True
+    """
+
+
 def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
     def function(x: Scalar) -> Scalar:
         if type(x) is float:
@@ -70,7 +82,7 @@ def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
         return of_array(x) if method is None else method()
 
     function.__name__ = name
-    function.__doc__ = f"The {name} of a scalar of any kind."
+    function.__doc__ = _told(name, "a scalar", "x")
     return function
 
 
@@ -95,7 +107,7 @@ def _of_two(name: str, reflected: str, of_arrays: Any) -> Any:
         return of_arrays(x, y)
 
     function.__name__ = name
-    function.__doc__ = f"The {name} of two scalars of any kind."
+    function.__doc__ = _told(name, "two scalars", "x, 0.25 + x")
     return function
 
 
@@ -117,7 +129,12 @@ def is_zero(x: Scalar) -> bool:
 
 
 def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
-    """a where the condition (of two scalars, `x < y`) holds, else b; both are computed."""
+    """a where the condition (of two scalars, `x < y`) holds, else b; both are computed.
+
+    Examples:
+        >>> fl.compile(lambda x: fl.select(x < 0, 0.0, x), {"x": ()})([-1.0, 2.0])
+        array([0., 2.])
+    """
     if (method := getattr(condition, "select", None)) is not None:
         return method(a, b)
     return (a if condition else b) if np.ndim(condition) == 0 else np.where(condition, a, b)

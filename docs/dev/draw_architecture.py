@@ -11,7 +11,9 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from drawing import main
 
-INK, ROBOT, COMPILER, JOIN, GROUND = "#57606a", "#2f81f7", "#d2691e", "#8250df", "#6e7781"
+from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, PURPLE
+
+ROBOT, COMPILER, JOIN, GROUND = BLUE, ORANGE, PURPLE, FAINT
 # x, y, width, colour, name, what is in it
 ROOMS = [
     (0.0, 5.0, 10.0, JOIN, "tools", "command line: info, check, bench, generate; peers"),

@@ -81,6 +81,12 @@ class Accelerator:
     SystemVerilog. cost: what it needs of the device. choices: by the names of `accelerator`'s
     arguments, which makes the same again of them, `ranges` and `name`. variant: the function with
     the axes and frames of its wrenches.
+
+    Examples:
+        >>> made = fl.accelerator(arm, "inverse_dynamics", interval=4)
+        >>> states = made.samples(100)
+        >>> made.function(**states).shape
+        (100, 2)
     """
 
     name: str
@@ -364,6 +370,11 @@ def accelerator(
 
     Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
     that the device cannot hold, with the interval that would do.
+
+    Examples:
+        >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
+        >>> made.latency, made.interval
+        (18, 2)
     """
     check_choices(model, interval, sharing, clock)
     if not isinstance(function, str):

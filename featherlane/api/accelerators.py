@@ -35,6 +35,11 @@ class Accelerators:
     `accelerator.design(model, function, dsp=, interval=, error=, latency=)` searches for the
     choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
     they are about all seven in one design.
+
+    Examples:
+        >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
+        >>> made.function(q, v, a).shape, made.interval
+        ((2,), 2)
     """
 
     __call__ = staticmethod(made)
@@ -75,6 +80,12 @@ class Accelerators:
 
         Raises CompileError if no design keeps the bounds, with the one that comes nearest, and
         ValueError for what is no bound or names nothing to try.
+
+        Examples:
+            >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
+            >>> found = fl.accelerator.design(arm, "inverse_dynamics", dsp=10, **tried)
+            >>> found.interval
+            1
         """
         bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency)
         tried = _tried(intervals, interval)
@@ -116,6 +127,12 @@ class Accelerators:
         """Returns the designs of a function, or of all seven in one (None): interval, latency, what
         each needs, and errors. Its `best` are those that no other one equals or beats in all. Of an
         arm a design takes about a second of inverse dynamics and some seconds of derivatives.
+
+        Examples:
+            >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
+            >>> front = fl.accelerator.front(arm, "inverse_dynamics", **tried)
+            >>> len(front.best)
+            2
         """
         designs = _space(model, function, device, delays, clock, sharing, ranges)
         formats, algorithms = _formats_and_algorithms(formats, algorithms)

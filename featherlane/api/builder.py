@@ -32,12 +32,14 @@ class ModelBuilder:
     wrong argument raises ValueError or TypeError at once; links that do not form one tree raise
     ModelError in `build`, with the name of the link or joint.
 
-        b = ModelBuilder("pendulum")
-        b.link("base")
-        b.link("rod", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01))
-        b.joint("swing", "revolute", "base", "rod", xyz=(0, 0, 1), axis=(0, 1, 0), damping=0.1)
-        b.frame("tip", on="rod", xyz=(0, 0, -1))
-        model = b.build()
+    Examples:
+        >>> b = fl.ModelBuilder("pendulum")
+        >>> b.link("base")
+        >>> b.link("rod", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01))
+        >>> b.joint("swing", "revolute", "base", "rod", xyz=(0, 0, 1), axis=(0, 1, 0))
+        >>> b.frame("tip", on="rod", xyz=(0, 0, -1))
+        >>> b.build().gravity_torque([np.pi / 2]).round(3)
+        array([4.905])
     """
 
     def __init__(self, name: str = "robot") -> None:
@@ -57,7 +59,14 @@ class ModelBuilder:
         """Adds a rigid body.
 
         mass: kg. com: its centre of mass (3,), m, in the link's axes. inertia: kg m^2 about com in
-        the link's axes, (3, 3), or (3,) for a diagonal matrix.
+        the link's axes, (3, 3), or (3,) for a diagonal matrix. Raises ValueError or TypeError that
+        names the link.
+
+        Examples:
+            >>> b = fl.ModelBuilder("rod")
+            >>> b.link("rod", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01))
+            >>> b.build(root="free").mass
+            1.0
         """
         where = f"link {_name(name, 'name', 'a link')!r}"
         moments = _numbers(inertia, ((3,), (3, 3)), "inertia", where)
@@ -99,7 +108,16 @@ class ModelBuilder:
         m/rad, of a helical joint. mimic: the joint that this one follows, or (joint, multiplier,
         offset). lower, upper: a number, or one for each coordinate of q. armature, damping,
         friction: a number, or one for each degree of freedom. velocity, effort: limits. These
-        physics and limits must not be negative, except lower and upper.
+        physics and limits must not be negative, except lower and upper. Raises ValueError or
+        TypeError that names the joint.
+
+        Examples:
+            >>> b = fl.ModelBuilder("cart")
+            >>> b.link("rail")
+            >>> b.link("cart", mass=2.0)
+            >>> b.joint("slide", "prismatic", "rail", "cart", axis=(1, 0, 0), lower=-1, upper=1)
+            >>> b.build().mass_matrix([0.0])
+            array([[2.]])
         """
         where = f"joint {_name(name, 'name', 'a joint')!r}"
         if type not in BUILDER_TYPES:
@@ -140,7 +158,15 @@ class ModelBuilder:
         rpy: Vector3 | None = None,
         R: ArrayLike | None = None,
     ) -> None:
-        """Adds a frame to link `on`, at xyz (m) with orientation rpy or R (3, 3) in its axes."""
+        """Adds a frame to link `on`, at xyz (m) with orientation rpy or R (3, 3) in its axes.
+
+        Examples:
+            >>> b = fl.ModelBuilder("rod")
+            >>> b.link("rod", mass=1.0, inertia=(0.1, 0.1, 0.01))
+            >>> b.frame("tip", on="rod", xyz=(0, 0, -1))
+            >>> b.build(root="free").frame_names
+            ('rod', 'tip')
+        """
         where = f"frame {_name(name, 'name', 'a frame')!r}"
         place = _placement(xyz, rpy, R, where)
         self._frames.append(FrameSpec(name, _name(on, "on", where), place, where))
@@ -158,6 +184,12 @@ class ModelBuilder:
         For the arguments see `load`; siblings are in the order in which they were added. Raises
         ModelError for links that do not form one tree, frames on unknown links, mimic joints that
         follow each other in a circle, and joints that move no inertia.
+
+        Examples:
+            >>> b = fl.ModelBuilder("ball")
+            >>> b.link("ball", mass=1.0, inertia=(0.1, 0.1, 0.1))
+            >>> b.build(root="free", gravity=(0, 0, 0))
+            <Model 'ball': free root, 1 bodies, nq 7, nv 6>
         """
         options = checked_options(root, gravity, mimic, joint_order)
         source = f"{self.name}, built in Python"

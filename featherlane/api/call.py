@@ -22,6 +22,11 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
     array, or the function's named tuple of several; arrays of NumPy give numbers.
 
     Raises TypeError or ValueError that names the argument.
+
+    Examples:
+        >>> square = fl.trace(lambda x: x * x, {"x": 2})
+        >>> fl.compile(lambda y: fl.call(square, x=y + 1)["out"], {"y": 2})([1.0, 2.0])
+        array([4., 9.])
     """
     if isinstance(function, Graph):
         if arguments:

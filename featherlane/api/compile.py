@@ -34,7 +34,13 @@ def compile_function(
     function: as in `trace`, with `inputs` giving the shape of each argument by name; or a traced
     (or differentiated) Graph. Several results come in a named tuple, with the names of the outputs.
     width: lanes of a vector, by default the processor's most. device, mapping: for GPUs, as in
-    `Model.function`. A pickle of the result contains the graph, not the Python function.
+    `Model.function`. A pickle of the result contains the graph, not the Python function. Raises
+    TypeError or ValueError as `trace` does, and for shapes with a dimension of 0.
+
+    Examples:
+        >>> reach = fl.compile(lambda q: arm.center_of_mass(q)[2], {"q": 2})
+        >>> reach(np.zeros((1000, 2))).shape
+        (1000,)
     """
     if isinstance(function, Graph):
         graph, name = simplify(function), "graph"

@@ -150,6 +150,13 @@ class Compiled(model.Robot):
         a, 128 N or N m for f_ext, and twice what samples of these have for tau and minv
         (docs/fpga.md).
         Raises ValueError naming the argument.
+
+        Examples:
+            >>> step = arm.function("step", integrator="rk4")
+            >>> step
+            <Function step(q[2], v[2], tau[2], dt[]) -> (q_next[2], v_next[2])>
+            >>> step(q, v, tau, dt).q.shape
+            (2,)
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
@@ -373,6 +380,10 @@ class Compiled(model.Robot):
     ) -> Graph:
         """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
         counts its operations. For the arguments see `function`.
+
+        Examples:
+            >>> arm.graph("inverse_dynamics")
+            <Graph (q[2], v[2], a[2]) -> (tau[2]): 75 nodes>
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen

@@ -52,6 +52,11 @@ class Configurations(Limits):
         """Returns the configuration (..., nq) after one second with the constant velocity v: for a
         step of dt, pass v * dt. Quaternions may have any length whose square is a number of the
         dtype and not zero; results have length 1.
+
+        Examples:
+            >>> free = fl.load("double_pendulum", root="free")
+            >>> free.integrate(free.neutral(), [0, 0, 1, 0, 0, 0, 0, 0])[:3]  # 1 m/s along z
+            array([0., 0., 1.])
         """
         return self._call("integrate", (q, v), None, out, threads)
 
@@ -62,6 +67,10 @@ class Configurations(Limits):
 
         Quaternions and the heading of a planar joint turn the shortest way, by pi at most. Other
         angles change by q1 - q0: a revolute joint turns three times from 0 to 6 pi.
+
+        Examples:
+            >>> np.allclose(arm.difference(q, arm.integrate(q, v)), v)
+            True
         """
         return self._call("difference", (q0, q1), None, out, threads)
 
@@ -75,7 +84,11 @@ class Configurations(Limits):
         threads: Threads = None,
     ) -> np.ndarray:
         """Returns the configuration (..., nq) at a fraction (...) of the way from q0 (at 0) to q1
-        (at 1), along the motion that `difference` gives; other fractions extrapolate.
+        (at 1), in rad and m, along the motion that `difference` gives; other fractions extrapolate.
+
+        Examples:
+            >>> arm.interpolate([0.0, 0.0], [1.0, 2.0], 0.5)
+            array([0.5, 1. ])
         """
         return self._call("interpolate", (q0, q1, fraction), None, out, threads)
 
@@ -85,6 +98,11 @@ class Configurations(Limits):
         """The derivatives of `integrate` by q and by v, each (..., nv, nv), from tangent space to
         tangent space: integrate(integrate(q, d), v) is integrate(integrate(q, v), dq_next_dq d) to
         first order. Pinocchio's dIntegrate.
+
+        Examples:
+            >>> arm.integrate_derivatives(q, v).dq_next_dv
+            array([[1., 0.],
+                   [0., 1.]])
         """
         return self._call("integrate_derivatives", (q, v), None, out, threads)
 
@@ -93,13 +111,22 @@ class Configurations(Limits):
     ) -> DifferenceDerivatives:
         """The derivatives of `difference` by q0 and by q1, each (..., nv, nv), by motions in their
         tangent spaces. Pinocchio's dDifference.
+
+        Examples:
+            >>> arm.difference_derivatives(q, q + v).dv_dq0
+            array([[-1.,  0.],
+                   [ 0., -1.]])
         """
         return self._call("difference_derivatives", (q0, q1), None, out, threads)
 
     def neutral(self, dtype: Any = float) -> np.ndarray:
-        """Returns the neutral configuration (nq,): zeros, and quaternions (0, 0, 0, 1).
+        """Returns the neutral configuration (nq,): zeros (rad, m), and quaternions (0, 0, 0, 1).
 
         dtype: float64 or float32; raises TypeError for others.
+
+        Examples:
+            >>> fl.load("double_pendulum", root="free").neutral()
+            array([0., 0., 0., 0., 0., 0., 1., 0., 0.])
         """
         own = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
         return np.array(own, _real(dtype))
@@ -130,6 +157,10 @@ class Configurations(Limits):
 
         dtype: float64, or float32 for the same numbers, rounded into the limits. Raises TypeError
         for other dtypes, TypeError or ValueError for an invalid batch.
+
+        Examples:
+            >>> arm.random_configuration((3, 100), seed=1).shape
+            (3, 100, 2)
         """
         rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
         q = np.empty((*lead, self.nq), dtype)
@@ -151,6 +182,10 @@ class Configurations(Limits):
         between -1 and 1 (rad/s or m/s) where there is none.
 
         dtype: float64, or float32 for the same numbers. Raises as `random_configuration` does.
+
+        Examples:
+            >>> arm.random_velocity(100, seed=1).shape
+            (100, 2)
         """
         rng, lead, dtype = np.random.default_rng(seed), _batch_shape(batch), _real(dtype)
         most = np.where(np.isfinite(self.velocity_limits), self.velocity_limits, 1.0)

@@ -58,6 +58,11 @@ def jacobian(
     for each input entry, "reverse" one adjoint for each output entry, "auto" takes what is cheaper.
     The graph is compiled by `featherlane.compile`, called in other traces by `featherlane.call`,
     and differentiated again. Raises ValueError for unknown names.
+
+    Examples:
+        >>> graph = fl.jacobian(lambda q: arm.center_of_mass(q), {"q": 2})
+        >>> np.allclose(fl.compile(graph)(q), arm.center_of_mass_jacobian(q))
+        True
     """
     graph = _graph(function, inputs)
     outputs, variables = _listed(of, graph.outputs), _listed(wrt, graph.inputs)
@@ -74,6 +79,10 @@ def gradient(
 ) -> Graph:
     """Returns the graph of a scalar output's derivatives "d{of}_d{wrt}", by reverse mode; arguments
     as in `jacobian`.
+
+    Examples:
+        >>> fl.compile(fl.gradient(lambda x: x @ x, {"x": 3}))([1.0, 2.0, 3.0])
+        array([2., 4., 6.])
     """
     graph = _graph(function, inputs)
     name = _scalar(graph, of, "gradient")
@@ -91,6 +100,11 @@ def hessian(
     """Returns the graph of a scalar output's second derivatives: "d2{of}_d{a}d{b}" for inputs a, b
     in the order of `wrt` (those with b before a are the transposes). With `values` the output and
     its gradients come first. Arguments as in `jacobian`.
+
+    Examples:
+        >>> fl.compile(fl.hessian(lambda x: x @ x, {"x": 2}))([1.0, 2.0])
+        array([[2., 0.],
+               [0., 2.]])
     """
     graph = _graph(function, inputs)
     name = _scalar(graph, of, "Hessian")
@@ -100,6 +114,11 @@ def hessian(
 def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
     """Returns the graph of a function and of its derivatives along a direction: further inputs
     "{wrt}_direction", further outputs "{of}_direction". Arguments as in `jacobian`.
+
+    Examples:
+        >>> along = fl.compile(fl.jvp(lambda x: x * x, {"x": 2}))
+        >>> along([1.0, 2.0], [1.0, 0.0])
+        Results(out=array([1., 4.]), out_direction=array([2., 0.]))
     """
     graph = _graph(function, inputs)
     return graphs.jvp(graph, _listed(of, graph.outputs), _listed(wrt, graph.inputs))
@@ -108,6 +127,11 @@ def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Nam
 def vjp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
     """Returns the graph of a function and of weighted sums of its outputs' derivatives: further
     inputs "{of}_weight", further outputs "{wrt}_weight". Arguments as in `jacobian`.
+
+    Examples:
+        >>> back = fl.compile(fl.vjp(lambda x: x * x, {"x": 2}))
+        >>> back([1.0, 2.0], [1.0, 1.0])
+        Results(out=array([1., 4.]), x_weight=array([2., 4.]))
     """
     graph = _graph(function, inputs)
     return graphs.vjp(graph, _listed(of, graph.outputs), _listed(wrt, graph.inputs))

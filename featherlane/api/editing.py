@@ -17,7 +17,7 @@ from featherlane.robot.editing import names, physics, reduce
 from featherlane.robot.editing.names import Renaming
 from featherlane.robot.editing.reroot import body_number, on_free_joint
 
-__all__ = ["Editing", "Rerooting", "derivatives_back", "rerooting"]
+__all__ = ["Rerooting", "derivatives_back", "rerooting"]
 
 M = TypeVar("M", bound="Editing")
 
@@ -33,6 +33,10 @@ class Editing(model.Robot):
         ground; frames stay where they are. Mimic joints of a locked joint are locked too, where
         their multiplier and offset put them. Raises ValueError for unknown joints, for mimic
         joints, which have no position of their own, and for positions of the wrong size.
+
+        Examples:
+            >>> arm.reduced({"joint2": 0.5})
+            <Model 'double_pendulum': fixed root, 1 bodies, nq 1, nv 1>
         """
         return reduce.reduced(self, lock)
 
@@ -48,6 +52,11 @@ class Editing(model.Robot):
         `featherlane.editing.rerooting` also converts q, v, a, tau and M between the robots. Raises
         ValueError for unknown bodies, for bodies whose tree is not on the free joint, and for
         reversed joints with armature, damping or friction that differs between directions.
+
+        Examples:
+            >>> free = fl.load("double_pendulum", root="free")
+            >>> free.rerooted("link2").body_names
+            ('link2', 'link1', 'base_link')
         """
         return on_free_joint(self, body_number(self, body))
 
@@ -58,6 +67,10 @@ class Editing(model.Robot):
 
         A link is a frame, and also a body if a joint of its own moves it: rename both. Raises
         ValueError for unknown old names and for duplicate new names.
+
+        Examples:
+            >>> arm.renamed(joints={"joint1": "shoulder", "joint2": "elbow"}).joint_names
+            ('shoulder', 'elbow')
         """
         return names.renamed(self, joints, bodies, frames)
 
@@ -73,9 +86,18 @@ class Editing(model.Robot):
         armature (kg m^2 or kg), damping (N m s/rad or N s/m), friction (N m or N): a number for all
         joints, 0 for none, or (nv,); a leader's value covers its mimic joints. friction_velocity:
         rad/s or m/s, above 0. Raises ValueError for other shapes and for negative values.
+
+        Examples:
+            >>> arm.with_physics(armature=0.01, damping=0.1).damping
+            array([0.1, 0.1])
         """
         return physics.with_physics(self, armature, damping, friction, friction_velocity)
 
     def with_gravity(self: M, gravity: Sequence[float]) -> M:
-        """Returns the robot under another gravity (3,), m/s^2 in the world's axes."""
+        """Returns the robot under another gravity (3,), m/s^2 in the world's axes.
+
+        Examples:
+            >>> arm.with_gravity((0.0, 0.0, 0.0)).gravity_torque(q)
+            array([0., 0.])
+        """
         return physics.with_gravity(self, gravity)

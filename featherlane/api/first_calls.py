@@ -46,6 +46,11 @@ class FirstCalls(Compiled):
         kernels for calls with a single state. The code goes to the cache on disk, from which later
         processes load it. Raises ValueError for an unknown function, TypeError for a single name
         that is not in a list.
+
+        Examples:
+            >>> seconds = arm.compile(["inverse_dynamics", "step:rk4"])
+            >>> list(seconds)
+            ['inverse_dynamics', 'step:rk4']
         """
         if isinstance(functions, str):
             raise TypeError(f"functions is {functions!r}: wanted a list of names")

@@ -67,6 +67,12 @@ def generate(
     The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
     ValueError for an unknown function, one that acados has no use for, a name that is not valid in
     C, and a folder with another library, whose check would collide with this one.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> [file.name for file in fl.generate(arm, folder, ["inverse_dynamics"])]
+        ['double_pendulum.h', 'double_pendulum.c', 'double_pendulum_check.c', 'CMakeLists.txt']
     """
     _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
     named = _named(functions)

@@ -13,6 +13,15 @@ import numpy as np
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.model import Robot
 
+__all__ = [
+    "BaseParameters",
+    "base_parameters",
+    "consistent_parameters",
+    "inertial_of",
+    "parameter_names",
+    "pseudo_inertia",
+]
+
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 NEWTON_STEPS = 200  # at most; 10 to 50 are usual
 DEPENDENT = 1e-9  # relative to a column's norm: a smaller remainder is rounding
@@ -28,14 +37,26 @@ def _numbers(values: Any, name: str) -> np.ndarray:
 
 
 def parameter_names(model: Robot) -> list[str]:
-    """Returns names of the regressor's 10 * nbodies columns: 'm link', 'mx link' ... 'Izz link'."""
+    """Returns names of the regressor's 10 * nbodies columns: 'm link', 'mx link' ... 'Izz link'.
+
+    Examples:
+        >>> fl.identification.parameter_names(arm)[:2]
+        ['m link1', 'mx link1']
+    """
     return [f"{name} {body}" for body in model.body_names for name in INERTIAL]
 
 
 class BaseParameters(NamedTuple):
     """The r combinations of p parameters pi on which the dynamics depend: base = combinations @ pi.
 
-    They multiply r columns of the regressor: Y pi = Y[:, columns] base.
+    They multiply r columns of the regressor: Y pi = Y[:, columns] base. `base_parameters` gives
+    them.
+
+    Examples:
+        >>> states = [np.random.default_rng(k).normal(size=(50, 2)) for k in range(3)]
+        >>> found = fl.identification.base_parameters(arm.inverse_dynamics_regressor(*states))
+        >>> found.columns.shape, found.combinations.shape
+        ((6,), (6, 20))
     """
 
     columns: np.ndarray  # (r,), int: the independent columns
@@ -59,6 +80,12 @@ def base_parameters(Y: ArrayLike) -> BaseParameters:
     with its parent go to the parent. Random states give the base parameters of the robot; the
     states of a trajectory give the ones that it excites. Gautier, Numerical calculation of the base
     inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
+
+    Examples:
+        >>> states = [np.random.default_rng(k).normal(size=(50, 2)) for k in range(3)]
+        >>> Y = arm.inverse_dynamics_regressor(*states)
+        >>> fl.identification.base_parameters(Y).columns.shape
+        (6,)
     """
     Y = _numbers(Y, "Y")
     if Y.ndim < 2 or not np.isfinite(Y).all():
@@ -93,7 +120,13 @@ def pseudo_inertia(inertial: ArrayLike) -> np.ndarray:
     S = int x x^T dm, h = m c, in the body's frame; inertial: (..., 10). P is positive semidefinite
     if and only if some mass distribution that is nowhere negative has these parameters; for any
     invertible A, the same holds for A P A^T. Wensing, Kim and Slotine, Linear matrix inequalities
-    for physically consistent inertial parameter identification, IEEE RA-L 2018.
+    for physically consistent inertial parameter identification, IEEE RA-L 2018. Raises ValueError
+    for other shapes.
+
+    Examples:
+        >>> P = fl.identification.pseudo_inertia(arm.parameters("inertial")["inertial"])
+        >>> P.shape, bool((np.linalg.eigvalsh(P) > 0).all())
+        ((2, 4, 4), True)
     """
     x = _numbers(inertial, "inertial")
     if not x.ndim or x.shape[-1] != 10:
@@ -106,7 +139,15 @@ def pseudo_inertia(inertial: ArrayLike) -> np.ndarray:
 
 
 def inertial_of(P: ArrayLike) -> np.ndarray:
-    """Returns the inertial parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
+    """Returns the inertial parameters (..., 10) of pseudo-inertias (..., 4, 4). Raises ValueError
+    for other shapes.
+
+    Examples:
+        >>> inertial = arm.parameters("inertial")["inertial"]
+        >>> P = fl.identification.pseudo_inertia(inertial)
+        >>> np.allclose(fl.identification.inertial_of(P), inertial)
+        True
+    """
     P = _numbers(P, "P")
     if P.shape[-2:] != (4, 4):
         raise ValueError(f"P has shape {P.shape}, wanted (..., 4, 4)")
@@ -132,6 +173,15 @@ def consistent_parameters(
     columns of Y after 10 * nbodies are unconstrained (friction, for example). Lee, Wensing and
     Park, Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for an
     inconsistent prior, for linearly dependent unconstrained columns, and for other shapes.
+
+    Examples:
+        >>> states = [np.random.default_rng(k).normal(size=(50, 2)) for k in range(3)]
+        >>> Y = arm.inverse_dynamics_regressor(*states)
+        >>> prior = arm.parameters("inertial")["inertial"]
+        >>> tau = arm.with_physics(damping=0).inverse_dynamics(*states)
+        >>> fit = fl.identification.consistent_parameters(Y.reshape(100, 20), tau.ravel(), prior)
+        >>> np.allclose(fit, prior.ravel())
+        True
     """
     Y, tau, prior = _numbers(Y, "Y"), _numbers(tau, "tau"), _numbers(prior, "prior")
     _check(Y, tau, prior, weight)

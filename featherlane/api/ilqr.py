@@ -59,7 +59,17 @@ class History(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Trajectories that `ilqr` ends with, the reasons, and how it came there."""
+    """Trajectories that `ilqr` ends with, the reasons, and how it came there.
+
+    q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...); status
+    (...), words: "converged", or why not; iterations (...); gains (..., T, nu, 2 nv), with which
+    tau + gains [difference(q, q_now); v_now - v] follows the trajectory; history, a `History`.
+
+    Examples:
+        >>> solution = fl.ilqr(arm, q, v, np.zeros((20, 2)), dt, cost=lambda q, v, tau: tau)
+        >>> str(solution.status), solution.gains.shape
+        ('converged', (20, 2, 4))
+    """
 
     q: np.ndarray  # (..., T + 1, nq)
     v: np.ndarray  # (..., T + 1, nv)
@@ -338,6 +348,12 @@ def ilqr(
     constant in a cost ends it early. gains: False leaves them out, which saves T nu 2 nv numbers
     for each problem. progress(done, problems) is called when problems end. Raises ValueError and
     TypeError that name the argument; `Solution.status` tells what goes wrong with a problem.
+
+    Examples:
+        >>> effort, rest = lambda q, v, tau: 0.1 * tau, lambda q, v: v
+        >>> still = fl.ilqr(arm, q, v, np.zeros((20, 2)), dt, cost=effort, terminal_cost=rest)
+        >>> bool(still.converged), still.tau.shape
+        (True, (20, 2))
     """
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a featherlane.Model")

@@ -57,6 +57,13 @@ class InverseKinematicsMethod(Configurations):
 
         Damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of vectors.
         Raises ValueError or TypeError with the argument's name, its value and what was expected.
+
+        Examples:
+            >>> panda = fl.load("panda")
+            >>> goal = panda.frame_placement(panda.clip(np.full(8, 0.3)), "panda_hand")
+            >>> found = panda.inverse_kinematics(goal, "panda_hand")
+            >>> bool(found.converged), bool(found.position_error < 1e-4)
+            (True, True)
         """
         frames, given = self._goals(targets, frame)
         own = {"q0": q0, "posture": posture}

@@ -33,6 +33,11 @@ class Kinematics(Compiled):
     ) -> np.ndarray:
         """T (..., 4, 4): maps homogeneous coordinates [x; 1] in the frame to world coordinates.
         T[..., :3, :3] has the frame's axes as columns, T[..., :3, 3] is its origin.
+
+        Examples:
+            >>> T = arm.frame_placement([0.0, 0.0], "link2")
+            >>> T.shape, T[3]
+            ((4, 4), array([0., 0., 0., 1.]))
         """
         return self._call("frame_placement", (q,), params, out, threads, frame=frame)
 
@@ -51,6 +56,12 @@ class Kinematics(Compiled):
 
         The linear part is the velocity of the frame's origin; in "spatial", of the point of the
         frame's body that is currently at the world's origin.
+
+        Examples:
+            >>> arm.frame_velocity(q, v, "link2", "world").shape
+            (6,)
+            >>> np.allclose(arm.frame_velocity(q, v, "link2"), arm.jacobian(q, "link2") @ v)
+            True
         """
         name = "frame_velocity"
         return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
@@ -74,6 +85,13 @@ class Kinematics(Compiled):
         it is that minus w x v, because the frame's axes turn; "spatial" gives Featherstone's
         spatial acceleration. None includes gravity. An accelerometer at the frame reads R^T
         ("world" linear part - gravity), R = T[..., :3, :3] of `frame_placement`.
+
+        Examples:
+            >>> classical = arm.frame_acceleration(q, v, a, "link2", "world")
+            >>> J = arm.jacobian(q, "link2", "world")
+            >>> dJ = arm.jacobian_time_derivative(q, v, "link2", "world")
+            >>> np.allclose(classical, J @ a + dJ @ v)
+            True
         """
         name = "frame_acceleration"
         return self._call(name, (q, v, a), params, out, threads, frame=frame, reference=reference)
@@ -90,6 +108,12 @@ class Kinematics(Compiled):
     ) -> np.ndarray:
         """J (..., 6, nv), rows [linear; angular]: the frame's velocity is J v, and a wrench f =
         [force; moment] on it, in the same reference, acts as the joint force J^T f.
+
+        Examples:
+            >>> arm.jacobian(q, "link2").shape
+            (6, 2)
+            >>> force = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])  # 1 N along the world's z
+            >>> holding = arm.jacobian(q, "link2", "world").T @ force
         """
         return self._call("jacobian", (q,), params, out, threads, frame=frame, reference=reference)
 
@@ -104,7 +128,15 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """dJ/dt (..., 6, nv): the time derivative of `jacobian` while the robot moves with v."""
+        """dJ/dt (..., 6, nv), in m/s and rad/s by units of q: the time derivative of `jacobian`
+        while the robot moves with v.
+
+        Examples:
+            >>> h = 1e-6
+            >>> ahead, behind = arm.jacobian(q + h * v, "link2"), arm.jacobian(q - h * v, "link2")
+            >>> np.allclose(arm.jacobian_time_derivative(q, v, "link2"), (ahead - behind) / 2e-6)
+            True
+        """
         name = "jacobian_time_derivative"
         return self._call(name, (q, v), params, out, threads, frame=frame, reference=reference)
 
@@ -115,13 +147,22 @@ class Kinematics(Compiled):
     ) -> np.ndarray:
         """c (..., 3) of the moving mass, in the world, in m. Mass fixed to the ground
         (`model.ground_mass`) is not counted. Raises ValueError for a robot without mass.
+
+        Examples:
+            >>> arm.center_of_mass([0.0, 0.0]).round(4)
+            array([0.0199, 0.    , 0.1624])
         """
         return self._call("center_of_mass", (q,), params, out, threads)
 
     def center_of_mass_jacobian(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """(..., 3, nv) in world axes: the velocity of the centre of mass is this times v."""
+        """J (..., 3, nv), m/rad or m/m: the velocity of the centre of mass in world axes = J v.
+
+        Examples:
+            >>> (arm.center_of_mass_jacobian(q) @ v).round(4)
+            array([ 0.    , -0.0233,  0.0012])
+        """
         return self._call("center_of_mass_jacobian", (q,), params, out, threads)
 
     def centroidal_momentum(
@@ -135,13 +176,23 @@ class Kinematics(Compiled):
     ) -> np.ndarray:
         """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
         mass, in kg m/s and kg m^2/s. Armature does not count. Orin, Goswami and Lee 2013.
+
+        Examples:
+            >>> momentum = arm.centroidal_momentum(q, v)
+            >>> np.allclose(momentum[:3], arm.mass * arm.center_of_mass_jacobian(q) @ v)
+            True
         """
         return self._call("centroidal_momentum", (q, v), params, out, threads)
 
     def centroidal_momentum_matrix(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """A (..., 6, nv), rows [linear; angular]: the centroidal momentum is A v."""
+        """A (..., 6, nv), [linear; angular] in kg m and kg m^2: the centroidal momentum is A v.
+
+        Examples:
+            >>> np.allclose(arm.centroidal_momentum_matrix(q) @ v, arm.centroidal_momentum(q, v))
+            True
+        """
         return self._call("centroidal_momentum_matrix", (q,), params, out, threads)
 
     # Energies and the terms of the equation of motion
@@ -155,7 +206,12 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(...), in J: 1/2 v^T M(q) v, including the armatures."""
+        """(...), in J: T = 1/2 v^T M(q) v, including the armatures.
+
+        Examples:
+            >>> np.allclose(arm.kinetic_energy(q, v), v @ arm.mass_matrix(q) @ v / 2)
+            True
+        """
         return self._call("kinetic_energy", (q, v), params, out, threads)
 
     def potential_energy(
@@ -163,6 +219,11 @@ class Kinematics(Compiled):
     ) -> np.ndarray:
         """(...), in J: -m g . c of the moving mass; zero if the centre of mass is at the world's
         origin. Its gradient in the tangent space is `gravity_torque`.
+
+        Examples:
+            >>> lifted = fl.load("double_pendulum", gravity=(0, 0, -1.62))  # on the Moon
+            >>> round(float(lifted.potential_energy(q) / arm.potential_energy(q)), 6)
+            0.165138
         """
         return self._call("potential_energy", (q,), params, out, threads)
 
@@ -176,14 +237,25 @@ class Kinematics(Compiled):
         threads: Threads = None,
     ) -> np.ndarray:
         """C(q, v) (..., nv, nv): C v is the Coriolis and centrifugal force, and dM/dt - 2 C is
-        skew-symmetric. Damping and friction are not included. Echeandia and Wensing 2021.
+        skew-symmetric. In kg m^2/s for angles. Damping and friction are not included. Echeandia and
+        Wensing 2021.
+
+        Examples:
+            >>> C = arm.coriolis_matrix(q, v)
+            >>> np.allclose(C @ v + arm.gravity_torque(q) + arm.damping * v, arm.bias_force(q, v))
+            True
         """
         return self._call("coriolis_matrix", (q, v), params, out, threads)
 
     def gravity_torque(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """g(q) (..., nv), in N and N m: the joint forces that hold the robot still."""
+        """g(q) (..., nv), in N and N m: the joint forces that hold the robot still.
+
+        Examples:
+            >>> arm.gravity_torque(q).round(3)
+            array([-0.059,  0.065])
+        """
         return self._call("gravity_torque", (q,), params, out, threads)
 
     def bias_force(
@@ -197,5 +269,10 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + damping + friction - J^T f_ext."""
+        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + damping + friction - J^T f_ext.
+
+        Examples:
+            >>> np.allclose(arm.bias_force(q, v), arm.inverse_dynamics(q, v, 0 * v))
+            True
+        """
         return self._call("bias_force", (q, v), params, out, threads, f_ext, f_ext_frame)

@@ -115,12 +115,16 @@ class Limits(Compiled):
         return _read_only(limits)
 
     def clip(self, q: ArrayLike) -> np.ndarray:
-        """Returns the configurations (..., nq) with every coordinate inside `position_limits`.
+        """Returns the configurations (..., nq) inside `position_limits` (rad, m).
         Quaternions stay as they are, and so does NaN. For velocities and forces, use `np.clip(v,
         -model.velocity_limits, model.velocity_limits)` and `effort_limits` in the same way.
 
         float32 gets limits rounded inwards; in a trace they are constants of float64, which a
         kernel for float32 rounds to the nearest.
+
+        Examples:
+            >>> fl.load("panda").clip(np.full(8, 10.0))[:2]
+            array([2.8973, 1.7628])
         """
         dtype, given = alike({"q": q})
         lead_of(given.values(), {"q": (self.nq,)}, self._explain)

@@ -14,6 +14,9 @@ def empty_cache() -> int:
 
     At most an eighth of the memory of the machine, or of the container, is kept for results; the
     environment variable FEATHERLANE_RESULTS sets another limit, such as 500M, 2G or off.
+
+    Examples:
+        >>> freed = fl.empty_cache()  # bytes
     """
     return results.empty_cache() + _empty_gpus()
 

@@ -36,7 +36,19 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
     (default: all physical cores if the batch is large enough). In functions that are traced
     (`featherlane.compile`), the arrays and results are traced arrays.
 
+    Data: `name`; `joints`, `bodies` and `frames`, tuples of `Joint`, `Body` and `Frame`; `gravity`
+    (3,), m/s^2; `root`, the type of its root joint; `source`, the file; `notes`, what the loader
+    merged or ignored; `ground_mass`, kg; `friction_velocity`, rad/s or m/s.
+
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
+
+    Examples:
+        >>> arm = fl.load("double_pendulum")
+        >>> arm, arm.joint_names, arm.nq, arm.nv
+        (<Model 'double_pendulum': fixed root, 2 bodies, nq 2, nv 2>, ('joint1', 'joint2'), 2, 2)
+        >>> states = arm.random_configuration(1000, seed=0)
+        >>> arm.gravity_torque(states).shape
+        (1000, 2)
     """
 
     def inverse_dynamics(
@@ -56,6 +68,12 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
 
         method: "auto" (the cheapest), "serial", or "scan", whose depth grows with the logarithm of
         the number of links (Yang, Wu and Pan 2016). Results are the same up to rounding.
+
+        Examples:
+            >>> arm.inverse_dynamics(q, v, a).round(3)
+            array([-0.039,  0.083])
+            >>> arm.inverse_dynamics(np.zeros((100, 2)), v, a).shape
+            (100, 2)
         """
         name, wrenches = "inverse_dynamics", (f_ext, f_ext_frame)
         return self._call(name, (q, v, a), params, out, threads, *wrenches, method=method)
@@ -73,10 +91,15 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """a (..., nv): the acceleration under joint forces tau. Featherstone 2008, chapters 6, 7.
+        """a (..., nv), rad/s^2 or m/s^2, under joint forces tau. Featherstone 2008, chapters 6, 7.
 
         method: "auto" (the cheapest), "aba", or parallel over the links: "jsiia", "abia", "cfa"
         (chains only), "dca", see docs/links.md. Raises ValueError if it cannot handle the robot.
+
+        Examples:
+            >>> tau = arm.inverse_dynamics(q, v, a)
+            >>> np.allclose(arm.forward_dynamics(q, v, tau), a)
+            True
         """
         name, wrenches = "forward_dynamics", (f_ext, f_ext_frame)
         return self._call(name, (q, v, tau), params, out, threads, *wrenches, method=method)
@@ -84,13 +107,25 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
     def mass_matrix(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """M(q) (..., nv, nv), symmetric and full. Dadu-RBD, Algorithm 2."""
+        """M(q) (..., nv, nv), kg m^2 for angles, symmetric and full. Dadu-RBD, Algorithm 2.
+
+        Examples:
+            >>> M = arm.mass_matrix(q)
+            >>> M.shape, bool((M == M.T).all())
+            ((2, 2), True)
+        """
         return self._call("mass_matrix", (q,), params, out, threads)
 
     def mass_matrix_inverse(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """M(q)^-1 (..., nv, nv), in full. Dadu-RBD, Algorithm 2; Featherstone 2008, section 6.5."""
+        """M(q)^-1 (..., nv, nv), 1/(kg m^2) for angles, in full. Dadu-RBD, Algorithm 2;
+        Featherstone 2008, section 6.5.
+
+        Examples:
+            >>> np.allclose(arm.mass_matrix(q) @ arm.mass_matrix_inverse(q), np.eye(2))
+            True
+        """
         return self._call("mass_matrix_inverse", (q,), params, out, threads)
 
     def inverse_dynamics_derivatives(
@@ -106,8 +141,15 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> InverseDynamicsDerivatives:
-        """dtau/dq and dtau/dv, exact. f_ext is held constant in its frame. Singh, Russell and
-        Wensing 2022. method: "auto", "serial" or "scan".
+        """dtau/dq and dtau/dv, each (..., nv, nv), exact. f_ext is held constant in its frame.
+        Singh, Russell and Wensing 2022. method: "auto", "serial" or "scan".
+
+        Examples:
+            >>> d = arm.inverse_dynamics_derivatives(q, v, a)
+            >>> h = 1e-6 * np.eye(2)
+            >>> slope = arm.inverse_dynamics(q + h, v, a) - arm.inverse_dynamics(q - h, v, a)
+            >>> np.allclose(d.dtau_dq, slope.T / 2e-6)  # column k is the derivative by q[k]
+            True
         """
         name, wrenches = "inverse_dynamics_derivatives", (f_ext, f_ext_frame)
         return self._call(name, (q, v, a), params, out, threads, *wrenches, method=method)
@@ -126,13 +168,21 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> ForwardDynamicsDerivatives:
-        """da/dq, da/dv and da/dtau, exact: -M^-1 dtau/dq, -M^-1 dtau/dv and M^-1.
+        """da/dq, da/dv and da/dtau, each (..., nv, nv), exact: -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1.
 
         Give tau; or a, if the acceleration is known, which saves computing it; or a and minv =
         M(q)^-1, if both are known (diFD in table I of Dadu-RBD). minv pays off only for arms: with
         branches, solving with the factor of M is cheaper (docs/performance.md, "Derivatives of
         forward dynamics at a known acceleration"). With minv, da_dtau is a copy of it, or minv
-        itself if that is out[2].
+        itself if that is out[2]. Raises TypeError for other arguments than one of these three.
+
+        Examples:
+            >>> d = arm.forward_dynamics_derivatives(q, v, tau)
+            >>> np.allclose(d.da_dtau, arm.mass_matrix_inverse(q))
+            True
+            >>> known = arm.forward_dynamics(q, v, tau)
+            >>> np.allclose(arm.forward_dynamics_derivatives(q, v, a=known).da_dq, d.da_dq)
+            True
         """
         if (tau is None) == (a is None) or (a is None and minv is not None):
             got = [n for n, x in (("tau", tau), ("a", a), ("minv", minv)) if x is not None]
@@ -235,11 +285,35 @@ def load(
     joint_order: loaders.JointOrder = "depth-first",
     loops: str = "refuse",
 ) -> Model:
+    """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
+    or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
+
+    root: the joint between the ground and the root link. "fixed" (the default): the root link is
+    the ground. The others carry body 0: "free", "planar", "free-split" (a translation, then a
+    spherical joint), another joint type, or your own `Joint` (required for helical and universal
+    roots, which need a pitch or two axes). gravity: m/s^2, in the ground's axes, by default (0, 0,
+    -9.81). mimic: "project" (joints that follow another have no entries in q and v) or "keep" (they
+    are independent). joint_order: "depth-first", "breadth-first" (both with siblings by name),
+    "file" (as in the file, parents first), or the names of all moving joints. print(model) shows
+    what was read, merged and ignored. A xacro file is expanded by xacrodoc, if that is installed;
+    xacro evaluates code, so the file must be trusted.
+
+    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
+    by default as in the file, siblings are in its order, and `root` replaces the free joint of the
+    robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
+    bodies, or "drop" them.
+
+    Raises ModelError, with file, line and element, for a robot that cannot be used, and for what is
+    no regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
+
+    Examples:
+        >>> fl.load("iiwa14")
+        <Model 'iiwa14': fixed root, 7 bodies, nq 7, nv 7>
+        >>> fl.load("double_pendulum", root="free", gravity=(0, 0, -1.62))
+        <Model 'double_pendulum': free root, 3 bodies, nq 9, nv 8>
+    """
     return held(
         loaders.load(
             source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order, loops=loops
         )
     )
-
-
-load.__doc__ = loaders.load.__doc__

@@ -412,6 +412,11 @@ def multifunction(
 
     Raises CompileError for what no circuit computes, and for a design that the device cannot hold,
     with the interval that would do.
+
+    Examples:
+        >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)
+        >>> both.interval
+        4
     """
     check_choices(model, interval, sharing, clock)
     from featherlane.backends.c.names import identifier

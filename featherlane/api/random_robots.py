@@ -42,6 +42,10 @@ def random_tree(
     armature, damping and friction. The same seed gives the same robot. Body i is named "body{i}",
     its joint "joint{i}"; lengths are of the order of 1 m, masses of 1 kg. Raises ValueError for
     sizes below 1, unknown joint types, or a share that is not between 0 and 1.
+
+    Examples:
+        >>> fl.random_tree(8, seed=1, roots=2)
+        <Model 'tree8': fixed root, 8 bodies, nq 27, nv 24>
     """
     _check(n, roots, branching, joint_types, mimic)
     rng = np.random.default_rng(seed)
@@ -59,7 +63,12 @@ def random_tree(
 
 
 def chain(n: int, seed: Seed = None, joint_types: Sequence[str] = ("revolute",)) -> Model:
-    """Returns a `random_tree` without branches: n bodies, each on the one before."""
+    """Returns a `random_tree` without branches: n bodies, each on the one before.
+
+    Examples:
+        >>> fl.chain(10, seed=1)
+        <Model 'tree10': fixed root, 10 bodies, nq 10, nv 10>
+    """
     return random_tree(n, 1, joint_types, seed=seed)
 
 

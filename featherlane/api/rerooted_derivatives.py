@@ -48,6 +48,18 @@ def derivatives_back(
     q (..., nq), v, a (..., nv): the state of `change.before`. tau (..., nv), dtau_dq, dtau_dv and M
     (..., nv, nv): results of `change.model` at `change.to(q, v=v, a=a)`. Raises ValueError where a
     joint on the path between the roots has several coordinates.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> change, at, still = fl.editing.rerooting(free, "link2"), free.neutral(), np.zeros(8)
+        >>> there = change.to(at, v=still, a=still)
+        >>> tau = change.model.inverse_dynamics(*there[:3])
+        >>> M = change.model.mass_matrix(there.q)
+        >>> d = change.model.inverse_dynamics_derivatives(*there[:3])
+        >>> d = {"tau": tau, "M": M, **d._asdict()}
+        >>> back = fl.editing.derivatives_back(change, at, still, still, **d)
+        >>> np.allclose(back[0], free.inverse_dynamics_derivatives(at, still, still).dtau_dq)
+        True
     """
     here, there = change.sides
     for name in sorted(change.reversed):

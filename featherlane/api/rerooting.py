@@ -68,6 +68,13 @@ class Rerooting:
 
     Arrays have any leading dimensions; float32 inputs give float32 results. A wrench at a frame is
     the same for both robots; bodies on the path between the roots have different origins.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> change = fl.editing.rerooting(free, "link2")
+        >>> q = free.random_configuration(seed=1)
+        >>> np.allclose(change.back(change.to(q).q).q, q)
+        True
     """
 
     before: Any
@@ -172,6 +179,13 @@ def rerooting(model: Any, body: str) -> Rerooting:
     """Reroots a robot, as `Model.rerooted` does, and returns the conversion between states.
 
     Raises ValueError as `Model.rerooted` does.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> change = fl.editing.rerooting(free, "link2")
+        >>> state = change.to(free.neutral(), v=np.zeros(8))
+        >>> change.model.body_names, state.q.shape
+        (('link2', 'link1', 'base_link'), (9,))
     """
     new = body_number(model, body)
     path = path_to_root(model.parent, new)

@@ -29,7 +29,15 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's values of parameters (default: all), in the form of `params=`."""
+        """Returns the model's values of parameters (default: all), in the form of `params=`.
+
+        Examples:
+            >>> arm.parameters("mass")
+            {'mass': array([0.26703, 0.33238])}
+            >>> heavy = {"mass": 2 * arm.parameters("mass")["mass"]}
+            >>> arm.inverse_dynamics(q, v, a, params=heavy).shape
+            (2,)
+        """
         check_parameters([name for name in names if name != "inertial"])
         return {name: parameter_value(self, name) for name in names or PARAMETERS}
 
@@ -46,7 +54,13 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """dtau/dp (..., nv, entries of p) for a parameter p of `parameters`, in C order."""
+        """dtau/dp (..., nv, entries of p), N m or N by the unit of a parameter p of `parameters`,
+        whose entries are in C order.
+
+        Examples:
+            >>> arm.inverse_dynamics_parameter_derivatives(q, v, a, "mass").shape
+            (2, 2)
+        """
         name, wrenches = "inverse_dynamics_parameter_derivatives", (f_ext, f_ext_frame)
         return self._call(name, (q, v, a), params, out, threads, *wrenches, wrt=wrt)
 
@@ -65,6 +79,12 @@ class Sensitivities(Compiled):
 
         Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. For armature, damping
         and friction, see `inverse_dynamics_parameter_derivatives`.
+
+        Examples:
+            >>> Y = arm.inverse_dynamics_regressor(q, v, a)
+            >>> pi = arm.parameters("inertial")["inertial"].ravel()
+            >>> np.allclose(Y @ pi + arm.damping * v, arm.inverse_dynamics(q, v, a))
+            True
         """
         return self.inverse_dynamics_parameter_derivatives(
             q, v, a, "inertial", params=params, out=out, threads=threads
@@ -82,7 +102,13 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), in C order."""
+        """da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), rad/s^2 or m/s^2 by
+        the unit of p, whose entries are in C order.
+
+        Examples:
+            >>> arm.forward_dynamics_parameter_derivatives(q, v, tau, "damping").shape
+            (2, 2)
+        """
         wrenches = f_ext, f_ext_frame
         a = self._call("forward_dynamics", (q, v, tau), params, None, threads, *wrenches)
         minv = self._call("mass_matrix_inverse", (q,), params, None, threads)
@@ -107,6 +133,10 @@ class Sensitivities(Compiled):
 
         The analytic first derivatives are differentiated along each direction of the tangent space,
         with directions in the vector lanes.
+
+        Examples:
+            >>> arm.inverse_dynamics_second_derivatives(q, v, a).d2tau_dqdq.shape
+            (2, 2, 2)
         """
         name, unit = "inverse_dynamics_second_derivatives", np.eye(self.nv)
         along = self._along(name, (q, v, a), unit, threads, params, f_ext, f_ext_frame)
@@ -127,6 +157,10 @@ class Sensitivities(Compiled):
         """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) in x = (q, v, a).
 
         H[..., j, k] is d/dx_k of the derivative with respect to x_j, in the tangent space for q.
+
+        Examples:
+            >>> arm.inverse_dynamics_hessian(q, v, a, weights=[1.0, 0.0]).shape
+            (6, 6)
         """
         given = q, v, a, weights
         return self._hessian("inverse_dynamics", given, threads, params, f_ext, f_ext_frame)
@@ -145,6 +179,11 @@ class Sensitivities(Compiled):
     ) -> np.ndarray:
         """H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, of weights . FD(q, v, tau) in x =
         (q, v, tau). For differential dynamic programming, pass the value's gradient as weights.
+
+        Examples:
+            >>> H = arm.forward_dynamics_hessian(q, v, tau, weights=[1.0, 0.0])
+            >>> H.shape, np.allclose(H, H.T)
+            ((6, 6), True)
         """
         given = q, v, tau, weights
         return self._hessian("forward_dynamics", given, threads, params, f_ext, f_ext_frame)
@@ -164,7 +203,13 @@ class Sensitivities(Compiled):
         threads: Threads = None,
     ) -> np.ndarray:
         """H times direction (..., 3 nv), with H of `forward_dynamics_hessian` but without forming
-        it, in a few times the operations of forward dynamics.
+        it, in a few times the operations of forward dynamics; rad/s^2 or m/s^2 by units of x.
+
+        Examples:
+            >>> w, x = np.ones(2), np.arange(6.0)
+            >>> product = arm.forward_dynamics_hessian_product(q, v, tau, w, x)
+            >>> np.allclose(product, arm.forward_dynamics_hessian(q, v, tau, w) @ x)
+            True
         """
         name, given = "forward_dynamics_hessian_product", (q, v, tau, weights, direction)
         return self._call(name, given, params, out, threads, f_ext, f_ext_frame)

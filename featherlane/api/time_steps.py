@@ -152,7 +152,13 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
-        """The state (q, v) after dt. Raises ValueError for a dt that is not positive."""
+        """The state (q, v) after dt. Raises ValueError for a dt that is not positive.
+
+        Examples:
+            >>> after = arm.step(q, v, tau, dt, integrator="rk4")
+            >>> after.q.shape, after.v.shape
+            ((2,), (2,))
+        """
         given = q, v, tau, _time_steps(dt, q, v, tau)
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("step", given, integrator, actuation, *others)
@@ -178,6 +184,12 @@ class TimeSteps(Limits):
 
         by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
         order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
+        Raises ValueError if it is given without f_ext.
+
+        Examples:
+            >>> linear = arm.linearize_step(q, v, tau, dt)
+            >>> linear.A.shape, linear.B.shape
+            ((4, 4), (4, 2))
         """
         if by_wrenches and (f_ext is None or (isinstance(f_ext, Mapping) and not f_ext)):
             raise ValueError(
@@ -206,11 +218,16 @@ class TimeSteps(Limits):
         threads: Threads = None,
     ) -> ReducedStep:
         """The state after a step of an Euler method, and what its A and B consist of: a quarter of
-        their numbers, for the cost of `forward_dynamics_derivatives`.
+        their numbers, for the cost of `forward_dynamics_derivatives`; blocks are (..., nv, nv).
 
         Below, [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. Above, where all joints are plain, they
         are [I 0 0] + dt times that lower half, or for "euler" times [0 I 0]; else dq_next_dq and
         dq_next_dv of `integrate_derivatives` take the place of I and of dt.
+
+        Examples:
+            >>> lower = arm.linearize_step_reduced(q, v, tau, dt)
+            >>> np.allclose(lower.da_dq * dt, arm.linearize_step(q, v, tau, dt).A[2:, :2])
+            True
         """
         given = q, v, tau, _time_steps(dt, q, v, tau)
         others = params, out, threads, f_ext, f_ext_frame
@@ -234,7 +251,14 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Direction:
-        """A [dq; dv] + B dtau, each half (..., nv), without forming A and B."""
+        """A [dq; dv] + B dtau, each half (..., nv), without forming A and B.
+
+        Examples:
+            >>> along = arm.step_jvp(q, v, tau, dt, dq=[1, 0], dv=[0, 0], dtau=[0, 0])
+            >>> linear = arm.linearize_step(q, v, tau, dt)
+            >>> np.allclose(along.dq, linear.A[:2, 0])
+            True
+        """
         given = q, v, tau, _time_steps(dt, q, v, tau), dq, dv, dtau
         others = params, out, threads, f_ext, f_ext_frame
         return self._in_time("step_jvp", given, integrator, actuation, *others)
@@ -256,8 +280,15 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> Gradients:
-        """A^T [gq; gv] and B^T [gq; gv], without forming A and B: the gradients by q, v and tau of
-        a function of the step's end whose gradients there, in the tangent space, are gq and gv.
+        """A^T [gq; gv] (two halves, each (..., nv)) and B^T [gq; gv] (..., nu), without forming A
+        and B: the gradients by q, v and tau of a function of the step's end whose gradients there,
+        in the tangent space, are gq and gv.
+
+        Examples:
+            >>> back = arm.step_vjp(q, v, tau, dt, gq=[1, 0], gv=[0, 0])
+            >>> linear = arm.linearize_step(q, v, tau, dt)
+            >>> np.allclose(back.tau, linear.B[0])
+            True
         """
         given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
         others = params, out, threads, f_ext, f_ext_frame
@@ -285,6 +316,11 @@ class TimeSteps(Limits):
         f_ext: one row for each step as well: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
         only each so manieth state is kept, T / every + 1 in all. The whole rollout is one call of
         machine code.
+
+        Examples:
+            >>> falling = arm.rollout(q, v, np.zeros((50, 2)), dt)
+            >>> falling.q.shape, falling.v.shape
+            ((51, 2), (51, 2))
         """
         steps = rows("tau", tau)
         given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
@@ -314,7 +350,13 @@ class TimeSteps(Limits):
         controls, tau (..., steps, nu).
 
         policy: from `policy`; parameters: its arrays by name, with leading dimensions that
-        broadcast: one set for all rollouts, or one each.
+        broadcast: one set for all rollouts, or one each. Raises TypeError for a policy that
+        `policy` did not make, ValueError for steps below 1.
+
+        Examples:
+            >>> law = arm.policy(lambda q, v, t, gain: -gain * q - 0.1 * v, {"gain": 2})
+            >>> arm.rollout_with(law, q, v, dt, 50, parameters={"gain": [1.0, 0.5]}).tau.shape
+            (50, 2)
         """
         if not isinstance(policy, Policy):
             raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
@@ -346,6 +388,14 @@ class TimeSteps(Limits):
         by them are gq and gv (..., T + 1, nv), in the tangent spaces for q.
 
         trajectory: what `rollout` gave for the same controls, with every state kept.
+
+        Examples:
+            >>> controls = np.zeros((50, 2))
+            >>> falling = arm.rollout(q, v, controls, dt)
+            >>> by_end = np.zeros((51, 2))
+            >>> by_end[-1] = 1.0  # the gradient of the sum of the last q
+            >>> arm.rollout_gradient(falling, controls, dt, by_end, np.zeros((51, 2))).tau.shape
+            (50, 2)
         """
         steps = rows("tau", tau)
         q, v = _states(trajectory, steps)
@@ -361,6 +411,11 @@ class TimeSteps(Limits):
 
         gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints of
         several degrees of freedom, and gears that are zero or not finite.
+
+        Examples:
+            >>> motor = arm.actuation(["joint1"], gear=10.0, clip=False)
+            >>> arm.step(q, v, [0.1], dt, actuation=motor).q.shape
+            (2,)
         """
         names = _names(joints)
         gears = _gears(gear, len(names))
@@ -390,6 +445,11 @@ class TimeSteps(Limits):
         """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
         time since the rollout began. parameters: the shapes of further arrays by name. Raises
         ValueError if it gives other than nu scalars.
+
+        Examples:
+            >>> law = arm.policy(lambda q, v, t: -q - 0.1 * v)
+            >>> law.shape
+            (2,)
         """
         shapes = dict(parameters or {})
         for name in shapes:

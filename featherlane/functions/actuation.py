@@ -17,7 +17,12 @@ class Actuator(NamedTuple):
 
 
 class Actuation(NamedTuple):
-    """Actuators in the order of the controls u (nu,): tau = S clip(u), with S (nv, nu)."""
+    """Actuators in the order of the controls u (nu,): tau = S clip(u), with S (nv, nu).
+
+    Examples:
+        >>> arm.actuation(["joint2"], clip=False).controls
+        1
+    """
 
     actuators: tuple[Actuator, ...]
 

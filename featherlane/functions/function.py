@@ -87,6 +87,13 @@ class Function:
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected, and
     MemoryError if there is no memory to work in. Functions of models and of graphs can be pickled.
+
+    Examples:
+        >>> f = arm.function("inverse_dynamics")
+        >>> f
+        <Function inverse_dynamics(q[2], v[2], a[2]) -> (tau[2])>
+        >>> f(np.zeros((100, 2), "f4"), np.zeros(2, "f4"), np.zeros(2, "f4")).dtype
+        dtype('float32')
     """
 
     def __init__(

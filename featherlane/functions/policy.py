@@ -13,7 +13,12 @@ from featherlane.program.graph import Graph, graph_key, simplify
 
 @dataclass(frozen=True)
 class Policy:
-    """A law u = f(q, v, t, **parameters) as a graph, whose text is what it is compared by."""
+    """A law u = f(q, v, t, **parameters) as a graph, whose text is what it is compared by.
+
+    Examples:
+        >>> arm.policy(lambda q, v, t, goal: goal - q - v, {"goal": 2}).shape
+        (2,)
+    """
 
     key: str
     parameters: tuple[tuple[str, tuple[int, ...]], ...]

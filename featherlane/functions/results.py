@@ -12,14 +12,22 @@ import numpy as np
 
 
 class InverseDynamicsDerivatives(NamedTuple):
-    """Derivatives of ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da = M."""
+    """Derivatives of ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da = M.
+
+    Examples:
+        >>> dtau_dq, dtau_dv = arm.inverse_dynamics_derivatives(q, v, a)
+    """
 
     dtau_dq: np.ndarray
     dtau_dv: np.ndarray
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
-    """Derivatives of FD(q, v, tau), each (..., nv, nv), columns in the tangent space."""
+    """Derivatives of FD(q, v, tau), each (..., nv, nv), columns in the tangent space.
+
+    Examples:
+        >>> da_dq, da_dv, da_dtau = arm.forward_dynamics_derivatives(q, v, tau)
+    """
 
     da_dq: np.ndarray
     da_dv: np.ndarray

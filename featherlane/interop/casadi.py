@@ -73,6 +73,11 @@ def to_casadi(
     q counts by its nq entries.
     Arrays of more than two dimensions become columns in C order. Raises CompileError, with the name
     of the operation, for a graph with one that CasADi lacks.
+
+    Examples:
+        >>> from featherlane.interop.casadi import to_casadi
+        >>> to_casadi(arm, "inverse_dynamics")
+        Function(inverse_dynamics:(q[2],v[2],a[2])->(tau[2]) SXFunction)
     """
     if isinstance(source, Graph):
         graph, blocks, told = source, jacobians(source), name or "graph"

@@ -32,6 +32,11 @@ evaluate.multiple_results = True
 def wrap(model: Model) -> WrappedModel:
     """The functions of a model on JAX arrays, on the CPU or a GPU, differentiable by all of them (q
     by its nq entries). float32 unless JAX has 64 bits enabled.
+
+    Examples:
+        >>> from featherlane.interop import jax as interop
+        >>> interop.wrap(arm).inverse_dynamics(q, v, a).shape
+        (2,)
     """
 
     def run(variant: Variant, arrays: Arrays) -> Arrays:

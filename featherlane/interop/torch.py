@@ -24,7 +24,16 @@ SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
 
 
 def wrap(model: Model) -> WrappedModel:
-    """The functions of a model on tensors, differentiable by all of them (q by its nq entries)."""
+    """The functions of a model on tensors, differentiable by all of them (q by its nq entries).
+
+    Examples:
+        >>> import torch
+        >>> from featherlane.interop import torch as interop
+        >>> q = torch.tensor([0.3, -0.5], dtype=torch.float64, requires_grad=True)
+        >>> interop.wrap(arm).potential_energy(q).backward()
+        >>> np.allclose(q.grad, arm.gravity_torque(q.detach().numpy()))
+        True
+    """
     text = text_of_model(model) if isinstance(model, Model) else ""
     return WrappedModel(model, lambda variant, x: _run(text_of(text, variant), _tensors(x)))
 

@@ -251,6 +251,11 @@ def show(
 
     Raises ImportError without the extra `view`, ValueError for a q of another shape or with NaN,
     and for what is no address, ModelError for a file that cannot be read.
+
+    Examples:
+        >>> from featherlane.interop import view
+        >>> page = view.show(arm, q)
+        >>> page.close()
     """
     if not isinstance(model, Model):
         raise TypeError(f"model is {model!r:.60}: wanted a Model, as fl.load gives it")

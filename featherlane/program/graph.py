@@ -30,6 +30,13 @@ class Graph:
     those of its call; tag[k] says where in the algorithm it was first computed. The results of a
     call are the nodes after it. facts[k], for some nodes, are bounds that the algorithm states
     (`scalar.within`); copies may leave them out.
+
+    Examples:
+        >>> graph = fl.trace(lambda x: x @ x, {"x": 3})
+        >>> graph
+        <Graph (x[3]) -> (out[]): 8 nodes>
+        >>> graph.cost().operations
+        5
     """
 
     def __init__(self) -> None:

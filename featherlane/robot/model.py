@@ -39,7 +39,13 @@ def rows3(A: Any) -> Rows3:
 
 
 class Placement(NamedTuple):
-    """The pose of a frame in another: R takes its coordinates to the other's, p is its origin."""
+    """The pose of a frame in another: R takes its coordinates to the other's, p is its origin.
+
+    Examples:
+        >>> quarter = fl.Placement.of([[0, -1, 0], [1, 0, 0], [0, 0, 1]], [1, 0, 0])
+        >>> (quarter * quarter.inverse()).p
+        (0.0, 0.0, 0.0)
+    """
 
     R: Rows3
     p: Floats
@@ -60,7 +66,12 @@ IDENTITY = Placement.of(np.eye(3), np.zeros(3))
 
 
 class Mimic(NamedTuple):
-    """The law by which a joint follows another: q = multiplier q_leader + offset (rad or m)."""
+    """The law by which a joint follows another: q = multiplier q_leader + offset (rad or m).
+
+    Examples:
+        >>> str(fl.Mimic("finger", -1.0, 0.02))
+        '-1 * finger + 0.02'
+    """
 
     joint: str
     multiplier: float = 1.0
@@ -79,6 +90,10 @@ class Joint:
 
     Limits have an entry for each coordinate of q; armature (reflected inertia), damping and
     friction have one for each degree of freedom. An empty tuple means none.
+
+    Examples:
+        >>> arm.joints[1].name, arm.joints[1].type, arm.joints[1].axis
+        ('joint2', 'revolute', (1.0, 0.0, 0.0))
     """
 
     name: str
@@ -104,7 +119,12 @@ class Joint:
 
 @dataclass(frozen=True)
 class Body:
-    """A link and all links fixed to it, which move with one joint; in the first link's frame."""
+    """A link and all links fixed to it, which move with one joint; in the first link's frame.
+
+    Examples:
+        >>> arm.bodies[0].name, arm.bodies[0].mass
+        ('link1', 0.26703)
+    """
 
     name: str
     mass: float = 0.0
@@ -142,7 +162,12 @@ def point_inertia(d: np.ndarray) -> np.ndarray:
 
 
 class Frame(NamedTuple):
-    """A named frame fixed to a body, or to the ground (WORLD). Every link of the file has one."""
+    """A named frame fixed to a body, or to the ground (WORLD). Every link of the file has one.
+
+    Examples:
+        >>> arm.frames[2].name, arm.frames[2].body
+        ('link2', 1)
+    """
 
     name: str
     body: int
@@ -215,14 +240,17 @@ class Robot:
 
     @property
     def nbodies(self) -> int:
+        """The number of moving bodies, and of joints: bodies[i] moves with joints[i]."""
         return len(self.joints)
 
     @cached_property
     def nq(self) -> int:
+        """The number of entries of q: 7 for a free joint, 1 for a revolute one."""
         return sum(self.types[i].nq for i in self.independent)
 
     @cached_property
     def nv(self) -> int:
+        """The number of entries of v, a and tau: 6 for a free joint, 1 for a revolute one."""
         return sum(self.types[i].nv for i in self.independent)
 
     @cached_property
@@ -232,14 +260,17 @@ class Robot:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
+        """The names of the moving joints, parents first; `first_q` and `dofs` say where each is."""
         return tuple(joint.name for joint in self.joints)
 
     @property
     def body_names(self) -> tuple[str, ...]:
+        """The names of the moving bodies, each that of its first link; `f_ext` is in this order."""
         return tuple(body.name for body in self.bodies)
 
     @property
     def frame_names(self) -> tuple[str, ...]:
+        """The names of all frames: those of the links, and those that the file adds."""
         return tuple(frame.name for frame in self.frames)
 
     @cached_property
@@ -279,10 +310,12 @@ class Robot:
 
     @cached_property
     def types(self) -> tuple[JointType, ...]:
+        """The type of each joint, with its nq and nv."""
         return tuple(joint.kind for joint in self.joints)
 
     @cached_property
     def parent(self) -> tuple[int, ...]:
+        """The body that carries each joint, -1 for the ground."""
         return tuple(joint.parent for joint in self.joints)
 
     @cached_property
@@ -321,7 +354,12 @@ class Robot:
         )
 
     def frame(self, name: str) -> Frame:
-        """Returns the frame of this name. Raises ValueError, which lists the nearest names."""
+        """Returns the frame of this name. Raises ValueError, which lists the nearest names.
+
+        Examples:
+            >>> arm.frame("link2").body
+            1
+        """
         frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
             raise _unknown("frame", name, self.frame_names)
@@ -330,6 +368,10 @@ class Robot:
     def joint(self, name: str) -> Joint:
         """Returns the joint of this name, at the place of `joint_names` that says where its entries
         of q and v begin (`first_q`, `dofs`). Raises ValueError, which lists the nearest names.
+
+        Examples:
+            >>> arm.joint("joint1").axis
+            (1.0, 0.0, 0.0)
         """
         if name not in self.joint_names:
             raise _unknown("joint", name, self.joint_names)

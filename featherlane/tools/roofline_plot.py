@@ -7,12 +7,12 @@ from math import atan2, degrees
 from pathlib import Path
 from typing import Any
 
+from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, STYLE
 from featherlane.tools.roofline import Bandwidth, Peaks, Roofline, RooflinePoint
 from featherlane.tools.timing import SHORT, in_words
 
 KINDS = (".svg", ".png", ".pdf")
-# Grey and colours of medium lightness, readable on a white and on a dark page
-INK, FAINT, COMPUTE, BYTES = "#75808a", "#8b949e", "#2f81c7", "#d9722e"
+COMPUTE, BYTES = BLUE, ORANGE
 APART = 0.125  # the least distance of neighbouring labels, as a part of a panel's width
 CLEAR = 1.3  # a second compute roof is drawn if it is this many times the first
 MARGIN = 2.5  # the factor by which the axes extend beyond the points and roofs
@@ -44,9 +44,7 @@ def _pyplot() -> Any:
 def plot(roofline: Roofline, title: str, path: Path) -> None:
     """Writes the figure, with a panel for each dtype. title: the robot and the machine."""
     plt = _pyplot()
-    style = {"font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "featherlane"}
-    style |= {"text.color": INK, "axes.edgecolor": FAINT, "axes.facecolor": "none"}
-    with plt.rc_context(style):
+    with plt.rc_context(STYLE):
         figure = draw(roofline, title)
         kind = {"facecolor": "white"} if path.suffix.lower() == ".png" else {"transparent": True}
         try:

@@ -59,6 +59,11 @@ def mujoco(model: Robot, peer: Any = None) -> Change:
     MjModel, whose unnamed joints are named by number as in `load`, or the names of its joints in
     order; without it the joints are in our order. In an MjModel, the only free joint on the ground
     may have another name. Raises ValueError for joints that only one of the two models has.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.convert.mujoco(free).to_q(free.neutral())
+        array([0., 0., 0., 1., 0., 0., 0., 0., 0.])
     """
     if not hasattr(peer, "njnt"):
         return lay_out(model, forms.MUJOCO, peer)
@@ -72,6 +77,11 @@ def drake(model: Robot, peer: JointNames = None) -> Change:
     in the world's axes; a spherical joint is a BallRpyJoint.
 
     peer: the names of its joints in order; a free joint that it does not name comes first.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.convert.drake(free).to_q(free.neutral())
+        array([1., 0., 0., 0., 0., 0., 0., 0., 0.])
     """
     return lay_out(model, forms.DRAKE, peer)
 
@@ -82,12 +92,23 @@ def isaac(model: Robot, peer: JointNames = None) -> Change:
     axes, and the linear velocity that of the root link's centre of mass.
 
     peer: `robot.joint_names`; without them joints are in breadth-first order.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.convert.isaac(free).to_q(free.neutral())
+        array([0., 0., 0., 1., 0., 0., 0., 0., 0.])
     """
     return lay_out(model, forms.ISAAC, peer)
 
 
 def isaac_link(model: Robot, peer: JointNames = None) -> Change:
-    """As `isaac`, with the velocity of the root link's origin: Isaac Lab's `root_link_state_w`."""
+    """As `isaac`, with the velocity of the root link's origin: Isaac Lab's `root_link_state_w`.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.convert.isaac_link(free).to(free.neutral(), v=np.zeros(8)).v.shape
+        (8,)
+    """
     return lay_out(model, forms.ISAAC_LINK, peer)
 
 
@@ -95,6 +116,11 @@ def rbdl(model: Robot, peer: JointNames = None) -> Change:
     """RBDL: a free joint is a translation and a spherical joint, so that its linear velocity is in
     the world's axes; the w of all quaternions are at the end of q. peer: the names of
     the joints in the order in which they were added.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.convert.rbdl(free).to_q(free.neutral())
+        array([0., 0., 0., 0., 0., 0., 0., 0., 1.])
     """
     return lay_out(model, forms.RBDL, peer)
 
@@ -106,6 +132,10 @@ def pinocchio(model: Robot, peer: Any = None) -> Change:
     ground. Without it joints are taken to be in our order, as in Pinocchio's loader, and revolute
     joints without limits to be continuous. Raises ValueError for joints that only one of the two
     models has.
+
+    Examples:
+        >>> fl.convert.pinocchio(arm).nq
+        2
     """
     if peer is None:
         unlimited = {j.name for j in model.joints if not j.lower or j.lower[0] == -float("inf")}

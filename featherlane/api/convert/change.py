@@ -49,6 +49,11 @@ class State(NamedTuple):
 
     q (..., nq); v, a, tau (..., nv); M and the derivatives (..., nv, nv), columns along v. dtau_da
     is M, da_dtau its inverse.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.convert.to_drake(free, free.neutral(), v=np.ones(8)).v.shape
+        (8,)
     """
 
     q: Any
@@ -85,6 +90,13 @@ class JointEntries(NamedTuple):
 class Change:
     """The change between coordinates of `model` and those of `library`; made by
     featherlane.convert.
+
+    Examples:
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> change = fl.convert.mujoco(free)
+        >>> there = change.to(free.neutral(), v=np.ones(8))
+        >>> change.back(there.q, v=there.v).v
+        array([1., 1., 1., 1., 1., 1., 1., 1.])
     """
 
     model: Robot

@@ -46,6 +46,7 @@ def svg(organisation: Organisation) -> str:
         [
             f"<svg xmlns='http://www.w3.org/2000/svg' width='{right:g}' height='{height:g}' "
             f"viewBox='0 0 {right:g} {height:g}' {FONT}>",
+            f"<title>The arrays of {escape(organisation.model.name)}</title>",
             "<defs><marker id='to' markerWidth='7' markerHeight='7' refX='6' refY='3' "
             "orient='auto'><path d='M0,0 L6,3 L0,6 z' fill='#57606a'/></marker></defs>",
             f"<rect width='{right:g}' height='{height:g}' fill='white'/>",

@@ -29,27 +29,7 @@ def load(
     joint_order: JointOrder = "depth-first",
     loops: str = "refuse",
 ) -> Robot:
-    """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
-    or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
-
-    root: the joint between the ground and the root link. "fixed" (the default): the root link is
-    the ground. The others carry body 0: "free", "planar", "free-split" (a translation, then a
-    spherical joint), another joint type, or your own `Joint` (required for helical and universal
-    roots, which need a pitch or two axes). gravity: m/s^2, in the ground's axes, by default (0, 0,
-    -9.81). mimic: "project" (joints that follow another have no entries in q and v) or "keep" (they
-    are independent). joint_order: "depth-first", "breadth-first" (both with siblings by name),
-    "file" (as in the file, parents first), or the names of all moving joints. print(model) shows
-    what was read, merged and ignored. A xacro file is expanded by xacrodoc, if that is installed;
-    xacro evaluates code, so the file must be trusted.
-
-    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
-    by default as in the file, siblings are in its order, and `root` replaces the free joint of the
-    robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
-    bodies, or "drop" them.
-
-    Raises ModelError, with file, line and element, for a robot that cannot be used, and for what is
-    no regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
-    """
+    """Loads a robot, as `featherlane.load` does, without the functions of its `Model`."""
     options = checked_options(root, gravity, mimic, joint_order)
     if loops not in LOOPS:
         raise ValueError(f"loops is {loops!r}; wanted {' or '.join(map(repr, LOOPS))}")

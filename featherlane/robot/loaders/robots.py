@@ -6,7 +6,12 @@ from typing import Any
 
 
 def bundled() -> tuple[str, ...]:
-    """Returns the names of the robots that come with the package."""
+    """Returns the names of the robots that come with the package.
+
+    Examples:
+        >>> fl.bundled()[:3]
+        ('atlas', 'double_pendulum', 'g1')
+    """
     names = [file.name for file in _folder().iterdir()]
     return tuple(sorted(n.removesuffix(".urdf") for n in names if n.endswith(".urdf")))
 

@@ -1,0 +1,90 @@
+"""What the site adds to MkDocs: folders in the navigation, notebooks as pages, links to files that
+are no pages.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os.path
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+SHOWN = {".md", ".ipynb", ".html", ".svg", ".png"}  # what the site has; else see the repository
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
+DOCUMENT = re.compile(r"\bdocs/([\w/]+)\.md")  # in the text of docstrings
+log = logging.getLogger("mkdocs.hooks")
+
+
+def pages_of(folder: Path) -> list[str]:
+    """The pages of a folder by their path in docs/, index.md first."""
+    pages = [path for path in folder.glob("*.*") if path.suffix in (".md", ".ipynb")]
+    pages.sort(key=lambda path: (path.stem != "index", path.name))
+    return [path.relative_to(DOCS).with_suffix(".md").as_posix() for path in pages]
+
+
+def expanded(entry: Any) -> list[Any]:
+    """An entry of the navigation, with all pages of a folder where it ends in "/"; nothing for a
+    page that is not there: one under a wrong name is reported as a page without an entry.
+    """
+    if isinstance(entry, str):
+        known = [entry] if (DOCS / entry).exists() else []
+        return pages_of(DOCS / entry) if entry.endswith("/") else known
+    if isinstance(entry, list):
+        return [page for inside in entry for page in expanded(inside)]
+    ((title, inside),) = entry.items()
+    if isinstance(inside, str) and not inside.endswith("/"):
+        return [{title: page} for page in expanded(inside)]
+    return [{title: pages}] if (pages := expanded(inside)) else []
+
+
+def on_config(config: Any) -> Any:
+    config.nav = expanded(config.nav)
+    return config
+
+
+def as_page(notebook: Path) -> str:
+    """The cells of a notebook in Markdown, and a link to the notebook itself."""
+    parts = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    head, _, rest = parts[0].partition("\n")
+    return "\n\n".join([head, f"[The notebook]({notebook.name}), to run it.", rest, *parts[1:]])
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for notebook in sorted(DOCS.rglob("*.ipynb")):
+        name = notebook.relative_to(DOCS).with_suffix(".md").as_posix()
+        files.append(File.generated(config, name, content=as_page(notebook)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links to files that the site does not have lead to the repository; the files must exist."""
+
+    def to_repository(match: re.Match[str]) -> str:
+        folder = (DOCS / page.file.src_uri).parent
+        path = Path(os.path.normpath(folder / match[1]))
+        if path.suffix == ".ipynb" and path.stem != Path(page.file.src_uri).stem:
+            return match[0].removesuffix(".ipynb") + ".md"  # its page, not the file
+        if path.is_relative_to(DOCS) and path.suffix in SHOWN:
+            return match[0]  # MkDocs checks it
+        if not path.exists():
+            log.warning(f"{page.file.src_uri} links to {match[1]}, which does not exist")
+        repository = config.extra["repository"]
+        return f"{repository}/blob/main/{path.relative_to(ROOT).as_posix()}"
+
+    return LINK.sub(to_repository, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Documents that the docstrings of the reference name become links."""
+    if not page.file.src_uri.startswith("reference/"):
+        return html
+    return DOCUMENT.sub(r'<a href="../../\1/">\1</a>', html)

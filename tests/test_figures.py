@@ -1,0 +1,38 @@
+"""The figures of docs/: a title inside, and words that are text, not outlines of letters."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from documents import ROOT
+
+SVG = "{http://www.w3.org/2000/svg}"
+FIGURES = sorted((ROOT / "docs").rglob("*.svg"))
+OUTLINES = re.compile(r'id="\w*(Sans|Serif)\w*-[0-9a-f]+"')  # matplotlib's letters as paths
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
+def test_a_search_finds_the_words_of_a_figure(path):
+    text = path.read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text)
+    assert root.find(f"{SVG}title") is not None
+    assert sum(1 for _ in root.iter(f"{SVG}text")) > 4
+    assert not OUTLINES.search(text)
+
+
+def test_figures_are_saved_with_words_as_text(tmp_path):
+    pytest.importorskip("matplotlib")
+    from featherlane.tools.figures import INK, pyplot, save
+
+    plt = pyplot()
+    figure, axes = plt.subplots()
+    axes.set(title="torque", xlabel="time, s", ylabel="N m")
+    file = tmp_path / "torque.svg"
+    save(figure, file, "A torque over time", "Measured on a machine", png=tmp_path)
+    plt.close(figure)
+    root = ElementTree.fromstring(file.read_text(encoding="utf-8"))
+    words = {"".join(x.itertext()): x.get("style") for x in root.iter(f"{SVG}text")}
+    assert {"torque", "time, s", "N m", "Measured on a machine"} <= words.keys()
+    assert INK in words["torque"]
+    assert root.find(f"{SVG}title").text == "A torque over time"
+    assert {x.name for x in tmp_path.glob("*.png")} == {"torque.png", "torque_dark.png"}

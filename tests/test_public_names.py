@@ -1,0 +1,187 @@
+"""Every public name says what it is, with shapes, units, errors and its source, shows an example
+that runs, and stands on a page of docs/reference.
+"""
+
+import ast
+import dataclasses
+import doctest
+import inspect
+import re
+import textwrap
+from importlib import import_module
+
+import pytest
+from documents import ROOT, blocks
+
+import featherlane as fl
+from featherlane.functions.table import BY_NAME
+from featherlane.tools import commands
+
+REFERENCE = ROOT / "docs" / "reference"
+MODULES = ("convert", "editing", "identification")
+INTEROP = {"casadi": ["to_casadi"], "jax": ["wrap"], "torch": ["wrap"], "view": ["show"]}
+
+ARRAYS = re.compile(r"ArrayLike|ndarray|Wrenches")
+SHAPE = re.compile(r"\((\.\.\.|n[qvu]|n\w+|rows|p|\d+|T)[,)]|\bshape\b|one number|tensors")
+UNIT = re.compile(r"(?<!\w)(N m|N|m|m/s|m/s\^2|rad|rad/s|kg|J|s|second)(?!\w)")
+SOURCE = re.compile(r"\b(19|20)\d\d\b|Dadu-RBD|=|\b[A-Z]\w* [a-z]\w*\b|d\w+/d\w|Pinocchio")
+
+
+def public():
+    """{path in the package: object} of all that users call or hold."""
+    names = {name: getattr(fl, name) for name in fl.__all__}
+    for module in MODULES:
+        held = getattr(fl, module)
+        names |= {f"{module}.{name}": getattr(held, name) for name in held.__all__}
+    for name, owner in (("Model", fl.Model), ("ModelBuilder", fl.ModelBuilder)):
+        members = [member for member in dir(owner) if member[0] != "_"]
+        names |= {f"{name}.{member}": getattr(owner, member) for member in members}
+    searches = type(fl.accelerator)  # whose one object is `featherlane.accelerator`
+    names |= {
+        f"api.accelerators.Accelerators.{n}": getattr(searches, n) for n in ("design", "front")
+    }
+    return names
+
+
+NAMES = public()
+KNOWN = [name for name in BY_NAME if hasattr(fl.Model, name)]
+CALLED = {
+    path: found
+    for path, found in NAMES.items()
+    if inspect.isfunction(inspect.unwrap(found)) or inspect.ismethod(found)
+}
+
+
+def told(found):
+    return inspect.getdoc(found) or ""
+
+
+def annotations(found):
+    signature = inspect.signature(found)
+    return [*(p.annotation for p in signature.parameters.values()), signature.return_annotation]
+
+
+def data():
+    """The defaults of fields, whose class tells what they are."""
+    return {path for path, found in NAMES.items() if isinstance(found, tuple | str | float)}
+
+
+def test_every_name_has_a_sentence():
+    fields = {field.name for field in dataclasses.fields(fl.Model)}
+    assert {f"Model.{name}" for name in fields} >= data()
+    assert [name for name in fields if f"`{name}`" not in told(fl.Model)] == []
+    texts = {path: told(NAMES[path]).partition("\n\n")[0] for path in NAMES.keys() - data()}
+    del texts["FUNCTIONS"]  # a table: its page describes it
+    assert [path for path, text in texts.items() if not text.endswith((".", ".)"))] == []
+
+
+def test_functions_of_arrays_tell_shapes():
+    takers = {path: f for path, f in CALLED.items() if ARRAYS.search(str(annotations(f)))}
+    assert len(takers) > 50
+    assert [path for path, found in takers.items() if not SHAPE.search(told(found))] == []
+
+
+def test_functions_of_a_robot_tell_units():
+    """Of what they give, in their own words; of their arguments, `Model` tells them for all."""
+    gives = {path for path, f in CALLED.items() if "ndarray" in str(annotations(f)[-1])}
+    gives &= {path for path in NAMES if path.startswith("Model.")}
+    assert len(gives) > 20
+    assert [path for path in sorted(gives) if not UNIT.search(told(NAMES[path]))] == []
+
+
+def test_functions_of_a_robot_tell_their_source():
+    """A paper, an equation, or the name of Pinocchio's function."""
+    assert [name for name in KNOWN if not SOURCE.search(told(NAMES[f"Model.{name}"]))] == []
+
+
+def test_functions_that_raise_tell_it():
+    def raises(found):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(found))))
+        return any(isinstance(node, ast.Raise) for node in ast.walk(tree))
+
+    found = [path for path, f in CALLED.items() if raises(f)]
+    assert len(found) > 10
+    assert [path for path in found if "Raises" not in told(NAMES[path])] == []
+
+
+# Examples
+
+
+class Checker(doctest.OutputChecker):
+    """A line without a result may print what it likes."""
+
+    def check_output(self, want, got, flags):
+        return not want or super().check_output(want, got, flags)
+
+
+def shared():
+    """What the examples begin with: the first block of the page that says so."""
+    namespace = {}
+    exec(next(code for _, code, _ in blocks(REFERENCE / "index.md")), namespace)
+    return namespace
+
+
+def run(name, text):
+    """Runs the examples of a docstring; the error shows the line that differs."""
+    test = doctest.DocTestParser().get_doctest(text, shared(), name, None, 0)
+    assert test.examples, f"{name} has no example"
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    printed = []
+    failed = doctest.DocTestRunner(Checker(), verbose=False, optionflags=flags).run(
+        test, out=printed.append
+    )
+    assert not failed.failed, "".join(printed)
+
+
+WITH_EXAMPLES = sorted(path for path, found in NAMES.items() if callable(found))
+
+
+def test_the_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in WITH_EXAMPLES:
+        run(path, told(NAMES[path]))
+
+
+@pytest.mark.parametrize("module", INTEROP)
+def test_the_examples_of_frameworks_run(module):
+    package = {"view": "viser"}.get(module, module)
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    held = import_module(f"featherlane.interop.{module}")
+    for name in INTEROP[module]:
+        run(f"{module}.{name}", told(getattr(held, name)))
+
+
+# Pages
+
+
+def options():
+    """The lines of the table of options in docs/command_line.md."""
+    for command in commands.COMMANDS.values():
+        for option in command.options:
+            told = " ".join(option.help.split()).replace("|", "\\|").replace("%%", "%")
+            yield f"| {command.name} | `{option.name}` | {told} |"
+
+
+def test_every_option_of_the_command_line_stands_on_its_page():
+    """As `--help` tells it; python tests/test_public_names.py prints the lines."""
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| \w+ \| `.*$", page.partition("## JSON")[0], re.MULTILINE)
+    assert found == list(options())
+
+
+def test_every_name_stands_on_a_page_of_the_reference():
+    """As `::: featherlane.NAME`, or in the table of the functions that share their text."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
+    shown = re.findall(r"^::: featherlane\.(\S+)", text, re.MULTILINE)
+    assert len(shown) == len(set(shown))
+    tabled = set(re.findall(r"^\| `fl\.([\w.]+)", text, re.MULTILINE))
+    known = {
+        *(NAMES.keys() - data()),
+        *(f"interop.{m}.{name}" for m, names in INTEROP.items() for name in names),
+    }
+    assert sorted(known - tabled - set(shown)) == []
+    assert sorted(tabled - known) == []
+
+
+if __name__ == "__main__":  # after a change of options
+    print(*options(), sep="\n")
