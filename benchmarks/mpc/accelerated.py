@@ -248,7 +248,8 @@ def main() -> None:
         moved = WithStages(robot, given.knots, circuit, Times(1, 1)).moved(True)
         for row in network_rows(network, given.knots, moved, TURN):
             rows.append({"part": "network", **row})
-            print(table([*row], [[str(x) for x in row.values()]]), "\n")
+            cells = [x if isinstance(x, str) else f"{x:.4g}" for x in row.values()]
+            print(table([*row], [cells]), "\n")
     if {*given.parts} & {"design", "dynamics", "parts", "many"}:
         figures = figures_in(given.design) if given.design else figures_of(circuit)
     made = lambda *sizes: every_dynamics(circuit, figures, network, *sizes)
