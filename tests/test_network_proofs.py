@@ -76,7 +76,7 @@ def sums(functions):
     ),
     ids=str,
 )
-def test_no_task_is_lost_repeated_or_reordered_and_none_waits_for_ever(
+def test_no_task_is_lost_repeated_or_reordered_and_some_task_moves(
     functions, interval, depth, clock
 ):
     prove(small(functions, interval, depth, clock))
