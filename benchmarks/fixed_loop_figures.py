@@ -155,14 +155,15 @@ def control(results: Results) -> Figure:
 
 
 def kinds(results: Results) -> Figure:
-    hues = dict(zip(sorted({kind for _, kind, _ in _kinds(results)}), HUES, strict=False))
+    shown = [case for case in ROWS if any(case == of for of, *_ in _kinds(results))]
+    every = sorted({kind for case, kind, _ in _kinds(results) if case in shown})
+    hues = dict(zip(every, HUES, strict=True))
 
     def draw(panel: Any, case: str, name: str) -> None:
         for kind, points in sorted(_of_kinds(results, case, name).items()):
             x, y = zip(*sorted(points), strict=True)
             panel.plot(x, y, "o-", color=hues[kind], label=kind, **LINE)
 
-    shown = [case for case in ROWS if any(case == of for of, *_ in _kinds(results))]
     return _columns(shown, draw, "bits of this kind of signals, 32 of all others", 4)
 
 

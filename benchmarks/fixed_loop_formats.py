@@ -47,16 +47,27 @@ def _input(*names: str) -> Kind:
     return lambda graph, k: graph.op[k] == "input" and graph.value[k][0] in names
 
 
-KINDS: dict[str, Kind] = {
+GIVEN: dict[str, Kind] = {
     "angles q": _input("q"),
     "velocities v": _input("v"),
     "accelerations a": _input("a"),
     "sines and cosines": lambda graph, k: graph.op[k] in ("sin", "cos"),
     "constants of the robot": lambda graph, k: graph.op[k] == "constant",
+}
+KINDS: dict[str, Kind] = {
+    **GIVEN,
     "motions and forces of links (Rf)": _tagged("Rf"),
     "sums of forces to the root (Rb)": _tagged("Rb"),
 }
 """Kinds of signals of inverse dynamics."""
+KINDS_OF_DERIVATIVES: dict[str, Kind] = {
+    **GIVEN,
+    "M^-1": _input("minv"),
+    "motions and forces of links (Df)": _tagged("Df"),
+    "sums of forces to the root (Db)": _tagged("Db"),
+    "products with M^-1 (Pc)": _tagged("Pc"),
+}
+"""Kinds of signals of the derivatives of forward dynamics from M^-1."""
 
 
 def inverse_jobs(
@@ -79,9 +90,9 @@ def inverse_jobs(
         yield Job(case, format, partial(run, lambda form=format: _compiled(made(format=form))))
     ample = cache(lambda: made(format=AMPLE))
     for name in KINDS:
-        for few in bits:
-            make = lambda name=name, few=few: _few(model, ample(), KINDS[name], few)
-            yield Job(case, f"{name}: {few}", partial(run, make))
+        for n in bits:
+            make = lambda name=name, n=n: few(model, ample(), KINDS[name], n)
+            yield Job(case, f"{name}: {n}", partial(run, make))
 
 
 def _in_float32(function: Any) -> Any:
@@ -93,7 +104,7 @@ def _compiled(function: Any) -> Any:
     return function
 
 
-def _few(model: Model, ample: FixedFunction, kind: Kind, bits: int) -> FixedFunction:
+def few(model: Model, ample: FixedFunction, kind: Kind, bits: int) -> FixedFunction:
     """A function whose signals of one kind have so many bits, and all others ample ones."""
     datapath = fewer(ample.datapath, kind, bits)
     return _compiled(FixedFunction(model.function(ample.name), lambda: datapath, dict))

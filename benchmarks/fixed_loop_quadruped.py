@@ -257,7 +257,7 @@ def figures(found: Run, best: Run) -> Figures:
 
 
 def jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
-    """Standing and trotting in all formats, then trotting with one kind of signals in few bits."""
+    """Standing and trotting, each in all formats, and with one kind of signals in few bits."""
     model = robot().model
     few = re.compile(r"q12\..*|q(10|16)\.16|fitted(14|16|18|20|24|27)|proved(20|24|32)")
     chosen = [*filter(few.fullmatch, formats(quick))]
@@ -270,5 +270,4 @@ def jobs(robots: int, seconds: float, quick: bool) -> Iterator[Job]:
         ) -> Figures:
             return figures(controlled(make()), best())
 
-        bits = FEW[1:4] if trots else ()
-        yield from inverse_jobs(case, model, RANGES, chosen, done, bits)
+        yield from inverse_jobs(case, model, RANGES, chosen, done, FEW[1:4])

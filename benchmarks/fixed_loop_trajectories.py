@@ -12,7 +12,7 @@ from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from fixed_loop_formats import Figures, Job
+from fixed_loop_formats import AMPLE, KINDS_OF_DERIVATIVES, Figures, Job, few
 
 import featherlane as fl
 from featherlane.api.fixed import fixed_function
@@ -34,6 +34,7 @@ RANGES: dict[str, dict[str, Any]] = {  # of what the optimiser passes through
     "mass_matrix_inverse": {},
 }
 CASES = ("derivatives", "all dynamics")  # what is in fixed point
+OF_A_KIND = (6, 10, 14, 18)  # bits of one kind of signals of the derivatives
 Array = np.ndarray
 Trajectory = tuple[Array, Array, Array]  # q and v (..., T + 1, nv), tau (..., T, nv)
 
@@ -308,6 +309,22 @@ def jobs(starts: int, every: int) -> Iterator[Job]:
     for whole, case in enumerate(CASES):
         for format in ("float64", "float32", *formats(every)):
             yield Job(case, format, partial(run, format, bool(whole)))
+
+
+def kinds_jobs(starts: int) -> Iterator[Job]:
+    """Derivatives in which one kind of signals has few bits."""
+    known = task(starts)
+    model, best = known.model, cache(lambda: optimise(known, exact(known.model)))
+
+    def run(name: str, bits: int) -> Figures:
+        ample = _function(model, GRADIENT, AMPLE)
+        gradient = _Counted(few(model, ample, KINDS_OF_DERIVATIVES[name], bits))
+        found = optimise(known, exact(model)._replace(gradient=gradient))
+        return _figures(found, best(), [gradient])
+
+    for name in KINDS_OF_DERIVATIVES:
+        for bits in OF_A_KIND:
+            yield Job("derivatives, one kind", f"{name}: {bits}", partial(run, name, bits))
 
 
 def _checked(task: Task, found: Found) -> Figures:

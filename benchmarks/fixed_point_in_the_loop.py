@@ -24,6 +24,7 @@ from featherlane.errors import CompileError
 PARTS = {
     "rates": lambda quick, every: rates.jobs(3 if quick else 9),
     "trajectories": lambda quick, every: trajectories.jobs(8 if quick else 32, every),
+    "kinds": lambda quick, every: trajectories.kinds_jobs(8 if quick else 32),
     "arm": lambda quick, every: arm.torque_jobs(*((2, 0.8) if quick else (8, 2.0)), quick),
     "predictive": lambda quick, every: arm.predictive_jobs(
         *((2, 0.6) if quick else (4, 1.2)), quick

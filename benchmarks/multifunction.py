@@ -4,10 +4,11 @@ the circuit right?
 Three tables. Designs: DSPs counted, LUTs and flip-flops estimated as shares of an XCVU9P, and
 cycles of 8 ns (an assumption, backends/fpga/devices/xcvu9p.toml) from a task to its result, where
 no other one is under way, with the way through all FIFOs. Proofs: random tasks of all seven
-functions, each a random state, in random order, back to back and with random stalls of both
-streams: every number is compared with the golden model, bit by bit, and every stamp with the cycle
-model. Serial sub-tasks: points with four derivatives of forward dynamics each, of which one needs
-the results of the one before (Dadu-RBD 2023, figure 13), by the cycle model.
+functions, each a random state, in random order, and serial sub-tasks in batches of points, back to
+back and with random stalls of both streams: every number is compared with the golden model, bit by
+bit, and every stamp with the cycle model. Serial sub-tasks: points with four derivatives of forward
+dynamics each, of which one needs the results of the one before (Dadu-RBD 2023, figure 13), by the
+cycle model.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SHORT = {
 }  # fmt: skip
 STALLS = 64  # of 256 cycles
 STAGES = 4  # serial sub-tasks of a point
+BATCH = 64  # points of which they are simulated together
 POINTS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 Row = dict[str, Any]
 
@@ -131,34 +133,50 @@ def figures(asked: Design, design: Any, seconds: float) -> Row:
 
 
 def proofs(asked: Design, design: Any, count: int) -> Iterator[Row]:
-    tasks = design.tasks(count)
-    names = [task.function for task in tasks]
-    wanted = design.expected(tasks)
-    for stalls in (0, STALLS):
-        start = perf_counter()
-        run = design.simulate(tasks, stalls=stalls)
-        model = design.schedule(names, stalls=stalls)
-        wrong = sum(
-            not np.array_equal(x, found[name])
-            for own, found in zip(wanted, run.outputs, strict=True)
-            for name, x in own.items()
-        )
-        stamps = np.count_nonzero(model.accepted != run.accepted)
-        stamps += np.count_nonzero(model.emitted != run.emitted)
-        passes = count + Counter(names)[DFD]
-        yield {
-            "robot": asked.robot,
-            "format": asked.format,
-            "interval": asked.interval,
-            "simulated tasks": count,
-            "stalls": stalls,
-            "wrong numbers": wrong,
-            "wrong stamps": int(stamps),
-            "passes a cycle, of 1 / interval": round(
-                passes * design.interval / float(run.emitted.max()), 3
-            ),
-            "seconds": round(perf_counter() - start, 1),
-        }
+    """Tasks of all functions, and serial sub-tasks, back to back and with stalls."""
+    mixed = design.tasks(count)
+    points = [*range(0, count // STAGES, BATCH)]
+    tasks, after = list[Any](), list[int | None]()
+    for first in points:
+        size = min(BATCH, count // STAGES - first)
+        own, begin = design.samples(DFD, STAGES * size, seed=first), len(tasks)
+        tasks += [(DFD, {key: x[n] for key, x in own.items()}) for n in range(STAGES * size)]
+        after += [None] * size + [begin + n for n in range((STAGES - 1) * size)]
+    for told, batch, before in (("mixed", mixed, None), ("serial", tasks, after)):
+        wanted = design.expected(batch)
+        for stalls in (0, STALLS):
+            yield {
+                "robot": asked.robot,
+                "format": asked.format,
+                "interval": asked.interval,
+                "simulated tasks": len(batch),
+                "of": told,
+                "stalls": stalls,
+                **_compared(design, batch, wanted, before, stalls),
+            }
+
+
+def _compared(design: Any, tasks: Any, wanted: Any, after: Any, stalls: int) -> Row:
+    """A simulation beside the golden model and the cycle model."""
+    start, names = perf_counter(), [name for name, _ in tasks]
+    run = design.simulate(tasks, stalls=stalls, after=after)
+    model = design.schedule(names, stalls=stalls, after=after)
+    wrong = sum(
+        not np.array_equal(x, found[name])
+        for own, found in zip(wanted, run.outputs, strict=True)
+        for name, x in own.items()
+    )
+    stamps = np.count_nonzero(model.accepted != run.accepted)
+    stamps += np.count_nonzero(model.emitted != run.emitted)
+    passes = len(tasks) + Counter(names)[DFD]
+    return {
+        "wrong numbers": wrong,
+        "wrong stamps": int(stamps),
+        "passes a cycle, of 1 / interval": round(
+            passes * design.interval / float(run.emitted.max()), 3
+        ),
+        "seconds": round(perf_counter() - start, 1),
+    }
 
 
 def serial(asked: Design, design: Any) -> Iterator[Row]:

@@ -475,6 +475,17 @@ def test_scripts_for_vivado_are_tcl(pendulum, tmp_path, script, steps):
     assert "_bench.sv" not in text
 
 
+def test_a_design_and_its_board_have_a_folder_each(tmp_path):
+    made = fl.accelerator(fl.load("double_pendulum"), interval=4)
+    for first, second, told in ((made, made.board(), "design"), (made.board(), made, "board")):
+        folder = tmp_path / told
+        files = {path: path.read_bytes() for path in first.write(folder, 1)}
+        with pytest.raises(ValueError, match=rf"holds a {told} \({told}\.json\): a design and its"):
+            second.write(folder, 1)
+        assert {path: path.read_bytes() for path in folder.iterdir()} == files
+        first.write(folder, 1)
+
+
 def test_devices_of_others_have_no_scripts_for_vivado(tmp_path):
     made = fl.accelerator(fl.load("double_pendulum"), device="ecp5_85k", interval=4)
     names = {path.name for path in made.board().write(tmp_path, 1)}

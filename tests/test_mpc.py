@@ -23,6 +23,7 @@ def mpc():
     sys.path[:0] = places
     names = ["robot", "dynamics_featherlane", "formulation", "programs", "solver", "plant", "run"]
     names += ["chain_rule", "circuit_time", "dynamics_accelerator", "words"]
+    names += ["chain_circuit", "network_time"]
     before = set(sys.modules)
     yield {name: __import__(name) for name in names}
     for name in {*sys.modules} - before:
@@ -146,6 +147,70 @@ def test_the_link_bounds_what_a_pipeline_gives(mpc):
     time = mpc["circuit_time"]
     taken = time.seconds(time.Times(1, 50, 8.0), 1000, (0, 80))
     assert taken == pytest.approx(1e-9 * (50 * 8 + 1000 * 10))
+
+
+def test_the_array_of_the_chain_rule_gives_the_slopes_of_a_step(mpc):
+    """Column by column through four stages, on a robot whose changes need not be moved."""
+    stage, model, dt = mpc["chain_circuit"]._stage, fl.load("iiwa14"), 0.01
+    n, rng = model.nv, np.random.default_rng(2)
+    q, v, tau = rng.uniform(-1, 1, (3, n))
+    still = np.eye(6), np.zeros((6, 6)), np.eye(6)
+    slopes, rate, at = [], v, (q, v)
+    for part in (dt / 2, dt / 2, dt, 0.0):
+        a, (by_q, by_v, by_tau) = (
+            model.forward_dynamics(*at, tau), model.forward_dynamics_derivatives(*at, tau)
+        )  # fmt: skip
+        slopes.append((part, by_q, by_v, by_tau))
+        at, rate = (q + part * rate, v + part * a), v + part * a
+    found = np.empty((2 * n, 3 * n))
+    for column in range(3 * n):
+        unit = np.eye(2 * n, 3 * n)[:, column]
+        own = {"Dq": unit[:n], "Dv": unit[n:], "Dr": unit[n:], "sum_v": 0 * q, "sum_r": 0 * q}
+        for share, (part, by_q, by_v, by_tau) in zip((1, 2, 2, 1), slopes, strict=True):
+            by_u = by_tau[:, column - 2 * n] if column >= 2 * n else 0 * q
+            sums = own.pop("sum_v"), own.pop("sum_r")
+            given = by_q, by_v, *still, part, share * dt / 6, *own.values(), by_u, unit, *sums
+            own = {name: np.array(x) for name, x in stage(*given).items()}
+        found[:, column] = unit + np.concatenate([own["sum_r"], own["sum_v"]])
+    *_, A, B = model.linearize_step(q, v, tau, dt, integrator="rk4")
+    np.testing.assert_allclose(found, np.concatenate([A, B], 1), atol=1e-12)
+
+
+def test_the_array_takes_stages_of_knots_as_they_are_ready(mpc):
+    """Against a simulation from cycle to cycle: one at a time, each behind the stage before it."""
+    rng = np.random.default_rng(6)
+    ready = np.cumsum(rng.integers(0, 90, (4, 9)), 0)
+    chain = mpc["chain_circuit"].ChainTimes(2, 7, 5)
+    done = {(0, k): int(x) for k, x in enumerate(ready[0])}
+    free = 0
+    for stage in (1, 2, 3):
+        waiting = {k: max(int(ready[stage, k]), done[stage - 1, k]) for k in range(9)}
+        for cycle in range(10_000):
+            own = [k for k in sorted(waiting, key=lambda k: (waiting[k], k)) if waiting[k] <= cycle]
+            if own and cycle >= free:
+                del waiting[own[0]]
+                free = cycle + 10
+                done[stage, own[0]] = free + 7
+    wanted = [done[3, k] for k in range(9)]
+    assert mpc["network_time"].chained(ready, chain).tolist() == wanted
+
+
+def test_stages_on_a_network_follow_one_another(mpc):
+    """A stage begins behind the accelerations of the one before: few knots do not cover that."""
+    time = mpc["network_time"]
+    arm = fl.load("double_pendulum")
+    design = fl.multifunction(arm, [time.FORWARD, time.DERIVATIVES], interval=8)
+    times = time.NetworkTimes(design)
+    found = times.emitted(24, 6, 4, 20)
+    assert found.derivatives.shape == (4, 24)
+    assert (np.diff(found.accelerations, axis=0) > design.latency[time.FORWARD]).all()
+    passes = 4 * 24 * 3 * design.interval
+    assert passes <= found.derivatives.max() < 1.2 * passes
+    with pytest.raises(ValueError, match="1 knots do not cover the 1000 cycles"):
+        times.emitted(1, 6, 4, 1000)
+    bare = times.seconds(24, (6, 0), 4, 20)
+    assert bare == pytest.approx(8e-9 * found.derivatives.max())
+    assert times.seconds(24, (6, 0), 4, 20, derivatives=False) < bare / 2
 
 
 def test_modelled_work_takes_the_time_that_is_told(mpc):

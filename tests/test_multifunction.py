@@ -272,6 +272,18 @@ def test_tasks_that_arrive_late_wait_for_nothing(arm):
     assert set(found.cycles) == {arm.latency["inverse_dynamics"]}
 
 
+# The text
+
+
+def test_tags_depend_on_the_design_alone():
+    """Modules are called after them, and simulations are remembered by their text. The first trace
+    of a robot remembers what it computes with numbers alone, so that later ones compute less.
+    """
+    model = textbook.tree(("revolute",) * 2, seed=1118)
+    first, again = (all_functions_graph(model, [*SHARES], "deferred", {}) for _ in range(2))
+    assert first.tag == again.tag
+
+
 # Arguments
 
 

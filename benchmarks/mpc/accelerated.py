@@ -10,7 +10,8 @@ parts     every controller makes its iteration from the same plans and states, i
 many      the same for 64 robots at once, whose dynamics are one call
 loop      closed loops of three of them, each at the rate that `parts` measured
 golden    a short closed loop with the circuit's numbers, to the bit: ten seconds an iteration
-network   the same stages on a design of several functions, by its cycle model: some minutes
+network   the same stages on a design of several functions, by its cycle model, and the chain rule
+          behind it: some minutes. With it, other parts have controllers on that design, too
 """
 
 from __future__ import annotations
@@ -21,19 +22,27 @@ import os
 import sys
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a thread that waits takes processor time, too
 
 import numpy as np
+from chain_circuit import chain_array
 from chain_rule import STAGES, piece, products
 from circuit import INTERVAL, RESULTS, VARIANT, Circuit, sampled
 from circuit_time import LINK, WORD, Times, seconds
-from dynamics_accelerator import TURN, Accelerated, WithChainRule, WithStages
+from dynamics_accelerator import (
+    TURN,
+    Accelerated,
+    NetworkWithChainRule,
+    OnNetwork,
+    WithChainRule,
+    WithStages,
+)
 from formulation import Formulation
 from loop import follow
-from network_time import stages_on_network
+from network_time import NetworkTimes, columns_of, network_design, network_rows
 from options import parser, write_json
 from plant import TIMESTEP, Plant
 from robot import Quadruped, quadruped
@@ -81,9 +90,11 @@ def figures_in(file: Path) -> Figures:
 
 
 def every_dynamics(
-    circuit: Circuit, figures: Figures, robot: Quadruped, knots: int, threads: int
+    circuit: Circuit, figures: Figures, network: Any, robot: Quadruped, knots: int, threads: int
 ) -> dict[str, Dynamics]:
-    """Those of the processor, and with an accelerator."""
+    """Those of the processor, and with an accelerator. network: a design of several functions, or
+    None.
+    """
     times, multipliers = figures
     cards: list[Dynamics] = [
         kind(robot, knots, circuit, times, dtype)
@@ -91,6 +102,11 @@ def every_dynamics(
         for dtype in ("float64", "float32")
     ]
     cards.append(WithChainRule(robot, knots, circuit, times, multipliers=multipliers))
+    if network is not None:
+        own, n = NetworkTimes(network), robot.model.nv
+        cards.append(OnNetwork(robot, knots, circuit, own))
+        chain = chain_array(n, columns_of(n), 1)[0]
+        cards.append(NetworkWithChainRule(robot, knots, circuit, own, chain=chain))
     return dynamics_of(robot, knots, threads) | {card.name: card for card in cards}
 
 
@@ -215,6 +231,9 @@ def main() -> None:
         "--design", type=Path, help="a --json of that part, in place of a schedule"
     )
     options.add_argument(
+        "--network", type=Path, help="where the design of that part is kept, or taken from"
+    )
+    options.add_argument(
         "--iterations", type=int, default=40, help="of the closed loop in `golden`"
     )
     given = options.parse_args()
@@ -223,12 +242,17 @@ def main() -> None:
     circuit = Circuit(robot)
     if "golden" in given.parts:
         rows += golden(circuit, given.knots, given.iterations, 0.02)
+    network = None
     if "network" in given.parts:
-        rows.append({"part": "network", **stages_on_network(robot, given.knots, INTERVAL)})
-        print(table([*rows[-1]], [[str(x) for x in rows[-1].values()]]), "\n")
+        network = network_design(robot, INTERVAL, given.network)
+        moved = WithStages(robot, given.knots, circuit, Times(1, 1)).moved(True)
+        for row in network_rows(network, given.knots, moved, TURN):
+            rows.append({"part": "network", **row})
+            cells = [x if isinstance(x, str) else f"{x:.4g}" for x in row.values()]
+            print(table([*row], [cells]), "\n")
     if {*given.parts} & {"design", "dynamics", "parts", "many"}:
         figures = figures_in(given.design) if given.design else figures_of(circuit)
-    made = lambda *sizes: every_dynamics(circuit, figures, *sizes)
+    made = lambda *sizes: every_dynamics(circuit, figures, network, *sizes)
     if "design" in given.parts:
         rows += print_design(circuit, figures, given.knots)
     if "dynamics" in given.parts:

@@ -25,6 +25,15 @@ class Times(NamedTuple):
     latency: int
     clock: float = 8.0
 
+    def seconds(
+        self, tasks: int, words: tuple[int, int], stages: int = 1, turn: int = 0,
+        derivatives: bool = True,
+    ) -> float:  # fmt: skip
+        """From the first input to the last result, as `scheduled`; the pipeline computes
+        derivatives with every acceleration.
+        """
+        return seconds(self, tasks, words, stages, turn)
+
 
 class SubTask(NamedTuple):
     """A stage that entered the pipeline in a cycle, and the nanoseconds until its results were in

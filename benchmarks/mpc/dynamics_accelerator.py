@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from chain_circuit import ChainTimes
 from chain_rule import STAGES, chain_rule, piece, products
 from circuit import INPUTS, RESULTS, VARIANT, Circuit
-from circuit_time import LINK, WORD, Times, seconds
+from circuit_time import LINK, WORD, Times
 from dynamics_featherlane import Featherlane
+from network_time import NetworkTimes
 from robot import FEET, Quadruped
 from words import Decoder, Encoder
 
@@ -51,16 +53,16 @@ class Clock:
 class Accelerated(Featherlane):
     """The accelerator computes accelerations and their derivatives, the host all else."""
 
-    does = "dynamics"
+    made, does = "accelerator", "dynamics"
 
     def __init__(
-        self, robot: Quadruped, knots: int, circuit: Circuit, times: Times,
+        self, robot: Quadruped, knots: int, circuit: Circuit, times: Times | NetworkTimes,
         dtype: str = "float64", golden: bool = False,
     ) -> None:  # fmt: skip
         """dtype: in which the host computes. golden: whether numbers are those of the circuit."""
         super().__init__(robot, knots, 1, dtype)
         self.circuit, self.times, self.golden, self.knots = circuit, times, golden, knots
-        self.name = f"accelerator, {self.does}" + (f", {dtype}" if dtype != "float64" else "")
+        self.name = f"{self.made}, {self.does}" + (f", {dtype}" if dtype != "float64" else "")
         self.clock, self.events, model = Clock(), Counter[str](), robot.model
         self.variant = Variant(
             "linearize_step", "world", at=FEET, integrator="rk4",
@@ -121,7 +123,8 @@ class Accelerated(Featherlane):
         """The words of all stages, and the rates of the last three with all accelerations: stage by
         stage, since the host makes the state of each.
         """
-        taken = seconds(self.times, self.knots, self.moved(derivatives)) + EXCHANGE
+        words = self.moved(derivatives)
+        taken = self.times.seconds(self.knots, words, derivatives=derivatives) + EXCHANGE
         every, rates = list[np.ndarray](), [v]
         for k in range(len(STAGES)):
             with self.clock.takes(taken):
@@ -171,7 +174,8 @@ class WithStages(Accelerated):
         self, derivatives: bool, q: np.ndarray, v: np.ndarray, dt: np.ndarray
     ) -> tuple[list[np.ndarray], Arrays]:
         words = self.moved(derivatives)
-        taken = seconds(self.times, self.knots, words, len(STAGES), TURN) + EXCHANGE
+        stages = len(STAGES), TURN, derivatives
+        taken = self.times.seconds(self.knots, words, *stages) + EXCHANGE
         with self.clock.takes(taken):
             return super()._computed(derivatives, q, v, dt)
 
@@ -195,14 +199,39 @@ class WithChainRule(WithStages):
         self, q: np.ndarray, v: np.ndarray, u: np.ndarray, f: np.ndarray, dt: float
     ) -> Arrays:
         self._begin(q, v, u, f)
-        moved = WORD * (self._encode.count + self._matrices.count) / LINK / self.times.clock
-        each = max(len(STAGES) * self.times.interval, self._cycles, moved)
-        first = len(STAGES) * (self.times.latency + TURN) + self._cycles
-        cycles = first + self.knots * each
-        with self.clock.takes(1e-9 * cycles * self.times.clock + EXCHANGE):
+        with self.clock.takes(self._taken() + EXCHANGE):
             *state, A, B = Featherlane.linearise(self, q, v, u, f, dt)
             flat = [x.reshape(self.knots, -1) for x in (A, B)]
             words = self._matrices.words_of(np.concatenate(flat, 1))
         self._matrices(words, self._numbers)
         parts = np.split(self._numbers, self._sizes[:1], 1)
         return *state, *(x.reshape(y.shape) for x, y in zip(parts, (A, B), strict=True))
+
+    def _taken(self) -> float:
+        """The seconds from the words of inputs to those of A and B."""
+        assert isinstance(self.times, Times), "an estimate for a pipeline"
+        moved = WORD * (self._encode.count + self._matrices.count) / LINK / self.times.clock
+        each = max(len(STAGES) * self.times.interval, self._cycles, moved)
+        first = len(STAGES) * (self.times.latency + TURN) + self._cycles
+        return 1e-9 * (first + self.knots * each) * self.times.clock
+
+
+class OnNetwork(WithStages):
+    """A design of several functions has the dynamics, and the states between stages."""
+
+    made = "network"
+
+
+class NetworkWithChainRule(WithChainRule):
+    """A design of several functions with the array of the chain rule behind it."""
+
+    made = "network"
+
+    def __init__(self, *given: Any, chain: ChainTimes, **options: Any) -> None:
+        super().__init__(*given, multipliers=1.0, **options)
+        self._chain_times = chain
+
+    def _taken(self) -> float:
+        assert isinstance(self.times, NetworkTimes), "an array behind a network"
+        words = self._encode.count, self._matrices.count
+        return self.times.chained(self.knots, words, TURN, self._chain_times)

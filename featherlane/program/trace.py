@@ -97,12 +97,17 @@ class Tracing:
             return self._call_kept(function, arguments)
         if self._inside or not isinstance(tag, Tag | None):
             return function(*arguments)
-        self._calls += 1  # the outermost call tags all that is computed in it
-        self._inside, self.graph.current_tag = True, Tag(*(tag or NO_TAG)[:3], self._calls)
+        number, nodes = self._calls + 1, len(self.graph)
+        # The outermost call tags all that is computed in it
+        self._inside, self.graph.current_tag = True, Tag(*(tag or NO_TAG)[:3], number)
         try:
             return function(*arguments)
         finally:
             self._inside, self.graph.current_tag = False, tag
+            # Calls on numbers alone have no number: algorithms remember some of their results for
+            # other traces, so that they come once in a process
+            if len(self.graph) > nodes:
+                self._calls = number
 
     # Calls that stay
 

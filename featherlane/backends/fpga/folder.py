@@ -21,6 +21,8 @@ from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
+BOARD_FACTS = "board.json"
+KNOWN = {FACTS: "a design", BOARD_FACTS: "a board"}
 SLOWEST = 64  # cycles of the test bench to each one that a design without stalls takes
 CONSTRAINTS = {
     "xdc": """\
@@ -59,12 +61,16 @@ def write(
 
 def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> list[Path]:
     """Writes texts by the names of their files, and returns the files. Sources of an earlier design
-    of this name are removed. Raises ValueError for a folder with another one, and for one that
-    cannot be written to.
+    of this name are removed. Raises ValueError for a folder with another one, for a design where
+    its board lies and the other way round, and for a folder that cannot be written to.
     """
     folder = checked_path("folder", folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for known, what in KNOWN.items():
+            if known not in texts and (folder / known).exists():
+                told = "a design and its board need a folder each, because both have test benches"
+                raise ValueError(f"folder {str(folder)!r} holds {what} ({known}): {told}")
         for old in _sources(folder, design):
             old.unlink()
         for name, text in texts.items():

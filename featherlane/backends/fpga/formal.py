@@ -42,7 +42,7 @@ endmodule
 """
 SCRIPT = (
     "read_verilog -sv {files}; prep -top proof -flatten; memory_map; async2sync; dffunmap; "
-    "opt_clean; write_smt2 -wires -bv proof.smt2"
+    "opt_clean; write_smt2 -stbv -wires -bv proof.smt2"
 )
 
 
@@ -82,44 +82,60 @@ def prove(counted: Design) -> int:
     return cycles
 
 
+Formulas = Callable[[str], Iterable[str]]  # of a state
+
+
 def prove_by_induction(
-    name: str, text: str, invariants: Callable[[str], Iterable[str]], cycles: int
+    name: str, text: str, invariants: Formulas, cycles: int, given: Formulas = lambda s: ()
 ) -> None:
     """Proves that invariants hold in each cycle: in the first `cycles` ones, and after so many in
-    which they do. text: the formulas of the module `proof`; invariants: formulas of a state.
+    which they do. text: the formulas of the module `proof`; given: what is taken for granted.
 
     Raises CompileError for what is not proved, and if z3 is missing.
     """
-    for first in (True, False):
-        solver = _solver(text, invariants, cycles, first)
-        if (answer := str(solver.check())) != "unsat":
-            where = "from reset" if first else "in a step of the induction"
-            raise CompileError(f"the stream of {name} is not proved {where}: {answer}")
+    states = [f"s{n}" for n in range(cycles + 1)]
+    right = [_all(invariants(s)) for s in states]
+    start = ["(|proof_i| s0)", f"(not {_all(right)})"]
+    _refute(text, states, given, start, f"the stream of {name} is not proved from reset")
+    step = [*right[:-1], f"(not {right[-1]})"]
+    told = f"the stream of {name} is not proved in a step of the induction"
+    _refute(text, states, given, step, told)
 
 
-def _solver(text: str, invariants: Callable[[str], Iterable[str]], cycles: int, first: bool) -> Any:
-    """A solver that looks for cycles in which something is wrong: in one of the first ones, or
-    after that many in which nothing is.
+def prove_progress(
+    name: str, text: str, invariants: Formulas, given: Formulas, still: Formulas, cycles: int
+) -> None:
+    """Proves that from no state with the invariants on all of so many cycles stand still. Errors
+    as of `prove_by_induction`.
     """
+    states = [f"s{n}" for n in range(cycles)]
+    stuck = [_all(invariants(states[0])), *(_all(still(s)) for s in states)]
+    _refute(text, states, given, stuck, f"{name} may stand still for {cycles} cycles")
+
+
+def _all(formulas: Iterable[str]) -> str:
+    return f"(and true {' '.join(formulas)})"
+
+
+def _refute(
+    text: str, states: list[str], given: Formulas, formulas: Iterable[str], told: str
+) -> None:
+    """Raises CompileError where states that follow each other are found for which formulas hold."""
     try:
         import z3
     except ImportError:
         raise CompileError(
             "z3 is not installed: pip install 'featherlane[fpga]' brings z3-solver"
         ) from None
-    states = [f"s{n}" for n in range(cycles + 1)]
     lines = [f"(declare-fun {s} () |proof_s|)" for s in states]
-    lines += [f"(assert (|proof_h| {s}))" for s in states]
-    lines += [f"(assert (|proof_t| {a} {b}))" for a, b in itertools.pairwise(states)]
-    right = [f"(and {' '.join(invariants(s))})" for s in states]
-    if first:
-        lines += ["(assert (|proof_i| s0))", f"(assert (not (and {' '.join(right)})))"]
-    else:
-        lines += [f"(assert {claim})" for claim in right[:-1]]
-        lines.append(f"(assert (not {right[-1]}))")
-    solver = z3.Solver()
+    every = [f"(|proof_h| {s})" for s in states]
+    every += [f"(|proof_t| {a} {b})" for a, b in itertools.pairwise(states)]
+    every += [claim for s in states for claim in given(s)]
+    lines += [f"(assert {claim})" for claim in (*every, *formulas)]
+    solver = z3.SolverFor("QF_BV")
     solver.from_string("\n".join([text, *lines]))
-    return solver
+    if (answer := str(solver.check())) != "unsat":
+        raise CompileError(f"{told}: {answer}")
 
 
 def _invariants(s: str, counted: Design) -> Iterator[str]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import json
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -25,6 +27,12 @@ from featherlane.errors import CompileError
 Array = Any
 PACKAGES = {"verilator": "verilator", "g++": "g++", "iverilog": "iverilog", "vvp": "iverilog"}
 SMALL = 1 << 20  # bytes of C++ that are compiled at once: the headers alone take seconds
+FLAGS = [
+    "--cc", "--prefix", "Vdesign", "-Mdir", "made", "-Wno-fatal", "-Wno-lint", "-Wno-style", "-O3",
+    "--x-assign", "fast", "--x-initial", "fast", "--noassert",
+]  # of Verilator  # fmt: skip
+OPTIONS = ["-std=c++17", "-fPIC", "-DVL_TIME_CONTEXT", "-w"]  # of the compiler, for all files
+FAST = ["-O1", "-shared", "-pthread"]  # for what runs in each cycle
 LIMIT = 1000  # cycles for each state, besides the latency: a simulation that takes more hangs
 
 
@@ -209,10 +217,9 @@ def library(device: Folder) -> ctypes.CDLL:
 
 def compiled(top: str, sources: Mapping[str, str], driver: str) -> ctypes.CDLL:
     """A module, which is Vdesign in C++, with the C++ of a driver around it, as a library."""
-    facts = [_version(), top, driver, dict(sources)]
-    code = disk.fetch(f"verilator {disk.digest(json.dumps(facts).encode())}", lambda: _build(
-        top, sources, driver
-    ))  # fmt: skip
+    facts = [*_tools(), FLAGS, FAST, top, driver, dict(sources)]
+    key = f"verilator {disk.digest(json.dumps(facts).encode())}"
+    code = disk.fetch_result(key, lambda: _build(top, sources, driver))
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "design.so"
         path.write_bytes(code)
@@ -220,8 +227,10 @@ def compiled(top: str, sources: Mapping[str, str], driver: str) -> ctypes.CDLL:
 
 
 @cache
-def _version() -> str:
-    return run([tool("verilator"), "--version"], Path.cwd()).strip()
+def _tools() -> list[str]:
+    """What a library depends on besides its sources and options."""
+    versions = [run([tool(name), "--version"], Path.cwd()) for name in ("verilator", "g++")]
+    return [sys.platform, platform.machine(), *versions, *OPTIONS]
 
 
 def _build(name: str, sources: Mapping[str, str], driver: str) -> bytes:
@@ -233,9 +242,7 @@ def _build(name: str, sources: Mapping[str, str], driver: str) -> bytes:
             (work / source).write_text(text)
         (work / "driver.cpp").write_text(driver)
         (work / "runtime.o").write_bytes(_runtime())
-        flags = "--cc --prefix Vdesign -Mdir made -Wno-fatal -Wno-lint -Wno-style -O3"
-        flags += " --x-assign fast --x-initial fast --noassert"
-        run([program, *flags.split(), "--top-module", name, *sources], work)
+        run([program, *FLAGS, "--top-module", name, *sources], work)
         made = sorted((work / "made").glob("*.cpp"))
         small = sum(path.stat().st_size for path in made) < SMALL
         slow = [path.name for path in made if "Slow" in path.name and not small]
@@ -247,17 +254,13 @@ def _build(name: str, sources: Mapping[str, str], driver: str) -> bytes:
             objects.append("slow.o")
         with (work / "driver.cpp").open("a") as file:
             file.write("".join(f'#include "made/{n}"\n' for n in fast))
-        options += ["-O1", "-shared", "-o", "design.so", "driver.cpp", *objects, "-pthread"]
-        run([compiler, *options], work)
+        run([compiler, *options, *FAST, "-o", "design.so", "driver.cpp", *objects], work)
         return (work / "design.so").read_bytes()
 
 
 def _options() -> list[str]:
     root = _root()
-    return [
-        "-std=c++17", "-fPIC", f"-I{root}/include", f"-I{root}/include/vltstd",
-        "-DVL_TIME_CONTEXT", "-w",
-    ]  # fmt: skip
+    return [*OPTIONS, f"-I{root}/include", f"-I{root}/include/vltstd"]
 
 
 @cache
@@ -280,4 +283,5 @@ def _runtime() -> bytes:
             run([tool("g++"), *_options(), "-O0", "-c", "runtime.cpp", "-o", "runtime.o"], work)
             return (work / "runtime.o").read_bytes()
 
-    return disk.fetch(f"verilator runtime {_version()}", make)
+    key = disk.digest(json.dumps(_tools()).encode())
+    return disk.fetch_result(f"verilator runtime {key}", make)

@@ -14,7 +14,6 @@ from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError
 
-LOST = "lost"  # the output that is not 0 where a result means nothing: a pivot was lost
 TAG = "tag"  # a number that comes with a task and leaves with its result, set by the driver
 WIDEST = 63  # bits of a field: its numbers are int64 on the host
 

@@ -16,9 +16,7 @@ from featherlane.backends.fpga.board.host import BoardFacts
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.vivado import scripts
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.folder import VECTORS, WANTED, write_files
-
-FACTS = "board.json"
+from featherlane.backends.fpga.folder import BOARD_FACTS, VECTORS, WANTED, write_files
 
 
 def facts_of(board: WrappedCore) -> BoardFacts:
@@ -45,7 +43,7 @@ def write(
         f"{board.name}_bench.sv": bench(board, tasks),
         VECTORS: beats(board.tasks, inputs, tasks),
         WANTED: beats(board.results, results, tasks),
-        FACTS: json.dumps(facts_of(board).to_json(), indent=1) + "\n",
+        BOARD_FACTS: json.dumps(facts_of(board).to_json(), indent=1) + "\n",
         "board.md": page(board),
         **(scripts(board, part) if part else {}),
     }

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.core import LOST, TAG, Words
+from featherlane.backends.fpga.board.core import TAG, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import (
     MAGIC,
@@ -22,6 +22,7 @@ from featherlane.backends.fpga.board.registers import (
 )
 from featherlane.backends.fpga.board.transport import BoardTransport
 from featherlane.errors import DeviceError, instead, shown
+from featherlane.program.passes.guards import LOST
 
 Array = Any
 WAITS = 1000  # reads of the status before a reset is given up

@@ -138,12 +138,7 @@ def table() -> str:
 
 # The circuit
 
-PORTS = """\
-// Registers on AXI4-Lite, of 32 bits each: one write and one read at a time. What is no register,
-// a register that is only read, or a write of single bytes, is answered by SLVERR.
-module {name} (
-  input logic clock,
-  input logic reset,
+PINS = """\
   input logic [{address}:0] s_axi_awaddr,
   input logic s_axi_awvalid,
   output logic s_axi_awready,
@@ -160,7 +155,16 @@ module {name} (
   output logic [31:0] s_axi_rdata,
   output logic [1:0] s_axi_rresp,
   output logic s_axi_rvalid,
-  input logic s_axi_rready,
+  input logic s_axi_rready""".format(
+    address=ADDRESS_BITS - 1
+)  # of AXI4-Lite, but for the protection that nothing reads
+PORTS = """\
+// Registers on AXI4-Lite, of 32 bits each: one write and one read at a time. What is no register,
+// a register that is only read, or a write of single bytes, is answered by SLVERR.
+module {name} (
+  input logic clock,
+  input logic reset,
+{pins},
 {ports}
 );
   localparam [1:0] OKAY = 2'b00, SLVERR = 2'b10;
@@ -221,6 +225,7 @@ def module(name: str, constants: Mapping[str, int]) -> str:
     `raise_NAME` of each flag, `do_NAME` of each command, and each value by its name.
     """
     return PORTS.format(
+        pins=PINS,
         name=name,
         address=ADDRESS_BITS - 1,
         ports=",\n".join(f"  {port}" for port in _ports()),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from featherlane.backends.fpga.board import registers
-from featherlane.backends.fpga.board.core import LOST, StreamCore, WordField, Words
+from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
 from featherlane.backends.fpga.board.packets import (
     LAYOUTS,
     WIDTHS,
@@ -22,6 +22,7 @@ from featherlane.backends.fpga.board.packets import (
     rate_of,
 )
 from featherlane.errors import shown
+from featherlane.program.passes.guards import LOST
 
 RECEIVE = """\
 // Beats of packets to words of tasks; see the documentation of the board for what is wrong with a
@@ -172,25 +173,9 @@ module {name} (
   output logic m_axis_tlast,
   output logic m_axis_tvalid,
   input logic m_axis_tready,
-  input logic [{address}:0] s_axi_awaddr,
+{registers},
   input logic [2:0] s_axi_awprot,
-  input logic s_axi_awvalid,
-  output logic s_axi_awready,
-  input logic [31:0] s_axi_wdata,
-  input logic [3:0] s_axi_wstrb,
-  input logic s_axi_wvalid,
-  output logic s_axi_wready,
-  output logic [1:0] s_axi_bresp,
-  output logic s_axi_bvalid,
-  input logic s_axi_bready,
-  input logic [{address}:0] s_axi_araddr,
-  input logic [2:0] s_axi_arprot,
-  input logic s_axi_arvalid,
-  output logic s_axi_arready,
-  output logic [31:0] s_axi_rdata,
-  output logic [1:0] s_axi_rresp,
-  output logic s_axi_rvalid,
-  input logic s_axi_rready
+  input logic [2:0] s_axi_arprot
 );
   localparam [2:0] HOLD = 7;  // cycles that the pipeline is reset, at least
   logic do_reset, do_flush, do_clear, aborting, flushing, stopped, core_reset;
@@ -438,7 +423,7 @@ def _top(board: WrappedCore) -> str:
         core=board.core.name,
         name=board.name,
         tasks=board.width,
-        address=registers.ADDRESS_BITS - 1,
+        registers=registers.PINS,
         task_bits=board.tasks.beats * board.width,
         result_bits=board.results.beats * board.width,
         given=board.core.tasks.bits,
