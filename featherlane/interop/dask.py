@@ -57,8 +57,8 @@ def _results(function: Function, arrays: Sequence[Any], threads: int) -> tuple[A
     lead_of(given.values(), function.inputs, function.explain)
     even, single = _evenly_chunked(given, function.inputs)
     packed, dtype = PackedFunction.of(function), even[0].dtype
-    key = f"compile-{function.name}-{packed.digest}-{dtype}"
-    compiled = dask.delayed(prepared, pure=True)(packed, dtype, dask_key_name=key)
+    key = f"compile-{function.name}-{packed.digest}-{dtype}{'-single' * single}"
+    compiled = dask.delayed(prepared, pure=True)(packed, dtype, single, dask_key_name=key)
     signature, sizes = _signature(function)
     made = da.apply_gufunc(
         _evaluate,

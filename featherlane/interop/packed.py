@@ -29,6 +29,12 @@ class PackedFunction:
     def __reduce__(self) -> Any:
         return PackedFunction, (self.content,)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PackedFunction) and self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     def __dask_tokenize__(self) -> str:
         return self.digest
 
