@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from options import loaded, parser, write_json
-from robots import States, as_tuple, machine_lines, say, table
+from robots import States, machine_lines, say, table
 
 import featherlane as fl
 from featherlane.backends.cores import physical_cores
@@ -58,7 +58,8 @@ class Case(NamedTuple):
 DFD = "forward_dynamics_derivatives"
 ID = Case("iiwa14", "inverse_dynamics", "float64", 100_000_000, 100_000)
 BLOCKS = Case("atlas:free", DFD, "float32", 1_000_000, 2_000)
-NORMS = Case("atlas:free", DFD, "float32", 10_000_000, 20_000)
+NORMS = Case("atlas:free", DFD, "float32", 10_000_000, 4_000)
+WAYS = {"kernel": (1, 20_000), "blocks": (10, 4_000)}  # a part of the states, and those of a chunk
 MANY = ID._replace(states=10_000_000)
 WORKERS = [(place, n) for place in ("threads", "processes") for n in (1, 2, 4)]
 
@@ -102,7 +103,7 @@ def disk_to_disk(case: Case) -> Callable[[Path, float], Iterator[dict[str, Any]]
             _drop(source)
             before, load = _in_memory(case, CORES), os.getloadavg()[0]
             start = time.monotonic()
-            report, peak = _mapped(case, source, target, "--workers", str(CORES))
+            report, used = _mapped(case, source, target, "--workers", str(CORES))
             computed = time.monotonic() - start
             _flush(target)
             seconds = time.monotonic() - start
@@ -111,44 +112,44 @@ def disk_to_disk(case: Case) -> Callable[[Path, float], Iterator[dict[str, Any]]
             shutil.rmtree(target)
             written = _bandwidth(_some(sizes), lambda n: _write(folder, n))
         bound = _bytes(source, case, states) / read + sum(sizes) / written
-        rate, memory = states / seconds, (before + after) / 2
         yield {
             "case": case.title, "states": states, "GB": report["moved"] / 1e9,
-            "s": seconds, "s without fsync": computed, "states/s": rate,
-            "states/s in memory": memory, "share of it": rate / memory,
+            "s": seconds, "s without fsync": computed,
+            **_shares(states, seconds, used, before, after),
             "disk reads GB/s": read / 1e9, "writes GB/s": written / 1e9,
-            "share of the disk": bound / seconds, "peak MB": peak / 1e6, "chunk": report["chunk"],
-            "load": load,
+            "share of the disk": bound / seconds, "peak MB": used.peak / 1e6,
+            "chunk": report["chunk"], "load": load,
         }  # fmt: skip
 
     return measure
 
 
 def norms(folder: Path, size: float) -> Iterator[dict[str, Any]]:
-    states = int(NORMS.states * size)
-    with _store(NORMS, folder, states) as source:
-        for way in ("kernel", "blocks"):
+    with _store(NORMS, folder, int(NORMS.states * size)) as source:
+        for way, (part, _) in WAYS.items():
             _drop(source)
+            states = int(NORMS.states * size) // part
             before, load = _in_memory(NORMS, CORES), os.getloadavg()[0]
-            words = [sys.executable, __file__, "--norms-of", str(source), way, str(NORMS.chunk)]
-            answer, peak = _process(words)
-            rate, memory = states / answer["s"], (before + _in_memory(NORMS, CORES)) / 2
+            words = [sys.executable, __file__, "--norms-of", str(source), way, str(states)]
+            answer, used = _process(words)
+            used = used._replace(seconds=answer["CPU s"])  # without compilation
+            shares = _shares(states, answer["s"], used, before, _in_memory(NORMS, CORES))
             yield {
-                "case": f"norms of {NORMS.title}", "by": way, "states": states, **answer,
-                "states/s": rate, "blocks/s in memory": memory, "share of it": rate / memory,
-                "GB of blocks": states * 3 * loaded(NORMS.robot).nv**2 * 4 / 1e9,
-                "peak MB": peak / 1e6, "load": load,
+                "case": f"norms of {NORMS.title}", "by": way, "states": states, **answer, **shares,
+                "GB of blocks": states * 3 * NORMS.model.nv**2 * 4 / 1e9,
+                "peak MB": used.peak / 1e6, "load": load,
             }  # fmt: skip
 
 
-def _norms_of(source: str, way: str, chunk: str) -> dict[str, float]:
-    """The largest norm of each block over all states of a store."""
+def _norms_of(source: str, way: str, states: str) -> dict[str, float]:
+    """The largest norm of each block over the first states of a store."""
     dask, da = required("dask", "dask"), required("dask.array", "dask")
     from featherlane.interop.dask import apply, wrap
 
-    model, rows = NORMS.model, int(chunk)
+    model, rows = NORMS.model, WAYS[way][1]
     group = required("zarr", "dask").open_group(source, mode="r")
-    q, v, tau = (da.from_array(group[x], chunks=(rows, -1)) for x in ("q", "v", "tau"))
+    arrays = (da.from_array(group[x], chunks=(rows, -1)) for x in ("q", "v", "tau"))
+    q, v, tau = (x[: int(states)] for x in arrays)
     if way == "kernel":
 
         def norms(q: Any, v: Any, tau: Any) -> dict[str, Any]:
@@ -162,10 +163,11 @@ def _norms_of(source: str, way: str, chunk: str) -> dict[str, float]:
         model.compile([DFD], dtype=NORMS.dtype)
         blocks = wrap(model).forward_dynamics_derivatives(q, v, tau)
         each = [da.linalg.norm(x, axis=(1, 2)) for x in blocks]
-    start = time.monotonic()
+    start, begun = time.monotonic(), time.process_time()
     with dask.config.set(scheduler="threads", num_workers=CORES):
-        largest = dask.compute(*[x.max() for x in each])
-    return {"s": time.monotonic() - start, "largest": float(max(largest))}
+        largest = float(max(dask.compute(*[x.max() for x in each])))
+    used = time.process_time() - begun
+    return {"s": time.monotonic() - start, "CPU s": used, "largest": largest}
 
 
 def workers(folder: Path, size: float) -> Iterator[dict[str, Any]]:
@@ -173,18 +175,19 @@ def workers(folder: Path, size: float) -> Iterator[dict[str, Any]]:
     with _store(MANY, folder, states) as source, _store(MANY, folder, MANY.chunk, "one") as one:
         for place, count in WORKERS:
             words = "--scheduler", place, "--workers", str(count)
-            begins, _ = _mapped(MANY, one, folder / "out.zarr", *words)
+            begins, used_by_one = _mapped(MANY, one, folder / "out.zarr", *words)
             shutil.rmtree(folder / "out.zarr")
             before = _in_memory(MANY, min(count, CORES))
-            report, _ = _mapped(MANY, source, folder / "out.zarr", *words)
+            report, used = _mapped(MANY, source, folder / "out.zarr", *words)
             shutil.rmtree(folder / "out.zarr")
-            memory = (before + _in_memory(MANY, min(count, CORES))) / 2
-            rate = (states - MANY.chunk) / (report["seconds"] - begins["seconds"])
+            after = _in_memory(MANY, min(count, CORES))
+            used = used._replace(seconds=used.seconds - used_by_one.seconds)
+            seconds = report["seconds"] - begins["seconds"]
             yield {
                 "case": MANY.title, "workers": f"{count} {place}", "states": states,
                 "s": report["seconds"], "of which one chunk": begins["seconds"],
-                "states/s behind it": rate, "states/s in memory": memory,
-                "share of it": rate / memory, "load": os.getloadavg()[0],
+                **_shares(states - MANY.chunk, seconds, used, before, after),
+                "load": os.getloadavg()[0],
             }  # fmt: skip
 
 
@@ -196,30 +199,61 @@ PARTS = {
 }
 
 
-def _in_memory(case: Case, threads: int) -> float:
-    """States a second of one chunk in memory again and again: the median of all calls."""
+class Speed(NamedTuple):
+    """rate: states a second by the clock; cost: processor seconds of a state."""
+
+    rate: float
+    cost: float
+
+
+class Used(NamedTuple):
+    """What a process has used: processor seconds, and bytes of memory at its peak."""
+
+    seconds: float
+    peak: int
+
+
+def _shares(states: int, seconds: float, used: Used, *memory: Speed) -> dict[str, float]:
+    """A run beside calls in memory before and behind it, by the clock and by processor time, which
+    other programs on the machine hardly change.
+    """
+    rate, cost = (sum(x) / len(memory) for x in zip(*memory, strict=True))
+    return {
+        "states/s": states / seconds,
+        "in memory": rate,
+        "share": states / seconds / rate,
+        "CPU ns": 1e9 * used.seconds / states,
+        "in memory CPU ns": 1e9 * cost,
+        "CPU share": cost * states / used.seconds,
+    }
+
+
+def _in_memory(case: Case, threads: int) -> Speed:
+    """One chunk in memory again and again: the median of all calls, and their processor time."""
     model = case.model
     function = model.function(case.function)
     given = States.random(model, case.chunk).inputs(model, case.function, case.dtype)
     out = tuple(np.empty((case.chunk, *core), case.dtype) for core in function.outputs.values())
-    times, end = [], time.perf_counter() + SECONDS
-    as_tuple(function(*given, out=out if len(out) > 1 else out[0], threads=threads))
+    run = lambda: function(*given, out=out if len(out) > 1 else out[0], threads=threads)
+    run()
+    times, begun, end = list[float](), time.process_time(), time.perf_counter() + SECONDS
     while time.perf_counter() < end or len(times) < 5:
         start = time.perf_counter()
-        function(*given, out=out if len(out) > 1 else out[0], threads=threads)
+        run()
         times.append(time.perf_counter() - start)
-    return case.chunk / median(times)
+    used = time.process_time() - begun
+    return Speed(case.chunk / median(times), used / (len(times) * case.chunk))
 
 
-def _mapped(case: Case, source: Path, target: Path, *words: str) -> tuple[dict[str, Any], int]:
-    """Runs `featherlane map`, and returns what it tells and its peak of memory in bytes."""
+def _mapped(case: Case, source: Path, target: Path, *words: str) -> tuple[dict[str, Any], Used]:
+    """Runs `featherlane map`, and returns what it tells and what it has used."""
     robot, _, root = case.robot.partition(":")
     head = [sys.executable, "-m", "featherlane", "map", robot, case.function]
     names = [str(source), str(target), "--root", root or "fixed", "--chunk", str(case.chunk)]
     return _process([*head, *names, "--json", *words])
 
 
-def _process(words: list[str]) -> tuple[dict[str, Any], int]:
+def _process(words: list[str]) -> tuple[dict[str, Any], Used]:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         answer = process.stdout.read()
@@ -227,7 +261,7 @@ def _process(words: list[str]) -> tuple[dict[str, Any], int]:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(words)} has failed")
-    return json.loads(answer), usage.ru_maxrss * 1024
+    return json.loads(answer), Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
 # Stores and files
