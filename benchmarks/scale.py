@@ -132,7 +132,7 @@ def norms(folder: Path, size: float) -> Iterator[dict[str, Any]]:
             before, load = _in_memory(NORMS, CORES), os.getloadavg()[0]
             words = [sys.executable, __file__, "--norms-of", str(source), way, str(states)]
             answer, used = _process(words)
-            used = used._replace(seconds=answer["CPU s"])  # without compilation
+            used = used._replace(own=answer["CPU s"], system=answer["system s"])
             shares = _shares(states, answer["s"], used, before, _in_memory(NORMS, CORES))
             yield {
                 "case": f"norms of {NORMS.title}", "by": way, "states": states, **answer, **shares,
@@ -163,11 +163,12 @@ def _norms_of(source: str, way: str, states: str) -> dict[str, float]:
         model.compile([DFD], dtype=NORMS.dtype)
         blocks = wrap(model).forward_dynamics_derivatives(q, v, tau)
         each = [da.linalg.norm(x, axis=(1, 2)) for x in blocks]
-    start, begun = time.monotonic(), time.process_time()
+    start, begun = time.monotonic(), os.times()
     with dask.config.set(scheduler="threads", num_workers=CORES):
         largest = float(max(dask.compute(*[x.max() for x in each])))
-    used = time.process_time() - begun
-    return {"s": time.monotonic() - start, "CPU s": used, "largest": largest}
+    used = [after - before for after, before in zip(os.times()[:2], begun[:2], strict=True)]
+    seconds = time.monotonic() - start
+    return {"s": seconds, "CPU s": used[0], "system s": used[1], "largest": largest}
 
 
 def workers(folder: Path, size: float) -> Iterator[dict[str, Any]]:
@@ -181,7 +182,9 @@ def workers(folder: Path, size: float) -> Iterator[dict[str, Any]]:
             report, used = _mapped(MANY, source, folder / "out.zarr", *words)
             shutil.rmtree(folder / "out.zarr")
             after = _in_memory(MANY, min(count, CORES))
-            used = used._replace(seconds=used.seconds - used_by_one.seconds)
+            used = used._replace(
+                own=used.own - used_by_one.own, system=used.system - used_by_one.system
+            )
             seconds = report["seconds"] - begins["seconds"]
             yield {
                 "case": MANY.title, "workers": f"{count} {place}", "states": states,
@@ -207,24 +210,27 @@ class Speed(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What a process has used: processor seconds, and bytes of memory at its peak."""
+    """What a process has used: its own processor seconds, those of the system for it (files and
+    memory), and bytes of memory at its peak.
+    """
 
-    seconds: float
+    own: float
+    system: float
     peak: int
 
 
 def _shares(states: int, seconds: float, used: Used, *memory: Speed) -> dict[str, float]:
     """A run beside calls in memory before and behind it, by the clock and by processor time, which
-    other programs on the machine hardly change.
+    other programs on the machine change less.
     """
     rate, cost = (sum(x) / len(memory) for x in zip(*memory, strict=True))
     return {
         "states/s": states / seconds,
         "in memory": rate,
         "share": states / seconds / rate,
-        "CPU ns": 1e9 * used.seconds / states,
+        "CPU ns": 1e9 * used.own / states,
+        "the system's": 1e9 * used.system / states,
         "in memory CPU ns": 1e9 * cost,
-        "CPU share": cost * states / used.seconds,
     }
 
 
@@ -261,7 +267,7 @@ def _process(words: list[str]) -> tuple[dict[str, Any], Used]:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(words)} has failed")
-    return json.loads(answer), Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return json.loads(answer), Used(usage.ru_utime, usage.ru_stime, usage.ru_maxrss * 1024)
 
 
 # Stores and files

@@ -40,7 +40,7 @@ def cluster(cache_folder):
     settings = {"distributed.scheduler.allowed-failures": 10}
     with (
         dask.config.set(settings),
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as made,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made,
     ):
         yield made
 

@@ -60,7 +60,7 @@ def place_of(scheduler: Any, workers: int | None) -> Iterator[Place]:
         if isinstance(scheduler, distributed.Client):
             client = scheduler
         elif scheduler == "processes":  # Dask's: it replaces one that was killed
-            options = {"threads_per_worker": 1, "dashboard_address": None}
+            options = {"threads_per_worker": 1, "dashboard_address": ":0"}
             cluster = stack.enter_context(distributed.LocalCluster(n_workers=count, **options))
             client = stack.enter_context(distributed.Client(cluster))
         elif isinstance(scheduler, str) and ":" in scheduler:
