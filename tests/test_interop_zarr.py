@@ -238,6 +238,13 @@ def test_wrong_stores_and_schedulers(model, states, store, tmp_path):
         ValueError, match="scheduler is 'thread': wanted 'threads', 'processes', an"
     ):
         map_store(model, "inverse_dynamics", path, tmp_path / "out", scheduler="thread")
+    with pytest.raises(ValueError, match="f_ext_frame is 'wrld': wanted 'body' or 'world'"):
+        map_store(model, "inverse_dynamics", path, tmp_path / "out", f_ext_frame="wrld")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty is there and no run of featherlane map has made"):
+        map_store(model, "inverse_dynamics", path, tmp_path / "empty")
+    with pytest.raises(RuntimeError, match="finished chunks stay, the same call goes on"):
+        map_store(model, "inverse_dynamics", path, path / "zarr.json" / "out")
     with pytest.raises(ValueError, match="workers is 0: wanted a whole number"):
         map_store(model, "inverse_dynamics", path, tmp_path / "out", workers=0)
 

@@ -14,6 +14,7 @@ from featherlane.api.names import variant_named
 from featherlane.functions.arguments import alike, counted, lead_of
 from featherlane.functions.function import Function
 from featherlane.functions.table import CALLED
+from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.interop.wrapped import required
 from featherlane.program.lower import checked_dtype
 from featherlane.robot.parameters import PARAMETERS
@@ -37,6 +38,8 @@ def arrays_of(path: Path) -> dict[str, Any]:
 
 def function_of(model: Model, text: str, arrays: Iterable[str], axes: str) -> Function:
     """The function, with f_ext and the parameters that are among the arrays."""
+    if axes not in WRENCH_FRAMES:
+        raise ValueError(f"f_ext_frame is {axes!r}: wanted 'body' or 'world'")
     variant = variant_named(model, text)
     known = {*arrays}
     plain = model._function(variant)
