@@ -258,6 +258,14 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         assert any(key.match(path) for key in whole), f"{path} is not documented"
 
 
+def test_a_missing_library_is_one_line(run, monkeypatch, tmp_path):
+    for name in [x for x in sys.modules if x.startswith("featherlane.interop.zarr")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "zarr", None)  # an import of it fails
+    told = "featherlane: featherlane.interop.dask needs zarr: pip install 'featherlane[dask]'\n"
+    assert run("map", "hyq", "ID", str(tmp_path), str(tmp_path / "out")) == (2, "", told)
+
+
 # Terminals
 
 

@@ -343,7 +343,10 @@ def map_states(args: argparse.Namespace) -> Answer:
     there is one. A run that was killed is finished by the same command. Needs zarr, and for
     processes and schedulers Dask: pip install 'featherlane[dask]' (docs/scale.md).
     """
-    from featherlane.interop.zarr import map_store
+    try:
+        from featherlane.interop.zarr import map_store
+    except ImportError as error:
+        raise RuntimeError(str(error)) from error
 
     with ProgressLine(sys.stderr) as line:
         report = map_store(
