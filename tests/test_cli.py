@@ -225,6 +225,7 @@ EVERYTHING = {
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
     "compile": ("double_pendulum", "--function", "ID"),
     "list": (),
+    "map": ("double_pendulum", "ID", "in.zarr", "out.zarr"),
     "view": ("double_pendulum",),
     "cache": ("--clear",),
     "completion": ("bash",),
@@ -236,6 +237,10 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
     monkeypatch.chdir(tmp_path)
     if command == "check":
         pytest.importorskip("pinocchio")
+    if command == "map":
+        group = pytest.importorskip("zarr").create_group(tmp_path / "in.zarr")
+        for name in ("q", "v", "a", "tau"):
+            group.create_array(name, data=np.ones((4, 2)))
     if command == "view":
         pytest.importorskip("viser")
         from featherlane.interop.view import View
@@ -251,6 +256,14 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         assert any(map(key.match, found)), f"{key.pattern} is documented and not there"
     for path in found:
         assert any(key.match(path) for key in whole), f"{path} is not documented"
+
+
+def test_a_missing_library_is_one_line(run, monkeypatch, tmp_path):
+    for name in [x for x in sys.modules if x.startswith("featherlane.interop.zarr")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "zarr", None)  # an import of it fails
+    told = "featherlane: featherlane.interop.dask needs zarr: pip install 'featherlane[dask]'\n"
+    assert run("map", "hyq", "ID", str(tmp_path), str(tmp_path / "out")) == (2, "", told)
 
 
 # Terminals

@@ -105,6 +105,16 @@ def test_options_are_those_of_the_command(ask, script):
     assert offered | {"--help"} == FLAGS
 
 
+def test_each_argument_of_a_command_has_its_own_words(script):
+    assert in_bash("featherlane map iiw", script("bash")) == {"iiwa14"}
+    assert in_bash("featherlane map iiwa14 dF", script("bash")) == {"dFD"}
+    assert not in_bash("featherlane map iiwa14 dFD ii", script("bash"))
+    text = script("zsh").read_text()
+    assert "1:ROBOT:" in text
+    assert "2:FUNCTION:" in text
+    assert "4:OUT:" in text
+
+
 def test_bash_takes_an_option_with_an_equals_sign(script):
     assert in_bash("featherlane info --root = fr", script("bash")) == {"free", "free-split"}
     assert in_bash("featherlane check --dtype =", script("bash")) == {"float32", "float64"}

@@ -33,3 +33,9 @@ def test_the_code_for_frameworks_runs():
     for package in ("torch", "jax", "casadi"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     run(ROOT / "docs" / "frameworks.md")
+
+
+def test_the_code_for_stores_runs():
+    for package in ("dask", "zarr"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install '.[dask]'")
+    run(ROOT / "docs" / "scale.md")

@@ -16,13 +16,16 @@ from typing import Any, NamedTuple
 
 from featherlane.api.model import Model, load
 from featherlane.functions.table import FUNCTIONS
+from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import bundled
 from featherlane.robot.loaders.files import LARGEST_FILE
 from featherlane.tools.options import (
     ANY_FUNCTION,
     DTYPE,
+    DTYPE_OF_ARRAYS,
     FUNCTION,
     JSON,
+    MAPPED_FUNCTION,
     ROBOT,
     ROOT,
     Option,
@@ -314,6 +317,51 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         texts.append(f"{folder}: {len(files)} files; {made.summary}")
         texts += [boards[name].summary] if args.wrapper else []
     return Answer({"functions": answers}, "\n".join(texts))
+
+
+@command(
+    "map",
+    ROBOT,
+    MAPPED_FUNCTION,
+    Option("source", "the Zarr group to read", files=True, settings={"metavar": "IN"}),
+    Option("target", "the Zarr group to write", files=True, settings={"metavar": "OUT"}),
+    ROOT,
+    DTYPE_OF_ARRAYS,
+    count("--chunk", "states of a chunk (as in IN, if that is not too large)"),
+    count("--workers", "threads or processes (all physical cores)"),
+    free_text(
+        "--scheduler",
+        "threads, processes, or the address of a Dask scheduler, tcp://HOST:PORT (%(default)s)",
+        default="threads",
+    ),
+    choice("--f-ext-frame", "axes of f_ext (%(default)s)", WRENCH_FRAMES, default="body"),
+)
+def map_states(args: argparse.Namespace) -> Answer:
+    """A function of all states of a Zarr group, chunk by chunk, into another one.
+
+    IN has an array (B, ...) for each input of the function, by its name: q, v, a or tau, f_ext if
+    there is one. A run that was killed is finished by the same command. Needs zarr, and for
+    processes and schedulers Dask: pip install 'featherlane[dask]' (docs/scale.md).
+    """
+    try:
+        from featherlane.interop.zarr import map_store
+    except ImportError as error:
+        raise RuntimeError(str(error)) from error
+
+    with ProgressLine(sys.stderr) as line:
+        report = map_store(
+            _model(args),
+            args.function,
+            args.source,
+            args.target,
+            dtype=args.dtype,
+            chunk=args.chunk,
+            workers=args.workers,
+            scheduler=args.scheduler,
+            f_ext_frame=args.f_ext_frame,
+            progress=line.goes_on,
+        )
+    return Answer(report._asdict(), report)
 
 
 @command(

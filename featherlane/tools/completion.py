@@ -42,8 +42,10 @@ def _bash_rows(command: Command) -> Iterator[tuple[str, str]]:
             yield f"* {command.name} {option.name} *", _reply(option.words, option.files)
     flags = [option.name for option in command.options if not option.positional]
     yield f"* {command.name} * -*", _reply([*flags, "--help"])
-    for option in (o for o in command.options if o.positional):
-        yield f"* {command.name} *", _reply(option.words, option.files)
+    positional = [option for option in command.options if option.positional]
+    for place, option in enumerate(positional, 2):
+        last = place == len(positional) + 1  # also behind options
+        yield f"{'*' if last else place} {command.name} *", _reply(option.words, option.files)
 
 
 def _pattern(pattern: str) -> str:
@@ -81,19 +83,27 @@ def zsh(commands: Iterable[Command]) -> str:
     commands = list(commands)
     names = {**{c.name: c.summary for c in commands}, **GENERAL}
     listed = " ".join(quote(f"{name}:{help}") for name, help in names.items())
-    options = {c.name: " ".join(quote(_zsh_option(o)) for o in c.options) for c in commands}
+    options = {c.name: " ".join(map(quote, _zsh_options(c))) for c in commands}
     cases = "\n".join(f"        {name}) _arguments {told};;" for name, told in options.items())
     return ZSH.replace("NAMES", listed).replace("CASES", cases)
 
 
-def _zsh_option(option: Option) -> str:
+def _zsh_options(command: Command) -> Iterator[str]:
+    place = 0
+    for option in command.options:
+        place += option.positional
+        yield _zsh_option(option, place)
+
+
+def _zsh_option(option: Option, place: int) -> str:
+    """place: of a positional argument among those of its command."""
     help = "".join(f"\\{c}" if c in "[]:\\" else c for c in _help(option))
     words, name = " ".join(option.words), option.metavar
     offered = f"({words})" if words else "_files" if option.files else " "
     if words and option.files:
         offered = f'{{_alternative "names:{name}:({words})" "files:file:_files"}}'
     if option.positional:
-        return f"1:{name}:{offered}"
+        return f"{place}:{name}:{offered}"
     again = "*" if option.settings.get("action") == "append" else ""
     return f"{again}{option.name}[{help}]" + f":{name}:{offered}" * option.takes_value
 

@@ -8,6 +8,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featherlane.api.names import NAMED
 from featherlane.backends.cpu.results import size_of
 from featherlane.errors import did_you_mean, instead
 from featherlane.functions.table import FUNCTIONS, INTEGRATORS, TABLE
@@ -147,6 +148,14 @@ def _any_function(text: str) -> tuple[str | None, str]:
     raise ArgumentTypeError(f"is {text!r}{instead(name, [*TABLE, *IN_FULL])}")
 
 
+def _mapped_function(text: str) -> str:
+    name, colon, option = text.partition(":")
+    name = IN_FULL.get(name, name)
+    if name in NAMED:
+        return name + colon + option
+    raise ArgumentTypeError(f"is {text!r}{instead(name, [*NAMED, *IN_FULL])}")
+
+
 def _function(text: str) -> str:
     name = IN_FULL.get(text, text)
     if name in FUNCTIONS:
@@ -174,4 +183,14 @@ ANY_FUNCTION = Option(
     "dynamics functions)",
     (*TABLE, *IN_FULL),
     settings={"type": _any_function, "action": "append", "metavar": "NAME"},
+)
+DTYPE_OF_ARRAYS = DTYPE._replace(
+    help="float64 or float32 (that of the arrays)", settings={**DTYPE.settings, "default": None}
+)
+MAPPED_FUNCTION = Option(
+    "function",
+    "a function of the robot: ID, dFD or its full name, with a colon and its frame, integrator or "
+    "steps if it has them (step:rk4, rollout:32)",
+    (*NAMED, *IN_FULL),
+    settings={"type": _mapped_function, "metavar": "FUNCTION"},
 )

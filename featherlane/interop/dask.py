@@ -1,0 +1,136 @@
+"""Dask: `wrap(model)` has every function of a model on Dask arrays and Zarr stores, chunk by chunk.
+
+Results are lazy arrays with the chunks of the states. A function of several results is evaluated
+once for each chunk, whichever of them are used. It is compiled in a task of its own, on which all
+chunks wait: one worker compiles, the others load the code from the cache on disk (docs/scale.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from featherlane.api.model import Model
+from featherlane.functions.arguments import alike, counted, lead_of
+from featherlane.functions.function import Function
+from featherlane.interop.packed import PackedFunction, prepared
+from featherlane.interop.wrapped import WrappedModel, required
+
+dask, da = required("dask", "dask"), required("dask.array", "dask")
+
+
+def wrap(model: Model, *, threads: int = 1) -> WrappedModel:
+    """The functions of a model on Dask arrays, whose leading dimensions may be chunked in any way.
+
+    Arrays of Zarr and h5py, NumPy's and numbers are taken too. threads: of the kernel in each
+    chunk; 1 leaves the cores to Dask, which computes a chunk on each of its own threads.
+    """
+    threads = counted("threads", threads)
+    run = lambda variant, arrays: _results(model._function(variant), arrays, threads)
+    return WrappedModel(model, run)
+
+
+def apply(function: Function, *arrays: Any, threads: int = 1) -> Any:
+    """A compiled function, of `featherlane.compile` or `model.function`, on Dask arrays.
+
+    arrays: of its inputs, by their order, with leading dimensions that broadcast. Returns a lazy
+    array, or the function's tuple of several.
+    """
+    if not isinstance(function, Function):
+        told = "wanted a Function, as featherlane.compile and model.function give it"
+        raise TypeError(f"function is {function!r}: {told}")
+    results = _results(function, arrays, counted("threads", threads))
+    if len(results) == 1:
+        return results[0]
+    return results if function.packed is tuple else function.packed(*results)
+
+
+def _results(function: Function, arrays: Sequence[Any], threads: int) -> tuple[Any, ...]:
+    """The lazy results of a function, in a tuple."""
+    if len(arrays) != len(function.inputs):
+        wanted = f"wanted {len(function.inputs)}: {', '.join(function.inputs)}"
+        raise TypeError(f"{function.name} got {len(arrays)} arrays, {wanted}")
+    given = _alike({name: _lazy(x) for name, x in zip(function.inputs, arrays, strict=True)})
+    _check_chunks_are_known(given)
+    lead_of(given.values(), function.inputs, function.explain)
+    even, single = _evenly_chunked(given, function.inputs)
+    packed, dtype = PackedFunction.of(function), even[0].dtype
+    key = f"compile-{function.name}-{packed.digest}-{dtype}{'-single' * single}"
+    compiled = dask.delayed(prepared, pure=True)(packed, dtype, single, dask_key_name=key)
+    signature, sizes = _signature(function)
+    made = da.apply_gufunc(
+        _evaluate,
+        signature,
+        *even,
+        output_dtypes=(dtype,) * len(function.outputs),
+        output_sizes=sizes,
+        allow_rechunk=True,  # chunks within one state are joined
+        function=compiled,
+        threads=threads,
+    )
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _evaluate(*arrays: np.ndarray, function: PackedFunction, threads: int) -> Any:
+    """The results of a chunk."""
+    return function.unpacked()(*arrays, threads=threads)
+
+
+def _lazy(x: Any) -> Any:
+    """A stored array as Dask's: one with chunks, such as Zarr's, is not read yet."""
+    stored = hasattr(x, "chunks") and hasattr(x, "dtype") and not isinstance(x, da.Array)
+    return da.from_array(x, chunks=x.chunks or "auto", inline_array=True) if stored else x
+
+
+def _alike(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as Dask arrays of one dtype, chosen as in calls with NumPy's arrays."""
+    lazy = {name: x for name, x in values.items() if isinstance(x, da.Array)}
+    dtype, known = alike({**values, **{name: np.empty(0, x.dtype) for name, x in lazy.items()}})
+    return {
+        name: x.astype(dtype) if name in lazy else da.asarray(known[name])
+        for name, x in values.items()
+    }
+
+
+def _check_chunks_are_known(arrays: Mapping[str, Any]) -> None:
+    for name, x in arrays.items():
+        if any(np.isnan(size) for size in x.shape):
+            told = f"{name} has chunks of unknown sizes, shape {x.shape}"
+            raise ValueError(f"{told}: call {name}.compute_chunk_sizes() first")
+
+
+def _evenly_chunked(
+    arrays: Mapping[str, Any], cores: Mapping[str, tuple[int, ...]]
+) -> tuple[Sequence[Any], bool]:
+    """The arrays with the same chunks along leading dimensions, each state in one of them; and
+    whether some chunk has one state only.
+    """
+    given = []
+    for name, x in arrays.items():
+        lead = x.ndim - len(cores[name])
+        joined = x.rechunk(dict.fromkeys(range(lead, x.ndim), -1))
+        given += [joined, (*range(-lead, 0), *((name, k) for k in range(lead, x.ndim)))]
+    chunks, even = da.core.unify_chunks(*given)
+    return even, all(min(sizes) == 1 for k, sizes in chunks.items() if isinstance(k, int))
+
+
+def _signature(function: Function) -> tuple[str, dict[str, int]]:
+    """The signature of a generalised ufunc, each dimension with a name of its own, and the sizes of
+    the outputs' dimensions.
+    """
+    sizes: dict[str, int] = {}
+
+    def dimensions(prefix: str, shapes: Sequence[tuple[int, ...]]) -> str:
+        told = []
+        for k, shape in enumerate(shapes):
+            names = [f"{prefix}{k}_{axis}" for axis in range(len(shape))]
+            if prefix == "out":
+                sizes.update(zip(names, shape, strict=True))
+            told.append(f"({','.join(names)})")
+        return ",".join(told)
+
+    inputs = dimensions("in", [*function.inputs.values()])
+    outputs = dimensions("out", [*function.outputs.values()])
+    return f"{inputs}->{outputs}", sizes

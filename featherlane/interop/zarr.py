@@ -1,0 +1,219 @@
+"""Zarr: `map_store` computes a function for all states of a store, chunk by chunk, into another.
+
+A run that was killed goes on with the chunks that it has not finished. A chunk of a result is a
+file that is written under another name and then renamed, so that a chunk is finished if all of its
+files are there. Attributes of the store of results say from what they are computed (docs/scale.md).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.api.model import Model
+from featherlane.interop.executors import place_of
+from featherlane.interop.packed import PackedFunction, prepared
+from featherlane.interop.wrapped import required
+from featherlane.interop.zarr_inputs import (
+    arrays_of,
+    chunk_of,
+    dtype_of,
+    function_of,
+    inputs_of,
+    states_of,
+)
+from featherlane.interop.zarr_results import begin, facts_of, unfinished
+
+zarr = required("zarr", "dask")
+Progress = Callable[[str], None]
+
+
+class Job(NamedTuple):
+    """What a worker knows of a run."""
+
+    function: PackedFunction
+    source: str
+    target: str
+    inputs: tuple[tuple[str, bool], ...]  # names, and whether an array has a row for each state
+    dtype: str
+    identity: str  # stores are opened once in each process, for this run
+
+
+class Report(NamedTuple):
+    """What a run did. kept: states whose results were there already; moved: bytes read and written
+    in this run; left: arrays of the store that the function does not read.
+    """
+
+    robot: str
+    function: str
+    dtype: str
+    inputs: list[str]
+    outputs: list[str]
+    left: list[str]
+    states: int
+    kept: int
+    chunk: int
+    moved: int
+    seconds: float
+
+    def __str__(self) -> str:
+        computed = self.states - self.kept
+        rate = (
+            f"{computed / self.seconds:,.0f} states/s, {self.moved / self.seconds / 1e6:,.0f} MB/s"
+        )
+        lines = [
+            f"{self.function} of {self.robot}, {self.dtype}: {', '.join(self.inputs)} -> "
+            f"{', '.join(self.outputs)}",
+            f"{computed:,} states in {self.seconds:.3g} s ({rate}), in chunks of {self.chunk:,}",
+        ]
+        if self.kept:
+            lines.append(f"{self.kept:,} states were finished before")
+        if self.left:
+            lines.append(f"not read: {', '.join(self.left)}")
+        return "\n".join(lines)
+
+
+def map_store(
+    model: Model,
+    function: str,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    dtype: Any = None,
+    chunk: int | None = None,
+    workers: int | None = None,
+    scheduler: Any = "threads",
+    f_ext_frame: str = "body",
+    progress: Progress = lambda step: None,
+) -> Report:
+    """Computes a function for all states of a Zarr group in a folder, into a new group.
+
+    function: a name as in `Model.compile` ("forward_dynamics_derivatives", "step:rk4",
+    "rollout:32"). source: a group with an array (B, ...) for each input of the function, by its
+    name; one without the B is the same for all states. f_ext and parameters (`Model.parameters`)
+    are read if they are there and the function takes them. target: gets an array (B, ...) for each
+    output, uncompressed; one that an interrupted run has left is finished. dtype: float32 or
+    float64, by default that of the arrays. chunk: states of a chunk, by default those of a chunk of
+    the source if that is not too large. workers: threads or processes, by default all physical
+    cores.
+    scheduler: "threads", "processes", the address of a Dask scheduler, or a `distributed.Client`.
+    progress: is told how far the run is.
+
+    Raises ValueError or TypeError that names the array or argument, for numbers that are not
+    finite too, and RuntimeError if a store cannot be read or written.
+    """
+    start = time.monotonic()
+    path, results = Path(source).expanduser().resolve(), Path(target).expanduser().resolve()
+    if path == results:
+        raise ValueError(f"the results would overwrite their inputs: {path}")
+    arrays = arrays_of(path)
+    made = function_of(model, function, arrays, f_ext_frame)
+    used = inputs_of(made, arrays, path)
+    kind = dtype_of(used, dtype, path)
+    states = states_of(made, used, path)
+    rows = chunk_of(made, used, kind, states, chunk)
+    inputs = tuple((name, x.ndim > len(made.inputs[name])) for name, x in used.items())
+    facts = facts_of(model, function, made, f_ext_frame, kind, rows, used, path)
+    identity = os.urandom(8).hex()
+    job = Job(PackedFunction.of(made), str(path), str(results), inputs, str(kind), identity)
+    with _os_errors():
+        begin(results, made, states, rows, kind, facts)
+        todo = [
+            (first, min(rows, states - first)) for first in unfinished(results, made, states, rows)
+        ]
+        computed = sum(count for _, count in todo)
+        if todo:
+            kept, what = states - computed, f"{function} of {model.name}"
+            with place_of(scheduler, workers) as place:
+                progress(f"compiling {what}")
+                single = any(count == 1 for _, count in todo)
+                place.executor.submit(prepared, job.function, str(kind), single).result()
+                done, begun = 0, time.monotonic()
+                for count in place.results(compute_chunk, [(job, *call) for call in todo]):
+                    done += count
+                    progress(_told(what, states, kept, done, time.monotonic() - begun))
+    return Report(
+        model.name,
+        function,
+        str(kind),
+        inputs=[*used],
+        outputs=[*made.outputs],
+        left=sorted({*arrays} - {*used}),
+        states=states,
+        kept=states - computed,
+        chunk=rows,
+        moved=made.numbers * kind.itemsize * computed,
+        seconds=time.monotonic() - start,
+    )
+
+
+# What workers do
+
+
+def compute_chunk(job: Job, first: int, count: int) -> int:
+    """Reads the states of a chunk, evaluates the function and writes its results."""
+    source, target = _opened(job)
+    at = slice(first, first + count)
+    given = []
+    for name, has_rows in job.inputs:
+        x = np.asarray(source[name][at] if has_rows else source[name][...], job.dtype)
+        _check_finite(name, x, first if has_rows else None)
+        given.append(x)
+    made = job.function.unpacked()(*given, threads=1)
+    results = made if isinstance(made, tuple) else (made,)
+    for (name, _), x in zip(target.items(), results, strict=True):
+        target[name][at] = x
+    return count
+
+
+@lru_cache(2)
+def _opened(job: Job) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays of both stores."""
+    source, target = zarr.open_group(job.source, mode="r"), zarr.open_group(job.target, mode="r+")
+    outputs = job.function.unpacked().outputs
+    options = {"write_empty_chunks": True}
+    return (
+        {name: source[name] for name, _ in job.inputs},
+        {name: target[name].with_config(options) for name in outputs},
+    )
+
+
+def _check_finite(name: str, x: np.ndarray, first: int | None) -> None:
+    """Raises ValueError that says where a number is not finite. Sums tell in a fraction of the
+    time of a test of each number.
+    """
+    with np.errstate(all="ignore"):
+        if math.isfinite(x.sum()):
+            return
+    wrong = np.argwhere(~np.isfinite(x))
+    if len(wrong):
+        place = [int(k) for k in wrong[0]]
+        value = x[tuple(place)]
+        where = "" if first is None else f" of state {first + place.pop(0):,}"
+        entry = f" at entry {', '.join(map(str, place))}" if place else ""
+        raise ValueError(f"{name} is {value}{entry}{where}: wanted finite numbers")
+
+
+def _told(what: str, states: int, before: int, done: int, seconds: float) -> str:
+    rate = done / seconds
+    left = (states - before - done) / rate
+    return f"{what}: {before + done:,} of {states:,} states, {rate:,.0f}/s, {left:,.0f} s left"
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Errors of files as RuntimeError: what was written stays, and the run can go on."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeError(
+            f"{error}; finished chunks stay, the same call goes on with the rest"
+        ) from error

@@ -1,0 +1,125 @@
+"""The store of a run's results: what they are computed from, and which chunks are finished."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import featherlane
+from featherlane.api.model import Model
+from featherlane.backends.package_text import package_hash
+from featherlane.functions.function import Function
+from featherlane.interop.wrapped import required
+
+zarr = required("zarr", "dask")
+ATTRIBUTE = "featherlane map"  # of a store of results: what they are computed from
+PARTIAL = "*.partial"  # files that a killed writer leaves behind
+
+
+def facts_of(
+    model: Model, text: str, function: Function, axes: str, dtype: np.dtype, chunk: int,
+    arrays: Mapping[str, Any], path: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """All that the results depend on, with names that an error can show."""
+    return {
+        "version": f"{featherlane.__version__} {package_hash()[:16]}",
+        "robot": f"{model.name} {model.fingerprint[:16]}",
+        "function": f"{text}({', '.join(function.inputs)})"
+        + f" in {axes} axes" * ("f_ext" in arrays),
+        "places": _digest(repr([(f.name, *model.frame(f.name)[1:]) for f in model.frames])),
+        "dtype": str(dtype),
+        "chunk": chunk,
+        **{f"input {name}": _identity(path / name) for name in arrays},
+    }
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _identity(folder: Path) -> str:
+    """The files of an array: their names, sizes and the times when they were last written."""
+    found = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            status = os.stat(os.path.join(place, name))
+            found.append(
+                (
+                    os.path.relpath(os.path.join(place, name), folder),
+                    status.st_size,
+                    status.st_mtime_ns,
+                )
+            )
+    return _digest(repr(sorted(found)))
+
+
+def begin(
+    target: Path,
+    function: Function,
+    states: int,
+    chunk: int,
+    dtype: np.dtype,
+    facts: Mapping[str, Any],
+) -> None:
+    """Creates the store of results, or finds the one of an interrupted run."""
+    if target.exists():
+        _check_same(target, facts)
+        for leftover in target.rglob(PARTIAL):
+            leftover.unlink(missing_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f"{target.name}.{os.urandom(8).hex()}.part")
+    try:
+        group = zarr.create_group(draft, attributes={ATTRIBUTE: facts})
+        for name, core in function.outputs.items():
+            group.create_array(
+                name,
+                shape=(states, *core),
+                chunks=(chunk, *core),
+                dtype=dtype,
+                compressors=None,
+                config={"write_empty_chunks": True},
+            )
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
+    """Raises ValueError if a store is not what an interrupted run with the same facts has left."""
+    try:
+        before = zarr.open_group(target, mode="r").attrs.get(ATTRIBUTE)
+    except (FileNotFoundError, NotADirectoryError, zarr.errors.ContainsArrayError):
+        before = None
+    if not isinstance(before, dict):
+        raise ValueError(f"{target} is there and no run of featherlane map has made it")
+    for name in {**before, **facts}:
+        if before.get(name) != facts.get(name):
+            what = (
+                "was written again since"
+                if name.startswith("input")
+                else (f"was {before.get(name)}, now it is {facts.get(name)}")
+            )
+            raise ValueError(
+                f"{target} has results of another run: {name} {what}; go on with what it was begun "
+                "with, or choose another store"
+            )
+
+
+def unfinished(target: Path, function: Function, states: int, chunk: int) -> Iterator[int]:
+    """The first states of the chunks of which some result is not there yet."""
+    group = zarr.open_group(target, mode="r")
+    arrays = {name: group[name] for name in function.outputs}
+    for k, first in enumerate(range(0, states, chunk)):
+        keys = (
+            target / name / x.metadata.encode_chunk_key((k,) + (0,) * (x.ndim - 1))
+            for name, x in arrays.items()
+        )
+        if not all(map(os.path.exists, keys)):
+            yield first
