@@ -19,7 +19,14 @@ from featherlane.tools import commands
 
 REFERENCE = ROOT / "docs" / "reference"
 MODULES = ("convert", "editing", "identification")
-INTEROP = {"casadi": ["to_casadi"], "jax": ["wrap"], "torch": ["wrap"], "view": ["show"]}
+INTEROP = {
+    "casadi": ["to_casadi"],
+    "dask": ["wrap", "apply"],
+    "jax": ["wrap"],
+    "torch": ["wrap"],
+    "view": ["show"],
+    "zarr": ["map_store"],
+}
 
 ARRAYS = re.compile(r"ArrayLike|ndarray|Wrenches")
 SHAPE = re.compile(r"\((\.\.\.|n[qvu]|n\w+|rows|p|\d+|T)[,)]|\bshape\b|one number|tensors")

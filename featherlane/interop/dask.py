@@ -26,6 +26,13 @@ def wrap(model: Model, *, threads: int = 1) -> WrappedModel:
 
     Arrays of Zarr and h5py, NumPy's and numbers are taken too. threads: of the kernel in each
     chunk; 1 leaves the cores to Dask, which computes a chunk on each of its own threads.
+
+    Examples:
+        >>> import dask.array as da
+        >>> from featherlane.interop import dask as interop
+        >>> states = da.zeros((1000, arm.nv), chunks=(250, arm.nv))
+        >>> interop.wrap(arm).mass_matrix(states).sum(axis=0).compute().shape
+        (2, 2)
     """
     threads = counted("threads", threads)
     run = lambda variant, arrays: _results(model._function(variant), arrays, threads)
@@ -37,6 +44,16 @@ def apply(function: Function, *arrays: Any, threads: int = 1) -> Any:
 
     arrays: of its inputs, by their order, with leading dimensions that broadcast. Returns a lazy
     array, or the function's tuple of several.
+
+    Raises TypeError for another number of arrays, and for what is no compiled function.
+
+    Examples:
+        >>> import dask.array as da
+        >>> from featherlane.interop import dask as interop
+        >>> power = fl.compile(lambda v, tau: v @ tau, {"v": 2, "tau": 2})
+        >>> speeds = da.ones((1000, 2), chunks=(250, 2))
+        >>> float(interop.apply(power, speeds, 3 * speeds).sum())
+        6000.0
     """
     if not isinstance(function, Function):
         told = "wanted a Function, as featherlane.compile and model.function give it"

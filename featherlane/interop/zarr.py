@@ -109,6 +109,15 @@ def map_store(
 
     Raises ValueError or TypeError that names the array or argument, for numbers that are not
     finite too, and RuntimeError if a store cannot be read or written.
+
+    Examples:
+        >>> import zarr
+        >>> from featherlane.interop.zarr import map_store
+        >>> states = zarr.open_group("states.zarr", mode="w")
+        >>> states["q"] = np.zeros((1000, arm.nq))
+        >>> report = map_store(arm, "mass_matrix", "states.zarr", "inertia.zarr")
+        >>> zarr.open_group("inertia.zarr", mode="r")["M"].shape
+        (1000, 2, 2)
     """
     start = time.monotonic()
     path, results = Path(source).expanduser().resolve(), Path(target).expanduser().resolve()
