@@ -8,7 +8,7 @@ members compute at one place of the kernel has the hull of their formats, in the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,11 +27,11 @@ Array = Any
 
 
 class KernelPort(NamedTuple):
-    """An entry of a kernel's input. nodes: of the flat datapath, what each member reads; table: or
-    the integer of each member.
+    """An entry of a kernel's input. nodes: of the flat datapath, what each member reads; table: of
+    constants, the integer of each member.
     """
 
-    nodes: tuple[int, ...] = ()
+    nodes: tuple[int, ...]
     table: tuple[int, ...] = ()
 
     @property
@@ -46,11 +46,19 @@ class SlotKernel:
 
     members: the segments. datapath: of the kernel, with an entry of the input X for each port, and
     Y for what a member gives; formats are those of the first member. ports: in the order of X.
+    places: of each node of a member's graph, the kernel's node.
     """
 
     members: tuple[GraphSegment, ...]
     datapath: Datapath
     ports: tuple[KernelPort, ...]
+    places: tuple[int, ...]
+
+    def of(self, members: Sequence[int]) -> SlotKernel:
+        """Returns the kernel of some members, by their numbers, in this order."""
+        chosen = lambda row: tuple(row[n] for n in members if row)
+        ports = tuple(KernelPort(chosen(port.nodes), chosen(port.table)) for port in self.ports)
+        return replace(self, members=chosen(self.members), ports=ports)
 
     @property
     def gives(self) -> list[tuple[int, ...]]:
@@ -157,7 +165,7 @@ def slot_kernel(
         place[k] = entries[first.value[k][1]]
     for i, k in enumerate(varying):
         place[k] = entries[len(ports) + i]
-        ports.append(KernelPort(table=varying[k]))
+        ports.append(KernelPort(tuple(s.nodes[k] for s in segments), varying[k]))
     own = {n: k for k, n in place.items()}
     formats += [datapath.formats[segments[0].nodes[own[n]]] for n in entries]
     for k, (op, args, value) in enumerate(zip(first.op, first.args, first.value, strict=True)):
@@ -168,12 +176,13 @@ def slot_kernel(
                 formats.append(datapath.formats[segments[0].nodes[k]])
     out = first.outputs[Y]
     new.outputs[Y] = Output(out.shape, tuple(place[k] for k in out.nodes))
-    return SlotKernel(tuple(segments), Datapath(new, tuple(formats)), tuple(ports))
+    kernel = Datapath(new, tuple(formats))
+    return SlotKernel(tuple(segments), kernel, tuple(ports), tuple(place[k] for k in range(len(first))))
 
 
 def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> KernelPort:
     if all(k in tables for k in nodes):
-        return KernelPort(table=tuple(tables[k] for k in nodes))
+        return KernelPort(nodes, tuple(tables[k] for k in nodes))
     return KernelPort(nodes)
 
 

@@ -1,0 +1,214 @@
+"""When arrays work: each is a pipeline of a kernel, whose members take turns, and begins when the
+values that it reads are there.
+
+All cycles are known before: a value is read in the cycle in which its reader's turn wants it, so
+that no array waits for a whole task of another one, and nothing is asked whether it is there. A
+value waits a cycle in a register on its way from one array to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.backends.fpga.devices import Device, operators
+from featherlane.errors import CompileError
+from featherlane.program.analysis.modulo import pipelined
+from featherlane.program.analysis.pipeline import Pipeline
+from featherlane.program.graph import Output
+from featherlane.program.program import X, Y
+
+HOP = 1  # cycles of the register between two arrays
+
+
+class Turns(NamedTuple):
+    """Slots, one after the other, lanes, beside each other, and the cycles of a slot."""
+
+    slots: int
+    lanes: int
+    interval: int
+
+
+def turns(members: int, interval: int) -> Turns:
+    """Returns how members take turns at an interval: on as few lanes as it has room for. A slot has
+    the same phases in each turn, so that the interval is a multiple of its cycles.
+    """
+    lanes = ceil(members / interval)
+    slots = ceil(members / lanes)
+    whole = next(n for n in range(slots, interval + 1) if interval % n == 0)
+    return Turns(slots, lanes, interval // whole)
+
+
+class Read(NamedTuple):
+    """What an array reads: an input of its datapath, and the node of the whole that it is in each
+    slot.
+    """
+
+    node: int
+    sources: tuple[int, ...]
+
+
+class Given(NamedTuple):
+    """What an array gives: a node of its datapath, the cycle of a slot in which it is read, and the
+    node of the whole that it is in each slot.
+    """
+
+    node: int
+    cycle: int
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """A kernel in a pipeline.
+
+    kernel: its members in the order of their slots. datapath: the kernel's, with an input for each
+    of `reads`, which comes in the cycle of a slot in which it starts, and an output for each of
+    `gives`. pipeline: its interval is that of a slot. begin: the cycle of the first slot.
+    """
+
+    name: str
+    kernel: SlotKernel
+    datapath: Datapath
+    pipeline: Pipeline
+    begin: int
+    reads: tuple[Read, ...]
+
+    @property
+    def slots(self) -> int:
+        """Members that take turns."""
+        return len(self.kernel.members)
+
+    @property
+    def gives(self) -> list[Given]:
+        """What leaves."""
+        outputs = self.datapath.graph.outputs
+        return [
+            Given(outputs[name].nodes[0], self.pipeline.read_in(name), targets)
+            for name, targets in zip(outputs, self.kernel.gives, strict=True)
+        ]
+
+    def cycle(self, slot: int, cycle: int) -> int:
+        """The cycle of the state that is a cycle of a slot."""
+        return self.begin + slot * self.pipeline.interval + cycle
+
+    @property
+    def last(self) -> int:
+        """The cycle in which its last result is there."""
+        return self.cycle(self.slots - 1, self.pipeline.latency)
+
+
+def scheduled(
+    datapath: Datapath,
+    kernels: Sequence[SlotKernel],
+    interval: int,
+    device: Device,
+    clock: float,
+    runs: int | None = None,
+) -> list[Array]:
+    """Returns the arrays of kernels that together compute a datapath, in an order in which none
+    needs a later one. clock: nanoseconds; runs: schedules that are tried of each, as of
+    `modulo.pipelined`.
+    """
+    ready = dict.fromkeys(datapath.graph.nodes_of("input"), 0)
+    found: list[Array] = []
+    for kernel in kernels:
+        for lane in _lanes(kernel, interval, ready):
+            name = f"array_{len(found)}"
+            array = _array(name, lane, interval, ready, device, clock, runs)
+            for given in array.gives:
+                for slot, target in enumerate(given.targets):
+                    ready[target] = array.cycle(slot, given.cycle) + HOP
+            found.append(array)
+    return found
+
+
+def _lanes(kernel: SlotKernel, interval: int, ready: Mapping[int, int]) -> Iterator[SlotKernel]:
+    """Yields the kernels of the members of each lane, those first whose values come first."""
+    members = range(len(kernel.members))
+    there = [max((ready.get(k, 0) for k in kernel.members[n].reads), default=0) for n in members]
+    order = sorted(members, key=lambda n: there[n])
+    lanes = turns(len(members), interval).lanes
+    for lane in range(lanes):
+        yield kernel.of(order[lane::lanes])
+
+
+def _array(
+    name: str,
+    kernel: SlotKernel,
+    interval: int,
+    ready: Mapping[int, int],
+    device: Device,
+    clock: float,
+    runs: int | None,
+) -> Array:
+    turn = turns(len(kernel.members), interval).interval
+    datapath = _with_ports(kernel.datapath)
+    first = {  # the cycle of the first slot in which each entry can be read
+        f"x{i}": max(ready[k] - slot * turn for slot, k in enumerate(port.nodes))
+        for i, port in enumerate(kernel.ports)
+        if not port.table
+    }
+    begin = max(min(first.values(), default=0), 0)
+    arrival = {entry: max(cycle - begin, 0) for entry, cycle in first.items()}
+    graph, units = datapath.graph, operators(datapath, device, clock)
+    ports = [(output,) for output in graph.outputs]
+    pipeline = pipelined(
+        graph, units, clock, turn, arrival=arrival, ports=ports, runs=runs
+    )
+    pipeline = with_late_inputs(pipeline)
+    pipeline.verify()
+    reads = tuple(
+        Read(k, kernel.ports[int(graph.value[k][0][1:])].nodes) for k in graph.nodes_of("input")
+    )
+    return Array(name, kernel, datapath, pipeline, begin, reads)
+
+
+def _with_ports(datapath: Datapath) -> Datapath:
+    """The datapath of a kernel with an input for each entry of X, and an output for each of Y."""
+    graph = datapath.graph
+    value = list(graph.value)
+    for k in graph.nodes_of("input"):
+        value[k] = f"x{graph.value[k][1]}", 0
+    inputs = {f"x{i}": () for i in range(graph.inputs[X][0])}
+    outputs = {f"y{n}": Output((), (k,)) for n, k in enumerate(graph.outputs[Y].nodes)}
+    return replace(datapath, graph=graph.replaced(value=value, inputs=inputs, outputs=outputs))
+
+
+def with_late_inputs(pipeline: Pipeline) -> Pipeline:
+    """Returns the pipeline in which each input comes in the cycle in which it is read first: before
+    it waits where it comes from.
+    """
+    graph, start = pipeline.graph, list(pipeline.start)
+    first = [pipeline.latency] * len(graph)
+    for name, out in graph.outputs.items():
+        for k in out.nodes:
+            first[k] = min(first[k], pipeline.read_in(name))
+    wires = lambda k: pipeline.operators[k] is None
+    for k in reversed(range(len(graph))):
+        for a in graph.args[k]:
+            first[a] = min(first[a], first[k] if wires(k) else start[k])
+    for k, args in enumerate(graph.args):
+        if graph.op[k] == "input":
+            start[k] = first[k]
+        elif wires(k) and args:
+            start[k] = max(start[a] if wires(a) else pipeline.ready(a) for a in args)
+    return replace(pipeline, start=tuple(start))
+
+
+def check(arrays: Sequence[Array], ready: Mapping[int, int]) -> None:
+    """Raises CompileError for a value that is read before it is there. ready: of each node, the
+    first cycle in which it can be read.
+    """
+    for array in arrays:
+        for read in array.reads:
+            for slot, k in enumerate(read.sources):
+                cycle = array.cycle(slot, array.pipeline.start[read.node])
+                if cycle < ready.get(k, 0):
+                    raise CompileError(
+                        f"{array.name} reads node {k} in cycle {cycle}: it is there in {ready[k]}"
+                    )
