@@ -17,7 +17,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.devices import Device, operators
 from featherlane.errors import CompileError
-from featherlane.program.analysis.modulo import pipelined
+from featherlane.program.analysis.modulo import pipelined, remaining
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Output
 from featherlane.program.program import X, Y
@@ -115,11 +115,12 @@ def scheduled(
     `modulo.pipelined`.
     """
     ready = dict.fromkeys(datapath.graph.nodes_of("input"), 0)
+    left = _left(kernels, interval, device, clock)
     found: list[Array] = []
     for kernel in kernels:
         for lane in _lanes(kernel, interval, ready):
             name = f"array_{len(found)}"
-            array = _array(name, lane, interval, ready, device, clock, runs)
+            array = _array(name, lane, interval, ready, left, device, clock, runs)
             for given in array.gives:
                 for slot, target in enumerate(given.targets):
                     ready[target] = array.cycle(slot, given.cycle) + HOP
@@ -142,6 +143,7 @@ def _array(
     kernel: SlotKernel,
     interval: int,
     ready: Mapping[int, int],
+    left: Mapping[int, int],
     device: Device,
     clock: float,
     runs: int | None,
@@ -156,9 +158,15 @@ def _array(
     begin = max(min(first.values(), default=0), 0)
     arrival = {entry: max(cycle - begin, 0) for entry, cycle in first.items()}
     graph, units = datapath.graph, operators(datapath, device, clock)
-    ports = [(output,) for output in graph.outputs]
     pipeline = pipelined(
-        graph, units, clock, turn, arrival=arrival, ports=ports, runs=runs
+        graph,
+        units,
+        clock,
+        turn,
+        arrival=arrival,
+        ports=[(output,) for output in graph.outputs],
+        runs=runs,
+        left=_behind(kernel, turn, left),
     )
     pipeline = with_late_inputs(pipeline)
     pipeline.verify()
@@ -166,6 +174,33 @@ def _array(
         Read(k, kernel.ports[int(graph.value[k][0][1:])].nodes) for k in graph.nodes_of("input")
     )
     return Array(name, kernel, datapath, pipeline, begin, reads)
+
+
+def _behind(kernel: SlotKernel, turn: int, left: Mapping[int, int]) -> dict[str, int]:
+    """The cycles that are left behind the outputs of the first slot."""
+    return {
+        f"y{n}": max(slot * turn + left.get(k, 0) for slot, k in enumerate(targets))
+        for n, targets in enumerate(kernel.gives)
+    }
+
+
+def _left(
+    kernels: Sequence[SlotKernel], interval: int, device: Device, clock: float
+) -> dict[int, int]:
+    """The cycles from each value that an array reads until all is done, where units are not
+    counted.
+    """
+    found: dict[int, int] = {}
+    for kernel in reversed(kernels):
+        each, datapath = turns(len(kernel.members), interval), _with_ports(kernel.datapath)
+        units = operators(datapath, device, clock)
+        lane = kernel.of(range(each.slots))
+        behind = remaining(datapath.graph, units, clock, _behind(lane, each.interval, found))
+        for i, port in enumerate(kernel.ports):
+            for slot, k in enumerate(() if port.table else port.nodes):
+                cycles = behind[f"x{i}"] - slot // each.lanes * each.interval + HOP
+                found[k] = max(found.get(k, 0), cycles)
+    return found
 
 
 def _with_ports(datapath: Datapath) -> Datapath:
