@@ -19,6 +19,7 @@ from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING, Designer
 from featherlane.api.fixed import (
     Ends,
+    array_formats,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -30,6 +31,8 @@ from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fpga import devices, folder, simulate, words
 from featherlane.backends.fpga import trace as traces
+from featherlane.backends.fpga.arrays.design import array_design, cost
+from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.board.core import core_of
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost
@@ -40,6 +43,8 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
+from featherlane.functions.accelerator.drawing import legend, svg
+from featherlane.functions.accelerator.organisation import Organisation, organise
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
@@ -80,7 +85,7 @@ class Accelerator:
     function: what it computes, callable as any `Function`, to the bit. design: the sources in
     SystemVerilog. cost: what it needs of the device. choices: by the names of `accelerator`'s
     arguments, which makes the same again of them, `ranges` and `name`. variant: the function with
-    the axes and frames of its wrenches.
+    the axes and frames of its wrenches. organisation: of its arrays, if it has some.
     """
 
     name: str
@@ -92,6 +97,7 @@ class Accelerator:
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
     variant: Variant
+    organisation: Organisation | None = None
 
     @property
     def interval(self) -> int:
@@ -105,7 +111,7 @@ class Accelerator:
 
     @property
     def pipeline(self) -> Pipeline:
-        """When and where each operation runs."""
+        """When and where each operation runs; of arrays, when values cross between them."""
         return self.design.pipeline
 
     @cached_property
@@ -182,7 +188,12 @@ class Accelerator:
         """
         around = [] if front is None else self._marks(front)
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
-        return written(file, page.page(self.design, self.cost, robot, self.facts, around, LINK))
+        told = None
+        if self.organisation is not None:
+            why = *legend(), *self.organisation.reasons
+            told = page.Figure(svg(self.organisation), why)
+        given = self.design, self.cost, robot, self.facts, around, LINK, told
+        return written(file, page.page(*given))
 
     def _marks(self, front: Front) -> list[Mark]:
         """The designs of a front, for charts. Raises ValueError for those of something else."""
@@ -334,6 +345,7 @@ def accelerator(
     f_ext: str | None = None,
     frames: Sequence[str] = (),
     name: str | None = None,
+    organised: bool = False,
 ) -> Accelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
@@ -356,7 +368,10 @@ def accelerator(
     accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
     "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
     `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
-    name: of the top module, by default the robot's and the function's.
+    name: of the top module, by default the robot's and the function's. organised: whether the robot's
+    trunk, arms and legs are arrays of their own, and limbs that are alike take turns on one where
+    that needs less: fewer LUTs and flip-flops for more cycles (of the functions of
+    `multifunction`, without f_ext; `sharing` is then "whole" in each array).
 
     Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
     where the device has any and results do not come later for it; the result's `function` rounds
@@ -376,6 +391,8 @@ def accelerator(
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
+    if organised:
+        return _organised(top, model, fixed, variant, target, int(interval), clock, format, ranges)
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
@@ -385,6 +402,52 @@ def accelerator(
         "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames],
     }  # fmt: skip
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
+
+
+def _organised(
+    name: str,
+    model: Model,
+    fixed: FixedFunction,
+    variant: Variant,
+    device: devices.Device,
+    interval: int,
+    clock: float,
+    format: str,
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+) -> Accelerator:
+    """Returns a function as arrays by the robot's structure. Raises CompileError if these do not
+    fit.
+    """
+    if variant.wrenches:
+        raise ValueError(f"f_ext is {variant.wrenches!r}: arrays by the robot's structure take none")
+    assign = array_formats(model, variant, format, ranges)
+    found = organise(
+        model,
+        variant.name,
+        interval=interval,
+        root=model.bodies[0].name,
+        clock=clock,
+        algorithm=fixed.algorithm,
+        assign=assign,
+    )
+    cut = found.design
+    made_of = scheduled(cut.whole, [*cut.kernels.values()], interval, device, 1e3 / clock)
+    made = array_design(name, cut.whole, made_of, interval, device.tile)
+    needed = cost(made, device)
+    if not needed.fits:
+        raise CompileError(
+            f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: a longer "
+            "interval needs fewer DSPs, formats with fewer bits fewer of all"
+        )
+    choices = {
+        "function": variant.name, "interval": interval, "format": format, "device": device.name,
+        "delays": device.model, "clock": float(clock), "sharing": "whole",
+        "algorithm": fixed.algorithm, "organised": True,
+    }  # fmt: skip
+    computed = fixed.computed_by(cut.whole)
+    return Accelerator(
+        name, model, computed, device, made, needed, ranges or {}, choices, variant, found
+    )
 
 
 def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:

@@ -8,7 +8,8 @@ that carry it, its backward part what depends on the chains that it carries; at 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,11 @@ from featherlane.robot.tree_of import tree_of
 COMPUTED, PRESCRIBED = ROOTS = "computed", "prescribed"
 
 
-def in_q16(graph: Graph) -> Datapath:
+Assign = Callable[[Graph, Mapping[str, np.ndarray]], Datapath]
+"""Gives the formats of a graph; the constants of its inputs that are no numbers of a state."""
+
+
+def in_q16(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
     """Returns a datapath whose signals all have 16 bits before the point and 16 behind it."""
     return uniform(graph, "q16.16")
 
@@ -90,6 +95,18 @@ class Arrays:
     constants: Mapping[str, np.ndarray]
     kernels: Mapping[ArrayPart, SlotKernel]
 
+    @cached_property
+    def whole(self) -> Datapath:
+        """The flat definition with the robot's constants in the place of their inputs: what a
+        function of the robot computes. Its nodes have the same numbers.
+        """
+        graph = self.datapath.graph
+        op, value = list(graph.op), list(graph.value)
+        for k, integer in _table_nodes(self.datapath, self.constants).items():
+            op[k], value[k] = "constant", integer * self.datapath.format(k).step
+        inputs = {name: x for name, x in graph.inputs.items() if name not in self.constants}
+        return replace(self.datapath, graph=graph.replaced(op=op, value=value, inputs=inputs))
+
     @property
     def carriers(self) -> tuple[int, ...]:
         """The body of the algorithms' tree of each body of the robot."""
@@ -102,7 +119,7 @@ def arrays(
     algorithm: str | None = None,
     root: str = COMPUTED,
     shared: Callable[[Alike], bool] = lambda group: True,
-    assign: Callable[[Graph], Datapath] = in_q16,
+    assign: Assign = in_q16,
 ) -> Arrays:
     """Returns a function of a robot cut into the arrays of its chains.
 
@@ -127,7 +144,7 @@ def arrays(
     flat, parts = joined(graph, segments(graph, home, order), _balanced)
     by_home = {part.name: part for part in parts}
     sets = list(_sets(alike, by_home, shared))
-    datapath = slots.united(_assigned(flat, assign), [own for _, own in sets])
+    datapath = slots.united(_assigned(flat, assign, limbs.constants), [own for _, own in sets])
     datapath = _with_tables(slots.united(narrowed(datapath), [s for _, s in sets]), limbs)
     tables = _table_nodes(datapath, limbs.constants)
     made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets}
@@ -196,9 +213,9 @@ def _reduced(
     }
 
 
-def _assigned(graph: Graph, assign: Callable[[Graph], Datapath]) -> Datapath:
+def _assigned(graph: Graph, assign: Assign, constants: Mapping[str, np.ndarray]) -> Datapath:
     """Returns the datapath of a graph. Raises CompileError for formats that change the graph."""
-    datapath = assign(graph)
+    datapath = assign(graph, constants)
     if datapath.graph.op != graph.op:
         raise CompileError(
             "formats that are proved clamp signals of this function, which arrays do not: wanted "

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import cost as of_design
@@ -20,14 +19,9 @@ from featherlane.backends.fpga.verilog import Design, Module, check_name, withou
 
 
 @dataclass(frozen=True)
-class ArrayDesign(Design):
-    """The sources of a design of arrays.
+class LinkDesign(Design):
+    """What lies between arrays, as a design of one module."""
 
-    datapath: of the whole, without the constants of arrays. pipeline: of the links between them.
-    circuits: the designs of the arrays, in the order of `links.arrays`.
-    """
-
-    circuits: tuple[Design, ...] = ()
     links: Links | None = None
 
     @property
@@ -36,8 +30,22 @@ class ArrayDesign(Design):
         assert self.links is not None
         return self.links
 
+
+@dataclass(frozen=True)
+class ArrayDesign(LinkDesign):
+    """The sources of a design of arrays. pipeline: of the links between them. circuits: the designs
+    of the arrays, in their order, and that of the links.
+    """
+
+    circuits: tuple[Design, ...] = ()
+
+    @property
+    def pipelines(self) -> tuple[Design, ...]:
+        return self.circuits
+
     @property
     def arrays(self) -> Sequence[Array]:
+        """The arrays, in an order in which none needs a later one."""
         return self.netlist.arrays
 
 
@@ -49,25 +57,36 @@ def array_design(
     """
     check_name(name)
     links = Links(name, datapath, arrays, interval)
-    circuits = tuple(
+    of_arrays = [
         without_stream(f"{name}_{array.name}", array.datapath, array.pipeline, tile)
         for array in arrays
-    )
-    depth = stream.full_depth(links.pipeline)
-    sources = {f"{links.part.name}.sv": links.text(), f"{name}_datapath.sv": _top(links, circuits)}
-    modules = {links.part.name: Module([], [], links.part.choices, links.part.control)}
-    for circuit in circuits:
-        sources |= circuit.sources
-        modules |= circuit.modules
-    sources |= stream.sources(links, depth)
+    ]
     node = {own: k for k, own in links.place.items()}
-    words = (
+    inputs, outputs = (
         [field._replace(node=node[field.node]) for field in fields]
         for fields in (links.inputs, links.outputs)
     )
+    module = {links.part.name: Module([], [], links.part.choices, links.part.control)}
+    text = {f"{links.part.name}.sv": links.text()}
+    common = datapath, links.pipeline, inputs, outputs
+    between = LinkDesign(links.name, text, *common, 0, tile, module, links=links)
+    circuits = (*of_arrays, between)
+    depth = stream.full_depth(links.pipeline)
+    sources = {key: text for made in circuits for key, text in made.sources.items()}
+    sources |= {f"{name}_datapath.sv": _top(links, of_arrays)} | stream.sources(links, depth)
+    modules = {key: module for made in circuits for key, module in made.modules.items()}
     return ArrayDesign(
-        name, sources, datapath, links.pipeline, *words, depth, tile, modules, False, circuits, links
+        name, sources, *common, depth, tile, modules, links=links, circuits=circuits
     )
+
+
+def cost(design: ArrayDesign, device: Device) -> Cost:
+    """Returns what a design of arrays needs: its parts are those of the arrays' modules and of what
+    lies between them.
+    """
+    found = [of_design.cost(circuit, device) for circuit in design.circuits]
+    parts = {key: part for own in found for key, part in own.parts.items()}
+    return Cost(device, parts, sum(own.packed for own in found))
 
 
 def _top(links: Links, circuits: Sequence[Design]) -> str:
@@ -134,17 +153,3 @@ def _slice(vector: str, field: Field) -> str:
 
 def _bound(type_: str, name: str, text: str) -> list[str]:
     return [f"{type_} {name};", f"assign {name} = {text};"]
-
-
-def cost(design: ArrayDesign, device: Device) -> Cost:
-    """Returns what a design of arrays needs: its parts are those of the arrays' modules, and of the
-    links.
-    """
-    parts, packed = dict[tuple[str, str], object](), 0
-    for circuit in design.circuits:
-        own = of_design.cost(circuit, device)
-        parts |= own.parts
-        packed += own.packed
-    name = design.netlist.part.name
-    parts |= {(name, kind): found for kind, found in design.netlist.needs(device).items()}
-    return Cost(device, parts, packed)

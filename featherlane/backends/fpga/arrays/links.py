@@ -6,15 +6,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.arrays.schedule import Array
-from featherlane.backends.fpga.cost import choice_luts, register_chain
-from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Part
-from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.text import Signal
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph, Output
@@ -60,12 +58,19 @@ class Links(Netlist):
         pipeline = Pipeline(graph, *columns, (0,) * n, (-1,) * n, latency)
         pipeline.verify()
         super().__init__(name, Datapath(graph, tuple(formats)), pipeline, timely=True)
+        self._read: defaultdict[int, set[int]] = defaultdict(set)
+        self.part = Part(f"{name}_inputs", self)
         self._write()
 
-    @property
-    def inputs(self) -> list[Field]:  # type: ignore[override]
+    @cached_property
+    def inputs(self) -> list[Field]:
         """The fields of a word of the design's inputs."""
         return [f for f in super().inputs if self.graph.value[f.node][0] != GIVEN]
+
+    @property
+    def registers(self) -> list[set[int]]:  # type: ignore[override]
+        """The registers of each value that something reads."""
+        return [self._read[k] for k in range(len(self.graph))]
 
     def port(self, array: Array, k: int) -> Signal:
         """What an input of an array reads."""
@@ -74,8 +79,6 @@ class Links(Netlist):
 
     def _write(self) -> None:
         """Makes the module."""
-        self.part = Part(f"{self.name}_links", self)
-        self._read: defaultdict[int, set[int]] = defaultdict(set)
         interval = self.pipeline.interval
         for array in self.arrays:
             for node, sources in array.reads:
@@ -103,23 +106,6 @@ class Links(Netlist):
     def _wait(self, k: int, cycle: int) -> None:
         if not self.is_constant(k):
             self._read[k].add(self.pipeline.register(k, cycle))
-
-    def needs(self, device: Device) -> dict[str, Resources]:
-        """What waits, and what chooses."""
-        luts = ffs = 0.0
-        for k, registers in self._read.items():
-            own_luts, own_ffs = register_chain(device, registers - {WIRE})
-            width = self.signal(k).width
-            luts, ffs = luts + width * own_luts, ffs + width * own_ffs
-        chosen = sum(
-            choice_luts(choice, self.pipeline.interval, device)
-            for choice in set(self.part.choices.values())
-        )
-        return {
-            "waiting": Resources(luts=luts, ffs=ffs),
-            "multiplexers": Resources(luts=chosen),
-            "control": Resources(ffs=self.part.control),
-        }
 
     @property
     def gives(self) -> list[Signal]:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.devices import Device, operators
-from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined, remaining
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Output
 from featherlane.program.program import X, Y
 
 HOP = 1  # cycles of the register between two arrays
+SPARE = (0.04,)  # of the units of an array: its operations wait less for a phase
 
 
 class Turns(NamedTuple):
@@ -164,6 +164,7 @@ def _array(
         clock,
         turn,
         arrival=arrival,
+        spare=SPARE,
         ports=[(output,) for output in graph.outputs],
         runs=runs,
         left=_behind(kernel, turn, left),
@@ -233,17 +234,3 @@ def with_late_inputs(pipeline: Pipeline) -> Pipeline:
         elif wires(k) and args:
             start[k] = max(start[a] if wires(a) else pipeline.ready(a) for a in args)
     return replace(pipeline, start=tuple(start))
-
-
-def check(arrays: Sequence[Array], ready: Mapping[int, int]) -> None:
-    """Raises CompileError for a value that is read before it is there. ready: of each node, the
-    first cycle in which it can be read.
-    """
-    for array in arrays:
-        for read in array.reads:
-            for slot, k in enumerate(read.sources):
-                cycle = array.cycle(slot, array.pipeline.start[read.node])
-                if cycle < ready.get(k, 0):
-                    raise CompileError(
-                        f"{array.name} reads node {k} in cycle {cycle}: it is there in {ready[k]}"
-                    )
