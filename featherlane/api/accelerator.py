@@ -16,7 +16,7 @@ import numpy as np
 
 from featherlane.api.board import SEEDS, STALLS, Board
 from featherlane.api.design_space import Front, marks
-from featherlane.api.designing import SHARING, Designer
+from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
     array_formats,
@@ -31,8 +31,6 @@ from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fpga import devices, folder, simulate, words
 from featherlane.backends.fpga import trace as traces
-from featherlane.backends.fpga.arrays.design import array_design, cost
-from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.board.core import core_of
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import Cost
@@ -430,10 +428,8 @@ def _organised(
         algorithm=fixed.algorithm,
         assign=assign,
     )
-    cut = found.design
-    made_of = scheduled(cut.whole, [*cut.kernels.values()], interval, device, 1e3 / clock)
-    made = array_design(name, cut.whole, made_of, interval, device.tile)
-    needed = cost(made, device)
+    designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
+    made, needed, cut = designer.best(found.design, interval)
     if not needed.fits:
         raise CompileError(
             f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: a longer "

@@ -108,6 +108,28 @@ class Arrays:
         return replace(self.datapath, graph=graph.replaced(op=op, value=value, inputs=inputs))
 
     @property
+    def fused(self) -> frozenset[int]:
+        """The products that are computed with their sums."""
+        return self.datapath.fused
+
+    def changed(self, change: Callable[[Datapath], Datapath]) -> Arrays:
+        """Returns the arrays with other formats, or fused products, in their kernels. change: gives
+        a datapath of the same graph.
+        """
+        forms, fused = list(self.datapath.formats), set[int]()
+        kernels = dict[ArrayPart, SlotKernel]()
+        for part, kernel in self.kernels.items():
+            found = change(kernel.datapath)
+            kernels[part] = replace(kernel, datapath=found)
+            for member in kernel.members:
+                for own, k in zip(kernel.places, member.nodes, strict=True):
+                    forms[k] = found.formats[own]
+                    if own in found.fused:
+                        fused.add(k)
+        flat = Datapath(self.datapath.graph, tuple(forms), frozenset(fused))
+        return replace(self, datapath=flat, kernels=kernels)
+
+    @property
     def carriers(self) -> tuple[int, ...]:
         """The body of the algorithms' tree of each body of the robot."""
         return tree_of(self.model).carriers
