@@ -33,8 +33,9 @@ from featherlane.functions.accelerator.limbs import Limbs
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.homes import NOWHERE, Home, homes
 from featherlane.program.graph import Graph, simplify
+from featherlane.program.passes.alike_order import in_one_order
 from featherlane.program.passes.balance import balanced
-from featherlane.program.passes.reduces import reduced
+from featherlane.program.passes.reduces import grouped, reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
@@ -160,6 +161,9 @@ def arrays(
     free = first_freedoms(model) if root == PRESCRIBED else 0
     graph = without_root(traced(model, variant, algorithm, limbs), model.nv, free)
     cutter = _Cutter(tree, found, alike, limbs, free)
+    graph = cutter.in_one_order(graph)
+    graph, _ = _live(grouped(graph, cutter.homes(graph)[0]))
+    graph = cutter.in_one_order(graph)
     parts = segments(graph, *cutter.homes(graph))
     graph, totals = _reduced(graph, found, alike, parts, shared)
     home, order = cutter.homes(graph, totals)
@@ -186,6 +190,31 @@ class _Cutter:
     ) -> None:
         self.tree, self.found, self.free = tree, found, free
         self.owners = owners(tree, found, alike, limbs)
+        chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
+        self.chains = [chain_of[i] for i in tree.owners]  # of freedoms
+
+    def in_one_order(self, graph: Graph) -> Graph:
+        """Returns the graph with the nodes of limbs that are alike in one order."""
+        return in_one_order(graph, self.homes(graph)[0], self._rank)
+
+    def _rank(self, home: Hashable, value: tuple[str, int]) -> Any:
+        """Where an entry of a matrix by freedoms stands to a limb: freedoms that carry it first,
+        then its own, then others.
+        """
+        assert isinstance(home, Home)
+        n = len(self.chains)
+        if value in self.owners or value[0] != "minv":
+            return None
+        carriers, c = set[int](), home.array
+        while c >= 0:
+            carriers.add(c)
+            c = self.found[c].parent
+
+        def near(k: int) -> tuple[int, int]:
+            own = self.chains[k]
+            return 2 if own not in carriers else int(own == home.array), k
+
+        return sorted(map(near, divmod(value[1], n)))
 
     def homes(
         self, graph: Graph, totals: Mapping[int, Sums] | None = None
