@@ -44,6 +44,7 @@ from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.drawing import legend, svg
 from featherlane.functions.accelerator.organisation import Organisation, organise
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
+from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
@@ -369,7 +370,8 @@ def accelerator(
     name: of the top module, by default the robot's and the function's. organised: whether the robot's
     trunk, arms and legs are arrays of their own, and limbs that are alike take turns on one where
     that needs less: fewer LUTs and flip-flops for more cycles (of the functions of
-    `multifunction`, without f_ext; `sharing` is then "whole" in each array).
+    `multifunction`, without f_ext). `sharing` is then "whole" in each array, and algorithms that
+    divide are "factor" by default.
 
     Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
     where the device has any and results do not come later for it; the result's `function` rounds
@@ -385,6 +387,8 @@ def accelerator(
 
     variant = with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
+    if organised and algorithm is None and FACTOR in CIRCUITS.get(variant.name, {}):
+        algorithm = FACTOR  # limbs wait for each other where divisions come last
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name

@@ -66,6 +66,11 @@ class Streamed:
     datapath: Datapath
     kernels: Mapping[Turn, SlotKernel]
 
+    @property
+    def whole(self) -> Datapath:
+        """The flat definition, which has no constants of limbs."""
+        return self.datapath
+
 
 class _Call(NamedTuple):
     """A call that stays: its function, how many calls come before it, and its operands and the
