@@ -5,7 +5,8 @@ the other, while a balanced sum of all terms would wait for the last one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from featherlane.program.graph import Graph, entered, placed
 from featherlane.program.passes.balance import SUMS, inner_sums
@@ -61,9 +62,10 @@ def reduced(
     return new, found
 
 
-def grouped(graph: Graph, home: Sequence[Hashable]) -> Graph:
+def grouped(graph: Graph, home: Sequence[Any]) -> Graph:
     """Returns the graph, of live nodes, in which each sum adds the terms of each home first, and
-    then these: so branches that are alike give one number each, whichever of them comes first.
+    then these, in the order of homes: so branches that are alike give one number each, whichever
+    of them comes first.
     """
     inner, new, place = inner_sums(graph), Graph(), dict[int, int]()
     new.inputs = dict(graph.inputs)
@@ -74,13 +76,13 @@ def grouped(graph: Graph, home: Sequence[Hashable]) -> Graph:
         if op not in SUMS:
             place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
             continue
-        groups: dict[Hashable, list[tuple[int, bool]]] = {}
+        groups: dict[Any, list[tuple[int, bool]]] = {}
         for a, minus in _terms(graph, inner, k):
             groups.setdefault(home[a], []).append((a, minus))
         if len(groups) == 1:
             place[k] = _as_it_was(graph, new, k, inner, place)
             continue
-        partials = [_partial(graph, new, own, place) for own in groups.values()]
+        partials = [_partial(graph, new, groups[own], place) for own in sorted(groups)]
         new.current_tag = graph.tag[k]
         partials.sort(key=lambda x: x[1])  # one that is added comes first
         turned = partials[0][1]
