@@ -7,10 +7,10 @@ members compute at one place of the kernel has the hull of their formats, in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from featherlane.program.passes.segments import GraphSegment
 from featherlane.program.program import X, Y
 
 Array = Any
+Name = TypeVar("Name", bound=Hashable)
 
 
 class KernelPort(NamedTuple):
@@ -178,6 +179,27 @@ def slot_kernel(
     new.outputs[Y] = Output(out.shape, tuple(place[k] for k in out.nodes))
     kernel = Datapath(new, tuple(formats))
     return SlotKernel(tuple(segments), kernel, tuple(ports), tuple(place[k] for k in range(len(first))))
+
+
+def changed(
+    datapath: Datapath,
+    kernels: Mapping[Name, SlotKernel],
+    change: Callable[[Datapath], Datapath],
+) -> tuple[Datapath, dict[Name, SlotKernel]]:
+    """Returns a datapath and its kernels with other formats, or fused products. change: of the
+    datapath of a kernel, one of the same graph.
+    """
+    formats, fused = list(datapath.formats), set[int]()
+    found = dict[Name, SlotKernel]()
+    for name, kernel in kernels.items():
+        new = change(kernel.datapath)
+        found[name] = replace(kernel, datapath=new)
+        for member in kernel.members:
+            for own, k in zip(kernel.places, member.nodes, strict=True):
+                formats[k] = new.formats[own]
+                if own in new.fused:
+                    fused.add(k)
+    return Datapath(datapath.graph, tuple(formats), frozenset(fused)), found
 
 
 def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> KernelPort:

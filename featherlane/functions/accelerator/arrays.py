@@ -117,17 +117,7 @@ class Arrays:
         """Returns the arrays with other formats, or fused products, in their kernels. change: gives
         a datapath of the same graph.
         """
-        forms, fused = list(self.datapath.formats), set[int]()
-        kernels = dict[ArrayPart, SlotKernel]()
-        for part, kernel in self.kernels.items():
-            found = change(kernel.datapath)
-            kernels[part] = replace(kernel, datapath=found)
-            for member in kernel.members:
-                for own, k in zip(kernel.places, member.nodes, strict=True):
-                    forms[k] = found.formats[own]
-                    if own in found.fused:
-                        fused.add(k)
-        flat = Datapath(self.datapath.graph, tuple(forms), frozenset(fused))
+        flat, kernels = slots.changed(self.datapath, self.kernels, change)
         return replace(self, datapath=flat, kernels=kernels)
 
     @property
@@ -195,7 +185,7 @@ class _Cutter:
 
     def in_one_order(self, graph: Graph) -> Graph:
         """Returns the graph with the nodes of limbs that are alike in one order."""
-        return in_one_order(graph, self.homes(graph)[0], self._rank)
+        return in_one_order(graph, *self.homes(graph), self._rank)
 
     def _rank(self, home: Hashable, value: tuple[str, int]) -> Any:
         """Where an entry of a matrix by freedoms stands to a limb: freedoms that carry it first,

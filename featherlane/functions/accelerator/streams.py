@@ -8,8 +8,8 @@ are alike. What is not in these calls comes before them, between them and behind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from featherlane.algorithms import derivatives
@@ -70,6 +70,18 @@ class Streamed:
     def whole(self) -> Datapath:
         """The flat definition, which has no constants of limbs."""
         return self.datapath
+
+    @property
+    def fused(self) -> frozenset[int]:
+        """The products that are computed with their sums."""
+        return self.datapath.fused
+
+    def changed(self, change: Callable[[Datapath], Datapath]) -> Streamed:
+        """Returns the streams with other formats, or fused products, in their kernels. change:
+        gives a datapath of the same graph.
+        """
+        flat, kernels = slots.changed(self.datapath, self.kernels, change)
+        return replace(self, datapath=flat, kernels=kernels)
 
 
 class _Call(NamedTuple):

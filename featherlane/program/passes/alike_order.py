@@ -14,28 +14,33 @@ from featherlane.program.passes.balance import SUMS
 Rank = Callable[[Hashable, Any], Any]
 
 
-def in_one_order(graph: Graph, home: Sequence[Hashable], rank: Rank) -> Graph:
-    """Returns the graph with each sum behind the last of its terms, and each product with an entry
-    of an input that no branch owns behind its other operand.
+def in_one_order(
+    graph: Graph, home: Sequence[Hashable], homes: Sequence[Hashable], rank: Rank
+) -> Graph:
+    """Returns the graph home by home, with each sum behind the last of its terms there, and each
+    product with an entry of an input that no branch owns behind its other operand.
 
-    rank: by what those of one operand are sorted: of a home and the value of an entry; None of
-    entries of branches.
+    homes: in an order in which none needs a later one. rank: by what products of one operand are
+    sorted: of a home and the value of an entry; None of entries of branches.
     """
+    number = {name: n for n, name in enumerate(homes)}
     turn = [k if args else -1 for k, args in enumerate(graph.args)]
+    inside = lambda k, a: home[a] == home[k] and bool(graph.args[a])
     by_entry: dict[int, tuple[int, Any]] = {}  # the other operand, and the rank
     for k, args in enumerate(graph.args):
         if graph.op[k] in SUMS:
-            turn[k] = max(turn[a] for a in args)
+            turn[k] = max((turn[a] for a in args if inside(k, a)), default=-1)
         elif graph.op[k] == "mul":
             for a, other in (args, args[::-1]):
                 own = rank(home[k], graph.value[a]) if graph.op[a] == "input" else None
                 if own is not None and graph.args[other]:
-                    by_entry[k], turn[k] = (other, own), turn[other]
+                    by_entry[k] = other, own
+                    turn[k] = turn[other] if inside(k, other) else -1
     waits, readers = [len({*args}) for args in graph.args], [list[int]() for _ in graph.args]
     for k, args in enumerate(graph.args):
         for a in {*args}:
             readers[a].append(k)
-    coming: list[tuple[int, int, Any, int]] = []
+    coming: list[tuple[int, int, int, Any, int]] = []
     new, place = Graph(), dict[int, int]()
     new.inputs = dict(graph.inputs)
 
@@ -45,8 +50,10 @@ def in_one_order(graph: Graph, home: Sequence[Hashable], rank: Rank) -> Graph:
             other, own = by_entry[k]
             kind, key = 1, (order[other], own)
         elif turn[k] != k and graph.args[k]:
-            kind, key = 2, tuple(sorted((order[a] for a in graph.args[k]), reverse=True))
-        heappush(coming, (turn[k], kind, key, k))
+            place_of = lambda a: (inside(k, a), order[a])
+            kind, key = 2, tuple(sorted(map(place_of, graph.args[k]), reverse=True))
+        where = number[home[k]] if graph.args[k] else -1
+        heappush(coming, (where, turn[k], kind, key, k))
 
     order: dict[int, int] = {}
     for k, n in enumerate(waits):
