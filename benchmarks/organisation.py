@@ -1,8 +1,8 @@
 """What do arrays by the robot's structure save on an FPGA: limbs in turn, streams, another root?
 
-"flat" is one pipeline with one pool of multipliers, "arrays" a pipeline for each trunk and for limbs
-that are alike one in turn, "columns" and "pairs" streams of the columns of a product with M^-1 and
-of the pairs of freedoms in derivatives; "fused" are those with as many sums as may be in the
+"flat" is one pipeline with one pool of multipliers, "arrays" a pipeline for each trunk, and one for
+limbs that are alike, in turn, "columns" and "pairs" streams of the columns of a product with M^-1
+and of the pairs of freedoms in derivatives; "fused" are those with as many sums as may be in the
 post-adders of DSPs. DSPs are counted, LUTs and flip-flops estimated by the cost model, with what
 lies between arrays. Cycles are those from operands to results. 125 MHz, an XCVU9P; divisions of
 M^-1 by the factor.

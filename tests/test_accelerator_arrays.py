@@ -330,7 +330,9 @@ def test_organised_accelerators(tmp_path):
     assert np.abs(made.function(**x) - wanted).max() < 0.02 * np.abs(wanted).max()
     page = made.report(tmp_path / "page.html").read_text()
     assert "3 in turn, one every 2 cycles" in page
-    names = {x["name"] for x in json.loads(made.trace(tmp_path / "t.json").read_text())["traceEvents"]}
+    names = {
+        x["name"] for x in json.loads(made.trace(tmp_path / "t.json").read_text())["traceEvents"]
+    }
     assert "task 3" in names
     assert "organised: 1" in str(made)
 
@@ -343,10 +345,8 @@ def test_what_organised_accelerators_refuse():
         fl.accelerator(model, f_ext="body", organised=True)
     with pytest.raises(ValueError, match="function is 'kinetic_energy': wanted 'inverse_dynamics'"):
         fl.accelerator(model, "kinetic_energy", organised=True)
-    with pytest.raises(CompileError, match="in arrays at interval 1 takes .* longer interval"):
-        fl.accelerator(
-            legged(4), "inverse_dynamics_derivatives", device="ecp5_85k", organised=True
-        )
+    with pytest.raises(CompileError, match=r"in arrays at interval 1 takes .* longer interval"):
+        fl.accelerator(legged(4), "inverse_dynamics_derivatives", device="ecp5_85k", organised=True)
 
 
 @pytest.mark.parametrize(

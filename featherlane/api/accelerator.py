@@ -367,9 +367,9 @@ def accelerator(
     accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
     "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
     `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
-    name: of the top module, by default the robot's and the function's. organised: whether the robot's
-    trunk, arms and legs are arrays of their own, and limbs that are alike take turns on one where
-    that needs less: fewer LUTs and flip-flops for more cycles (of the functions of
+    name: of the top module, by default the robot's and the function's. organised: whether the
+    robot's trunk, arms and legs are arrays of their own, and limbs that are alike take turns on one
+    where that needs less: fewer LUTs and flip-flops for more cycles (of the functions of
     `multifunction`, without f_ext). `sharing` is then "whole" in each array, and algorithms that
     divide are "factor" by default.
 
@@ -421,7 +421,9 @@ def _organised(
     fit.
     """
     if variant.wrenches:
-        raise ValueError(f"f_ext is {variant.wrenches!r}: arrays by the robot's structure take none")
+        raise ValueError(
+            f"f_ext is {variant.wrenches!r}: arrays by the robot's structure take none"
+        )
     assign = array_formats(model, variant, format, ranges)
     found = organise(
         model,

@@ -35,8 +35,8 @@ Made = TypeVar("Made")
 @dataclass(frozen=True)
 class _Chooser(ABC, Generic[Whole, Made]):
     """Chooses sums in post-adders, or of their own, for what `design` makes. clock: nanoseconds a
-    cycle; slacks: cycles, those of `fuse.fused` that are tried. Designers have `runs`: schedules that are tried for each design, as
-    many as `pipelined` likes if None.
+    cycle; slacks: cycles, those of `fuse.fused` that are tried. Designers have `runs`: schedules
+    that are tried for each design, as many as `pipelined` likes if None.
     """
 
     slacks: ClassVar[tuple[int, ...]] = SLACK

@@ -178,7 +178,9 @@ def slot_kernel(
     out = first.outputs[Y]
     new.outputs[Y] = Output(out.shape, tuple(place[k] for k in out.nodes))
     kernel = Datapath(new, tuple(formats))
-    return SlotKernel(tuple(segments), kernel, tuple(ports), tuple(place[k] for k in range(len(first))))
+    return SlotKernel(
+        tuple(segments), kernel, tuple(ports), tuple(place[k] for k in range(len(first)))
+    )
 
 
 def changed(

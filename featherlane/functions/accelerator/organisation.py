@@ -126,13 +126,13 @@ def organise(
 ) -> Organisation:
     """Returns the organisation of a function of a robot.
 
-    function: one of those of `fl.multifunction`. interval: cycles from one state to the next. root: the root body of a robot on a free joint, by name; by
-    default the one with the shortest path of the present one and the middle of the tree, if it
-    takes no more products.
-    mode: "computed"; "prescribed", with the motion of the root given and its forces not computed
-    (of inverse dynamics, its derivatives and M); or "ignored", with the root fixed where it is at
-    q = 0. clock: MHz. algorithm: as of `fl.accelerator`. assign: gives the formats. Friction, which
-    has no circuit, is left to the host.
+    function: one of those of `fl.multifunction`. interval: cycles from one state to the next. root:
+    the root body of a robot on a free joint, by name; by default the one with the shortest path of
+    the present one and the middle of the tree, if it takes no more products. mode: "computed";
+    "prescribed", with the motion of the root given and its forces not computed (of inverse
+    dynamics, its derivatives and M); or "ignored", with the root fixed where it is at q = 0. clock:
+    MHz. algorithm: as of `fl.accelerator`. assign: gives the formats. Friction, which has no
+    circuit, is left to the host.
 
     Where the root moves, the design takes and gives the coordinates of `model` of the result:
     `featherlane.editing.rerooting(before, root)` converts states, forces and M on the host. Raises

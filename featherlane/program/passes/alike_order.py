@@ -1,5 +1,5 @@
-"""One order of nodes for branches that are alike: where each node stands follows from its branch, not
-from that of its branch among the others.
+"""One order of nodes for branches that are alike: where a node stands follows from its own branch,
+not from the place of this branch among the others.
 """
 
 from __future__ import annotations
@@ -23,50 +23,66 @@ def in_one_order(
     homes: in an order in which none needs a later one. rank: by what products of one operand are
     sorted: of a home and the value of an entry; None of entries of branches.
     """
-    number = {name: n for n, name in enumerate(homes)}
-    turn = [k if args else -1 for k, args in enumerate(graph.args)]
-    inside = lambda k, a: home[a] == home[k] and bool(graph.args[a])
-    by_entry: dict[int, tuple[int, Any]] = {}  # the other operand, and the rank
-    for k, args in enumerate(graph.args):
-        if graph.op[k] in SUMS:
-            turn[k] = max((turn[a] for a in args if inside(k, a)), default=-1)
-        elif graph.op[k] == "mul":
-            for a, other in (args, args[::-1]):
-                own = rank(home[k], graph.value[a]) if graph.op[a] == "input" else None
-                if own is not None and graph.args[other]:
-                    by_entry[k] = other, own
-                    turn[k] = turn[other] if inside(k, other) else -1
     waits, readers = [len({*args}) for args in graph.args], [list[int]() for _ in graph.args]
     for k, args in enumerate(graph.args):
         for a in {*args}:
             readers[a].append(k)
-    coming: list[tuple[int, int, int, Any, int]] = []
+    keys = _Keys(graph, home, homes, rank)
+    coming = [(keys.of(k), k) for k, n in enumerate(waits) if not n]
     new, place = Graph(), dict[int, int]()
     new.inputs = dict(graph.inputs)
-
-    def offer(k: int) -> None:
-        kind, key = 0, (k,)
-        if k in by_entry:
-            other, own = by_entry[k]
-            kind, key = 1, (order[other], own)
-        elif turn[k] != k and graph.args[k]:
-            place_of = lambda a: (inside(k, a), order[a])
-            kind, key = 2, tuple(sorted(map(place_of, graph.args[k]), reverse=True))
-        where = number[home[k]] if graph.args[k] else -1
-        heappush(coming, (where, turn[k], kind, key, k))
-
-    order: dict[int, int] = {}
-    for k, n in enumerate(waits):
-        if not n:
-            offer(k)
     while coming:
-        *_, k = heappop(coming)
-        order[k] = len(order)
+        _, k = heappop(coming)
+        keys.order[k] = len(keys.order)
         new.current_tag = graph.tag[k]
         place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
         for reader in readers[k]:
             waits[reader] -= 1
             if not waits[reader]:
-                offer(reader)
+                heappush(coming, (keys.of(reader), reader))
     new.outputs = placed(graph.outputs, place)
     return new
+
+
+class _Keys:
+    """What nodes are sorted by. order: the places of those that have theirs."""
+
+    def __init__(
+        self, graph: Graph, home: Sequence[Hashable], homes: Sequence[Hashable], rank: Rank
+    ) -> None:
+        self.graph, self.home = graph, home
+        self.number = {name: n for n, name in enumerate(homes)}
+        self.order: dict[int, int] = {}
+        self.by_entry: dict[int, tuple[int, Any]] = {}  # the other operand, and the rank
+        self.turn = [k if args else -1 for k, args in enumerate(graph.args)]
+        for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
+            if op in SUMS:
+                self.turn[k] = max((self._turn(k, a) for a in args), default=-1)
+            elif op == "mul":
+                for a, other in (args, args[::-1]):
+                    own = rank(home[k], graph.value[a]) if graph.op[a] == "input" else None
+                    if own is not None and graph.args[other]:
+                        self.by_entry[k] = other, own
+                        self.turn[k] = self._turn(k, other)
+
+    def _inside(self, k: int, a: int) -> bool:
+        """Whether an operand of a node is computed in its home."""
+        return bool(self.graph.args[a]) and self.home[a] == self.home[k]
+
+    def _turn(self, k: int, a: int) -> int:
+        return self.turn[a] if self._inside(k, a) else -1
+
+    def of(self, k: int) -> tuple[Any, ...]:
+        """The key of a node whose operands have their places: its home, the node behind which it
+        stands, and what it is sorted by there.
+        """
+        args = self.graph.args[k]
+        key: tuple[int, Any] = (0, k)
+        if not args:
+            return -1, -1, key
+        if k in self.by_entry:
+            other, own = self.by_entry[k]
+            key = 1, (self.order[other], own)
+        elif self.turn[k] != k:
+            key = 2, sorted(((self._inside(k, a), self.order[a]) for a in args), reverse=True)
+        return self.number[self.home[k]], self.turn[k], key

@@ -75,9 +75,7 @@ def array_design(
     sources = {key: text for made in circuits for key, text in made.sources.items()}
     sources |= {f"{name}_datapath.sv": _top(links, of_arrays)} | stream.sources(links, depth)
     modules = {key: module for made in circuits for key, module in made.modules.items()}
-    return ArrayDesign(
-        name, sources, *common, depth, tile, modules, links=links, circuits=circuits
-    )
+    return ArrayDesign(name, sources, *common, depth, tile, modules, links=links, circuits=circuits)
 
 
 def cost(design: ArrayDesign, device: Device) -> Cost:
@@ -121,7 +119,9 @@ def _array(links: Links, array: Array, circuit: Design) -> Iterator[str]:
     bits = _bits(turn)
     yield f"// {name}: from cycle {array.begin} on, {array.slots} in turn, one every {turn} cycles"
     yield f"logic [{bits - 1}:0] {name}_phase, {name}_phase_next;"
-    first = f"phase_next == {_bits(links.pipeline.interval)}'d{array.begin % links.pipeline.interval}"
+    first = (
+        f"phase_next == {_bits(links.pipeline.interval)}'d{array.begin % links.pipeline.interval}"
+    )
     after = f"{name}_phase == {bits}'d{turn - 1} ? '0 : {name}_phase + 1'b1"
     yield f"assign {name}_phase_next = {first} ? '0 : {after};"
     yield f"always_ff @(posedge clock) {name}_phase <= {name}_phase_next;"

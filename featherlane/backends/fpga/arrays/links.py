@@ -111,9 +111,7 @@ class Links(Netlist):
     def gives(self) -> list[Signal]:
         """What the module gives: what arrays read, and what leaves from registers."""
         drives = self.part.drives
-        ports = {
-            self.port(array, read.node).name for array in self.arrays for read in array.reads
-        }
+        ports = {self.port(array, read.node).name for array in self.arrays for read in array.reads}
         ports |= {field.signal.name for field in self.outputs}
         return [signal for name, signal in drives.items() if name in ports]
 

@@ -52,8 +52,8 @@ class Box(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A pipeline, the tags of its nodes and of what it reads (None of inputs), the cycle of the task
-    in which it begins, and whose turn it is.
+    """A pipeline, the tags of its nodes and of what it reads (None of inputs), the cycle of the
+    task in which it begins, and whose turn it is.
     """
 
     design: Design
