@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from featherlane.backends.fpga import netlist as netlists
 from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.resources import Resources
@@ -53,13 +54,12 @@ class Box(NamedTuple):
 
 class _Place(NamedTuple):
     """A pipeline, the tags of its nodes and of what it reads (None of inputs), the cycle of the
-    task in which it begins, and whose turn it is.
+    task in which it begins. Of an array whose limbs take turns there is one for each turn.
     """
 
     design: Design
     tags: Sequence[object]
     begin: int = 0
-    turn: int = 0
 
 
 def boxes(design: Design, cost: Cost) -> list[Box]:
@@ -68,7 +68,7 @@ def boxes(design: Design, cost: Cost) -> list[Box]:
     """
     work, last = defaultdict[str, Counter[int]](Counter), Counter[str]()
     reads = defaultdict[str, set[str]](set)
-    units = defaultdict[str, list[Unit]](list)
+    starts = defaultdict[tuple[str, netlists.Unit], list[Slot]](list)  # by module and unit
     module_of, step_of = dict[str, str](), dict[str, object]()
     for place in _places(design):
         netlist, pipeline = place.design.netlist, place.design.pipeline
@@ -78,17 +78,19 @@ def boxes(design: Design, cost: Cost) -> list[Box]:
         for k, operator in enumerate(pipeline.operators):
             if not graph.args[k]:
                 continue
-            if not place.turn:
-                module_of.setdefault(netlist.home[k], names[k])
-            reads[names[k]] |= {names[a] for a in graph.args[k] if place.tags[a] is not None}
+            module_of.setdefault(netlist.home[k], names[k])  # the first one's, of those in turn
+            before = [a for a in graph.args[k] if graph.args[a] or place.tags[a] is not None]
+            reads[names[k]] |= {names[a] for a in before}
             if operator:
                 work[names[k]][begin + pipeline.start[k]] += 1
                 last[names[k]] = max(last[names[k]], begin + pipeline.ready(k))
-        for (pool, kind, _), nodes in netlist.units.items():
-            home = netlist.unit_home[pool]
-            slots = (Slot(begin + pipeline.start[k], f"{graph.op[k]} %{k}") for k in nodes)
-            name = names[nodes[0]] if place.turn else module_of.setdefault(home, SHARED)
-            units[name].append(Unit(kind, tuple(sorted(slots))))
+        for unit, nodes in netlist.units.items():
+            slots = [Slot(begin + pipeline.start[k], f"{graph.op[k]} %{k}") for k in nodes]
+            starts[netlist.unit_home[unit[0]], unit] += slots
+    units = defaultdict[str, list[Unit]](list)
+    for (home, (_, kind, _)), slots in starts.items():
+        name = module_of.setdefault(home, SHARED)
+        units[name].append(Unit(kind, tuple(sorted(slots))))
     needs = defaultdict[str, Resources](Resources)
     modules = defaultdict[str, list[str]](list)
     for module, own in cost.modules.items():
@@ -120,7 +122,7 @@ def _places(design: Design) -> Iterator[_Place]:
             tags: list[object] = [None] * len(array.datapath.graph)
             for own, k in zip(array.kernel.places, member.nodes, strict=True):
                 tags[own] = whole.tag[k] if whole.args[k] else None
-            yield _Place(circuit, tags, array.cycle(slot, 0), slot)
+            yield _Place(circuit, tags, array.cycle(slot, 0))
 
 
 def _name(tag: object) -> str:
