@@ -8,8 +8,8 @@ value waits a cycle in a register on its way from one array to another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import NamedTuple
 
@@ -114,94 +114,91 @@ def scheduled(
     needs a later one. clock: nanoseconds; runs: schedules that are tried of each, as of
     `modulo.pipelined`.
     """
-    ready = dict.fromkeys(datapath.graph.nodes_of("input"), 0)
-    left = _left(kernels, interval, device, clock)
+    scheduler = _Scheduler(interval, device, clock, runs)
+    scheduler.look_back(kernels)
+    scheduler.ready |= dict.fromkeys(datapath.graph.nodes_of("input"), 0)
     found: list[Array] = []
     for kernel in kernels:
-        for lane in _lanes(kernel, interval, ready):
-            name = f"array_{len(found)}"
-            array = _array(name, lane, interval, ready, left, device, clock, runs)
-            for given in array.gives:
-                for slot, target in enumerate(given.targets):
-                    ready[target] = array.cycle(slot, given.cycle) + HOP
-            found.append(array)
+        for lane in scheduler.lanes(kernel):
+            found.append(scheduler.array(f"array_{len(found)}", lane))
     return found
 
 
-def _lanes(kernel: SlotKernel, interval: int, ready: Mapping[int, int]) -> Iterator[SlotKernel]:
-    """Yields the kernels of the members of each lane, those first whose values come first."""
-    members = range(len(kernel.members))
-    there = [max((ready.get(k, 0) for k in kernel.members[n].reads), default=0) for n in members]
-    order = sorted(members, key=lambda n: there[n])
-    lanes = turns(len(members), interval).lanes
-    for lane in range(lanes):
-        yield kernel.of(order[lane::lanes])
-
-
-def _array(
-    name: str,
-    kernel: SlotKernel,
-    interval: int,
-    ready: Mapping[int, int],
-    left: Mapping[int, int],
-    device: Device,
-    clock: float,
-    runs: int | None,
-) -> Array:
-    turn = turns(len(kernel.members), interval).interval
-    datapath = _with_ports(kernel.datapath)
-    first = {  # the cycle of the first slot in which each entry can be read
-        f"x{i}": max(ready[k] - slot * turn for slot, k in enumerate(port.nodes))
-        for i, port in enumerate(kernel.ports)
-        if not port.table
-    }
-    begin = max(min(first.values(), default=0), 0)
-    arrival = {entry: max(cycle - begin, 0) for entry, cycle in first.items()}
-    graph, units = datapath.graph, operators(datapath, device, clock)
-    pipeline = pipelined(
-        graph,
-        units,
-        clock,
-        turn,
-        arrival=arrival,
-        spare=SPARE,
-        ports=[(output,) for output in graph.outputs],
-        runs=runs,
-        left=_behind(kernel, turn, left),
-    )
-    pipeline = with_late_inputs(pipeline)
-    pipeline.verify()
-    reads = tuple(
-        Read(k, kernel.ports[int(graph.value[k][0][1:])].nodes) for k in graph.nodes_of("input")
-    )
-    return Array(name, kernel, datapath, pipeline, begin, reads)
-
-
-def _behind(kernel: SlotKernel, turn: int, left: Mapping[int, int]) -> dict[str, int]:
-    """The cycles that are left behind the outputs of the first slot."""
-    return {
-        f"y{n}": max(slot * turn + left.get(k, 0) for slot, k in enumerate(targets))
-        for n, targets in enumerate(kernel.gives)
-    }
-
-
-def _left(
-    kernels: Sequence[SlotKernel], interval: int, device: Device, clock: float
-) -> dict[int, int]:
-    """The cycles from each value that an array reads until all is done, where units are not
-    counted.
+@dataclass
+class _Scheduler:
+    """Places arrays one after the other. ready: of the nodes that are placed, the first cycle in
+    which each can be read; left: of those that arrays read, the cycles until all is done.
     """
-    found: dict[int, int] = {}
-    for kernel in reversed(kernels):
-        each, datapath = turns(len(kernel.members), interval), _with_ports(kernel.datapath)
-        units = operators(datapath, device, clock)
-        lane = kernel.of(range(each.slots))
-        behind = remaining(datapath.graph, units, clock, _behind(lane, each.interval, found))
-        for i, port in enumerate(kernel.ports):
-            for slot, k in enumerate(() if port.table else port.nodes):
-                cycles = behind[f"x{i}"] - slot // each.lanes * each.interval + HOP
-                found[k] = max(found.get(k, 0), cycles)
-    return found
+
+    interval: int
+    device: Device
+    clock: float
+    runs: int | None
+    ready: dict[int, int] = field(default_factory=dict)
+    left: dict[int, int] = field(default_factory=dict)
+
+    def lanes(self, kernel: SlotKernel) -> Iterator[SlotKernel]:
+        """Yields the kernels of the members of each lane, those first whose values come first."""
+        numbers = range(len(kernel.members))
+        there = lambda n: max((self.ready.get(k, 0) for k in kernel.members[n].reads), default=0)
+        order, lanes = sorted(numbers, key=there), turns(len(numbers), self.interval).lanes
+        for lane in range(lanes):
+            yield kernel.of(order[lane::lanes])
+
+    def array(self, name: str, kernel: SlotKernel) -> Array:
+        """Returns a kernel as an array that begins as soon as it can."""
+        turn = turns(len(kernel.members), self.interval).interval
+        datapath = _with_ports(kernel.datapath)
+        first = {  # the cycle of the first slot in which each entry can be read
+            f"x{i}": max(self.ready[k] - slot * turn for slot, k in enumerate(port.nodes))
+            for i, port in enumerate(kernel.ports)
+            if not port.table
+        }
+        begin = max(min(first.values(), default=0), 0)
+        pipeline = pipelined(
+            datapath.graph,
+            operators(datapath, self.device, self.clock),
+            self.clock,
+            turn,
+            arrival={entry: max(cycle - begin, 0) for entry, cycle in first.items()},
+            spare=SPARE,
+            ports=[(output,) for output in datapath.graph.outputs],
+            runs=self.runs,
+            left=self._behind(kernel, turn),
+        )
+        pipeline = with_late_inputs(pipeline)
+        pipeline.verify()
+        found = Array(name, kernel, datapath, pipeline, begin, _reads(kernel, datapath))
+        for given in found.gives:
+            for slot, target in enumerate(given.targets):
+                self.ready[target] = found.cycle(slot, given.cycle) + HOP
+        return found
+
+    def look_back(self, kernels: Sequence[SlotKernel]) -> None:
+        """Finds `left`, where units are not counted."""
+        for kernel in reversed(kernels):
+            slots, lanes, turn = turns(len(kernel.members), self.interval)
+            datapath, lane = _with_ports(kernel.datapath), kernel.of(range(slots))
+            units = operators(datapath, self.device, self.clock)
+            behind = remaining(datapath.graph, units, self.clock, self._behind(lane, turn))
+            for i, port in enumerate(kernel.ports):
+                for slot, k in enumerate(() if port.table else port.nodes):
+                    cycles = behind[f"x{i}"] - slot // lanes * turn + HOP
+                    self.left[k] = max(self.left.get(k, 0), cycles)
+
+    def _behind(self, kernel: SlotKernel, turn: int) -> dict[str, int]:
+        """The cycles that are left behind the outputs of the first slot."""
+        return {
+            f"y{n}": max(slot * turn + self.left.get(k, 0) for slot, k in enumerate(targets))
+            for n, targets in enumerate(kernel.gives)
+        }
+
+
+def _reads(kernel: SlotKernel, datapath: Datapath) -> tuple[Read, ...]:
+    """What the inputs of an array are in each slot."""
+    graph = datapath.graph
+    entry = {k: int(graph.value[k][0].removeprefix("x")) for k in graph.nodes_of("input")}
+    return tuple(Read(k, kernel.ports[i].nodes) for k, i in entry.items())
 
 
 def _with_ports(datapath: Datapath) -> Datapath:
