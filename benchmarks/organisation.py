@@ -43,7 +43,10 @@ Row = dict[str, Any]
 BOTH = "flat flat,fused arrays arrays,fused"
 CASES: list[tuple[str, str, str, list[int]]] = [
     *(("hyq:free", function, BOTH, [12]) for function in (ID, DID, DIFD, MINV, FD)),
-    ("hyq:free", DIFD, "columns", [12]),
+    *(
+        (name, DIFD, "columns columns,fused", [n])
+        for name, n in (("hyq:free", 12), ("atlas:free", 32))
+    ),
     *(("iiwa14", DIFD, form, [12, 14]) for form in ("flat", "columns")),
     ("iiwa14", DID, "pairs", [14]),
     *(("atlas:free", function, BOTH, [32]) for function in (ID, DID, MINV, FD, DIFD)),

@@ -317,7 +317,7 @@ def test_values_are_not_read_before_they_are_there():
 
 def test_organised_accelerators(tmp_path):
     model = legged(3)
-    made = fl.accelerator(model, "forward_dynamics", interval=6, format="fitted", organised=True)
+    made = fl.accelerator(model, "forward_dynamics", interval=6, format="fitted", arrays="limbs")
     assert made.choices["algorithm"] == "factor"
     assert [array.slots for array in made.organisation.arrays] == [1, 3]
     flat = fl.accelerator(
@@ -334,19 +334,36 @@ def test_organised_accelerators(tmp_path):
         x["name"] for x in json.loads(made.trace(tmp_path / "t.json").read_text())["traceEvents"]
     }
     assert "task 3" in names
-    assert "organised: 1" in str(made)
+    assert "arrays: limbs" in str(made)
+
+
+@needs_icarus
+def test_columns_in_turn():
+    made = fl.accelerator(
+        legged(2), "forward_dynamics_derivatives_from", interval=8, arrays="columns"
+    )
+    x = made.samples(20)
+    found = made.simulate(x, simulator="icarus", stalls=STALLS)
+    for wanted, result in zip(made.function(**x), found.results.values(), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+    assert max(array.slots for array in made.design.arrays) > 1
+    assert made.organisation is None
 
 
 def test_what_organised_accelerators_refuse():
     model = legged(2)
     with pytest.raises(CompileError, match="format is 'proved', which clamps signals"):
-        fl.accelerator(model, format="proved", organised=True)
-    with pytest.raises(ValueError, match="f_ext is 'body': arrays by the robot's structure take"):
-        fl.accelerator(model, f_ext="body", organised=True)
+        fl.accelerator(model, format="proved", arrays="limbs")
+    with pytest.raises(ValueError, match="f_ext is 'body': arrays take no wrenches"):
+        fl.accelerator(model, f_ext="body", arrays="limbs")
     with pytest.raises(ValueError, match="function is 'kinetic_energy': wanted 'inverse_dynamics'"):
-        fl.accelerator(model, "kinetic_energy", organised=True)
+        fl.accelerator(model, "kinetic_energy", arrays="limbs")
+    with pytest.raises(ValueError, match="arrays is True: wanted None, 'limbs' or 'columns'"):
+        fl.accelerator(model, arrays=True)
+    with pytest.raises(ValueError, match="inverse_dynamics has no columns of products with M"):
+        fl.accelerator(model, arrays="columns")
     with pytest.raises(CompileError, match=r"in arrays at interval 1 takes .* longer interval"):
-        fl.accelerator(legged(4), "inverse_dynamics_derivatives", device="ecp5_85k", organised=True)
+        fl.accelerator(legged(4), "inverse_dynamics_derivatives", device="ecp5_85k", arrays="limbs")
 
 
 @pytest.mark.parametrize(

@@ -41,19 +41,24 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
+from featherlane.functions.accelerator.arrays import Arrays
 from featherlane.functions.accelerator.drawing import legend, svg
 from featherlane.functions.accelerator.organisation import Organisation, organise
+from featherlane.functions.accelerator.streams import Streamed, streamed
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
 from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
+from featherlane.program.trace import COLUMNS
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 STATES = 1000  # over which errors are reported
+LIMBS = "limbs"
+ARRAYS = (LIMBS, "columns")  # what takes turns
 STREAM = 2  # cycles that the streams add to a pipeline's latency
 
 
@@ -344,7 +349,7 @@ def accelerator(
     f_ext: str | None = None,
     frames: Sequence[str] = (),
     name: str | None = None,
-    organised: bool = False,
+    arrays: str | None = None,
 ) -> Accelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
@@ -367,11 +372,12 @@ def accelerator(
     accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
     "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
     `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
-    name: of the top module, by default the robot's and the function's. organised: whether the
-    robot's trunk, arms and legs are arrays of their own, and limbs that are alike take turns on one
-    where that needs less: fewer LUTs and flip-flops for more cycles (of the functions of
-    `multifunction`, without f_ext). `sharing` is then "whole" in each array, and algorithms that
-    divide are "factor" by default.
+    name: of the top module, by default the robot's and the function's. arrays: None for one
+    pipeline; "limbs" for one of the robot's trunk and of each arm and leg, where those that are
+    alike take turns on one if that needs less: fewer LUTs and flip-flops for more cycles (of the
+    functions of `multifunction`); or "columns" for one of the columns of products with M^-1, in
+    turn (of derivatives of forward dynamics). Both without f_ext and proved formats; `sharing` is
+    then "whole" in each array, and algorithms that divide are "factor" by default.
 
     Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
     where the device has any and results do not come later for it; the result's `function` rounds
@@ -387,65 +393,67 @@ def accelerator(
 
     variant = with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
-    if organised and algorithm is None and FACTOR in CIRCUITS.get(variant.name, {}):
+    if arrays not in (None, *ARRAYS):
+        raise ValueError(f"arrays is {shown(arrays)}: wanted None, 'limbs' or 'columns'")
+    if arrays and algorithm is None and FACTOR in CIRCUITS.get(variant.name, {}):
         algorithm = FACTOR  # limbs wait for each other where divisions come last
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
-    if organised:
-        return _organised(top, model, fixed, variant, target, int(interval), clock, format, ranges)
+    choices = {
+        "function": function, "interval": int(interval), "format": format, "device": device,
+        "delays": target.model, "clock": float(clock),
+        "sharing": "whole" if arrays else sharing,
+        "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames], "arrays": arrays,
+    }  # fmt: skip
+    if arrays:
+        return _in_arrays(top, model, fixed, variant, target, choices, ranges)
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
-    choices = {
-        "function": function, "interval": int(interval), "format": format, "device": device,
-        "delays": target.model, "clock": float(clock), "sharing": sharing,
-        "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames],
-    }  # fmt: skip
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
 
 
-def _organised(
+def _in_arrays(
     name: str,
     model: Model,
     fixed: FixedFunction,
     variant: Variant,
     device: devices.Device,
-    interval: int,
-    clock: float,
-    format: str,
+    choices: Mapping[str, Any],
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Accelerator:
-    """Returns a function as arrays by the robot's structure. Raises CompileError if these do not
-    fit.
-    """
+    """Returns a function as arrays. Raises CompileError if these do not fit."""
     if variant.wrenches:
-        raise ValueError(
-            f"f_ext is {variant.wrenches!r}: arrays by the robot's structure take none"
+        raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
+    interval, clock = choices["interval"], choices["clock"]
+    own = array_formats(model, variant, choices["format"], ranges)
+    found: Organisation | None = None
+    cut: Arrays | Streamed
+    if choices["arrays"] == LIMBS:
+        found = organise(
+            model,
+            variant.name,
+            interval=interval,
+            root=model.bodies[0].name,  # it stays where it is
+            device=choices["device"],
+            clock=clock,
+            algorithm=fixed.algorithm,
+            assign=own,
         )
-    assign = array_formats(model, variant, format, ranges)
-    found = organise(
-        model,
-        variant.name,
-        interval=interval,
-        root=model.bodies[0].name,
-        clock=clock,
-        algorithm=fixed.algorithm,
-        assign=assign,
-    )
+        cut = found.design
+    else:
+        cut = streamed(model, variant.name, COLUMNS, fixed.algorithm, own)
+        if len(cut.kernels) == 1:
+            raise ValueError(f"{variant.name} has no columns of products with M^-1: wanted 'limbs'")
     designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
-    made, needed, cut = designer.best(found.design, interval)
+    made, needed, cut = designer.best(cut, interval)
     if not needed.fits:
         raise CompileError(
             f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: a longer "
             "interval needs fewer DSPs, formats with fewer bits fewer of all"
         )
-    choices = {
-        "function": variant.name, "interval": interval, "format": format, "device": device.name,
-        "delays": device.model, "clock": float(clock), "sharing": "whole",
-        "algorithm": fixed.algorithm, "organised": True,
-    }  # fmt: skip
     computed = fixed.computed_by(cut.whole)
     return Accelerator(
         name, model, computed, device, made, needed, ranges or {}, choices, variant, found

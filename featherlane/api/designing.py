@@ -24,11 +24,12 @@ from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.arrays import Arrays
 from featherlane.functions.accelerator.network import network
+from featherlane.functions.accelerator.streams import Streamed
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
-Whole = TypeVar("Whole", Datapath, Arrays)  # what is computed
+Whole = TypeVar("Whole", Datapath, Arrays | Streamed)  # what is computed
 Made = TypeVar("Made")
 
 
@@ -107,15 +108,15 @@ class Designer(_Chooser[Datapath, Design]):
 
 
 @dataclass(frozen=True)
-class ArrayDesigner(_Chooser[Arrays, ArrayDesign]):
+class ArrayDesigner(_Chooser[Arrays | Streamed, ArrayDesign]):
     """Makes designs of arrays, each of which shares its units as a whole."""
 
     runs: int | None = None
 
-    def fused(self, datapath: Arrays, slack: int = 0) -> Arrays:
+    def fused(self, datapath: Arrays | Streamed, slack: int = 0) -> Arrays | Streamed:
         return datapath.changed(lambda own: fused(own, self.device, self.clock, slack))
 
-    def design(self, datapath: Arrays, interval: int) -> tuple[ArrayDesign, Cost]:
+    def design(self, datapath: Arrays | Streamed, interval: int) -> tuple[ArrayDesign, Cost]:
         whole, kernels = datapath.whole, [*datapath.kernels.values()]
         found = scheduled(whole, kernels, interval, self.device, self.clock, self.runs)
         made = array_design(self.name, whole, found, interval, self.device.tile)

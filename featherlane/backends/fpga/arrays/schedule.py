@@ -116,7 +116,7 @@ def scheduled(
     """
     scheduler = _Scheduler(interval, device, clock, runs)
     scheduler.look_back(kernels)
-    scheduler.ready |= dict.fromkeys(datapath.graph.nodes_of("input"), 0)
+    scheduler.ready |= {k: 0 for k, args in enumerate(datapath.graph.args) if not args}
     found: list[Array] = []
     for kernel in kernels:
         for lane in scheduler.lanes(kernel):
