@@ -116,7 +116,7 @@ def cost(design: Design, device: Device) -> Cost:
         for function in module.functions:
             kind = "reciprocal" if function.op == "div" else "sine_cosine"
             parts[name, kind] += _function(function, device)
-        luts = sum(choice_luts(choice, design.interval, device) for choice in first)
+        luts = sum(_choice(choice, design.interval, device) for choice in first)
         parts[name, "multiplexers"] += Resources(luts=luts)
         parts[name, "control"] += Resources(ffs=module.control)
     for name, kind, found in _nodes(design, netlist, device):
@@ -144,7 +144,7 @@ def _nodes(
         if not registers or netlist.is_constant(k) or netlist.is_wires(k):
             continue
         bits, home = netlist.signal(k).width, netlist.home[k]
-        luts, ffs = register_chain(device, registers - {WIRE})
+        luts, ffs = _chain(device, registers - {WIRE})
         if registers - {WIRE}:
             bits -= netlist.unread[k]
             yield home, "waiting", Resources(luts=bits * luts, ffs=bits * ffs)
@@ -178,7 +178,7 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     return device.bits["add"] * max(min(top, out.width - out.fraction) - lowest, 0)
 
 
-def register_chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
+def _chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
     """Returns the LUTs and flip-flops, for a bit, of a chain of which some registers are read."""
     longest, shortest = device.shift_register
     luts = ffs = 0
@@ -196,7 +196,7 @@ def register_chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
 # Multiplexers
 
 
-def choice_luts(choice: Choice, interval: int, device: Device) -> float:
+def _choice(choice: Choice, interval: int, device: Device) -> float:
     """The LUTs of a multiplexer, bit by bit: those that take the same bits are one."""
     found = {
         tuple(
@@ -327,7 +327,7 @@ def _function(unit: FunctionUnit, device: Device) -> Resources:
     dsps, luts, chains = _inside(unit, device.tile)
     ffs = 0
     for bits, read in chains:
-        own_luts, own_ffs = register_chain(device, read)
+        own_luts, own_ffs = _chain(device, read)
         luts, ffs = luts + bits * own_luts, ffs + bits * own_ffs
     return Resources(dsps, luts, ffs)
 
