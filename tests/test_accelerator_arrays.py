@@ -1,15 +1,15 @@
 """Robots cut into arrays: kernels that take turns equal the flat datapath, to the bit."""
 
+import json
 import random
 import shutil
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from random_datapaths import random_datapath, scheduled
+from random_datapaths import random_datapath
 from repetition import repeated
 
 import featherlane as fl
@@ -18,11 +18,11 @@ from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.assign import fitted, proved
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.ranges import Interval
-from featherlane.backends.fpga import devices, simulate
-from featherlane.backends.fpga.slots import Sum, slot_array, write
+from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga.arrays.design import array_design
+from featherlane.backends.fpga.arrays.schedule import HOP, scheduled, turns
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.arrays import ArrayPart, arrays
-from featherlane.functions.accelerator.built import built, needs, turns
 from featherlane.functions.accelerator.drawing import svg
 from featherlane.functions.accelerator.organisation import organise
 from featherlane.functions.accelerator.streams import STREAMS, streamed
@@ -31,7 +31,6 @@ from featherlane.program.analysis.homes import Home, homes
 from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.reduces import reduced
 from featherlane.program.passes.segments import segments
-from featherlane.program.program import Y
 from featherlane.robot.chains import chains, groups
 from featherlane.robot.editing.split_root import split_root
 from featherlane.robot.model import Joint
@@ -142,8 +141,8 @@ def test_slots_have_the_formats_that_all_limbs_need():
         for i, x in enumerate(table.ravel())
     }
     for assign in (
-        lambda graph: fitted(graph, whole, inputs=ends),
-        lambda graph: proved(graph, ends | exact),
+        lambda graph, constants: fitted(graph, whole, inputs=ends),
+        lambda graph, constants: proved(graph, ends | exact),
     ):
         cut = arrays(model, "inverse_dynamics", assign=assign)
         assert [len(kernel.members) for kernel in cut.kernels.values()] == [4]
@@ -244,105 +243,147 @@ def test_as_few_lanes_as_an_interval_has_room_for():
     assert turns(2, 1) == (1, 2, 1)
 
 
-CASES = [(5, 2, 2), (4, 3, 1), (3, 1, 3)]  # members, interval of a turn, lanes
+CASES = [(2, 4), (3, 2), (3, 7), (4, 12)]  # limbs, interval
 
 
-@cache
-def legs(members):
-    """The legs of a robot whose legs are of two joints, and what feeds them."""
-    model = fl.random_tree(1 + members, float(members), ("revolute",), seed=members)
-    cut = arrays(model, "inverse_dynamics")
-    given = inputs_of(model, ("q", "v", "a"), states=30)
-    integers = integers_of(cut, given)
-    known = slots.values(cut.datapath, integers)
-    for kernel in cut.kernels.values():
-        known |= kernel(known)
-    return cut, known
+def design_of(cut, interval):
+    device, kernels = devices.load("xcvu9p"), [*cut.kernels.values()]
+    found = scheduled(cut.whole, kernels, interval, device, 8.0, runs=4)
+    return array_design("robot", cut.whole, found, interval, device.tile)
 
 
-def slot_case(members, interval, lanes):
-    cut, known = legs(members)
-    kernel = cut.kernels[ArrayPart(1, False)]
-    (sums,) = [own for part, own in cut.kernels.items() if part.chain is not None]
-    totals = [
-        Sum(entry, node, cut.datapath.format(node))
-        for node, reads in zip(sums.members[0].gives, terms_of(sums), strict=True)
-        for entry, nodes in enumerate(kernel.gives)
-        if {*nodes} == reads
-    ]
-    assert totals
-    array = slot_array("legs", kernel, scheduled(kernel.datapath, interval), lanes, totals)
-    given = np.stack([known[f.node] for f in array.inputs], -1)
-    wanted = array.wanted(known)
-    for n, field in enumerate(array.outputs):
-        np.testing.assert_array_equal(wanted[:, n], known[field.node])
-    return array, given, wanted
+def check_circuit(design, given, folder_, simulator=simulate.icarus):
+    """The simulated sources give the bits of the golden model, back to back and with pauses."""
+    integers, _ = quantised(design.datapath, given)
+    wanted = Evaluator(design.datapath)(integers).integers
+    vectors = ({name: x[:1] for name, x in values.items()} for values in (integers, wanted))
+    folder.write(design, folder_, *vectors)
+    fields = words.given_values(design.datapath, design.inputs, integers)
+    for stalls in (STALLS, 0):
+        found = simulator(folder_, fields, stalls)
+        results = words.results_of(design.datapath, design.outputs, found.values)
+        for name, x in wanted.items():
+            np.testing.assert_array_equal(results[name], x)
+    assert {*np.diff(found.accepted)[3:]} == {design.interval}
+    assert {*(found.emitted - found.accepted)} == {design.latency + 2}
 
 
-def terms_of(sums):
-    """The nodes that each of some sums adds."""
-    graph = sums.datapath.graph
-
-    def entries(k):
-        if graph.op[k] == "input":
-            return {sums.members[0].reads[graph.value[k][1]]}
-        return set().union(*map(entries, graph.args[k]))
-
-    return [entries(k) for k in graph.outputs[Y].nodes]
+def legged(members):
+    """A robot whose legs are of two joints."""
+    return fl.random_tree(1 + members, float(members), ("revolute",), seed=members)
 
 
 @needs_icarus
-@pytest.mark.parametrize(("members", "interval", "lanes"), repeated(CASES))
-def test_turns_in_icarus(members, interval, lanes, tmp_path):
-    array, given, wanted = slot_case(members, interval, lanes)
-    write(array, tmp_path, len(given))
-    for stalls in (0, STALLS):
-        found = simulate.icarus(tmp_path, given, stalls)
-        np.testing.assert_array_equal(found.values, wanted)
-    cycles = np.diff(simulate.icarus(tmp_path, given).accepted)
-    assert cycles[5:].mean() == array.interval
-
-
-@needs_verilator
-@pytest.mark.parametrize(("members", "interval", "lanes"), repeated(CASES, 0))
-def test_turns_in_verilator(members, interval, lanes, tmp_path):
-    array, given, wanted = slot_case(members, interval, lanes)
-    write(array, tmp_path, len(given))
-    for stalls in (0, STALLS):
-        found = simulate.verilator(tmp_path, given, stalls)
-        np.testing.assert_array_equal(found.values, wanted)
-    assert (found.emitted - found.accepted >= array.design.latency).all()
+@pytest.mark.parametrize(("members", "interval"), repeated(CASES, 2))
+def test_arrays_in_icarus(members, interval, tmp_path):
+    model = legged(members)
+    cut = arrays(model, "inverse_dynamics")
+    made = design_of(cut, interval)
+    slots_of = [array.slots for array in made.arrays if array.kernel.datapath.graph.op.count("mul")]
+    assert max(slots_of) == turns(members, interval).slots
+    check_circuit(made, inputs_of(model, ("q", "v", "a"), states=30), tmp_path)
 
 
 @needs_verilator
 @pytest.mark.full
-def test_legs_of_hyq_in_verilator(tmp_path):
+@pytest.mark.parametrize(
+    ("function", "algorithm"),
+    [
+        ("inverse_dynamics_derivatives", None),
+        ("forward_dynamics_derivatives_from", None),
+        ("mass_matrix_inverse", "factor"),
+    ],
+)
+def test_legs_of_hyq_in_verilator(function, algorithm, tmp_path):
     model = fl.load("hyq", root="free")
-    cut = arrays(model, "inverse_dynamics_derivatives")
-    known = slots.values(
-        cut.datapath, integers_of(cut, inputs_of(model, ("q", "v", "a"), states=1000))
+    made = design_of(arrays(model, function, algorithm), 12)
+    given = inputs_of(model, [*made.datapath.graph.inputs], states=300)
+    check_circuit(made, given, tmp_path, simulate.verilator)
+
+
+def test_values_are_not_read_before_they_are_there():
+    made = design_of(arrays(legged(3), "inverse_dynamics_derivatives"), 6)
+    graph, ready = made.datapath.graph, {}
+    for array in made.arrays:
+        array.pipeline.verify()
+        for read in array.reads:
+            for slot, k in enumerate(read.sources):
+                if graph.op[k] != "constant":
+                    cycle = array.cycle(slot, array.pipeline.start[read.node])
+                    assert cycle >= (ready[k] if graph.args[k] else 0)
+        for given in array.gives:
+            ready |= {k: array.cycle(s, given.cycle) + HOP for s, k in enumerate(given.targets)}
+
+
+def test_organised_accelerators(tmp_path):
+    model = legged(3)
+    made = fl.accelerator(model, "forward_dynamics", interval=6, format="fitted", arrays="limbs")
+    assert made.choices["algorithm"] == "factor"
+    assert [array.slots for array in made.organisation.arrays] == [1, 3]
+    flat = fl.accelerator(
+        model, "forward_dynamics", interval=6, format="fitted", algorithm="factor", sharing="whole"
     )
-    for kernel in cut.kernels.values():
-        known |= kernel(known)
-    made = built(cut.datapath, cut.kernels, 12, devices.load("xcvu9p"))
-    array = made[ArrayPart(1, False)].circuit
-    assert len(array.sums) == 21
-    write(array, tmp_path, 1000)
-    given = np.stack([known[f.node] for f in array.inputs], -1)
-    found = simulate.verilator(tmp_path, given, STALLS)
-    np.testing.assert_array_equal(found.values, array.wanted(known))
+    assert made.cost.total.luts < 0.8 * flat.cost.total.luts
+    assert made.latency < 1.5 * flat.latency
+    x = made.samples(200)
+    wanted = model.forward_dynamics(**x)
+    assert np.abs(made.function(**x) - wanted).max() < 0.02 * np.abs(wanted).max()
+    page = made.report(tmp_path / "page.html").read_text()
+    assert "3 in turn, one every 2 cycles" in page
+    names = {
+        x["name"] for x in json.loads(made.trace(tmp_path / "t.json").read_text())["traceEvents"]
+    }
+    assert "task 3" in names
+    assert "arrays: limbs" in str(made)
 
 
-def test_turns_save_sums_and_registers():
-    model, device = fl.load("hyq", root="free"), devices.load("xcvu9p")
-    found = []
-    for shared in (True, False):
-        cut = arrays(model, "inverse_dynamics", shared=lambda group, shared=shared: shared)
-        found.append(needs(built(cut.datapath, cut.kernels, 12, device)))
-    together, apart = found
-    assert together.luts < 0.5 * apart.luts
-    assert together.ffs < 0.6 * apart.ffs
-    assert together.dsps < 1.1 * apart.dsps
+@needs_icarus
+def test_columns_in_turn():
+    made = fl.accelerator(
+        legged(2), "forward_dynamics_derivatives_from", interval=8, arrays="columns"
+    )
+    x = made.samples(20)
+    found = made.simulate(x, simulator="icarus", stalls=STALLS)
+    for wanted, result in zip(made.function(**x), found.results.values(), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+    assert max(array.slots for array in made.design.arrays) > 1
+    assert made.organisation is None
+
+
+def test_what_organised_accelerators_refuse():
+    model = legged(2)
+    with pytest.raises(CompileError, match="format is 'proved', which clamps signals"):
+        fl.accelerator(model, format="proved", arrays="limbs")
+    with pytest.raises(ValueError, match="f_ext is 'body': arrays take no wrenches"):
+        fl.accelerator(model, f_ext="body", arrays="limbs")
+    with pytest.raises(ValueError, match="function is 'kinetic_energy': wanted 'inverse_dynamics'"):
+        fl.accelerator(model, "kinetic_energy", arrays="limbs")
+    with pytest.raises(ValueError, match="arrays is True: wanted None, 'limbs' or 'columns'"):
+        fl.accelerator(model, arrays=True)
+    with pytest.raises(ValueError, match="inverse_dynamics has no columns of products with M"):
+        fl.accelerator(model, arrays="columns")
+    with pytest.raises(CompileError, match=r"in arrays at interval 1 takes .* longer interval"):
+        fl.accelerator(legged(4), "inverse_dynamics_derivatives", device="ecp5_85k", arrays="limbs")
+
+
+@pytest.mark.parametrize(
+    ("function", "algorithm"),
+    repeated(
+        [
+            ("mass_matrix_inverse", "factor"),
+            ("forward_dynamics_derivatives_from", None),
+            ("forward_dynamics", "aba"),
+            ("forward_dynamics", "factor"),
+        ],
+        2,
+    ),
+)
+def test_limbs_are_alike_in_what_couples_them(function, algorithm):
+    """Rows of M^-1 of one limb hold columns of the others: still each limb has one graph."""
+    model = fl.load("hyq", root="free")
+    cut = arrays(model, function, algorithm)
+    assert len(cut.kernels[ArrayPart(1, False)].members) == 4
+    check(model, function, cut, 5e-2)
 
 
 # Streams
@@ -364,24 +405,12 @@ def test_calls_as_streams(function, kept, members):
 
 @needs_icarus
 @pytest.mark.full
-def test_columns_in_icarus(tmp_path):
+@pytest.mark.parametrize(("interval", "lanes"), [(14, 1), (12, 2)])
+def test_columns_in_icarus(interval, lanes, tmp_path):
     model, function = fl.load("iiwa14"), "forward_dynamics_derivatives_from"
-    cut = streamed(model, function, STREAMS["columns"])
-    known = slots.values(
-        cut.datapath, integers_of(cut, inputs_of(model, ("q", "v", "a", "minv"), states=40))
-    )
-    for kernel in cut.kernels.values():
-        known |= kernel(known)
-    for interval, lanes in ((14, 1), (12, 2)):
-        circuits = built(cut.datapath, cut.kernels, interval, devices.load("xcvu9p"))
-        (array,) = (x.circuit for x in circuits.values() if x.turns.slots > 1)
-        assert (array.lanes, array.interval) == (lanes, 13 if lanes == 1 else 7)
-        folder = tmp_path / str(interval)
-        folder.mkdir()
-        write(array, folder, 40)
-        given = np.stack([known[f.node] for f in array.inputs], -1)
-        found = simulate.icarus(folder, given, STALLS)
-        np.testing.assert_array_equal(found.values, array.wanted(known))
+    made = design_of(streamed(model, function, STREAMS["columns"]), interval)
+    assert [array.slots for array in made.arrays] == [1, 13] if lanes == 1 else [1, 7, 6]
+    check_circuit(made, inputs_of(model, ("q", "v", "a", "minv"), states=40), tmp_path)
 
 
 # Organisations

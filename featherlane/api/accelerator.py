@@ -16,9 +16,10 @@ import numpy as np
 
 from featherlane.api.board import SEEDS, STALLS, Board
 from featherlane.api.design_space import Front, marks
-from featherlane.api.designing import SHARING, Designer
+from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
+    array_formats,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -40,16 +41,24 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
+from featherlane.functions.accelerator.arrays import Arrays
+from featherlane.functions.accelerator.drawing import legend, svg
+from featherlane.functions.accelerator.organisation import Organisation, organise
+from featherlane.functions.accelerator.streams import Streamed, streamed
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
+from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
+from featherlane.program.trace import COLUMNS
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 STATES = 1000  # over which errors are reported
+LIMBS = "limbs"
+ARRAYS = (LIMBS, "columns")  # what takes turns
 STREAM = 2  # cycles that the streams add to a pipeline's latency
 
 
@@ -77,10 +86,10 @@ class Run(NamedTuple):
 class Accelerator:
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 
-    function: what it computes, callable as any `Function`, to the bit. design: the sources in
+        function: what it computes, callable as any `Function`, to the bit. design: the sources in
     SystemVerilog. cost: what it needs of the device. choices: by the names of `accelerator`'s
     arguments, which makes the same again of them, `ranges` and `name`. variant: the function with
-    the axes and frames of its wrenches.
+    the axes and frames of its wrenches. organisation: of its arrays, if it has some.
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=4)
@@ -98,6 +107,7 @@ class Accelerator:
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
     variant: Variant
+    organisation: Organisation | None = None
 
     @property
     def interval(self) -> int:
@@ -111,7 +121,7 @@ class Accelerator:
 
     @property
     def pipeline(self) -> Pipeline:
-        """When and where each operation runs."""
+        """When and where each operation runs; of arrays, when values cross between them."""
         return self.design.pipeline
 
     @cached_property
@@ -188,7 +198,12 @@ class Accelerator:
         """
         around = [] if front is None else self._marks(front)
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
-        return written(file, page.page(self.design, self.cost, robot, self.facts, around, LINK))
+        told = None
+        if self.organisation is not None:
+            why = *legend(), *self.organisation.reasons
+            told = page.Figure(svg(self.organisation), why)
+        given = self.design, self.cost, robot, self.facts, around, LINK, told
+        return written(file, page.page(*given))
 
     def _marks(self, front: Front) -> list[Mark]:
         """The designs of a front, for charts. Raises ValueError for those of something else."""
@@ -340,6 +355,7 @@ def accelerator(
     f_ext: str | None = None,
     frames: Sequence[str] = (),
     name: str | None = None,
+    arrays: str | None = None,
 ) -> Accelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
@@ -362,7 +378,12 @@ def accelerator(
     accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
     "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
     `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
-    name: of the top module, by default the robot's and the function's.
+    name: of the top module, by default the robot's and the function's. arrays: None for one
+    pipeline; "limbs" for one of the robot's trunk and of each arm and leg, where those that are
+    alike take turns on one if that needs less: fewer LUTs and flip-flops for more cycles (of the
+    functions of `multifunction`); or "columns" for one of the columns of products with M^-1, in
+    turn (of derivatives of forward dynamics). Both without f_ext and proved formats; `sharing` is
+    then "whole" in each array, and algorithms that divide are "factor" by default.
 
     Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
     where the device has any and results do not come later for it; the result's `function` rounds
@@ -383,19 +404,71 @@ def accelerator(
 
     variant = with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
+    if arrays not in (None, *ARRAYS):
+        raise ValueError(f"arrays is {shown(arrays)}: wanted None, 'limbs' or 'columns'")
+    if arrays and algorithm is None and FACTOR in CIRCUITS.get(variant.name, {}):
+        algorithm = FACTOR  # limbs wait for each other where divisions come last
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
+    choices = {
+        "function": function, "interval": int(interval), "format": format, "device": device,
+        "delays": target.model, "clock": float(clock),
+        "sharing": "whole" if arrays else sharing,
+        "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames], "arrays": arrays,
+    }  # fmt: skip
+    if arrays:
+        return _in_arrays(top, model, fixed, variant, target, choices, ranges)
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     if not made.outputs:
         raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
-    choices = {
-        "function": function, "interval": int(interval), "format": format, "device": device,
-        "delays": target.model, "clock": float(clock), "sharing": sharing,
-        "algorithm": fixed.algorithm, "f_ext": f_ext, "frames": [*frames],
-    }  # fmt: skip
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
+
+
+def _in_arrays(
+    name: str,
+    model: Model,
+    fixed: FixedFunction,
+    variant: Variant,
+    device: devices.Device,
+    choices: Mapping[str, Any],
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+) -> Accelerator:
+    """Returns a function as arrays. Raises CompileError if these do not fit."""
+    if variant.wrenches:
+        raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
+    interval, clock = choices["interval"], choices["clock"]
+    own = array_formats(model, variant, choices["format"], ranges)
+    found: Organisation | None = None
+    cut: Arrays | Streamed
+    if choices["arrays"] == LIMBS:
+        found = organise(
+            model,
+            variant.name,
+            interval=interval,
+            root=model.bodies[0].name,  # it stays where it is
+            device=choices["device"],
+            clock=clock,
+            algorithm=fixed.algorithm,
+            assign=own,
+        )
+        cut = found.design
+    else:
+        cut = streamed(model, variant.name, COLUMNS, fixed.algorithm, own)
+        if len(cut.kernels) == 1:
+            raise ValueError(f"{variant.name} has no columns of products with M^-1: wanted 'limbs'")
+    designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
+    made, needed, cut = designer.best(cut, interval)
+    if not needed.fits:
+        raise CompileError(
+            f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: a longer "
+            "interval needs fewer DSPs, formats with fewer bits fewer of all"
+        )
+    computed = fixed.computed_by(cut.whole)
+    return Accelerator(
+        name, model, computed, device, made, needed, ranges or {}, choices, variant, found
+    )
 
 
 def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:

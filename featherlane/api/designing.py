@@ -12,6 +12,9 @@ from typing import ClassVar, Generic, TypeVar
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.arrays.design import ArrayDesign, array_design
+from featherlane.backends.fpga.arrays.design import cost as array_cost
+from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.cost import Cost, cost
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.network import cost as network_cost
@@ -19,24 +22,25 @@ from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
+from featherlane.functions.accelerator.arrays import Arrays
 from featherlane.functions.accelerator.network import network
+from featherlane.functions.accelerator.streams import Streamed
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
+Whole = TypeVar("Whole", Datapath, Arrays | Streamed)  # what is computed
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class _Chooser(ABC, Generic[Made]):
+class _Chooser(ABC, Generic[Whole, Made]):
     """Chooses sums in post-adders, or of their own, for what `design` makes. clock: nanoseconds a
-    cycle; slacks: cycles, those of `fuse.fused` that are tried; ports: whether outputs leave as
-    early as they are there. Designers have `runs`: schedules that are tried for each design, as
-    many as `pipelined` likes if None.
+    cycle; slacks: cycles, those of `fuse.fused` that are tried. Designers have `runs`: schedules
+    that are tried for each design, as many as `pipelined` likes if None.
     """
 
     slacks: ClassVar[tuple[int, ...]] = SLACK
-    ports: ClassVar[bool] = False
 
     name: str
     device: devices.Device
@@ -44,25 +48,25 @@ class _Chooser(ABC, Generic[Made]):
     sharing: str
 
     @abstractmethod
-    def design(self, datapath: Datapath, interval: int) -> tuple[Made, Cost]:
+    def design(self, datapath: Whole, interval: int) -> tuple[Made, Cost]:
         """Returns the design of a datapath as it is."""
 
     @abstractmethod
     def no_slower(self, made: Made, other: Made) -> bool:
         """Whether a design gives all results as early as another one."""
 
-    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
+    @abstractmethod
+    def fused(self, datapath: Whole, slack: int = 0) -> Whole:
         """Returns the datapath with sums in post-adders, as `fuse.fused`."""
-        return fused(datapath, self.device, self.clock, slack, self.ports)
 
-    def smallest(self, datapath: Datapath, interval: int) -> Cost:
+    def smallest(self, datapath: Whole, interval: int) -> Cost:
         """Returns the cost with as many sums in post-adders as may be."""
         try:
             return self.design(self.fused(datapath), interval)[1]
         except CompileError:  # products of several widths on a unit that has no post-adder
             return self.design(datapath, interval)[1]
 
-    def best(self, datapath: Datapath, interval: int) -> tuple[Made, Cost, Datapath]:
+    def best(self, datapath: Whole, interval: int) -> tuple[Made, Cost, Whole]:
         """Returns the design, its cost, and the datapath that it computes: with sums in post-adders
         if that makes it no slower, or makes it fit.
         """
@@ -81,10 +85,13 @@ class _Chooser(ABC, Generic[Made]):
 
 
 @dataclass(frozen=True)
-class Designer(_Chooser[Design]):
+class Designer(_Chooser[Datapath, Design]):
     """Makes designs of a datapath."""
 
     runs: int | None = None
+
+    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
+        return fused(datapath, self.device, self.clock, slack)
 
     def design(self, datapath: Datapath, interval: int) -> tuple[Design, Cost]:
         narrow = narrowed(datapath)
@@ -101,16 +108,37 @@ class Designer(_Chooser[Design]):
 
 
 @dataclass(frozen=True)
-class NetworkDesigner(_Chooser[Network]):
+class ArrayDesigner(_Chooser[Arrays | Streamed, ArrayDesign]):
+    """Makes designs of arrays, each of which shares its units as a whole."""
+
+    runs: int | None = None
+
+    def fused(self, datapath: Arrays | Streamed, slack: int = 0) -> Arrays | Streamed:
+        return datapath.changed(lambda own: fused(own, self.device, self.clock, slack))
+
+    def design(self, datapath: Arrays | Streamed, interval: int) -> tuple[ArrayDesign, Cost]:
+        whole, kernels = datapath.whole, [*datapath.kernels.values()]
+        found = scheduled(whole, kernels, interval, self.device, self.clock, self.runs)
+        made = array_design(self.name, whole, found, interval, self.device.tile)
+        return made, array_cost(made, self.device)
+
+    def no_slower(self, made: ArrayDesign, other: ArrayDesign) -> bool:
+        return made.latency <= other.latency
+
+
+@dataclass(frozen=True)
+class NetworkDesigner(_Chooser[Datapath, Network]):
     """Makes networks of some functions. spare, tag_bits: as of `network`."""
 
     slacks = SLACK[::2]  # networks take longer to schedule
-    ports = True
 
     functions: Collection[str]
     spare: Sequence[float] = (0.0,)
     tag_bits: int = 16
     runs: int | None = None
+
+    def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
+        return fused(datapath, self.device, self.clock, slack, ports=True)
 
     def design(self, datapath: Datapath, interval: int) -> tuple[Network, Cost]:
         pools = SHARING[self.sharing]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +15,7 @@ from featherlane.backends import reference
 from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import CompileError, shown
@@ -26,6 +29,7 @@ from featherlane.functions.circuits import (
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
+from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 from featherlane.robot.tree_of import tree_of
 
@@ -119,6 +123,39 @@ def _datapath(
     if format.kind == FITTED:
         return fitted(graph, samples, format.data, format.small, inputs=bounds)
     return uniform(graph, format.kind)
+
+
+def array_formats(
+    model: Model, variant: Variant, format: str | None, ranges: Mapping[str, Any] | None
+) -> Callable[[Graph, Mapping[str, np.ndarray]], Datapath]:
+    """Returns what gives the graph of a function, with inputs that are constants of the robot, its
+    formats. The arguments are those of `fixed_function`. Raises CompileError for proved formats.
+    """
+    chosen, shapes = Formats.named(format), input_shapes(model, variant)
+    if chosen.kind == PROVED:
+        raise CompileError(
+            "format is 'proved', which clamps signals: arrays whose limbs take turns have no clamps"
+            f"; wanted {FITTED!r}, {UNIFORM!r} or alike"
+        )
+    given = checked_ranges(named_in_ranges(shapes), ranges)
+
+    def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
+        if chosen.kind != FITTED:
+            return uniform(graph, chosen.kind)
+        limits, samples = input_ranges(model, shapes, given, variant=variant)
+        states = len(samples["q"])
+        tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
+        bounds, bits = entry_bounds(given | limits), (chosen.data, chosen.small)
+        found = fitted(graph, samples | tables, *bits, inputs=bounds)
+        forms = list(found.formats)
+        for k in graph.nodes_of("input"):
+            name, i = graph.value[k]
+            if name in constants:
+                most = float(np.abs(constants[name][:, i % constants[name].shape[1]]).max())
+                forms[k] = Format(chosen.small, chosen.small - 1 - math.frexp(most)[1])
+        return replace(found, formats=tuple(forms))
+
+    return assign
 
 
 def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarray]) -> None:

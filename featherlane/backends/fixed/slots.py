@@ -7,10 +7,10 @@ members compute at one place of the kernel has the hull of their formats, in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,14 +24,15 @@ from featherlane.program.passes.segments import GraphSegment
 from featherlane.program.program import X, Y
 
 Array = Any
+Name = TypeVar("Name", bound=Hashable)
 
 
 class KernelPort(NamedTuple):
-    """An entry of a kernel's input. nodes: of the flat datapath, what each member reads; table: or
-    the integer of each member.
+    """An entry of a kernel's input. nodes: of the flat datapath, what each member reads; table: of
+    constants, the integer of each member.
     """
 
-    nodes: tuple[int, ...] = ()
+    nodes: tuple[int, ...]
     table: tuple[int, ...] = ()
 
     @property
@@ -46,11 +47,19 @@ class SlotKernel:
 
     members: the segments. datapath: of the kernel, with an entry of the input X for each port, and
     Y for what a member gives; formats are those of the first member. ports: in the order of X.
+    places: of each node of a member's graph, the kernel's node.
     """
 
     members: tuple[GraphSegment, ...]
     datapath: Datapath
     ports: tuple[KernelPort, ...]
+    places: tuple[int, ...]
+
+    def of(self, members: Sequence[int]) -> SlotKernel:
+        """Returns the kernel of some members, by their numbers, in this order."""
+        chosen = lambda row: tuple(row[n] for n in members if row)
+        ports = tuple(KernelPort(chosen(port.nodes), chosen(port.table)) for port in self.ports)
+        return replace(self, members=chosen(self.members), ports=ports)
 
     @property
     def gives(self) -> list[tuple[int, ...]]:
@@ -157,7 +166,7 @@ def slot_kernel(
         place[k] = entries[first.value[k][1]]
     for i, k in enumerate(varying):
         place[k] = entries[len(ports) + i]
-        ports.append(KernelPort(table=varying[k]))
+        ports.append(KernelPort(tuple(s.nodes[k] for s in segments), varying[k]))
     own = {n: k for k, n in place.items()}
     formats += [datapath.formats[segments[0].nodes[own[n]]] for n in entries]
     for k, (op, args, value) in enumerate(zip(first.op, first.args, first.value, strict=True)):
@@ -168,12 +177,36 @@ def slot_kernel(
                 formats.append(datapath.formats[segments[0].nodes[k]])
     out = first.outputs[Y]
     new.outputs[Y] = Output(out.shape, tuple(place[k] for k in out.nodes))
-    return SlotKernel(tuple(segments), Datapath(new, tuple(formats)), tuple(ports))
+    kernel = Datapath(new, tuple(formats))
+    return SlotKernel(
+        tuple(segments), kernel, tuple(ports), tuple(place[k] for k in range(len(first)))
+    )
+
+
+def changed(
+    datapath: Datapath,
+    kernels: Mapping[Name, SlotKernel],
+    change: Callable[[Datapath], Datapath],
+) -> tuple[Datapath, dict[Name, SlotKernel]]:
+    """Returns a datapath and its kernels with other formats, or fused products. change: of the
+    datapath of a kernel, one of the same graph.
+    """
+    formats, fused = list(datapath.formats), set[int]()
+    found = dict[Name, SlotKernel]()
+    for name, kernel in kernels.items():
+        new = change(kernel.datapath)
+        found[name] = replace(kernel, datapath=new)
+        for member in kernel.members:
+            for own, k in zip(kernel.places, member.nodes, strict=True):
+                formats[k] = new.formats[own]
+                if own in new.fused:
+                    fused.add(k)
+    return Datapath(datapath.graph, tuple(formats), frozenset(fused)), found
 
 
 def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> KernelPort:
     if all(k in tables for k in nodes):
-        return KernelPort(table=tuple(tables[k] for k in nodes))
+        return KernelPort(nodes, tuple(tables[k] for k in nodes))
     return KernelPort(nodes)
 
 

@@ -22,9 +22,9 @@ def module_tiles(design: Design, module: str, tile: Tile | None = None) -> int:
 
 def register_bits(design: Design) -> int:
     """The bits of all registers that hold results for later cycles."""
-    netlist = design.netlist
     return sum(
         netlist.signal(k).width * (max(registers) + 1)
+        for netlist in [circuit.netlist for circuit in design.pipelines]
         for k, registers in enumerate(netlist.registers)
         if registers and max(registers) > WIRE and not netlist.is_wires(k)
     )

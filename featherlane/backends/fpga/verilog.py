@@ -66,6 +66,11 @@ class Design:
         return Netlist(self.name, self.datapath, self.pipeline, self.timely)
 
     @property
+    def pipelines(self) -> tuple[Design, ...]:
+        """The designs of which it consists: itself, if it is one pipeline."""
+        return (self,)
+
+    @property
     def interval(self) -> int:
         return self.pipeline.interval
 

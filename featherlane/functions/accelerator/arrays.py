@@ -8,7 +8,8 @@ that carry it, its backward part what depends on the chains that it carries; at 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +33,9 @@ from featherlane.functions.accelerator.limbs import Limbs
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.homes import NOWHERE, Home, homes
 from featherlane.program.graph import Graph, simplify
+from featherlane.program.passes.alike_order import in_one_order
 from featherlane.program.passes.balance import balanced
-from featherlane.program.passes.reduces import reduced
+from featherlane.program.passes.reduces import grouped, reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
@@ -43,7 +45,11 @@ from featherlane.robot.tree_of import tree_of
 COMPUTED, PRESCRIBED = ROOTS = "computed", "prescribed"
 
 
-def in_q16(graph: Graph) -> Datapath:
+Assign = Callable[[Graph, Mapping[str, np.ndarray]], Datapath]
+"""Gives the formats of a graph; the constants of its inputs that are no numbers of a state."""
+
+
+def in_q16(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
     """Returns a datapath whose signals all have 16 bits before the point and 16 behind it."""
     return uniform(graph, "q16.16")
 
@@ -90,6 +96,30 @@ class Arrays:
     constants: Mapping[str, np.ndarray]
     kernels: Mapping[ArrayPart, SlotKernel]
 
+    @cached_property
+    def whole(self) -> Datapath:
+        """The flat definition with the robot's constants in the place of their inputs: what a
+        function of the robot computes. Its nodes have the same numbers.
+        """
+        graph = self.datapath.graph
+        op, value = list(graph.op), list(graph.value)
+        for k, integer in _table_nodes(self.datapath, self.constants).items():
+            op[k], value[k] = "constant", integer * self.datapath.format(k).step
+        inputs = {name: x for name, x in graph.inputs.items() if name not in self.constants}
+        return replace(self.datapath, graph=graph.replaced(op=op, value=value, inputs=inputs))
+
+    @property
+    def fused(self) -> frozenset[int]:
+        """The products that are computed with their sums."""
+        return self.datapath.fused
+
+    def changed(self, change: Callable[[Datapath], Datapath]) -> Arrays:
+        """Returns the arrays with other formats, or fused products, in their kernels. change: gives
+        a datapath of the same graph.
+        """
+        flat, kernels = slots.changed(self.datapath, self.kernels, change)
+        return replace(self, datapath=flat, kernels=kernels)
+
     @property
     def carriers(self) -> tuple[int, ...]:
         """The body of the algorithms' tree of each body of the robot."""
@@ -102,7 +132,7 @@ def arrays(
     algorithm: str | None = None,
     root: str = COMPUTED,
     shared: Callable[[Alike], bool] = lambda group: True,
-    assign: Callable[[Graph], Datapath] = in_q16,
+    assign: Assign = in_q16,
 ) -> Arrays:
     """Returns a function of a robot cut into the arrays of its chains.
 
@@ -121,13 +151,16 @@ def arrays(
     free = first_freedoms(model) if root == PRESCRIBED else 0
     graph = without_root(traced(model, variant, algorithm, limbs), model.nv, free)
     cutter = _Cutter(tree, found, alike, limbs, free)
+    graph = cutter.in_one_order(graph)
+    graph, _ = _live(grouped(graph, cutter.homes(graph)[0]))
+    graph = cutter.in_one_order(graph)
     parts = segments(graph, *cutter.homes(graph))
     graph, totals = _reduced(graph, found, alike, parts, shared)
     home, order = cutter.homes(graph, totals)
     flat, parts = joined(graph, segments(graph, home, order), _balanced)
     by_home = {part.name: part for part in parts}
     sets = list(_sets(alike, by_home, shared))
-    datapath = slots.united(_assigned(flat, assign), [own for _, own in sets])
+    datapath = slots.united(_assigned(flat, assign, limbs.constants), [own for _, own in sets])
     datapath = _with_tables(slots.united(narrowed(datapath), [s for _, s in sets]), limbs)
     tables = _table_nodes(datapath, limbs.constants)
     made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets}
@@ -147,6 +180,31 @@ class _Cutter:
     ) -> None:
         self.tree, self.found, self.free = tree, found, free
         self.owners = owners(tree, found, alike, limbs)
+        chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
+        self.chains = [chain_of[i] for i in tree.owners]  # of freedoms
+
+    def in_one_order(self, graph: Graph) -> Graph:
+        """Returns the graph with the nodes of limbs that are alike in one order."""
+        return in_one_order(graph, *self.homes(graph), self._rank)
+
+    def _rank(self, home: Hashable, value: tuple[str, int]) -> Any:
+        """Where an entry of a matrix by freedoms stands to a limb: freedoms that carry it first,
+        then its own, then others.
+        """
+        assert isinstance(home, Home)
+        n = len(self.chains)
+        if value in self.owners or value[0] != "minv":
+            return None
+        carriers, c = set[int](), home.array
+        while c >= 0:
+            carriers.add(c)
+            c = self.found[c].parent
+
+        def near(k: int) -> tuple[int, int]:
+            own = self.chains[k]
+            return 2 if own not in carriers else int(own == home.array), k
+
+        return sorted(map(near, divmod(value[1], n)))
 
     def homes(
         self, graph: Graph, totals: Mapping[int, Sums] | None = None
@@ -196,9 +254,9 @@ def _reduced(
     }
 
 
-def _assigned(graph: Graph, assign: Callable[[Graph], Datapath]) -> Datapath:
+def _assigned(graph: Graph, assign: Assign, constants: Mapping[str, np.ndarray]) -> Datapath:
     """Returns the datapath of a graph. Raises CompileError for formats that change the graph."""
-    datapath = assign(graph)
+    datapath = assign(graph, constants)
     if datapath.graph.op != graph.op:
         raise CompileError(
             "formats that are proved clamp signals of this function, which arrays do not: wanted "

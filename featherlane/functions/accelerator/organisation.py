@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.backends.fpga.arrays.schedule import turns
 from featherlane.backends.fpga.cost import multiplexer
 from featherlane.backends.fpga.devices import Device, load, operators, width
 from featherlane.backends.fpga.resources import NOTHING, Resources
@@ -25,9 +26,11 @@ from featherlane.functions.accelerator.arrays import (
     PRESCRIBED,
     ArrayPart,
     Arrays,
+    Assign,
     arrays,
+    in_q16,
 )
-from featherlane.functions.accelerator.built import turns
+from featherlane.functions.accelerator.graph import SHARES
 from featherlane.functions.accelerator.roots import MODES, RootChoice, rooted
 from featherlane.robot.chains import Alike, Chain
 from featherlane.robot.editing.physics import with_physics
@@ -60,6 +63,7 @@ class ArrayChoice(NamedTuple):
 
 
 SWEEPS = "inverse_dynamics", "inverse_dynamics_derivatives", "mass_matrix"
+"""The functions whose roots may be prescribed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,16 +121,17 @@ def organise(
     mode: str = COMPUTED,
     device: str = "xcvu9p",
     clock: float = 125.0,
+    algorithm: str | None = None,
+    assign: Assign = in_q16,
 ) -> Organisation:
     """Returns the organisation of a function of a robot.
 
-    function: one that sweeps over the tree: "inverse_dynamics", "inverse_dynamics_derivatives" or
-    "mass_matrix". interval:
-    cycles from one state to the next. root: the root body of a robot on a free joint, by name; by
-    default the one with the shortest path of the present one and the middle of the tree, if it
-    takes no more products.
-    mode: "computed"; "prescribed", with the motion of the root given and its forces not computed;
-    or "ignored", with the root fixed where it is at q = 0. clock: MHz. Friction, which has no
+    function: one of those of `fl.multifunction`. interval: cycles from one state to the next. root:
+    the root body of a robot on a free joint, by name; by default the one with the shortest path of
+    the present one and the middle of the tree, if it takes no more products. mode: "computed";
+    "prescribed", with the motion of the root given and its forces not computed (of inverse
+    dynamics, its derivatives and M); or "ignored", with the root fixed where it is at q = 0. clock:
+    MHz. algorithm: as of `fl.accelerator`. assign: gives the formats. Friction, which has no
     circuit, is left to the host.
 
     Where the root moves, the design takes and gives the coordinates of `model` of the result:
@@ -135,11 +140,11 @@ def organise(
     """
     if not isinstance(model, Robot):
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
-    if function not in SWEEPS:
-        wanted = f"wanted {', '.join(map(repr, SWEEPS))}"
-        raise ValueError(f"function is {shown(function)}: {wanted}")
     if mode not in MODES:
         raise ValueError(f"mode is {shown(mode)}: wanted {', '.join(map(repr, MODES))}")
+    wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
+    if function not in wanted:
+        raise ValueError(f"function is {shown(function)}: wanted {', '.join(map(repr, wanted))}")
     if not isinstance(interval, int) or interval < 1:
         raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
     clock = 1e3 / clock  # nanoseconds from here on
@@ -147,8 +152,8 @@ def organise(
     model = _without_friction(model, reasons)
     model, roots = rooted(model, root, mode, target, clock, reasons)
     prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
-    apart = arrays(model, function, root=prescribed, shared=lambda group: False)
-    together = arrays(model, function, root=prescribed)
+    cut = partial(arrays, model, function, algorithm, prescribed, assign=assign)
+    apart, together = cut(shared=lambda group: False), cut()
     kept = set[int]()
     for number, group in enumerate(together.groups):
         if len(group.members) > 1 and _is_cheaper(
@@ -159,7 +164,7 @@ def organise(
     several = {group for group in together.groups if len(group.members) > 1}
     made = together if members == several else apart
     if members not in (several, set()):
-        made = arrays(model, function, root=prescribed, shared=members.__contains__)
+        made = cut(shared=members.__contains__)
     found = tuple(_choices(made, apart, kept, interval))
     return Organisation(model, before, function, interval, mode, roots, found, made, tuple(reasons))
 

@@ -51,7 +51,7 @@ def rooted(
     if body is not None:
         if body not in names:
             raise ValueError(f"root is {shown(body)}: wanted a body of {model.name}")
-        return on_free_joint(model, names.index(body)), ()
+        return model if body == names[0] else on_free_joint(model, names.index(body)), ()
     robots = {names[b]: on_free_joint(model, b) for b in _central(model)}
     figures = {
         name: RootChoice(name, _depth(robot), *_path(robot, device, clock))

@@ -9,7 +9,7 @@ are alike. What is not in these calls comes before them, between them and behind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from featherlane.algorithms import derivatives
@@ -18,7 +18,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS, rewritten
 from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.functions.accelerator.arrays import in_q16
+from featherlane.functions.accelerator.arrays import Assign, in_q16
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Variant
@@ -66,6 +66,23 @@ class Streamed:
     datapath: Datapath
     kernels: Mapping[Turn, SlotKernel]
 
+    @property
+    def whole(self) -> Datapath:
+        """The flat definition, which has no constants of limbs."""
+        return self.datapath
+
+    @property
+    def fused(self) -> frozenset[int]:
+        """The products that are computed with their sums."""
+        return self.datapath.fused
+
+    def changed(self, change: Callable[[Datapath], Datapath]) -> Streamed:
+        """Returns the streams with other formats, or fused products, in their kernels. change:
+        gives a datapath of the same graph.
+        """
+        flat, kernels = slots.changed(self.datapath, self.kernels, change)
+        return replace(self, datapath=flat, kernels=kernels)
+
 
 class _Call(NamedTuple):
     """A call that stays: its function, how many calls come before it, and its operands and the
@@ -83,7 +100,7 @@ def streamed(
     function: str,
     kept: Policy = COLUMNS,
     algorithm: str | None = None,
-    assign: Callable[[Graph], Datapath] = in_q16,
+    assign: Assign = in_q16,
 ) -> Streamed:
     """Returns a function of a robot with calls of some steps as streams.
 
@@ -99,7 +116,7 @@ def streamed(
     main, calls, graphs = _without_calls(program)
     flat, found = _cut(rewritten(simplify(main)), calls, graphs)
     alike = {turn: list(own) for turn, own in _kinds(found)}
-    datapath = slots.united(assign(flat), [*alike.values()])
+    datapath = slots.united(assign(flat, {}), [*alike.values()])
     datapath = slots.united(narrowed(datapath), [*alike.values()])
     made = {turn: slots.slot_kernel(datapath, own) for turn, own in alike.items()}
     return Streamed(model, function, datapath, made)

@@ -70,6 +70,7 @@ def pipelined(
     spare: Sequence[float] = (0.0,),
     ports: Sequence[Collection[str]] = (),
     runs: int | None = None,
+    left: Mapping[str, int] | None = None,
 ) -> Pipeline:
     """Returns the pipeline of a graph of which all nodes are live.
 
@@ -78,18 +79,23 @@ def pipelined(
     spare: shares by which the units of each pool and kind may be more than needed where that
     shortens the pipeline, the smallest first. ports: names of outputs that are read together, each
     port as soon as it is there; without ports all outputs are read in the last cycle. runs:
-    schedules that are tried at most, for an answer in a hurry. Of all pipelines found it is the one
-    of the lowest latency (with ports: in which no port is later, by so many cycles, than it would
-    be alone with units enough), then of the fewest units, then of the fewest registers. Raises
-    ValueError for an operator that takes longer than a cycle.
+    schedules that are tried at most, for an answer in a hurry. left: of outputs by name, the cycles
+    that are left behind them until all is done elsewhere, as `remaining` gives them. Of all
+    pipelines found it is the one of the lowest latency (with what is left; with ports, but without
+    it: in which no port is later, by so many cycles, than it would be alone with units enough),
+    then of the fewest units, then of the fewest registers. Raises ValueError for an operator that
+    takes longer than a cycle.
     """
     if not spare:
         raise ValueError("spare is empty: wanted a share, such as 0")
     pool = whole(graph) if pool is None else pool
     places = collect(graph, operators, pool, arrival or {})
     _check_operators(operators, clock, interval)
+    if left is not None:
+        places = _earlier(graph, places, left)
     alone = _timed(places, clock, interval, None, _late(places, clock))[0]
-    places = _with_ports(graph, places, alone, ports)
+    if left is None:
+        places = _with_ports(graph, places, alone, ports)
     shortest = _latency(places, alone)
     best: Pipeline | None = None
     least: tuple[int, ...] | None = None
@@ -147,6 +153,21 @@ def earliness(
     places, start = _alone(graph, operators, clock)
     ready = {name: _ready(graph, places, start, [name]) for name in graph.outputs}
     return {name: max(ready.values()) - cycle for name, cycle in ready.items()}
+
+
+def remaining(
+    graph: Graph, operators: Sequence[Operator | None], clock: float, left: Mapping[str, int]
+) -> dict[str, int]:  # fmt: skip
+    """Returns the cycles from each input, by name, until all is done, where units are not counted.
+    left: of outputs by name, the cycles behind them.
+    """
+    places = _earlier(graph, collect(graph, operators, whole(graph), {}), left)
+    late = _late(places, clock)
+    found: dict[str, int] = {}
+    for k in graph.nodes_of("input"):
+        name = graph.value[k][0]
+        found[name] = max(found.get(name, 0), ceil(-late[places.of_node[k]]))
+    return found
 
 
 def waiting_followers(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from featherlane.program.graph import Graph, entered, placed
 from featherlane.program.passes.balance import SUMS, inner_sums
@@ -59,6 +60,50 @@ def reduced(
         place[k] = total
     new.outputs = placed(graph.outputs, place)
     return new, found
+
+
+def grouped(graph: Graph, home: Sequence[Any]) -> Graph:
+    """Returns the graph, of live nodes, in which each sum adds the terms of each home first, and
+    then these, in the order of homes: so branches that are alike give one number each, whichever
+    of them comes first.
+    """
+    inner, new, place = inner_sums(graph), Graph(), dict[int, int]()
+    new.inputs = dict(graph.inputs)
+    for k, op in enumerate(graph.op):
+        if inner[k]:
+            continue
+        new.current_tag = graph.tag[k]
+        if op not in SUMS:
+            place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
+            continue
+        groups: dict[Any, list[tuple[int, bool]]] = {}
+        for a, minus in _terms(graph, inner, k):
+            groups.setdefault(home[a], []).append((a, minus))
+        if len(groups) == 1:
+            place[k] = _as_it_was(graph, new, k, inner, place)
+            continue
+        partials = [_partial(graph, new, groups[own], place) for own in sorted(groups)]
+        new.current_tag = graph.tag[k]
+        partials.sort(key=lambda x: x[1])  # one that is added comes first
+        turned = partials[0][1]
+        total, _ = partials[0]
+        for partial, minus in partials[1:]:
+            total = new.sub(total, partial) if minus != turned else new.add(total, partial)
+        place[k] = new.neg(total) if turned else total
+    new.outputs = placed(graph.outputs, place)
+    return new
+
+
+def _partial(
+    graph: Graph, new: Graph, terms: Sequence[tuple[int, bool]], place: dict[int, int]
+) -> tuple[int, bool]:
+    """Enters the sum of terms, or its negative if all are subtracted; tells which."""
+    (first, turned), *others = sorted(terms, key=lambda x: (x[1], x[0]))
+    new.current_tag = graph.tag[first] or new.current_tag
+    total = place[first]
+    for a, minus in others:
+        total = new.sub(total, place[a]) if minus != turned else new.add(total, place[a])
+    return total, turned
 
 
 def _terms(graph: Graph, inner: Sequence[bool], root: int) -> Iterator[tuple[int, bool]]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from featherlane.backends.fpga import netlist as netlists
+from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
@@ -49,28 +52,45 @@ class Box(NamedTuple):
         return min(self.work, default=0)
 
 
+class _Place(NamedTuple):
+    """A pipeline, the tags of its nodes and of what it reads (None of inputs), the cycle of the
+    task in which it begins. Of an array whose limbs take turns there is one for each turn.
+    """
+
+    design: Design
+    tags: Sequence[object]
+    begin: int = 0
+
+
 def boxes(design: Design, cost: Cost) -> list[Box]:
-    """The boxes of a design, in the order in which they start."""
-    netlist = design.netlist
-    graph, pipeline = netlist.graph, design.pipeline
-    names = [_name(tag) for tag in graph.tag]
-    step_of = {_name(tag): tag for tag in graph.tag}
-    module_of = dict[str, str]()
+    """The boxes of a design, in the order in which they start. What limbs in turn share is of those
+    of the first one.
+    """
     work, last = defaultdict[str, Counter[int]](Counter), Counter[str]()
     reads = defaultdict[str, set[str]](set)
-    for k, operator in enumerate(pipeline.operators):
-        if not graph.args[k]:
-            continue
-        module_of.setdefault(netlist.home[k], names[k])
-        reads[names[k]] |= {names[a] for a in graph.args[k] if graph.args[a]}
-        if operator:
-            work[names[k]][pipeline.start[k]] += 1
-            last[names[k]] = max(last[names[k]], pipeline.ready(k))
+    starts = defaultdict[tuple[str, netlists.Unit], list[Slot]](list)  # by module and unit
+    module_of, step_of = dict[str, str](), dict[str, object]()
+    for place in _places(design):
+        netlist, pipeline = place.design.netlist, place.design.pipeline
+        graph, begin = netlist.graph, place.begin
+        names = [_name(tag) for tag in place.tags]
+        step_of |= {_name(tag): tag for tag in place.tags}
+        for k, operator in enumerate(pipeline.operators):
+            if not graph.args[k]:
+                continue
+            module_of.setdefault(netlist.home[k], names[k])  # the first one's, of those in turn
+            before = [a for a in graph.args[k] if graph.args[a] or place.tags[a] is not None]
+            reads[names[k]] |= {names[a] for a in before}
+            if operator:
+                work[names[k]][begin + pipeline.start[k]] += 1
+                last[names[k]] = max(last[names[k]], begin + pipeline.ready(k))
+        for unit, nodes in netlist.units.items():
+            slots = [Slot(begin + pipeline.start[k], f"{graph.op[k]} %{k}") for k in nodes]
+            starts[netlist.unit_home[unit[0]], unit] += slots
     units = defaultdict[str, list[Unit]](list)
-    for (pool, kind, _), nodes in netlist.units.items():
-        home = netlist.unit_home[pool]
-        slots = (Slot(pipeline.start[k], f"{graph.op[k]} %{k}") for k in nodes)
-        units[module_of.setdefault(home, SHARED)].append(Unit(kind, tuple(sorted(slots))))
+    for (home, (_, kind, _)), slots in starts.items():
+        name = module_of.setdefault(home, SHARED)
+        units[name].append(Unit(kind, tuple(sorted(slots))))
     needs = defaultdict[str, Resources](Resources)
     modules = defaultdict[str, list[str]](list)
     for module, own in cost.modules.items():
@@ -83,11 +103,26 @@ def boxes(design: Design, cost: Cost) -> list[Box]:
     for name in dict.fromkeys([*work, *needs]):
         tag = step_of.get(name)
         joint = getattr(tag, "joint", None)
-        step = name if joint is None else f"{tag.algorithm}{tag.direction}"  # type: ignore[union-attr]
+        step = name if joint is None else f"{tag.algorithm}{tag.direction}"  # type: ignore[attr-defined]
         others = frozenset(reads[name] - {name})
         placed = tuple(modules[name]), dict(work[name]), last[name]
         found.append(Box(name, step, joint, *placed, needs[name], tuple(units[name]), others))
     return sorted(found, key=lambda box: (box.first, box.last))
+
+
+def _places(design: Design) -> Iterator[_Place]:
+    """Yields the pipelines of a design."""
+    if not isinstance(design, ArrayDesign):
+        graph = design.netlist.graph
+        yield _Place(design, [tag if graph.args[k] else None for k, tag in enumerate(graph.tag)])
+        return
+    whole = design.datapath.graph
+    for circuit, array in zip(design.circuits, design.arrays, strict=False):
+        for slot, member in enumerate(array.kernel.members):
+            tags: list[object] = [None] * len(array.datapath.graph)
+            for own, k in zip(array.kernel.places, member.nodes, strict=True):
+                tags[own] = whole.tag[k] if whole.args[k] else None
+            yield _Place(circuit, tags, array.cycle(slot, 0))
 
 
 def _name(tag: object) -> str:

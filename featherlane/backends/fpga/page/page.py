@@ -49,6 +49,13 @@ class Robot(NamedTuple):
     parents: Sequence[int]
 
 
+class Figure(NamedTuple):
+    """A drawing in SVG, and a sentence for each of its signs and of its reasons."""
+
+    drawing: str
+    told: Sequence[str]
+
+
 def page(
     design: Design,
     cost: Cost,
@@ -56,14 +63,17 @@ def page(
     facts: Mapping[str, Any],
     marks: Sequence[charts.Mark],
     link: float,
+    figure: Figure | None = None,
 ) -> str:
     """The page as text. facts: the report of the design as data; marks: designs of the same
-    function, none if they were not looked at; link: bytes a nanosecond of the memory's interface.
+    function, none if they were not looked at; link: bytes a nanosecond of the memory's interface;
+    figure: of the organisation, if the robot's structure gave one.
     """
     found = boxes(design, cost)
     title = f"{robot.name}: {facts['function'].replace('_', ' ')}"
     parts = [
         _head(title, facts, cost),
+        *([_figure(figure)] if figure else []),
         _organisation(found, robot),
         _timeline(found, design),
         _utilisation(found, design.interval),
@@ -208,6 +218,14 @@ def _organisation(found: Sequence[Box], robot: Robot) -> str:
         organisation.legend(found),
         tag("div", organisation.drawn(found, robot.parents, robot.joints), class_="scroll"),
         CHOSEN,
+    )
+
+
+def _figure(figure: Figure) -> str:
+    return _section(
+        "Organisation",
+        tag("div", figure.drawing, class_="scroll"),
+        tag("ul", *(tag("li", escape(sentence)) for sentence in figure.told)),
     )
 
 

@@ -1,0 +1,1 @@
+"""Kernels that give each other values at cycles that are known: arrays of a robot as one design."""
