@@ -62,9 +62,9 @@ def sine_cosine(x: float) -> tuple[float, float]:
     return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
 
 
-def _told(name: str, of: str, arguments: str) -> str:
+def _told(name: str, what: str, arguments: str) -> str:
     """The documentation of a function of scalars."""
-    return f"""The {name} of {of} of any kind: floats, arrays, what `trace` traces; angles in rad.
+    return f"""The {what}; of scalars of any kind: floats, arrays, what `trace` traces.
 
     Examples:
         >>> x = np.array([0.25, 0.5])
@@ -74,7 +74,7 @@ def _told(name: str, of: str, arguments: str) -> str:
     """
 
 
-def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
+def _by_method(name: str, what: str, of_number: Any, of_array: Any) -> Any:
     def function(x: Scalar) -> Scalar:
         if type(x) is float:
             return of_number(x)
@@ -82,23 +82,23 @@ def _by_method(name: str, of_number: Any, of_array: Any) -> Any:
         return of_array(x) if method is None else method()
 
     function.__name__ = name
-    function.__doc__ = _told(name, "a scalar", "x")
+    function.__doc__ = _told(name, what, "x")
     return function
 
 
-sin = _by_method("sin", lambda x: sine_cosine(x)[0], np.sin)
-cos = _by_method("cos", lambda x: sine_cosine(x)[1], np.cos)
-sqrt = _by_method("sqrt", np.sqrt, np.sqrt)
-rint = _by_method("rint", np.rint, np.rint)
-exp = _by_method("exp", np.exp, np.exp)
-log = _by_method("log", np.log, np.log)
-tanh = _by_method("tanh", np.tanh, np.tanh)
-asin = _by_method("asin", np.arcsin, np.arcsin)
-acos = _by_method("acos", np.arccos, np.arccos)
-floor = _by_method("floor", np.floor, np.floor)
+sin = _by_method("sin", "sine of an angle in rad", lambda x: sine_cosine(x)[0], np.sin)
+cos = _by_method("cos", "cosine of an angle in rad", lambda x: sine_cosine(x)[1], np.cos)
+sqrt = _by_method("sqrt", "square root", np.sqrt, np.sqrt)
+rint = _by_method("rint", "nearest whole number, of two the even one", np.rint, np.rint)
+exp = _by_method("exp", "exponential function", np.exp, np.exp)
+log = _by_method("log", "natural logarithm", np.log, np.log)
+tanh = _by_method("tanh", "hyperbolic tangent", np.tanh, np.tanh)
+asin = _by_method("asin", "angle in rad, -pi/2 to pi/2, of a sine", np.arcsin, np.arcsin)
+acos = _by_method("acos", "angle in rad, 0 to pi, of a cosine", np.arccos, np.arccos)
+floor = _by_method("floor", "largest whole number that is not above x", np.floor, np.floor)
 
 
-def _of_two(name: str, reflected: str, of_arrays: Any) -> Any:
+def _of_two(name: str, what: str, reflected: str, of_arrays: Any) -> Any:
     def function(x: Scalar, y: Scalar) -> Scalar:
         if (method := getattr(x, name, None)) is not None and not isinstance(y, np.ndarray):
             return method(y)
@@ -107,13 +107,15 @@ def _of_two(name: str, reflected: str, of_arrays: Any) -> Any:
         return of_arrays(x, y)
 
     function.__name__ = name
-    function.__doc__ = _told(name, "two scalars", "x, 0.25 + x")
+    function.__doc__ = _told(name, what, "x, 0.25 + x")
     return function
 
 
-atan2 = _of_two("atan2", "ratan2", np.arctan2)
-minimum = _of_two("minimum", "minimum", np.minimum)
-maximum = _of_two("maximum", "maximum", np.maximum)
+atan2 = _of_two(
+    "atan2", "angle in rad, -pi to pi, whose sine is to its cosine as x to y", "ratan2", np.arctan2
+)
+minimum = _of_two("minimum", "smaller one of two", "minimum", np.minimum)
+maximum = _of_two("maximum", "larger one of two", "maximum", np.maximum)
 
 
 def scale_to_one(x: Scalar) -> Scalar:

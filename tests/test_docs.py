@@ -1,8 +1,11 @@
 """The documents of docs/ run as they stand."""
 
+import numpy as np
 import pytest
-from documents import ROOT, run
+from documents import ROOT, blocks, run
 from repetition import repeated
+
+import featherlane as fl
 
 PAGES = (
     *("start", "tour", "traces", "frames", "real_time", "optimal_control"),
@@ -27,6 +30,19 @@ MORE = (
 @pytest.mark.parametrize("page", repeated(PAGES + MORE, len(PAGES)))
 def test_the_code_of_a_document_runs(page):
     run(ROOT / "docs" / f"{page}.md")
+
+
+def test_the_start_page_holds_for_a_robot_in_the_place_of_its_own(capsys):
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    (_, first, _), *others = blocks(ROOT / "docs" / "start.md")
+    assert 'robot = fl.load(reacher)  # fl.load("my_robot.urdf")' in first
+    name = "double_pendulum"
+    names = {"np": np, "fl": fl, "reacher": name, "robot": fl.load(name, root="free")}
+    for line, code, _ in others:
+        exec(compile("\n" * line + code, "start.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.count("True") == 5
+    assert "False" not in printed
 
 
 def test_the_code_for_frameworks_runs():

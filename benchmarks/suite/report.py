@@ -13,12 +13,16 @@ from .tables import Results, batches, latencies, name_of, peers, shares, speeds,
 MACHINE = ("cpu", "cores", "vector_bits", "system")
 VERSIONS = ("python", "numpy", "llvmlite", "featherlane", "commit", "date")
 READ = """\
-`python benchmarks/suite/run.py` measures these results, see [benchmarks](../benchmarks/README.md).
-Times are in ns per state, the medians of several rounds in which featherlane and the other
-libraries, its peers, take turns. The results of every cell were compared with Pinocchio's Python
-API before and after timing (where the CSV says so, with featherlane's results in float64). A cell
-holds a number, `unsupported`, `failed` or `skipped`. The reasons are listed with each robot in
-[{robots}]({robots}) and in the [CSV]({csv}), which also has the spread, errors and settings.
+The time of six functions of rigid-body dynamics on several robots, with featherlane and with the
+other libraries, its peers: inverse dynamics (ID), forward dynamics (FD), the mass matrix (M) and
+its inverse (Minv), and the derivatives of both dynamics (dID, dFD).
+
+Times are in ns per state, the medians of several rounds in which featherlane and its peers take
+turns. The results of every cell were compared with Pinocchio's Python API before and after timing
+(where the CSV says so, with featherlane's results in float64). A cell holds a number,
+`unsupported`, `failed` or `skipped`. The reasons are listed with each robot in [robot by
+robot]({robots}) and in the [CSV]({csv}), which also has the spread, errors and settings.
+`python benchmarks/suite/run.py` repeats all of it ([benchmarks](../benchmarks/README.md)).
 """
 SHARES = """\
 The first number is the arithmetic instructions per second (a multiply-add is one instruction) as a
@@ -48,9 +52,9 @@ def _summary(
 ) -> Iterator[str]:
     at = f"{results.at:,}"
     yield "# The benchmark suite: results"
-    yield "\n".join(_facts(told))
     yield READ.format(robots=f"{name}_robots.md", csv=f"{name}.csv").strip()
-    yield _count(results)
+    yield f"{_measured_on(told)} {_count(results)}"
+    yield from (f"![{what}]({file})" for file, what in figures.items())
     for threads in results.threads:
         yield f"## Batch {at}, {threads} thread{'s' * (threads > 1)}"
         yield (
@@ -58,8 +62,6 @@ def _summary(
             "precision as a multiple of featherlane's."
         )
         yield speeds(results, threads)
-        if threads == 1:
-            yield from (f"![{what}]({file})" for file, what in figures.items())
     yield f"## Shares of the machine's limits, batch {at}, 1 thread"
     yield SHARES.strip()
     yield shares(results)
@@ -69,14 +71,20 @@ def _summary(
     yield "## The first result"
     yield STARTS.strip()
     yield starts(results)
+    yield "## The machine and the versions"
+    yield "\n".join(["| fact | value |", "|---|---|", *_facts(told)])
+
+
+def _measured_on(told: Mapping[str, str]) -> str:
+    cpu, cores, bits, system = (told.get(key, "?") for key in MACHINE)
+    versions = ", ".join(f"{key} {told.get(key, '?')}" for key in VERSIONS)
+    return f"Measured on {cpu}, {cores} cores, {bits}-bit vectors, {system}: {versions}."
 
 
 def _facts(told: Mapping[str, str]) -> Iterator[str]:
-    cpu, cores, bits, system = (told.get(key, "?") for key in MACHINE)
-    yield f"{cpu}, {cores} cores, {bits}-bit vectors, {system}  "
-    yield ", ".join(f"{key} {told.get(key, '?')}" for key in VERSIONS) + "  "
+    """Rows of a table: the versions of the peers, and what the machine can do at best."""
     rest = {k: v for k, v in told.items() if k not in (*MACHINE, *VERSIONS, "seed")}
-    yield "  \n".join(f"{key}: {value}" for key, value in rest.items())
+    yield from (f"| {key.replace('_', ' ')} | {value} |" for key, value in rest.items())
 
 
 def _count(results: Results) -> str:

@@ -1,17 +1,14 @@
-"""What the site adds to MkDocs: folders in the navigation, notebooks as pages, links to files that
-are no pages.
-"""
+"""What the site adds to MkDocs: folders in the navigation, and links to files that are no pages."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os.path
 import re
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import Files
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
@@ -22,9 +19,14 @@ log = logging.getLogger("mkdocs.hooks")
 
 
 def pages_of(folder: Path) -> list[str]:
-    """The pages of a folder by their path in docs/, index.md first."""
+    """The pages of a folder by their path in docs/: index.md, then in the order of its links, which
+    is that of a reader and not of the alphabet.
+    """
+    index = folder / "index.md"
+    linked = [index.name, *LINK.findall(index.read_text(encoding="utf-8"))]
+    place = {name: k for k, name in reversed(list(enumerate(linked)))}
     pages = [path for path in folder.glob("*.*") if path.suffix in (".md", ".ipynb")]
-    pages.sort(key=lambda path: (path.stem != "index", path.name))
+    pages.sort(key=lambda path: (place.get(path.name, len(linked)), path.name))
     return [path.relative_to(DOCS).with_suffix(".md").as_posix() for path in pages]
 
 
@@ -46,23 +48,6 @@ def expanded(entry: Any) -> list[Any]:
 def on_config(config: Any) -> Any:
     config.nav = expanded(config.nav)
     return config
-
-
-def as_page(notebook: Path) -> str:
-    """The cells of a notebook in Markdown, and a link to the notebook itself."""
-    parts = []
-    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-        text = "".join(cell["source"])
-        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
-    head, _, rest = parts[0].partition("\n")
-    return "\n\n".join([head, f"[The notebook]({notebook.name}), to run it.", rest, *parts[1:]])
-
-
-def on_files(files: Files, config: Any) -> Files:
-    for notebook in sorted(DOCS.rglob("*.ipynb")):
-        name = notebook.relative_to(DOCS).with_suffix(".md").as_posix()
-        files.append(File.generated(config, name, content=as_page(notebook)))
-    return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

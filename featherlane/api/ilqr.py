@@ -327,27 +327,33 @@ def ilqr(
     """Minimises sum_t cost(q_t, v_t, tau_t) + terminal_cost(q_T, v_T) over controls tau, with
     (q, v)_{t+1} = model.step(...), for each problem of the leading dimensions.
 
-    q0 (..., nq), v0 (..., nv): where a problem begins; tau (..., T, nu): its first controls, zeros
-    or an older solution's; dt: seconds, one or one for each problem (...). Leading dimensions
-    broadcast; all arrays of float32 give float32.
+    Leading dimensions broadcast; all arrays of float32 give float32. How many problems there are,
+    is said by q0, v0, tau and dt alone: where these are of one problem, a parameter belongs to it
+    with all its dimensions. Derivatives of the step are first ones (iterative LQR).
 
-    cost(q, v, tau, **own), terminal_cost(q, v, **own): functions as `featherlane.trace` takes them,
-    or the graphs that it gives, which saves a call some milliseconds.
-    hessian: "gauss_newton" for functions that return an array of residuals r, whose cost is
-    |r|^2 / 2 and whose Hessian J^T J; "exact" for those that return a number, or residuals, whose
-    cost has its exact Hessian, damped where that is indefinite. Derivatives of the step are first
-    ones (iterative LQR). parameters: arrays (..., *shape) by name, one for each problem;
-    references: arrays (..., T + 1, *shape), one for each knot too. How many problems there are, is
-    said by q0, v0, tau and dt alone: where they are of one problem, all of a parameter is its own.
-    A function gets those whose names are among its arguments.
+    - q0 (..., nq), v0 (..., nv): where a problem begins.
+    - tau (..., T, nu): its first controls, zeros or an older solution's.
+    - dt: seconds, one or one for each problem (...).
+    - cost(q, v, tau, **own), terminal_cost(q, v, **own): functions as `featherlane.trace` takes
+      them, or the graphs that it gives, which saves a call some milliseconds. Each gets those of
+      the parameters and references whose names are among its arguments.
+    - parameters: arrays (..., *shape) by name, one for each problem.
+    - references: arrays (..., T + 1, *shape) by name, one for each knot too.
+    - tau_limits: the least and the largest control, each (..., nu); by default the limits of the
+      actuators, which `Model.step` keeps in any case.
+    - integrator, actuation: as in `Model.step`.
+    - hessian: "gauss_newton" for costs that return an array of residuals r, which count as
+      |r|^2 / 2 with the Hessian J^T J; "exact" for those that return a number, or residuals, with
+      the exact Hessian, damped where it is indefinite.
+    - iterations: the most.
+    - tolerance: a problem has converged when the decrease of the cost that a step promises is at
+      most this part of the cost, or of a millionth of the first one, by default 1e-9 (float32:
+      1e-5). A large constant in a cost ends it early.
+    - gains: False leaves them out, which saves T nu 2 nv numbers for each problem.
+    - progress(done, problems): called when problems end.
 
-    tau_limits: the least and the largest control, each (..., nu). integrator, actuation: as in
-    `Model.step`; an actuator's own limit is one of its control. iterations: the most; tolerance: a
-    problem has converged when the decrease of the cost that a step promises is at most this part
-    of the cost, or of a millionth of the first one, by default 1e-9 (float32: 1e-5): a large
-    constant in a cost ends it early. gains: False leaves them out, which saves T nu 2 nv numbers
-    for each problem. progress(done, problems) is called when problems end. Raises ValueError and
-    TypeError that name the argument; `Solution.status` tells what goes wrong with a problem.
+    Raises ValueError and TypeError that name the argument; `Solution.status` tells what goes wrong
+    with a problem.
 
     Examples:
         >>> effort, rest = lambda q, v, tau: 0.1 * tau, lambda q, v: v

@@ -45,15 +45,18 @@ class InverseKinematicsMethod(Configurations):
         """Returns configurations that bring a frame to targets: poses (..., 4, 4), as
         `frame_placement` gives, or positions (..., 3); {frame: targets} for several frames at once.
 
-        q0 (..., nq): where the search begins, by default at the centres of the limits. posture
-        (..., nq): what q approaches as far as the targets leave it free, by the share
-        `posture_gain` of the way in a step. limits: whether q stays within `position_limits`.
-        tolerance: the largest errors that count as converged, in m and rad. iterations: the most
-        steps from one start, rounded up to a multiple of 4. restarts: further starts, drawn with
-        `seed`, for targets that were not reached; the same for all targets, so that a result does
-        not depend on the others. Joints that move none of the frames stay at q0, but for a posture.
-        Without convergence, q is the best end of all starts: for targets with a NaN, q0. A free or
-        spherical joint's quaternion in q0 and posture has length 1, as `neutral` has.
+        - q0 (..., nq): where the search begins, by default at the centres of the limits. Joints
+          that move none of the frames stay there, but for a posture.
+        - posture (..., nq): what q approaches as far as the targets leave it free, by the share
+          posture_gain of the way in a step. Quaternions in q0 and posture have length 1, as
+          `neutral` has.
+        - limits: whether q stays within `position_limits`.
+        - tolerance: the largest errors that count as converged, in m and rad.
+        - iterations: the most steps from one start, rounded up to a multiple of 4.
+        - restarts: further starts, drawn with `seed`, for targets that were not reached; the same
+          for all targets, so that a result does not depend on the others.
+
+        Without convergence, q is the best end of all starts: for targets with a NaN, q0.
 
         Damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of vectors.
         Raises ValueError or TypeError with the argument's name, its value and what was expected.
