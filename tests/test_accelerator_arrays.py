@@ -69,7 +69,9 @@ def integers_of(cut, given):
 
 def check(model, function, cut, closeness):
     """The kernels, one after the other, give the bits of the flat datapath, which are right."""
-    given = inputs_of(model, [n for n in ("q", "v", "a", "tau", "minv") if n in cut.datapath.graph.inputs])
+    given = inputs_of(
+        model, [n for n in ("q", "v", "a", "tau", "minv") if n in cut.datapath.graph.inputs]
+    )
     integers = integers_of(cut, given)
     flat = Evaluator(cut.datapath)(integers).integers
     found = slots.evaluate(cut.datapath, [*cut.kernels.values()], integers)
@@ -291,7 +293,6 @@ def test_arrays_in_icarus(members, interval, tmp_path):
     ("function", "algorithm"),
     [
         ("inverse_dynamics_derivatives", None),
-        ("forward_dynamics_derivatives_from", None),
         ("mass_matrix_inverse", "factor"),
     ],
 )
@@ -371,10 +372,10 @@ def test_what_organised_accelerators_refuse():
     ("function", "algorithm"),
     repeated(
         [
-            ("mass_matrix_inverse", "factor"),
-            ("forward_dynamics_derivatives_from", None),
             ("forward_dynamics", "aba"),
             ("forward_dynamics", "factor"),
+            ("mass_matrix_inverse", "factor"),
+            ("forward_dynamics_derivatives_from", None),
         ],
         2,
     ),
@@ -405,13 +406,15 @@ def test_calls_as_streams(function, kept, members):
 
 
 @needs_icarus
-@pytest.mark.full
-@pytest.mark.parametrize(("interval", "lanes"), [(14, 1), (12, 2)])
-def test_columns_in_icarus(interval, lanes, tmp_path):
-    model, function = fl.load("iiwa14"), "forward_dynamics_derivatives_from"
-    made = design_of(streamed(model, function, STREAMS["columns"]), interval)
-    assert [array.slots for array in made.arrays] == [1, 13] if lanes == 1 else [1, 7, 6]
-    check_circuit(made, inputs_of(model, ("q", "v", "a", "minv"), states=4), tmp_path)
+@pytest.mark.parametrize(("interval", "columns"), repeated([(4, [3, 3]), (6, [6])], 1))
+def test_columns_in_icarus(interval, columns, tmp_path):
+    """Arrays of columns, as many of them as there are turns for, behind that of the derivatives."""
+    model = fl.random_tree(3, 1.0, ("revolute",), seed=1)
+    made = design_of(
+        streamed(model, "forward_dynamics_derivatives_from", STREAMS["columns"]), interval
+    )
+    assert [array.slots for array in made.arrays] == [1, *columns]
+    check_circuit(made, inputs_of(model, ("q", "v", "a", "minv"), states=20), tmp_path)
 
 
 # Organisations
