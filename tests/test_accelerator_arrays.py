@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -362,10 +363,23 @@ def test_what_organised_accelerators_refuse():
         fl.accelerator(model, "kinetic_energy", arrays="limbs")
     with pytest.raises(ValueError, match="arrays is True: wanted None, 'limbs' or 'columns'"):
         fl.accelerator(model, arrays=True)
-    with pytest.raises(ValueError, match="inverse_dynamics has no columns of products with M"):
+    with pytest.raises(ValueError, match=r"inverse_dynamics has none of products with M.*'limbs'"):
         fl.accelerator(model, arrays="columns")
-    with pytest.raises(CompileError, match=r"in arrays at interval 1 takes .* longer interval"):
-        fl.accelerator(legged(4), "inverse_dynamics_derivatives", device="ecp5_85k", arrays="limbs")
+    with pytest.raises(CompileError, match="has joint friction, which arrays do not compute"):
+        fl.accelerator(model.with_physics(friction=1.0), arrays="limbs")
+    pendulum = fl.random_tree(1, 2.0, ("revolute",), seed=1)
+    with pytest.raises(CompileError, match=r"mass_matrix of .* is constant: there is nothing to"):
+        fl.accelerator(pendulum, "mass_matrix", arrays="limbs")
+
+
+def test_arrays_that_do_not_fit_name_an_interval_that_does():
+    choices = {"device": "ecp5_85k", "arrays": "limbs"}
+    model, name = legged(4), "mass_matrix"
+    with pytest.raises(CompileError, match="in arrays at interval 1 takes") as found:
+        fl.accelerator(model, name, **choices)
+    interval = int(re.search(r"interval (\d+) fits", str(found.value))[1])
+    assert interval % 4 == 0
+    assert fl.accelerator(model, name, interval=interval, **choices).cost.fits
 
 
 @pytest.mark.parametrize(
@@ -488,7 +502,8 @@ def test_tiago_quadruped_and_atlas_are_organised_as_in_the_paper():
     ]
     for found in (tiago, spot, humanoid):
         root = ElementTree.fromstring(svg(found))
-        titles = [x.text for x in root.iter("{http://www.w3.org/2000/svg}title")]
+        own, *titles = [x.text for x in root.iter("{http://www.w3.org/2000/svg}title")]
+        assert own == f"The arrays of {found.model.name}"
         assert sorted(titles) == sorted(x.name for x in found.model.joints)
     assert "2 in turn every 16 cycles" in str(humanoid)
 

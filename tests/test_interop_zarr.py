@@ -1,6 +1,7 @@
 """A function of all states of a Zarr store into another one, and `featherlane map`."""
 
 import re
+import shutil
 import signal
 import time
 
@@ -243,10 +244,31 @@ def test_wrong_stores_and_schedulers(model, states, store, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty is there and no run of featherlane map has made"):
         map_store(model, "inverse_dynamics", path, tmp_path / "empty")
-    with pytest.raises(RuntimeError, match="finished chunks stay, the same call goes on"):
+    with pytest.raises(ValueError, match=r"target .* cannot be written: .*zarr.json"):
         map_store(model, "inverse_dynamics", path, path / "zarr.json" / "out")
     with pytest.raises(ValueError, match="workers is 0: wanted a whole number"):
         map_store(model, "inverse_dynamics", path, tmp_path / "out", workers=0)
+    with pytest.raises(TypeError, match=r"model is 'arm': wanted a Model, as fl.load gives it"):
+        map_store("arm", "inverse_dynamics", path, tmp_path / "out")
+    with pytest.raises(TypeError, match="function is None: wanted the name of a function"):
+        map_store(model, None, path, tmp_path / "out")
+    with pytest.raises(TypeError, match="source is None: wanted the path of a folder"):
+        map_store(model, "inverse_dynamics", None, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_broken_stores(model, states, store, tmp_path):
+    path, out = store(states), tmp_path / "out"
+    map_store(model, "inverse_dynamics", path, out)
+    shutil.rmtree(out / "tau")
+    with pytest.raises(ValueError, match="has lost its array tau: remove the store"):
+        map_store(model, "inverse_dynamics", path, out)
+    (path / "v" / "c" / "3" / "0").write_bytes(b"no chunk")
+    with pytest.raises(RuntimeError, match=r"in.zarr: v, states 300 to 399 cannot be read: "):
+        map_store(model, "inverse_dynamics", path, tmp_path / "other")
+    (path / "zarr.json").write_text("{")
+    with pytest.raises(ValueError, match=r"in.zarr: its description cannot be read: Expecting"):
+        map_store(model, "inverse_dynamics", path, tmp_path / "other")
 
 
 # The command line
@@ -259,7 +281,7 @@ def test_the_command(states, store, tmp_path, capsys):
     assert "inverse_dynamics of double_pendulum, float32: q, v, a -> tau" in told
     assert re.search(r"^1,001 states in .* in chunks of 250$", told, re.MULTILINE)
     assert cli.main(["map", ROBOT, "ID", path, out, "--dtype", "f32", "--chunk", "250"]) == 0
-    assert "1,001 states were finished before" in capsys.readouterr().out
+    assert "nothing to do: all 1,001 states were finished before" in capsys.readouterr().out
     assert cli.main(["map", ROBOT, "FD", path, out]) == 2
     assert "has results of another run: function was" in capsys.readouterr().err
 

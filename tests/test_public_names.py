@@ -150,7 +150,8 @@ def test_the_examples_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("module", INTEROP)
-def test_the_examples_of_frameworks_run(module):
+def test_the_examples_of_frameworks_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # stores are written where they run
     package = {"view": "viser"}.get(module, module)
     pytest.importorskip(package, reason=f"{package} is not installed")
     held = import_module(f"featherlane.interop.{module}")

@@ -43,6 +43,7 @@ from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
 from featherlane.functions.accelerator.arrays import Arrays
 from featherlane.functions.accelerator.drawing import legend, svg
+from featherlane.functions.accelerator.graph import SHARES
 from featherlane.functions.accelerator.organisation import Organisation, organise
 from featherlane.functions.accelerator.streams import Streamed, streamed
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
@@ -51,6 +52,7 @@ from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
+from featherlane.program.graph import Graph
 from featherlane.program.trace import COLUMNS
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
@@ -420,9 +422,8 @@ def accelerator(
     }  # fmt: skip
     if arrays:
         return _in_arrays(top, model, fixed, variant, target, choices, ranges)
+    _check_not_constant(function, model, fixed.datapath.graph)
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
-    if not made.outputs:
-        raise CompileError(f"{function} of {model.name} is constant: there is nothing to compute")
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
 
 
@@ -438,6 +439,11 @@ def _in_arrays(
     """Returns a function as arrays. Raises CompileError if these do not fit."""
     if variant.wrenches:
         raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
+    if "v" in fixed.inputs and any(any(joint.friction) for joint in model.joints):
+        raise CompileError(
+            f"{model.name} has joint friction, which arrays do not compute: "
+            "model.with_physics(friction=0) has none"
+        )
     interval, clock = choices["interval"], choices["clock"]
     own = array_formats(model, variant, choices["format"], ranges)
     found: Organisation | None = None
@@ -457,13 +463,21 @@ def _in_arrays(
     else:
         cut = streamed(model, variant.name, COLUMNS, fixed.algorithm, own)
         if len(cut.kernels) == 1:
-            raise ValueError(f"{variant.name} has no columns of products with M^-1: wanted 'limbs'")
+            raise ValueError(
+                f"arrays is 'columns', but {variant.name} has none of products with M^-1: wanted "
+                + ("'limbs'" if variant.name in SHARES else "None")
+            )
+    _check_not_constant(variant.name, model, cut.whole.graph)
     designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
     made, needed, cut = designer.best(cut, interval)
     if not needed.fits:
+        alike = cut.groups if isinstance(cut, Arrays) else cut.kernels.values()
+        most = max(len(own.members) for own in alike)  # its multiples have turns of many cycles
+        quick = replace(designer, runs=1)
+        would, _ = _interval_that_fits(quick, cut, interval, needed, most)
         raise CompileError(
-            f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: a longer "
-            "interval needs fewer DSPs, formats with fewer bits fewer of all"
+            f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: {would}; "
+            "formats with fewer bits need less of all"
         )
     computed = fixed.computed_by(cut.whole)
     return Accelerator(
@@ -517,19 +531,38 @@ def _fitting(
     if needed.fits:
         own = datapath is fixed.datapath
         return made, needed, fixed if own else fixed.computed_by(datapath)
-    told, tried = needed.told(0), interval
-    while not needed.fits and tried < LONGEST:  # what is shared shrinks as the interval grows
-        tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
-        needed = designer.smallest(fixed.datapath, tried)
-    would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
+    would, tried = _interval_that_fits(designer, fixed.datapath, interval, needed)
     if sharing != "whole":
         fewer = max(interval, min(tried, LONGEST // 4))
         if replace(designer, sharing="whole").smallest(fixed.datapath, fewer).fits:
             would += f', sharing="whole" at interval {fewer} does'
     raise CompileError(
-        f"{fixed.name} at interval {interval} takes {told}: {would}; formats with fewer bits need "
-        "fewer DSPs"
+        f"{fixed.name} at interval {interval} takes {needed.told(0)}: {would}; formats with fewer "
+        "bits need fewer DSPs"
     )
+
+
+def _interval_that_fits(
+    designer: Any, datapath: Any, interval: int, needed: Cost, multiple: int = 1
+) -> tuple[str, int]:
+    """Returns what to say of the first interval that is found to fit, and the last that was tried:
+    what is shared shrinks as the interval grows. needed: at an interval that does not. multiple: of
+    what intervals are tried.
+    """
+    tried = interval
+    while not needed.fits and tried < LONGEST:
+        longer = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
+        tried = multiple * ceil(longer / multiple)
+        needed = designer.smallest(datapath, tried)
+    if needed.fits:
+        return f"interval {tried} fits", tried
+    return f"no interval up to {LONGEST} fits either", tried
+
+
+def _check_not_constant(name: str, model: Model, graph: Graph) -> None:
+    """Raises CompileError for a graph of which no result depends on a state."""
+    if all(graph.op[k] == "constant" for out in graph.outputs.values() for k in out.nodes):
+        raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
 
 
 def _finite(found: Mapping[str, float]) -> dict[str, float | None]:

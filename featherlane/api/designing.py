@@ -31,6 +31,7 @@ SHARING = {"module": by_call, "class": by_class, "whole": whole}
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
 Whole = TypeVar("Whole", Datapath, Arrays | Streamed)  # what is computed
 Made = TypeVar("Made")
+OneLatency = TypeVar("OneLatency", bound=Design)
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,18 @@ class _Chooser(ABC, Generic[Whole, Made]):
 
 
 @dataclass(frozen=True)
-class Designer(_Chooser[Datapath, Design]):
-    """Makes designs of a datapath."""
+class _PipelineChooser(_Chooser[Whole, OneLatency]):
+    """Chooses among designs that have one latency."""
 
     runs: int | None = None
+
+    def no_slower(self, made: OneLatency, other: OneLatency) -> bool:
+        return made.latency <= other.latency
+
+
+@dataclass(frozen=True)
+class Designer(_PipelineChooser[Datapath, Design]):
+    """Makes designs of a datapath."""
 
     def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
         return fused(datapath, self.device, self.clock, slack)
@@ -103,15 +112,10 @@ class Designer(_Chooser[Datapath, Design]):
         made = design(self.name, narrow, pipeline, self.device.tile)
         return made, cost(made, self.device)
 
-    def no_slower(self, made: Design, other: Design) -> bool:
-        return made.latency <= other.latency
-
 
 @dataclass(frozen=True)
-class ArrayDesigner(_Chooser[Arrays | Streamed, ArrayDesign]):
+class ArrayDesigner(_PipelineChooser[Arrays | Streamed, ArrayDesign]):
     """Makes designs of arrays, each of which shares its units as a whole."""
-
-    runs: int | None = None
 
     def fused(self, datapath: Arrays | Streamed, slack: int = 0) -> Arrays | Streamed:
         return datapath.changed(lambda own: fused(own, self.device, self.clock, slack))
@@ -121,9 +125,6 @@ class ArrayDesigner(_Chooser[Arrays | Streamed, ArrayDesign]):
         found = scheduled(whole, kernels, interval, self.device, self.clock, self.runs)
         made = array_design(self.name, whole, found, interval, self.device.tile)
         return made, array_cost(made, self.device)
-
-    def no_slower(self, made: ArrayDesign, other: ArrayDesign) -> bool:
-        return made.latency <= other.latency
 
 
 @dataclass(frozen=True)

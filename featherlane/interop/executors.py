@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from featherlane.backends.cores import physical_cores
+from featherlane.errors import shown
 from featherlane.functions.arguments import counted
 from featherlane.interop.wrapped import required
 
@@ -42,12 +43,28 @@ class Place(NamedTuple):
                 future.cancel()
 
 
+def check_place(scheduler: Any, workers: int | None) -> None:
+    """Raises ValueError for what `place_of` does not take, without starting anything."""
+    if workers is not None:
+        counted("workers", workers)
+    if scheduler in ("threads", "processes"):
+        return
+    distributed = required("distributed", "dask")
+    is_address = isinstance(scheduler, str) and ":" in scheduler
+    if not is_address and not isinstance(scheduler, distributed.Client):
+        raise ValueError(
+            f"scheduler is {shown(scheduler)}: wanted 'threads', 'processes', an address such as "
+            "tcp://host:8786, or a distributed.Client"
+        )
+
+
 @contextmanager
 def place_of(scheduler: Any, workers: int | None) -> Iterator[Place]:
     """The place that `scheduler` names, with so many threads or processes: "threads", "processes",
     the address of a Dask scheduler, or a `distributed.Client`. Raises ValueError for anything else.
     """
-    count = physical_cores() if workers is None else counted("workers", workers)
+    check_place(scheduler, workers)
+    count = workers or physical_cores()
     if scheduler == "threads":
         executor = ThreadPoolExecutor(count)
         try:
@@ -63,13 +80,8 @@ def place_of(scheduler: Any, workers: int | None) -> Iterator[Place]:
             options = {"threads_per_worker": 1, "dashboard_address": ":0"}
             cluster = stack.enter_context(distributed.LocalCluster(n_workers=count, **options))
             client = stack.enter_context(distributed.Client(cluster))
-        elif isinstance(scheduler, str) and ":" in scheduler:
-            client = stack.enter_context(distributed.Client(scheduler))
         else:
-            raise ValueError(
-                f"scheduler is {scheduler!r}: wanted 'threads', 'processes', an address such as "
-                "tcp://host:8786, or a distributed.Client"
-            )
+            client = stack.enter_context(distributed.Client(scheduler))
         try:
             yield _of_client(client)
         except distributed.KilledWorker as error:  # by one chunk after the other, as without memory

@@ -13,19 +13,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.interop.executors import place_of
+from featherlane.errors import shown
+from featherlane.interop.executors import check_place, place_of
 from featherlane.interop.packed import PackedFunction, prepared
 from featherlane.interop.wrapped import required
 from featherlane.interop.zarr_inputs import (
     arrays_of,
     chunk_of,
     dtype_of,
+    folder_of,
     function_of,
     inputs_of,
     states_of,
@@ -71,10 +72,15 @@ class Report(NamedTuple):
         )
         lines = [
             f"{self.function} of {self.robot}, {self.dtype}: {', '.join(self.inputs)} -> "
-            f"{', '.join(self.outputs)}",
-            f"{computed:,} states in {self.seconds:.3g} s ({rate}), in chunks of {self.chunk:,}",
+            f"{', '.join(self.outputs)}"
         ]
-        if self.kept:
+        if computed:
+            lines.append(
+                f"{computed:,} states in {self.seconds:.3g} s ({rate}), in chunks of {self.chunk:,}"
+            )
+        if self.kept == self.states:
+            lines.append(f"nothing to do: all {self.kept:,} states were finished before")
+        elif self.kept:
             lines.append(f"{self.kept:,} states were finished before")
         if self.left:
             lines.append(f"not read: {', '.join(self.left)}")
@@ -108,7 +114,7 @@ def map_store(
     progress: is told how far the run is.
 
     Raises ValueError or TypeError that names the array or argument, for numbers that are not
-    finite too, and RuntimeError if a store cannot be read or written.
+    finite too, and RuntimeError that says which chunk of a store cannot be read or written.
 
     Examples:
         >>> import zarr
@@ -120,7 +126,12 @@ def map_store(
         (1000, 2, 2)
     """
     start = time.monotonic()
-    path, results = Path(source).expanduser().resolve(), Path(target).expanduser().resolve()
+    if not isinstance(model, Model):
+        raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+    if not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function")
+    check_place(scheduler, workers)
+    path, results = folder_of("source", source), folder_of("target", target)
     if path == results:
         raise ValueError(f"the results would overwrite their inputs: {path}")
     arrays = arrays_of(path)
@@ -133,8 +144,8 @@ def map_store(
     facts = facts_of(model, function, made, f_ext_frame, kind, rows, used, path)
     identity = os.urandom(8).hex()
     job = Job(PackedFunction.of(made), str(path), str(results), inputs, str(kind), identity)
+    begin(results, made, states, rows, kind, facts)
     with _os_errors():
-        begin(results, made, states, rows, kind, facts)
         todo = [
             (first, min(rows, states - first)) for first in unfinished(results, made, states, rows)
         ]
@@ -173,14 +184,25 @@ def compute_chunk(job: Job, first: int, count: int) -> int:
     at = slice(first, first + count)
     given = []
     for name, has_rows in job.inputs:
-        x = np.asarray(source[name][at] if has_rows else source[name][...], job.dtype)
+        x = np.asarray(_read(source[name], at if has_rows else ..., job.source), job.dtype)
         _check_finite(name, x, first if has_rows else None)
         given.append(x)
     made = job.function.unpacked()(*given, threads=1)
     results = made if isinstance(made, tuple) else (made,)
-    for (name, _), x in zip(target.items(), results, strict=True):
-        target[name][at] = x
+    for array, x in zip(target.values(), results, strict=True):
+        array[at] = x
     return count
+
+
+def _read(array: Any, at: Any, store: str) -> Any:
+    """Some rows of an array, or all of it. Raises RuntimeError that names them if their files are
+    broken.
+    """
+    try:
+        return array[at]
+    except (RuntimeError, ValueError) as error:  # of decompression; of a wrong number of bytes
+        rows = f", states {at.start:,} to {at.stop - 1:,}" if isinstance(at, slice) else ""
+        raise RuntimeError(f"{store}: {array.basename}{rows} cannot be read: {error}") from error
 
 
 @lru_cache(2)

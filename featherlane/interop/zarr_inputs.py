@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
+from featherlane.errors import shown
 from featherlane.functions.arguments import alike, counted, lead_of
 from featherlane.functions.function import Function
 from featherlane.functions.table import CALLED
@@ -23,17 +25,25 @@ zarr = required("zarr", "dask")
 LARGEST = 64 << 20  # bytes of the inputs and results of a chunk, if its size is not chosen
 
 
+def folder_of(name: str, given: Any) -> Path:
+    """The folder of a store. Raises TypeError for what is no path."""
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"{name} is {shown(given)}: wanted the path of a folder")
+    return Path(given).expanduser().resolve()
+
+
 def arrays_of(path: Path) -> dict[str, Any]:
     """The arrays of a group, by name."""
     try:
-        group = zarr.open_group(path, mode="r")
+        return dict(sorted(zarr.open_group(path, mode="r").arrays()))
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{path}: wanted a folder with a Zarr group, there is none") from None
     except zarr.errors.ContainsArrayError:
         raise ValueError(
             f"{path} is a Zarr array: wanted a group with an array for each input"
         ) from None
-    return dict(sorted(group.arrays()))
+    except ValueError as error:  # what is no JSON, no group of this format
+        raise ValueError(f"{path}: its description cannot be read: {error}") from error
 
 
 def function_of(model: Model, text: str, arrays: Iterable[str], axes: str) -> Function:

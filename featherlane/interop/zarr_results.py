@@ -67,12 +67,29 @@ def begin(
     dtype: np.dtype,
     facts: Mapping[str, Any],
 ) -> None:
-    """Creates the store of results, or finds the one of an interrupted run."""
-    if target.exists():
-        _check_same(target, facts)
-        for leftover in target.rglob(PARTIAL):
-            leftover.unlink(missing_ok=True)
-        return
+    """Creates the store of results, or finds the one of an interrupted run. Raises ValueError for
+    one of another run, and for a place where nothing can be written.
+    """
+    try:
+        if target.exists():
+            _check_same(target, function, facts)
+            for leftover in target.rglob(PARTIAL):
+                leftover.unlink(missing_ok=True)
+        else:
+            _create(target, function, states, chunk, dtype, facts)
+    except OSError as error:
+        raise ValueError(f"target {target} cannot be written: {error}") from error
+
+
+def _create(
+    target: Path,
+    function: Function,
+    states: int,
+    chunk: int,
+    dtype: np.dtype,
+    facts: Mapping[str, Any],
+) -> None:
+    """Creates the store under another name, and renames it when it is whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f"{target.name}.{os.urandom(8).hex()}.part")
     try:
@@ -91,12 +108,13 @@ def begin(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
+def _check_same(target: Path, function: Function, facts: Mapping[str, Any]) -> None:
     """Raises ValueError if a store is not what an interrupted run with the same facts has left."""
     try:
-        before = zarr.open_group(target, mode="r").attrs.get(ATTRIBUTE)
+        group = zarr.open_group(target, mode="r")
+        before, arrays = group.attrs.get(ATTRIBUTE), {*group.array_keys()}
     except (FileNotFoundError, NotADirectoryError, zarr.errors.ContainsArrayError):
-        before = None
+        before, arrays = None, set()
     if not isinstance(before, dict):
         raise ValueError(f"{target} is there and no run of featherlane map has made it")
     for name in {**before, **facts}:
@@ -110,6 +128,10 @@ def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
                 f"{target} has results of another run: {name} {what}; go on with what it was begun "
                 "with, or choose another store"
             )
+    if lost := {*function.outputs} - arrays:
+        raise ValueError(
+            f"{target} has lost its array {min(lost)}: remove the store, or choose another one"
+        )
 
 
 def unfinished(target: Path, function: Function, states: int, chunk: int) -> Iterator[int]:

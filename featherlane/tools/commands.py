@@ -237,6 +237,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     number("--clock", "Verilog: MHz (125)"),
     free_text("--delays", "Verilog: the model of delays (the first one of the device)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
+    choice("--arrays", "Verilog: what takes turns, see docs/accelerators.md", ("limbs", "columns")),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
     choice("--wrapper", "Verilog: streams and registers around it, see docs/board.md", ("axi",)),
     count("--width", "Verilog: bits of the wrapper's streams (128)"),
@@ -281,7 +282,7 @@ def generate(args: argparse.Namespace) -> Answer:
 
 WRAPPER = ("wrapper", "width", "layout")
 HARDWARE = (
-    *("interval", "format", "device", "clock", "delays", "sharing", "algorithm", "range"),
+    *("interval", "format", "device", "clock", "delays", "sharing", "arrays", "algorithm", "range"),
     *WRAPPER,
 )
 

@@ -130,8 +130,9 @@ def _array(links: Links, array: Array, circuit: Design) -> Iterator[str]:
     for field in circuit.inputs:
         yield f"assign {_slice(f'{name}_given', field)} = {links.port(array, field.node).name};"
     fields = {(f.node, f.signal.name): f for f in circuit.outputs}
+    netlist = circuit.netlist  # a property, which makes it anew
     for given in array.gives:
-        read = circuit.netlist.read(given.node, given.cycle)
+        read = netlist.read(given.node, given.cycle)
         field = fields[given.node, read.name]
         for k in given.targets:
             signal = links.signal(links.place[k])
