@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from math import ceil, isfinite, prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import featherlane
 from featherlane.api.board import SEEDS, STALLS, Board
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING, ArrayDesigner, Designer
@@ -139,7 +139,7 @@ class Accelerator:
             **self.choices,
             "joints": list(self.model.joint_names),
             "ranges": {name: [x.tolist() for x in ends] for name, ends in self._limits.items()},
-            "made_by": f"featherlane {version('featherlane')}",
+            "made_by": f"featherlane {featherlane.__version__}",
             "device": self.device.name,
             "delays": self.device.model,
             **known,

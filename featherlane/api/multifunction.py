@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from importlib.metadata import version
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import featherlane
 from featherlane.api.accelerator import (
     LINK,
     LONGEST,
@@ -333,7 +333,7 @@ class Multifunction:
             **self.choices,
             "joints": list(self.model.joint_names),
             "ranges": {name: [x.tolist() for x in ends] for name, ends in self._limits.items()},
-            "made_by": f"featherlane {version('featherlane')}",
+            "made_by": f"featherlane {featherlane.__version__}",
             "device": self.device.name,
             "delays": self.device.model,
             "clock_ns": self.clock,
