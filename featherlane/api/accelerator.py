@@ -88,7 +88,7 @@ class Run(NamedTuple):
 class Accelerator:
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 
-        function: what it computes, callable as any `Function`, to the bit. design: the sources in
+    function: what it computes, callable as any `Function`, to the bit. design: the sources in
     SystemVerilog. cost: what it needs of the device. choices: by the names of `accelerator`'s
     arguments, which makes the same again of them, `ranges` and `name`. variant: the function with
     the axes and frames of its wrenches. organisation: of its arrays, if it has some.

@@ -25,14 +25,7 @@ def reduced(
     inner = [inside and k not in number for k, inside in enumerate(inner_sums(graph))]
     new, place = Graph(), dict[int, int]()
     found: dict[tuple[int, ...], list[int]] = {}
-    new.inputs = dict(graph.inputs)
-    for k, op in enumerate(graph.op):
-        if inner[k]:
-            continue
-        new.current_tag = graph.tag[k]
-        if op not in SUMS:
-            place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
-            continue
+    for k in _sums(graph, inner, new, place):
         terms = list(_terms(graph, inner, k))
         signs = dict(terms)
         once = {a for a, count in Counter(a for a, _ in terms).items() if count == 1}
@@ -58,7 +51,6 @@ def reduced(
             total = _added(new, total, partial, signs[sets[n][0]])
         assert total is not None
         place[k] = total
-    new.outputs = placed(graph.outputs, place)
     return new, found
 
 
@@ -68,14 +60,7 @@ def grouped(graph: Graph, home: Sequence[Any]) -> Graph:
     of them comes first.
     """
     inner, new, place = inner_sums(graph), Graph(), dict[int, int]()
-    new.inputs = dict(graph.inputs)
-    for k, op in enumerate(graph.op):
-        if inner[k]:
-            continue
-        new.current_tag = graph.tag[k]
-        if op not in SUMS:
-            place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
-            continue
+    for k in _sums(graph, inner, new, place):
         groups: dict[Any, list[tuple[int, bool]]] = {}
         for a, minus in _terms(graph, inner, k):
             groups.setdefault(home[a], []).append((a, minus))
@@ -90,8 +75,23 @@ def grouped(graph: Graph, home: Sequence[Any]) -> Graph:
         for partial, minus in partials[1:]:
             total = new.sub(total, partial) if minus != turned else new.add(total, partial)
         place[k] = new.neg(total) if turned else total
-    new.outputs = placed(graph.outputs, place)
     return new
+
+
+def _sums(graph: Graph, inner: Sequence[bool], new: Graph, place: dict[int, int]) -> Iterator[int]:
+    """Copies a graph and yields its sums, which whoever asks puts in their place; those inside of
+    others are left out.
+    """
+    new.inputs = dict(graph.inputs)
+    for k, op in enumerate(graph.op):
+        if inner[k]:
+            continue
+        new.current_tag = graph.tag[k]
+        if op in SUMS:
+            yield k
+        else:
+            place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
+    new.outputs = placed(graph.outputs, place)
 
 
 def _partial(
