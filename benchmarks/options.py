@@ -25,6 +25,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bits": {"type": int, "choices": (256, 512), "help": "of the widest vectors"},
     "count": {"type": int, "metavar": "N", "help": "calls of each"},
     "threads": {"type": int, "metavar": "N", "help": "of a call; 0: all cores"},
+    "classes": {
+        "type": int,
+        "metavar": "N",
+        "help": "the smallest classes of modules (default: all)",
+    },
     "rounds": {"type": int, "metavar": "N", "help": "in which all take turns"},
     "passes": {"type": int, "metavar": "N", "help": "over the batch, in each round"},
     "minutes": {"type": float, "metavar": "M", "help": "of the run; what these leave is skipped"},

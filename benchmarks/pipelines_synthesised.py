@@ -3,7 +3,7 @@
 A module of each class (modules that are equal up to constants and signs) of derivatives of forward
 dynamics from M^-1, for the XCVU9P: predicted (`backends.fpga.cost`) beside Yosys 0.70, and both in
 sum. The smallest modules come first; what is synthesised once is read from the cache. A class takes
-5 to 70 seconds of one core: --minutes leaves out the rest, the largest.
+5 to 70 seconds of one core: --classes and --minutes leave out the rest, the largest.
 """
 
 from __future__ import annotations
@@ -51,16 +51,23 @@ class Class(NamedTuple):
 
 def main() -> int:
     args = options.parser(
-        __doc__, robots=["iiwa14"], intervals=[4, 12], minutes=0.0, quick=False, json=None
+        __doc__,
+        robots=["iiwa14"],
+        intervals=[4, 12],
+        classes=0,
+        minutes=0.0,
+        quick=False,
+        json=None,
     ).parse_args()
     limit = time.monotonic() + 60 * (args.minutes or 1e6)
+    count = 3 if args.quick else args.classes
     rows: list[Row] = []
     print(f"| {' | '.join([*HEAD, 'Yosys'])} |\n|{'---|' * (len(HEAD) + 1)}")
     for robot in args.robots:
         for form in FORMATS:
             for interval in [12] if args.quick else args.intervals:
                 found = sorted(classes_of(robot, form, interval), key=lambda own: own.size)
-                rows += told(found[: 3 if args.quick else None], len(found), limit)
+                rows += told(found[:count], len(found), limit)
     options.write_json(args.json, rows, device=DEVICE)
     return 0
 

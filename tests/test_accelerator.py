@@ -189,6 +189,27 @@ def test_generated_folders_are_simulations(tmp_path, capsys):
     assert "20 states passed, 0 failed" in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("format", "ranges", "told"),
+    [
+        ("q7.25", None, r"a signal overflows in \d+ of 200; wanted 'q10.22', which holds them"),
+        ("q3.29", {"q": (-9, 9)}, "the constant 9.81 is beyond q3.29: wanted 5 bits"),
+        (
+            "q8.24",
+            {"q": (-1e4, 1e4)},
+            "inputs have q up to 9.* wanted 'q15.17', which holds",
+        ),
+        ("fitted", {"v": (-1e200, 1e200)}, "is inf in some"),
+        ("proved", {"v": (-1e200, 1e200)}, "a signal is up to inf: wanted narrower ranges"),
+        ("proved", {"q": (-1e5, 1e5)}, "give joints ranges of angles below 16,384 rad"),
+    ],
+)
+def test_formats_that_overflow_are_refused(pendulum, format, ranges, told):
+    ranges = {"v": (-10, 10), **(ranges or {})}
+    with pytest.raises(fl.CompileError, match=told):
+        fl.accelerator(pendulum, "inverse_dynamics", format=format, ranges=ranges)
+
+
 def test_several_functions_have_a_folder_each(tmp_path, capsys):
     command = ["generate", "double_pendulum", "--target", "verilog", "--output", str(tmp_path)]
     assert cli.main([*command, "--function", "ID", "--function", "short=M"]) == 0
@@ -205,6 +226,9 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"name": 3}, ValueError, "name is 3: wanted letters"),
         ({"ranges": 5}, TypeError, "ranges is 5: wanted"),
         ({"interval": 2.5}, ValueError, "interval is 2.5"),
+        ({"delays": []}, ValueError, r"delays is \[\]: xcvu9p has two_additions"),
+        ({"algorithm": ["scan"]}, ValueError, r"algorithm is \['scan'\] of inverse_dynamics"),
+        ({"frames": None}, TypeError, "frames is None: wanted a list"),
         ({"format": "q8"}, ValueError, "format is 'q8': wanted 'q16.16'"),
         ({"device": "virtex"}, ValueError, "device is 'virtex': wanted one of"),
         ({"delays": "none"}, ValueError, "delays is 'none'"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, isfinite, prod
@@ -20,6 +20,7 @@ from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
     array_formats,
+    check_overflow,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -391,8 +392,9 @@ def accelerator(
     where the device has any and results do not come later for it; the result's `function` rounds
     as its circuit does.
 
-    Raises CompileError for what no circuit computes, for a signal without bounds, and for a design
-    that the device cannot hold, with the interval that would do.
+    Raises CompileError for what no circuit computes, for a signal without bounds, for one format of
+    all signals in which random states overflow, with one in which none does, and for a design that
+    the device cannot hold, with the interval that would do.
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
@@ -412,6 +414,7 @@ def accelerator(
         algorithm = FACTOR  # limbs wait for each other where divisions come last
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
+    check_overflow(fixed, model, variant, format, ranges)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
     choices = {
@@ -489,7 +492,8 @@ def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
     """Returns a variant with wrenches in axes, at frames. Raises ValueError or TypeError for what
     tells none.
     """
-    if isinstance(frames, str) or not all(isinstance(name, str) for name in frames):
+    several = isinstance(frames, Iterable) and not isinstance(frames, str)
+    if not several or not all(isinstance(name, str) for name in frames):
         raise TypeError(f"frames is {shown(frames)}: wanted a list of names of frames")
     if f_ext not in (None, *WRENCH_FRAMES):
         raise ValueError(f"f_ext is {shown(f_ext)}: wanted None, 'body' or 'world'")

@@ -19,6 +19,7 @@ from featherlane.api.fixed import (
     PROVED,
     UNIFORM,
     Formats,
+    check_overflow,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -235,6 +236,7 @@ class Space:
 
     def _computed(self, format: str, algorithm: str | None) -> Made:
         fixed = fixed_function(self.model, self.variant, format, self.ranges, algorithm)
+        check_overflow(fixed, self.model, self.variant, format, self.ranges)
         states = _states(fixed, self.model, self.ranges)
         return Made(fixed.datapath, relative_error(fixed, states))
 

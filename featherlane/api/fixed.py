@@ -113,10 +113,12 @@ def _datapath(
 ) -> Datapath:
     limits, samples = input_ranges(model, input_shapes(model, variant), given, variant=variant)
     bounds = entry_bounds(given | limits)
-    graph = circuit_graph(model, variant, algorithm, bounds)
+    with np.errstate(over="ignore", invalid="ignore"):  # formats refuse what is not finite
+        graph = circuit_graph(model, variant, algorithm, bounds)
     if format.kind == PROVED:
         graph = prepared(with_rotations(model, graph))
-        datapath = proved(graph, bounds, format.data, format.small)
+        with np.errstate(over="ignore", invalid="ignore"):
+            datapath = proved(graph, bounds, format.data, format.small)
         _check_digits(variant.name, datapath, {name: x[:TRIED] for name, x in samples.items()})
         return datapath
     graph = prepared(graph)
@@ -171,6 +173,57 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
                 f"(median) in {output}, which is up to {largest:.2g}: intervals do not bound it "
                 f"well; wanted {FITTED!r}, {UNIFORM!r} or alike, or narrower ranges"
             )
+
+
+def check_overflow(
+    fixed: FixedFunction,
+    model: Model,
+    variant: Variant,
+    format: str,
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+) -> None:
+    """Raises CompileError for one format of all signals in which random states within the ranges
+    overflow, with the nearest one of as many bits in which none does. The other arguments are those
+    of `fixed_function`, which gave `fixed`.
+    """
+    found = re.fullmatch(r"q(-?\d+)\.(-?\d+)", Formats.named(format).kind)
+    if found is None:
+        return
+    given = checked_ranges(named_in_ranges(fixed.inputs), ranges)
+    samples = input_ranges(model, fixed.inputs, given, 1, TRIED, variant)[1]
+    if not (told := _overflows(fixed.datapath, samples)):
+        return
+    before, after = int(found[1]), int(found[2])
+    others = (f"q{before + n}.{after - n}" for n in range(1, MOST - before))
+    graph = fixed.datapath.graph
+    good = next((repr(text) for text in others if _holds(graph, text, samples)), None)
+    wanted = [*([f"{good}, which holds them"] if good else []), repr(FITTED), repr(PROVED)]
+    raise CompileError(
+        f"format {format!r} of {fixed.name} does not hold random states of {model.name} within "
+        f"their ranges: {told}; wanted {', '.join(wanted)}, or narrower ranges"
+    )
+
+
+def _overflows(datapath: Datapath, samples: Mapping[str, np.ndarray]) -> str:
+    """Says what of samples is beyond its format: inputs, or signals; "" if nothing is."""
+    integers, saturated = quantised(datapath, samples)
+    if saturated:
+        most = [f"{name} up to {np.abs(samples[name]).max():.3g}" for name in saturated]
+        return f"inputs have {', '.join(most)}"
+    overflows = Evaluator(datapath)(integers).overflows.values()
+    return f"a signal overflows in {max(overflows)} of {TRIED}" if overflows else ""
+
+
+def _holds(graph: Graph, format: str, samples: Mapping[str, np.ndarray]) -> bool:
+    """Tells whether no sample overflows in one format of all signals, and none is lost."""
+    try:
+        datapath = uniform(graph, format)
+        if _overflows(datapath, samples):
+            return False
+    except CompileError:  # of a constant beyond it
+        return False
+    found = Evaluator(datapath)(quantised(datapath, samples)[0]).integers
+    return not np.any(found.get(LOST, 0))
 
 
 def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

@@ -96,7 +96,7 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
     for what joints that share coordinates do not have.
     """
     known, coupled = CIRCUITS.get(variant.name, {}), tree_of(model).coupled
-    if asked is not None and asked not in known:
+    if asked is not None and asked not in [*known]:  # of any type
         wanted = f"wanted {' or '.join(map(repr, known))}" if known else "there is one alone"
         raise ValueError(f"algorithm is {shown(asked)} of {variant.name}: {wanted}")
     if asked == BOUNDED and coupled:

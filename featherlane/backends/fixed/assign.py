@@ -16,7 +16,7 @@ import numpy as np
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fixed.ranges import Bounds, Interval, intervals, mantissa_of
+from featherlane.backends.fixed.ranges import Bounds, Interval, intervals, mantissa_of, place
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.op import CONDITIONS, OPS
@@ -38,13 +38,15 @@ def uniform(graph: Graph, text: str) -> Datapath:
         raise ValueError(f"format is {text!r}: wanted 'q16.16' or alike, of 2 to 32 bits in all")
     form = Format(int(found[1]) + int(found[2]), int(found[2]))
     formats = [_special(graph, k, form.width) or form for k in range(len(graph))]
-    for k in graph.nodes_of("constant"):
-        value = graph.value[k]
-        if not form.least <= round(value / form.step) <= form.most:
-            raise CompileError(
-                f"the constant {value:.6g} (node {k}) is beyond {form}: wanted "
-                f"{_bits_before(abs(value))} bits before the point"
-            )
+    constants = [graph.value[k] for k in graph.nodes_of("constant")]
+    beyond = [x for x in constants if not form.least <= round(x / form.step) <= form.most]
+    if beyond:
+        most = max(beyond, key=abs)
+        bits = _bits_before(abs(most))
+        alike = f", as q{bits}.{form.width - bits} has" if bits <= form.width else ""
+        raise CompileError(
+            f"the constant {most:.6g} is beyond {form}: wanted {bits} bits before the point{alike}"
+        )
     trigonometric = {"sin", "cos"} & set(graph.op)
     if trigonometric and form.fraction >= form.width:
         raise CompileError(f"{form} does not hold sines and cosines: wanted a bit before the point")
@@ -76,8 +78,13 @@ def _special(graph: Graph, k: int, width: int) -> Format | None:
 
 def holding(interval: Interval, width: int) -> Format:
     """Returns the format of this width with the smallest step that holds an interval, rounded to
-    its step outwards.
+    its step outwards. Raises CompileError for an interval without bounds.
     """
+    if not math.isfinite(interval.largest):
+        raise CompileError(
+            f"a signal is up to {interval.largest}: wanted narrower ranges of inputs, or limits of "
+            "joints"
+        )
     form = Format(width, min(width - math.frexp(interval.largest)[1], FINEST))
     while not _holds(form, interval):
         form = Format(width, form.fraction - 1)
@@ -211,7 +218,10 @@ class _Sampled:
             return Format(self.counts[k].bit_length() + 1, 0)
         largest = max(float(np.max(np.abs(x))) for x in (exact, rounded))
         if not math.isfinite(largest):
-            raise CompileError(f"node {k} ({op}) is {largest} in some of the samples")
+            raise CompileError(
+                f"{place(graph, k)} is {largest} in some of the samples: what divides it is 0 in "
+                f"{self.data} bits, or ranges are too large; wanted narrower ones, or more bits"
+            )
         larger = largest * 2.0**self.guard
         form = holding(Interval(-larger, larger), self.data)
         return _clamped(form, _finest(graph, k, self.formats))

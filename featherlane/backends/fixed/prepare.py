@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from featherlane.backends.fixed.datapath import OPERATIONS
+from featherlane.backends.fixed.ranges import place
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.op import CONDITIONS
@@ -40,7 +41,7 @@ def rewritten(graph: Graph) -> Graph:
 
 def _check(graph: Graph) -> None:
     for k, (op, tag) in enumerate(zip(graph.op, graph.tag, strict=True)):
-        where = f"node {k} ({op})" + ("" if tag is None else f" of {tag}")
+        where = place(graph, k)
         if op not in OPERATIONS:
             friction = (
                 "; joint friction needs it, model.with_physics(friction=0) has none"

@@ -253,9 +253,11 @@ def _scaled(
 
 
 def place(graph: Graph, k: int) -> str:
-    """A node in a message."""
-    tag = graph.tag[k]
-    return f"node {k} ({graph.op[k]})" + ("" if tag is None else f" of {tag}")
+    """A node in a message: by its module and joint, which a user knows from the report, or by its
+    number in a graph without them.
+    """
+    op, tag = graph.op[k], graph.tag[k]
+    return f"node {k} ({op})" if tag is None else f"{op} in module {tag} (joint {tag.joint + 1})"
 
 
 def _exponent(graph: Graph, k: int, x: Interval) -> Interval:
@@ -263,8 +265,8 @@ def _exponent(graph: Graph, k: int, x: Interval) -> Interval:
         low, high, _ = x.hull
         raise CompileError(
             f"{place(graph, k)}: the range {low:.3g} to {high:.3g} of what divides contains 0, so "
-            "that the quotient has no bounds; state the divisor's with scalar.within(x, low, high) "
-            "in the algorithm, or choose format='fitted'"
+            "that the quotient has no bounds; wanted narrower ranges of inputs, format='fitted', "
+            "or the divisor's bounds, stated with scalar.within(x, low, high) in the algorithm"
         )
     least, most = (np.frexp(y)[1] - 1.0 for y in (x.least, x.largest))
     return Interval(least, most, np.inf)

@@ -108,9 +108,10 @@ class SineCosine(NamedTuple):
         phase, g = basis + 3, basis + 3
         fraction = max(given.width - given.fraction + phase - 1, 2)
         if fraction > TURN_BITS:
+            most = 1 << max(TURN_BITS - phase, 0)
             raise CompileError(
                 f"sine of {given} to {out}: 2/pi needs {fraction} bits, wanted {TURN_BITS} at "
-                "most; give the angle a smaller range"
+                f"most; give joints ranges of angles below {most:,} rad"
             )
         turn = round(2 / math.pi * 2**fraction)
         shift = given.fraction + fraction - phase

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.multipliers import Tile
-from featherlane.errors import CompileError
+from featherlane.errors import CompileError, shown
 from featherlane.program.analysis.pipeline import ROUNDING, Operator
 
 FOLDER = files("featherlane.backends.fpga") / "devices"
@@ -97,12 +97,12 @@ def load(name: str, model: str | None = None) -> Device:
     Raises ValueError for an unknown device or model.
     """
     if name not in names():
-        raise ValueError(f"device is {name!r}: wanted one of {', '.join(names())}")
+        raise ValueError(f"device is {shown(name)}: wanted one of {', '.join(names())}")
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     models = data["models"]
     model = next(iter(models)) if model is None else model
-    if model not in models:
-        raise ValueError(f"delays is {model!r}: {name} has {', '.join(models)}")
+    if model not in [*models]:  # what cannot be hashed is no name either
+        raise ValueError(f"delays is {shown(model)}: {name} has {', '.join(models)}")
     bits: dict[str, Any] = data["luts"]
     longest, shortest = bits.pop("shift_register")
     return Device(
