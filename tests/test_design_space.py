@@ -119,6 +119,14 @@ def test_what_has_no_design_is_refused_with_the_reason(pendulum):
         fl.accelerator.design(pendulum, ID, formats=("q1.3",))
 
 
+def test_a_format_that_overflows_is_not_chosen(pendulum):
+    """Sixteen bits need fewer DSPs, but seven of them before the point do not hold the torques."""
+    tried = {"formats": ("q7.9", "fitted"), "intervals": (4,), "ranges": {"v": (-10, 10)}}
+    front = fl.accelerator.front(pendulum, ID, **tried)
+    assert min(front.points, key=lambda p: p.dsp).format == "q7.9"
+    assert fl.accelerator.design(pendulum, ID, **tried).choices["format"] == "fitted"
+
+
 def test_all_functions_have_designs_together(pendulum):
     """Points are the designs that are made; the error is that of the worst function."""
     tried = {"formats": ("q16.16", "fitted"), "intervals": (2, 6), "algorithms": ("deferred",)}

@@ -96,7 +96,9 @@ def test_equal_divisors_share_a_reciprocal(y):
 
 def test_what_has_no_circuit_is_refused_by_name_and_place():
     tagged = lambda x: at(Tag("R", "f", 4), call, lambda x: fl.tanh(x), x)
-    with pytest.raises(CompileError, match=r"tanh in module Rf5 .joint 5.: there is no circuit for"):
+    with pytest.raises(
+        CompileError, match=r"tanh in module Rf5 .joint 5.: there is no circuit for"
+    ):
         prepared(trace(tagged, {"x": ()}))
     with pytest.raises(CompileError, match=r"\(add\) was computed outside of all calls"):
         prepared(trace(lambda x: x + 1.0, {"x": ()}))

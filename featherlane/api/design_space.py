@@ -19,7 +19,6 @@ from featherlane.api.fixed import (
     PROVED,
     UNIFORM,
     Formats,
-    check_overflow,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -106,9 +105,10 @@ class Front:
 
     def within(self, bounds: Mapping[str, float]) -> list[Point]:
         """Those that fit and keep the bounds, by name of `GOALS`: the best first in what has no
-        bound, in the order of `GOALS`, then in what has one.
+        bound, in the order of `GOALS`, then in what has one. None overflows in random states.
         """
-        found = [p for p in self.points if p.fits and _excess(p, bounds) <= 0]
+        usable = [p for p in self.points if p.fits and isfinite(p.error)]
+        found = [p for p in usable if _excess(p, bounds) <= 0]
         return sorted(found, key=lambda p: _rank(p, bounds))
 
     def nearest(self, bounds: Mapping[str, float]) -> Point | None:
@@ -236,7 +236,6 @@ class Space:
 
     def _computed(self, format: str, algorithm: str | None) -> Made:
         fixed = fixed_function(self.model, self.variant, format, self.ranges, algorithm)
-        check_overflow(fixed, self.model, self.variant, format, self.ranges)
         states = _states(fixed, self.model, self.ranges)
         return Made(fixed.datapath, relative_error(fixed, states))
 
@@ -265,11 +264,11 @@ def _states(fixed: FixedFunction, model: Model, ranges: Ranges) -> dict[str, np.
 
 def relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> float:
     """The largest error of each output over states, a part of the largest result: of all outputs
-    the largest.
+    the largest; infinite where a state is lost or overflows.
     """
     errors = fixed.errors(**states)
     assert fixed.report is not None
-    if fixed.report.lost:
+    if fixed.report.lost or fixed.report.overflows or fixed.report.saturated:
         return inf
     each = [x / (errors.magnitude[name] or 1.0) for name, x in errors.largest.items()]
     return max(each) if all(map(isfinite, each)) else inf
