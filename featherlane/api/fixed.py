@@ -171,7 +171,7 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
             raise CompileError(
                 f"formats of {name} that are proved free of overflow leave errors of {wrong:.2g} "
                 f"(median) in {output}, which is up to {largest:.2g}: intervals do not bound it "
-                f"well; wanted {FITTED!r}, {UNIFORM!r} or alike, or narrower ranges"
+                f"well; wanted {FITTED!r}, {UNIFORM!r} or alike, more bits, or narrower ranges"
             )
 
 
