@@ -414,7 +414,6 @@ def accelerator(
         algorithm = FACTOR  # limbs wait for each other where divisions come last
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
-    check_overflow(fixed, model, variant, format, ranges)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
     choices = {
@@ -426,6 +425,7 @@ def accelerator(
     if arrays:
         return _in_arrays(top, model, fixed, variant, target, choices, ranges)
     _check_not_constant(function, model, fixed.datapath.graph)
+    check_overflow(fixed, model, variant, format, ranges)
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
 
@@ -471,6 +471,7 @@ def _in_arrays(
                 + ("'limbs'" if variant.name in SHARES else "None")
             )
     _check_not_constant(variant.name, model, cut.whole.graph)
+    check_overflow(fixed.computed_by(cut.whole), model, variant, choices["format"], ranges)
     designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
     made, needed, cut = designer.best(cut, interval)
     if not needed.fits:
