@@ -230,7 +230,7 @@ def test_numbers_that_are_not_finite(model, states, store, tmp_path):
     with pytest.raises(ValueError, match="v is nan at entry 1 of state 432: wanted finite numbers"):
         map_store(model, "inverse_dynamics", path, tmp_path / "out")
     large = {**states, "v": np.full((B, 2), 1e308)}
-    with pytest.raises(ValueError, match=r"v is 1e\+308 at .* of state 0: float32 cannot hold it"):
+    with pytest.raises(ValueError, match=r"v is 1e\+308 at .*: float32 cannot hold it"):
         map_store(
             model, "inverse_dynamics", store(large, "large.zarr"), tmp_path / "32", dtype="float32"
         )
