@@ -13,6 +13,7 @@ TOLD = "Dask is not installed: pip install '.[dask]'"
 dask = pytest.importorskip("dask", reason=TOLD)
 distributed = pytest.importorskip("distributed", reason=TOLD)
 zarr = pytest.importorskip("zarr", reason=TOLD)
+psutil = pytest.importorskip("psutil", reason=TOLD)  # distributed needs it
 import dask.array as da  # noqa: E402
 
 from featherlane.backends import cache  # noqa: E402
@@ -40,7 +41,9 @@ def cluster(cache_folder):
     settings = {"distributed.scheduler.allowed-failures": 10}
     with (
         dask.config.set(settings),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as made,
     ):
         yield made
 
@@ -201,6 +204,25 @@ def test_a_store_is_computed_by_a_cluster_whose_worker_is_killed(model, states, 
     assert (report.kept, report.chunk) == (0, 10)
     assert the_same(zarr.open_group(out)["tau"][...], model.inverse_dynamics(*states))
     assert set(client.run(os.getpid).values()) != {*pids.values()}
+
+
+def test_a_local_cluster_listens_to_this_machine_only(model, states, tmp_path):
+    group, heard = zarr.create_group(tmp_path / "in.zarr"), set()
+    for name, x in zip("qva", states, strict=True):
+        group.create_array(name, data=x, chunks=(100, x.shape[1]))
+
+    def listen(step):
+        this = psutil.Process()
+        for process in (this, *this.children(recursive=True)):
+            sockets = process.net_connections("inet")
+            heard.update(x.laddr.ip for x in sockets if x.status == psutil.CONN_LISTEN)
+
+    out = tmp_path / "out.zarr"
+    options = {"scheduler": "processes", "workers": 1, "progress": listen}
+    assert map_store(model, "inverse_dynamics", tmp_path / "in.zarr", out, **options).kept == 0
+    assert heard == {"127.0.0.1"}
+    made = zarr.open_group(out, mode="r")["tau"][...]
+    assert np.array_equal(made, model.inverse_dynamics(*states))
 
 
 def test_functions_are_unpacked_once(model):

@@ -154,6 +154,17 @@ def test_half_a_result_is_computed_again(model, states, store, tmp_path):
     assert not [*out.rglob("*.partial")]
 
 
+@pytest.mark.parametrize("content", [b"", b"half of a chunk"])
+def test_chunks_that_are_not_whole_are_computed_again(model, states, store, tmp_path, content):
+    """After a loss of power a file may be there without what was written to it."""
+    path, out = store(states), tmp_path / "out"
+    map_store(model, "inverse_dynamics", path, out)
+    before = results(out)["tau"]
+    (out / "tau" / "c" / "10" / "0").write_bytes(content)  # the last chunk: one state of 100
+    assert map_store(model, "inverse_dynamics", path, out).kept == B - 1
+    assert np.array_equal(results(out)["tau"], before)
+
+
 def test_another_run_is_refused(model, states, store, tmp_path):
     path, out = store(states), tmp_path / "out"
     run = lambda robot=model, name="inverse_dynamics", source=path, **more: map_store(
@@ -196,7 +207,7 @@ def test_another_run_is_refused(model, states, store, tmp_path):
         ({"v": np.zeros((B - 1, 2))}, "different lengths: q 1,001, v 1,000, a 1,001; wanted one"),
         ({"q": np.zeros((2, B, 2))}, "q has 2 leading dimensions, wanted at most 1"),
         (dict.fromkeys("qva", np.zeros((0, 2))), r"has no states: wanted arrays of shape \(B, "),
-        ({"a": np.zeros((B, 2), complex)}, "a has dtype complex128: wanted real numbers"),
+        ({"a": np.zeros((B, 2), complex)}, "a has dtype complex128: wanted real numbers, .*64$"),
         ({"a": np.zeros((B, 2), "f4")}, "a is float32 but q is float64.*dtype="),
     ],
 )  # fmt: skip
@@ -219,12 +230,16 @@ def test_numbers_that_are_not_finite(model, states, store, tmp_path):
     with pytest.raises(ValueError, match="v is nan at entry 1 of state 432: wanted finite numbers"):
         map_store(model, "inverse_dynamics", path, tmp_path / "out")
     large = {**states, "v": np.full((B, 2), 1e308)}
+    with pytest.raises(ValueError, match=r"v is 1e\+308 at .*: float32 cannot hold it"):
+        map_store(
+            model, "inverse_dynamics", store(large, "large.zarr"), tmp_path / "32", dtype="float32"
+        )
     (folder := tmp_path / "large").mkdir()
     group = zarr.create_group(folder / "in.zarr")
     for name, x in large.items():
         group.create_array(name, data=x)
     map_store(model, "mass_matrix", folder / "in.zarr", folder / "out")
-    interop._check_finite("v", large["v"], 0)  # whose sum is infinite
+    interop._check_finite("v", large["v"], large["v"], 0)  # whose sum is infinite
 
 
 def test_wrong_stores_and_schedulers(model, states, store, tmp_path):
@@ -235,6 +250,8 @@ def test_wrong_stores_and_schedulers(model, states, store, tmp_path):
         map_store(model, "inverse_dynamics", path / "q", tmp_path / "out")
     with pytest.raises(ValueError, match="the results would overwrite their inputs"):
         map_store(model, "inverse_dynamics", path, path)
+    with pytest.raises(ValueError, match=r"in.zarr/q/out is inside of the input q: wanted another"):
+        map_store(model, "inverse_dynamics", path, path / "q" / "out")
     with pytest.raises(
         ValueError, match="scheduler is 'thread': wanted 'threads', 'processes', an"
     ):
@@ -260,9 +277,23 @@ def test_wrong_stores_and_schedulers(model, states, store, tmp_path):
 def test_broken_stores(model, states, store, tmp_path):
     path, out = store(states), tmp_path / "out"
     map_store(model, "inverse_dynamics", path, out)
+    begun = lambda: map_store(model, "inverse_dynamics", path, out)
+    zarr.open_group(out)["tau"].resize((B - 1, 2))
+    with pytest.raises(
+        ValueError,
+        match=r"tau has shape \(1000, 2\), chunks \(100, 2\), dtype float64, and was made "
+        r"with shape \(1001, 2\), .*: remove the store, or choose another one",
+    ):
+        begun()
+    (out / "tau" / "zarr.json").write_text("{")
+    with pytest.raises(ValueError, match=r"description of an array cannot be read: .*; remove"):
+        begun()
     shutil.rmtree(out / "tau")
     with pytest.raises(ValueError, match="has lost its array tau: remove the store"):
-        map_store(model, "inverse_dynamics", path, out)
+        begun()
+    (out / "zarr.json").write_text("{")
+    with pytest.raises(ValueError, match="out: its description cannot be read: Expecting"):
+        begun()
     (path / "v" / "c" / "3" / "0").write_bytes(b"no chunk")
     with pytest.raises(RuntimeError, match=r"in.zarr: v, states 300 to 399 cannot be read: "):
         map_store(model, "inverse_dynamics", path, tmp_path / "other")

@@ -166,7 +166,7 @@ def options():
     """The lines of the table of options in docs/command_line.md."""
     for command in commands.COMMANDS.values():
         for option in command.options:
-            told = " ".join(option.help.split()).replace("|", "\\|").replace("%%", "%")
+            told = " ".join((option.help % option.settings).split()).replace("|", "\\|")
             yield f"| {command.name} | `{option.name}` | {told} |"
 
 

@@ -77,7 +77,8 @@ def place_of(scheduler: Any, workers: int | None) -> Iterator[Place]:
         if isinstance(scheduler, distributed.Client):
             client = scheduler
         elif scheduler == "processes":  # Dask's: it replaces one that was killed
-            options = {"threads_per_worker": 1, "dashboard_address": ":0"}
+            # Its page of diagnostics would be open to other machines, if no host were named
+            options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
             cluster = stack.enter_context(distributed.LocalCluster(n_workers=count, **options))
             client = stack.enter_context(distributed.Client(cluster))
         else:

@@ -24,6 +24,7 @@ from featherlane.interop.packed import PackedFunction, prepared
 from featherlane.interop.wrapped import required
 from featherlane.interop.zarr_inputs import (
     arrays_of,
+    check_apart,
     chunk_of,
     dtype_of,
     folder_of,
@@ -132,9 +133,8 @@ def map_store(
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     check_place(scheduler, workers)
     path, results = folder_of("source", source), folder_of("target", target)
-    if path == results:
-        raise ValueError(f"the results would overwrite their inputs: {path}")
     arrays = arrays_of(path)
+    check_apart(path, arrays, results)
     made = function_of(model, function, arrays, f_ext_frame)
     used = inputs_of(made, arrays, path)
     kind = dtype_of(used, dtype, path)
@@ -184,8 +184,10 @@ def compute_chunk(job: Job, first: int, count: int) -> int:
     at = slice(first, first + count)
     given = []
     for name, has_rows in job.inputs:
-        x = np.asarray(_read(source[name], at if has_rows else ..., job.source), job.dtype)
-        _check_finite(name, x, first if has_rows else None)
+        stored = np.asarray(_read(source[name], at if has_rows else ..., job.source))
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told below
+            x = np.asarray(stored, job.dtype)
+        _check_finite(name, x, stored, first if has_rows else None)
         given.append(x)
     made = job.function.unpacked()(*given, threads=1)
     results = made if isinstance(made, tuple) else (made,)
@@ -217,9 +219,9 @@ def _opened(job: Job) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
-def _check_finite(name: str, x: np.ndarray, first: int | None) -> None:
-    """Raises ValueError that says where a number is not finite. Sums tell in a fraction of the
-    time of a test of each number.
+def _check_finite(name: str, x: np.ndarray, stored: np.ndarray, first: int | None) -> None:
+    """Raises ValueError that says where a number is not finite, and what is stored there. Sums tell
+    in a fraction of the time of a test of each number.
     """
     with np.errstate(all="ignore"):
         if math.isfinite(x.sum()):
@@ -227,10 +229,11 @@ def _check_finite(name: str, x: np.ndarray, first: int | None) -> None:
     wrong = np.argwhere(~np.isfinite(x))
     if len(wrong):
         place = [int(k) for k in wrong[0]]
-        value = x[tuple(place)]
+        value = stored[tuple(place)]
+        wanted = f"{x.dtype} cannot hold it" if np.isfinite(value) else "wanted finite numbers"
         where = "" if first is None else f" of state {first + place.pop(0):,}"
         entry = f" at entry {', '.join(map(str, place))}" if place else ""
-        raise ValueError(f"{name} is {value}{entry}{where}: wanted finite numbers")
+        raise ValueError(f"{name} is {value}{entry}{where}: {wanted}")
 
 
 def _told(what: str, states: int, before: int, done: int, seconds: float) -> str:

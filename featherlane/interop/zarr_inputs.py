@@ -46,6 +46,15 @@ def arrays_of(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: its description cannot be read: {error}") from error
 
 
+def check_apart(source: Path, arrays: Iterable[str], target: Path) -> None:
+    """Raises ValueError if results would be written over their inputs, or among their files."""
+    if source == target:
+        raise ValueError(f"the results would overwrite their inputs: {source}")
+    for name in arrays:
+        if source / name in target.parents:
+            raise ValueError(f"target {target} is inside of the input {name}: wanted another place")
+
+
 def function_of(model: Model, text: str, arrays: Iterable[str], axes: str) -> Function:
     """The function, with f_ext and the parameters that are among the arrays."""
     if axes not in WRENCH_FRAMES:
@@ -74,9 +83,12 @@ def inputs_of(function: Function, arrays: Mapping[str, Any], path: Path) -> dict
 def dtype_of(arrays: Mapping[str, Any], asked: Any, path: Path) -> np.dtype:
     """The dtype to compute in: the one asked for, or that of the arrays."""
     empty = {name: np.empty(0, x.dtype) for name, x in arrays.items()}
-    if asked is not None:
-        for name, x in empty.items():  # refuses what is no real number
+    for name, x in empty.items():  # refuses what is no real number
+        try:
             alike({name: x})
+        except TypeError as error:
+            raise TypeError(f"{path}: {error}") from None
+    if asked is not None:
         return checked_dtype(asked)
     try:
         return alike(empty)[0]

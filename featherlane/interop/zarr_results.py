@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -72,7 +73,8 @@ def begin(
     """
     try:
         if target.exists():
-            _check_same(target, function, facts)
+            _check_same(target, facts)
+            _check_arrays(target, function, states, chunk, dtype)
             for leftover in target.rglob(PARTIAL):
                 leftover.unlink(missing_ok=True)
         else:
@@ -108,13 +110,14 @@ def _create(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _check_same(target: Path, function: Function, facts: Mapping[str, Any]) -> None:
+def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
     """Raises ValueError if a store is not what an interrupted run with the same facts has left."""
     try:
-        group = zarr.open_group(target, mode="r")
-        before, arrays = group.attrs.get(ATTRIBUTE), {*group.array_keys()}
+        before = zarr.open_group(target, mode="r").attrs.get(ATTRIBUTE)
     except (FileNotFoundError, NotADirectoryError, zarr.errors.ContainsArrayError):
-        before, arrays = None, set()
+        before = None
+    except ValueError as error:  # what is no JSON, no group of this format
+        raise ValueError(f"{target}: its description cannot be read: {error}") from error
     if not isinstance(before, dict):
         raise ValueError(f"{target} is there and no run of featherlane map has made it")
     for name in {**before, **facts}:
@@ -128,20 +131,50 @@ def _check_same(target: Path, function: Function, facts: Mapping[str, Any]) -> N
                 f"{target} has results of another run: {name} {what}; go on with what it was begun "
                 "with, or choose another store"
             )
-    if lost := {*function.outputs} - arrays:
-        raise ValueError(
-            f"{target} has lost its array {min(lost)}: remove the store, or choose another one"
-        )
+
+
+def _check_arrays(
+    target: Path, function: Function, states: int, chunk: int, dtype: np.dtype
+) -> None:
+    """Raises ValueError unless the arrays are as `_create` made them: a store that someone changed
+    since would take results that do not fit.
+    """
+    hint = "remove the store, or choose another one"
+    try:
+        arrays = dict(zarr.open_group(target, mode="r").arrays())
+    except ValueError as error:  # what is no JSON, no array of this format
+        told = f"{target}: the description of an array cannot be read: {error}"
+        raise ValueError(f"{told}; {hint}") from error
+    for name, core in function.outputs.items():
+        if name not in arrays:
+            raise ValueError(f"{target} has lost its array {name}: {hint}")
+        x = arrays[name]
+        was, wanted = (x.shape, x.chunks, x.dtype), ((states, *core), (chunk, *core), dtype)
+        if was != wanted:
+            told = "{} has shape {}, chunks {}, dtype {}".format(name, *was)
+            expected = "was made with shape {}, chunks {}, dtype {}".format(*wanted)
+            raise ValueError(f"{target}: {told}, and {expected}: {hint}")
 
 
 def unfinished(target: Path, function: Function, states: int, chunk: int) -> Iterator[int]:
-    """The first states of the chunks of which some result is not there yet."""
+    """The first states of the chunks of which some result is not there yet, or not whole: a system
+    that stops, by a loss of power, may leave files without what was written to them.
+    """
     group = zarr.open_group(target, mode="r")
-    arrays = {name: group[name] for name in function.outputs}
+    arrays = [group[name] for name in function.outputs]
+    sizes = [math.prod(x.chunks) * x.dtype.itemsize for x in arrays]  # they are not compressed
     for k, first in enumerate(range(0, states, chunk)):
-        keys = (
-            target / name / x.metadata.encode_chunk_key((k,) + (0,) * (x.ndim - 1))
-            for name, x in arrays.items()
+        files = (
+            target / x.basename / x.metadata.encode_chunk_key((k,) + (0,) * (x.ndim - 1))
+            for x in arrays
         )
-        if not all(map(os.path.exists, keys)):
+        if any(_size(file) != size for file, size in zip(files, sizes, strict=True)):
             yield first
+
+
+def _size(file: Path) -> int:
+    """The bytes of a file, -1 if there is none."""
+    try:
+        return os.stat(file).st_size
+    except FileNotFoundError:
+        return -1

@@ -219,8 +219,8 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     ROOT,
     choice(
         "--target",
-        "C99, WebAssembly, PTX for NVIDIA's GPUs, a processor of AMD, SPIR-V, or Verilog"
-        " (%(default)s)",
+        "c: C99; wasm: WebAssembly; ptx: NVIDIA's GPUs; gfx90a, gfx942: AMD's; spirv64: SPIR-V;"
+        " verilog: circuits (%(default)s)",
         ("c", "wasm", "ptx", "gfx90a", "gfx942", "spirv64", "verilog"),
         default="c",
     ),
