@@ -32,8 +32,8 @@ class Sensitivities(Compiled):
         """Returns the model's values of parameters (default: all), in the form of `params=`: of
         bodies mass (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10),
         position (nbodies, 3) and orientation (nbodies, 4), of freedoms armature, damping and
-        friction (nv,), and gravity (3,), base_velocity and base_acceleration (6,); in kg, m, s and
-        N m or N, as docs/conventions.md has them.
+        friction (nv,), and gravity (3,), base_velocity and base_acceleration (6,); in SI units: kg,
+        m, s, rad and N m or N.
 
         Examples:
             >>> arm.parameters("mass")
