@@ -1,12 +1,14 @@
 """The figure of docs/accelerators.md: designs of the derivatives of FD from M^-1 of the iiwa14.
 
-Writes docs/design_space.svg; --png also writes pictures on a white and on a dark background. It
-looks at 48 designs, which takes a minute.
+Writes docs/design_space.svg from docs/design_space.csv, a row for each of 48 designs. Without that
+file it looks at the designs first and writes it, which takes minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -16,10 +18,10 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import featherlane as fl
-from featherlane.api.design_space import Front, Point
-from featherlane.tools.figures import FAINT, INK
+from featherlane.api.design_space import Point, pareto
+from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE
 
-COLOURS = {"q16.16": "#d9722e", "fitted": "#2f81c7", "proved": "#3a9a5c"}
+COLOURS = {"q16.16": ORANGE, "fitted": BLUE, "proved": GREEN}
 MARKS = {"common": "o", "body": "s"}
 WORDS = {
     "q16.16": "Q16.16",
@@ -29,14 +31,29 @@ WORDS = {
     "body": "body frames",
 }
 FUNCTION = "forward_dynamics_derivatives_from"
+KEPT = Path(__file__).with_name("design_space.csv")
+WORDED = ("format", "algorithm")  # columns that are no numbers
 
 
-def panel(axes: Any, front: Front, across: Callable[[Point], float], words: str) -> None:
+def designs() -> list[Point]:
+    """Those that were kept, else all that are looked at now, which are kept then."""
+    if not KEPT.exists():
+        found = fl.accelerator.front(fl.load("iiwa14"), FUNCTION).points
+        with KEPT.open("w", newline="") as opened:
+            csv.writer(opened, lineterminator="\n").writerows([Point._fields, *found])
+    with KEPT.open(newline="") as opened:
+        rows: list[dict[str, Any]] = list(csv.DictReader(opened))
+    return [Point(**{k: x if k in WORDED else float(x) for k, x in row.items()}) for row in rows]
+
+
+def panel(
+    axes: Any, points: Collection[Point], across: Callable[[Point], float], words: str
+) -> None:
     """The designs: filled what is on the front, a line through those of a format and algorithm."""
-    best = {*front.best}
+    best = {*pareto([p for p in points if p.fits], key=lambda p: p.goals)}
     for form, colour in COLOURS.items():
         for algorithm, mark in MARKS.items():
-            own = [p for p in front.points if (p.format, p.algorithm) == (form, algorithm)]
+            own = [p for p in points if (p.format, p.algorithm) == (form, algorithm)]
             own = sorted((p for p in own if p.fits), key=lambda p: p.interval)
             x, y = [across(p) for p in own], [p.dsp for p in own]
             style = {"color": colour, "lw": 0.8, "alpha": 0.5}
@@ -58,12 +75,12 @@ def panel(axes: Any, front: Front, across: Callable[[Point], float], words: str)
 
 
 def draw() -> Any:
-    front = fl.accelerator.front(fl.load("iiwa14"), FUNCTION)
+    points = designs()
     with plt.rc_context({"font.size": 9.5}):
         figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.6, 3.7), sharey=True)
-        panel(left, front, lambda p: p.interval, "interval, cycles")
-        panel(middle, front, lambda p: p.error, "largest error, of the largest result")
-        panel(right, front, lambda p: p.latency, "latency, cycles")
+        panel(left, points, lambda p: p.interval, "interval, cycles")
+        panel(middle, points, lambda p: p.error, "largest error, of the largest result")
+        panel(right, points, lambda p: p.latency, "latency, cycles")
         left.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
         left.xaxis.set_minor_formatter(lambda value, _: "")
         right.set_xticks([50, 60, 70, 80, 90, 100], ["50", "60", "70", "80", "90", "100"])

@@ -58,8 +58,8 @@ def make_landing(arm: fl.Model):
     return landing
 
 
-def throw(arm: fl.Model, wanted: np.ndarray, iterations: int = 200) -> Throws:
-    """Finds controls that land the balls where they are wanted, with little and smooth effort."""
+def make_loss(arm: fl.Model, wanted: np.ndarray):
+    """The sum over throws of what balls miss by, with little and smooth effort, of the controls."""
     landing = make_landing(arm)
 
     def loss(controls):
@@ -67,6 +67,13 @@ def throw(arm: fl.Model, wanted: np.ndarray, iterations: int = 200) -> Throws:
         smooth = jnp.sum(jnp.diff(controls, axis=1) ** 2, axis=(1, 2))
         effort = jnp.mean(controls**2, axis=(1, 2))
         return jnp.sum(missed + 0.01 * smooth + 0.01 * effort)
+
+    return loss
+
+
+def throw(arm: fl.Model, wanted: np.ndarray, iterations: int = 200) -> Throws:
+    """Finds controls that land the balls where they are wanted."""
+    loss = make_loss(arm, wanted)
 
     @jax.jit
     def improve(k, controls, mean, square):
@@ -84,7 +91,7 @@ def throw(arm: fl.Model, wanted: np.ndarray, iterations: int = 200) -> Throws:
             before = perf_counter()
     spent = perf_counter() - before
     controls = np.asarray(state[0])
-    return Throws(controls, np.asarray(landing(controls)), np.array(losses), spent)
+    return Throws(controls, np.asarray(make_landing(arm)(controls)), np.array(losses), spent)
 
 
 def draw(wanted: np.ndarray, found: Throws, path: str) -> None:

@@ -13,6 +13,7 @@ NEEDED = {  # page: the packages that its code imports
     "casadi": ("casadi",),
     "drake": ("pydrake",),  # these and those below are not among the extras of the tests
     "jax": ("mujoco.mjx", "brax", "frax"),
+    "jaxsim": ("jaxsim",),
     "grid": ("RBDReference", "URDFParser"),
 }
 

@@ -1,6 +1,8 @@
 """The figures of docs/: a title inside, and words that are text, not outlines of letters."""
 
 import re
+import sys
+from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
@@ -36,3 +38,19 @@ def test_figures_are_saved_with_words_as_text(tmp_path):
     assert INK in words["torque"]
     assert root.find(f"{SVG}title").text == "A torque over time"
     assert {x.name for x in tmp_path.glob("*.png")} == {"torque.png", "torque_dark.png"}
+
+
+def test_closed_loops_are_drawn_from_their_csv(tmp_path, monkeypatch):
+    """benchmarks/mpc/figure.py: rows read are rows written, and their controllers head columns."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "mpc")
+    figure = import_module("figure")
+    monkeypatch.delitem(sys.modules, "figure")
+    stored, kept, drawn = ROOT / "docs" / "mpc.csv", tmp_path / "mpc.csv", tmp_path / "mpc.svg"
+    loops = figure.read(stored)
+    figure.write(kept, loops)
+    figure.draw(drawn, loops)
+    assert kept.read_text(encoding="utf-8") == stored.read_text(encoding="utf-8")
+    for file in (drawn, ROOT / "docs" / "mpc.svg"):
+        root = ElementTree.parse(file).getroot()
+        assert loops.keys() <= {"".join(x.itertext()) for x in root.iter(f"{SVG}text")}

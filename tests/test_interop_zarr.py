@@ -1,5 +1,6 @@
 """A function of all states of a Zarr store into another one, and `featherlane map`."""
 
+import os
 import re
 import shutil
 import signal
@@ -96,7 +97,7 @@ def test_blocks_of_zeros_are_chunks_too(model, store, tmp_path):
 # Runs that are killed
 
 SLOW = """
-import sys, time
+import os, sys, time
 from featherlane.interop import zarr as interop
 from featherlane import load
 
@@ -106,6 +107,8 @@ def slow(job, first, count):
     with open(sys.argv[3], "a") as log:
         log.write(f"{first}\\n")
     time.sleep(0.02)
+    while os.path.exists(sys.argv[3] + ".hold"):
+        time.sleep(0.02)
     return plain(job, first, count)
 
 interop.compute_chunk = slow
@@ -135,6 +138,42 @@ def test_a_killed_run_goes_on_and_computes_no_finished_chunk_again(model, states
     wanted = model.inverse_dynamics(*(states[x] for x in "qva"))
     assert np.array_equal(results(out)["tau"], wanted)
     assert not [*out.rglob("*.partial")]
+
+
+def test_a_second_run_is_refused_while_the_first_one_writes(model, states, store, tmp_path):
+    """It names the process, and computes nothing; what that has left, killed, keeps nobody out."""
+    path, out, log = store(states), tmp_path / "out.zarr", tmp_path / "log"
+    hold, words = tmp_path / "log.hold", [*map(str, (path, out, log)), ROBOT]
+    hold.touch()
+    first = python(SLOW, *words)
+    while not log.exists():
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.005)
+    second = python(SLOW, *words)
+    told = second.communicate()[1]
+    assert second.returncode == 1
+    assert f"ValueError: target {out} is being written by process {first.pid} on " in told
+    assert first.poll() is None
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    hold.unlink()
+    assert (tmp_path / "out.zarr.lock").exists()
+    finished(python(SLOW, *words))
+    assert not (tmp_path / "out.zarr.lock").exists()
+    wanted = model.inverse_dynamics(*(states[x] for x in "qva"))
+    assert np.array_equal(results(out)["tau"], wanted)
+
+
+def test_a_run_within_a_run_is_refused(model, states, store, tmp_path):
+    path, out = store(states), tmp_path / "out.zarr"
+    run = lambda **more: map_store(model, "inverse_dynamics", path, out, **more)
+
+    def again(step):
+        with pytest.raises(ValueError, match=f"is being written by process {os.getpid()} on"):
+            run()
+
+    run(progress=again)
+    assert run().kept == B
 
 
 def interop_chunks(out):

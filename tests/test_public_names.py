@@ -14,6 +14,7 @@ import pytest
 from documents import ROOT, blocks
 
 import featherlane as fl
+from featherlane.functions import results
 from featherlane.functions.table import BY_NAME
 from featherlane.tools import commands
 
@@ -29,7 +30,7 @@ INTEROP = {
 }
 
 ARRAYS = re.compile(r"ArrayLike|ndarray|Wrenches")
-SHAPE = re.compile(r"\((\.\.\.|n[qvu]|n\w+|rows|p|\d+|T)[,)]|\bshape\b|one number|tensors")
+SHAPE = re.compile(r"\((\.\.\.|\*batch|n[qvu]|n\w+|rows|p|\d+|T)[,)]|\bshape\b|one number|tensors")
 UNIT = re.compile(r"(?<!\w)(N m|N|m|m/s|m/s\^2|rad|rad/s|kg|J|s|second)(?!\w)")
 SOURCE = re.compile(r"\b(19|20)\d\d\b|Dadu-RBD|=|\b[A-Z]\w* [a-z]\w*\b|d\w+/d\w|Pinocchio")
 
@@ -88,12 +89,49 @@ def test_functions_of_arrays_tell_shapes():
     assert [path for path, found in takers.items() if not SHAPE.search(told(found))] == []
 
 
+def fields(found):
+    """The names of several results."""
+    return getattr(getattr(results, str(annotations(found)[-1]), None), "_fields", ())
+
+
+def giving():
+    """The functions whose result is an array, or a named tuple of arrays."""
+    for path, found in CALLED.items():
+        if fields(found) or "ndarray" in str(annotations(found)[-1]):
+            yield path
+
+
+def of_results(found):
+    """What is told before the examples, without shapes behind the names of arguments."""
+    names = "|".join({*inspect.signature(found).parameters} - {*fields(found)})
+    prose = told(found).partition("Examples:")[0]
+    return re.sub(rf"\b({names})\b:? \([^)]*\)", "", prose)
+
+
+def test_shapes_of_results_are_told():
+    """Besides those of arguments, as gq (..., nv), and not by an example alone."""
+    gives = [*giving()]
+    assert len(gives) > 45
+    assert [path for path in gives if not SHAPE.search(of_results(NAMES[path]))] == []
+
+
+def test_a_shape_of_an_argument_alone_is_found():
+    def product(weights, direction):
+        """H times direction (..., 3 nv).
+
+        Examples:
+            >>> product(w, x).shape
+        """
+
+    assert SHAPE.search(told(product))
+    assert not SHAPE.search(of_results(product))
+
+
 def test_functions_of_a_robot_tell_units():
     """Of what they give, in their own words; of their arguments, `Model` tells them for all."""
-    gives = {path for path, f in CALLED.items() if "ndarray" in str(annotations(f)[-1])}
-    gives &= {path for path in NAMES if path.startswith("Model.")}
-    assert len(gives) > 20
-    assert [path for path in sorted(gives) if not UNIT.search(told(NAMES[path]))] == []
+    gives = [path for path in giving() if path.startswith("Model.")]
+    assert len(gives) > 40
+    assert [path for path in gives if not UNIT.search(told(NAMES[path]))] == []
 
 
 def test_functions_of_a_robot_tell_their_source():

@@ -199,7 +199,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=20.0, help="of each closed loop")
     options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     options.add_argument("--periods", type=float, nargs="+", help="ms of the three; else measured")
-    options.add_argument("--figure", type=Path, help="where a figure of closed loops goes")
+    options.add_argument("--figure", type=Path, help="of closed loops; a CSV goes beside it")
     given = options.parse_args()
     print("\n".join(machine_lines()), "\n")
     robot, rows = quadruped(), list[Row]()
@@ -309,9 +309,11 @@ def print_loops(robot: Quadruped, given: argparse.Namespace, measured: list[Row]
         found, _ = loops(*arguments, {FEATHERLANE: own[PINOCCHIO]})
         rows += [{**row, "rate": "fixed"} for row in found]
     if given.figure:  # of the last problem
-        from figure import draw
+        from figure import draw, first_seeds, write
 
-        draw(given.figure, records)
+        shown = first_seeds(records)
+        write(given.figure.with_suffix(".csv"), shown)
+        draw(given.figure, shown)
     head = ["problem", "rate", "dynamics", "seed", "rate, Hz", "on its feet, s", "hand off, mm"]
     cells = [
         [

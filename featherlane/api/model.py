@@ -141,8 +141,9 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> InverseDynamicsDerivatives:
-        """dtau/dq and dtau/dv, each (..., nv, nv), exact. f_ext is held constant in its frame.
-        Singh, Russell and Wensing 2022. method: "auto", "serial" or "scan".
+        """dtau/dq and dtau/dv, each (..., nv, nv), exact, in N m or N by units of q and v. f_ext is
+        held constant in its frame. Singh, Russell and Wensing 2022. method: "auto", "serial" or
+        "scan".
 
         Examples:
             >>> d = arm.inverse_dynamics_derivatives(q, v, a)
@@ -168,7 +169,8 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> ForwardDynamicsDerivatives:
-        """da/dq, da/dv and da/dtau, each (..., nv, nv), exact: -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1.
+        """da/dq, da/dv and da/dtau, each (..., nv, nv), exact: -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1,
+        in rad/s^2 or m/s^2 by units of q, v and tau.
 
         Give tau; or a, if the acceleration is known, which saves computing it; or a and minv =
         M(q)^-1, if both are known (diFD in table I of Dadu-RBD). minv pays off only for arms: with

@@ -29,7 +29,11 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's values of parameters (default: all), in the form of `params=`.
+        """Returns the model's values of parameters (default: all), in the form of `params=`: of
+        bodies mass (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10),
+        position (nbodies, 3) and orientation (nbodies, 4), of freedoms armature, damping and
+        friction (nv,), and gravity (3,), base_velocity and base_acceleration (6,); in SI units: kg,
+        m, s, rad and N m or N.
 
         Examples:
             >>> arm.parameters("mass")
@@ -129,7 +133,8 @@ class Sensitivities(Compiled):
         threads: Threads = None,
     ) -> InverseDynamicsSecondDerivatives:
         """The tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv, nv) as
-        [tau_i, x_j, y_k]; tensors that are not returned are zero or transposes of returned ones.
+        [tau_i, x_j, y_k], in N m or N by units of x and y; tensors that are not returned are zero
+        or transposes of returned ones.
 
         The analytic first derivatives are differentiated along each direction of the tangent space,
         with directions in the vector lanes.
@@ -202,8 +207,9 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H times direction (..., 3 nv), with H of `forward_dynamics_hessian` but without forming
-        it, in a few times the operations of forward dynamics; rad/s^2 or m/s^2 by units of x.
+        """H times direction (..., 3 nv): a vector (..., 3 nv), with H of `forward_dynamics_hessian`
+        but without forming it, in a few times the operations of forward dynamics; rad/s^2 or m/s^2
+        by units of x.
 
         Examples:
             >>> w, x = np.ones(2), np.arange(6.0)

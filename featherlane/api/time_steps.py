@@ -152,7 +152,8 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
-        """The state (q, v) after dt. Raises ValueError for a dt that is not positive.
+        """The state after dt seconds: q (..., nq), v (..., nv) in rad/s or m/s. Raises ValueError
+        for a dt that is not positive.
 
         Examples:
             >>> after = arm.step(q, v, tau, dt, integrator="rk4")
@@ -180,7 +181,8 @@ class TimeSteps(Limits):
         threads: Threads = None,
     ) -> LinearStep:
         """The state after dt with A (..., 2 nv, 2 nv) and B (..., 2 nv, nu), exact: [dq; dv] after
-        the step is A [dq; dv] + B dtau, in the tangent spaces.
+        the step is A [dq; dv] + B dtau, in the tangent spaces: rad and rad/s, or m and m/s, by such
+        and by N m or N.
 
         by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
         order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
@@ -220,6 +222,8 @@ class TimeSteps(Limits):
         """The state after a step of an Euler method, and what its A and B consist of: a quarter of
         their numbers, for the cost of `forward_dynamics_derivatives`; blocks are (..., nv, nv).
 
+        Accelerations in rad/s^2 or m/s^2 by units of q, v and controls.
+
         Below, [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. Above, where all joints are plain, they
         are [I 0 0] + dt times that lower half, or for "euler" times [0 I 0]; else dq_next_dq and
         dq_next_dv of `integrate_derivatives` take the place of I and of dt.
@@ -251,7 +255,8 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Direction:
-        """A [dq; dv] + B dtau, each half (..., nv), without forming A and B.
+        """A [dq; dv] + B dtau, each half (..., nv), without forming A and B: dq in rad or m, dv in
+        rad/s or m/s.
 
         Examples:
             >>> along = arm.step_jvp(q, v, tau, dt, dq=[1, 0], dv=[0, 0], dtau=[0, 0])
@@ -310,8 +315,8 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Trajectory:
-        """The states q (..., T + 1, nq) and v (..., T + 1, nv) of T steps from (q0, v0), that one
-        included, with controls tau (..., T, nv), one row for each step.
+        """The states q (..., T + 1, nq) and v (..., T + 1, nv), in rad/s or m/s, of T steps from
+        (q0, v0), that one included, with controls tau (..., T, nv), one row for each step.
 
         f_ext: one row for each step as well: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
         only each so manieth state is kept, T / every + 1 in all. The whole rollout is one call of
@@ -347,7 +352,7 @@ class TimeSteps(Limits):
         threads: Threads = None,
     ) -> PolicyTrajectory:
         """The states of a rollout, as in `rollout`, whose controls a feedback law gives, and these
-        controls, tau (..., steps, nu).
+        controls, tau (..., steps, nu), in N m or N without `actuation`.
 
         policy: from `policy`; parameters: its arrays by name, with leading dimensions that
         broadcast: one set for all rollouts, or one each. Raises TypeError for a policy that
@@ -384,8 +389,9 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> RolloutGradient:
-        """The gradients by q0, v0 and tau of a function of all states of a rollout, whose gradients
-        by them are gq and gv (..., T + 1, nv), in the tangent spaces for q.
+        """The gradients by q0 and v0, each (..., nv), and by tau (..., T, nu) of a function of all
+        states of a rollout, whose gradients by them are gq and gv (..., T + 1, nv), in the tangent
+        spaces for q. Units are the function's by rad or m, by rad/s or m/s, and by N m or N.
 
         trajectory: what `rollout` gave for the same controls, with every state kept.
 

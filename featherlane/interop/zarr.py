@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.errors import shown
-from featherlane.interop.executors import check_place, place_of
+from featherlane.interop.executors import Place, check_place, place_of
 from featherlane.interop.packed import PackedFunction, prepared
 from featherlane.interop.wrapped import required
 from featherlane.interop.zarr_inputs import (
@@ -32,6 +32,7 @@ from featherlane.interop.zarr_inputs import (
     inputs_of,
     states_of,
 )
+from featherlane.interop.zarr_lock import only_run
 from featherlane.interop.zarr_results import begin, facts_of, unfinished
 
 zarr = required("zarr", "dask")
@@ -107,11 +108,11 @@ def map_store(
     "rollout:32"). source: a group with an array (B, ...) for each input of the function, by its
     name; one without the B is the same for all states. f_ext and parameters (`Model.parameters`)
     are read if they are there and the function takes them. target: gets an array (B, ...) for each
-    output, uncompressed; one that an interrupted run has left is finished. dtype: float32 or
-    float64, by default that of the arrays. chunk: states of a chunk, by default those of a chunk of
-    the source if that is not too large. workers: threads or processes, by default all physical
-    cores.
-    scheduler: "threads", "processes", the address of a Dask scheduler, or a `distributed.Client`.
+    output, uncompressed; one that an interrupted run has left is finished, one that another run is
+    writing is refused. dtype: float32 or float64, by default that of the arrays. chunk: states of a
+    chunk, by default those of a chunk of the source if that is not too large. workers: threads or
+    processes, by default all physical cores. scheduler: "threads", "processes", the address of a
+    Dask scheduler, or a `distributed.Client`.
     progress: is told how far the run is.
 
     Raises ValueError or TypeError that names the array or argument, for numbers that are not
@@ -144,22 +145,15 @@ def map_store(
     facts = facts_of(model, function, made, f_ext_frame, kind, rows, used, path)
     identity = os.urandom(8).hex()
     job = Job(PackedFunction.of(made), str(path), str(results), inputs, str(kind), identity)
-    begin(results, made, states, rows, kind, facts)
-    with _os_errors():
-        todo = [
-            (first, min(rows, states - first)) for first in unfinished(results, made, states, rows)
-        ]
-        computed = sum(count for _, count in todo)
-        if todo:
-            kept, what = states - computed, f"{function} of {model.name}"
-            with place_of(scheduler, workers) as place:
-                progress(f"compiling {what}")
-                single = any(count == 1 for _, count in todo)
-                place.executor.submit(prepared, job.function, str(kind), single).result()
-                done, begun = 0, time.monotonic()
-                for count in place.results(compute_chunk, [(job, *call) for call in todo]):
-                    done += count
-                    progress(_told(what, states, kept, done, time.monotonic() - begun))
+    with only_run(results):
+        begin(results, made, states, rows, kind, facts)
+        with _os_errors():
+            firsts = unfinished(results, made, states, rows)
+            todo = [(first, min(rows, states - first)) for first in firsts]
+            computed = sum(count for _, count in todo)
+            if todo:
+                what = f"{function} of {model.name}"
+                _compute(job, todo, place_of(scheduler, workers), what, states, progress)
     return Report(
         model.name,
         function,
@@ -173,6 +167,26 @@ def map_store(
         moved=made.numbers * kind.itemsize * computed,
         seconds=time.monotonic() - start,
     )
+
+
+def _compute(
+    job: Job,
+    todo: list[tuple[int, int]],
+    opening: AbstractContextManager[Place],
+    what: str,
+    states: int,
+    progress: Progress,
+) -> None:
+    """Computes the chunks todo, (first state, count), where `opening` says."""
+    kept, done = states - sum(count for _, count in todo), 0
+    with opening as place:
+        progress(f"compiling {what}")
+        single = any(count == 1 for _, count in todo)
+        place.executor.submit(prepared, job.function, job.dtype, single).result()
+        begun = time.monotonic()
+        for count in place.results(compute_chunk, [(job, *call) for call in todo]):
+            done += count
+            progress(_told(what, states, kept, done, time.monotonic() - begun))
 
 
 # What workers do

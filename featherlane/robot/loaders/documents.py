@@ -84,8 +84,8 @@ def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
         near = " or ".join(map(quoted, _nearly(path)))
         raise ModelError(
             f"there is no file {quoted(path)} (looked for in {_here()}), and no bundled robot "
-            f"of that name{near and f'; did you mean {near}?'}; the bundled robots are "
-            f"{', '.join(bundled())}"
+            f"of that name; the bundled robots are {', '.join(bundled())}"
+            f"{near and f'; did you mean {near}?'}"
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path, no regular file
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
