@@ -7,8 +7,9 @@ no other one is under way, with the way through all FIFOs. Proofs: random tasks 
 functions, each a random state, in random order, and serial sub-tasks in batches of points, back to
 back and with random stalls of both streams: every number is compared with the golden model, bit by
 bit, and every stamp with the cycle model. Serial sub-tasks: points with four derivatives of forward
-dynamics each, of which one needs the results of the one before (Dadu-RBD 2023, figure 13), by the
-cycle model.
+dynamics each, those of the stages of a step of RK4, of which one needs the results of the one
+before (Dadu-RBD 2023, figure 13), by the cycle model. Simulated, they are at the states of these
+stages, which the host computes, with accelerations of the golden model.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from options import loaded, parser, write_json
 
 import featherlane as fl
 
-DFD = "forward_dynamics_derivatives"
+FD, DFD = "forward_dynamics", "forward_dynamics_derivatives"
 SHORT = {
     "inverse_dynamics": "ID", "forward_dynamics": "FD", "mass_matrix": "M",
     "mass_matrix_inverse": "Minv", "inverse_dynamics_derivatives": "dID",
     "forward_dynamics_derivatives_from": "diFD", DFD: "dFD",
 }  # fmt: skip
 STALLS = 64  # of 256 cycles
-STAGES = 4  # serial sub-tasks of a point
+STAGES = 0.0, 0.5, 0.5, 1.0  # of a step of RK4: the part of it that leads to each from the start
+STEP = 0.005  # s
 BATCH = 64  # points of which they are simulated together
 POINTS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 Row = dict[str, Any]
@@ -135,13 +137,12 @@ def figures(asked: Design, design: Any, seconds: float) -> Row:
 def proofs(asked: Design, design: Any, count: int) -> Iterator[Row]:
     """Tasks of all functions, and serial sub-tasks, back to back and with stalls."""
     mixed = design.tasks(count)
-    points = [*range(0, count // STAGES, BATCH)]
     tasks, after = list[Any](), list[int | None]()
-    for first in points:
-        size = min(BATCH, count // STAGES - first)
-        own, begin = design.samples(DFD, STAGES * size, seed=first), len(tasks)
-        tasks += [(DFD, {key: x[n] for key, x in own.items()}) for n in range(STAGES * size)]
-        after += [None] * size + [begin + n for n in range((STAGES - 1) * size)]
+    for first in range(0, count // len(STAGES), BATCH):
+        size = min(BATCH, count // len(STAGES) - first)
+        begin = len(tasks)
+        tasks += rk4(design, design.samples(DFD, size, seed=first))
+        after += [None] * size + [begin + n for n in range((len(STAGES) - 1) * size)]
     for told, batch, before in (("mixed", mixed, None), ("serial", tasks, after)):
         wanted = design.expected(batch)
         for stalls in (0, STALLS):
@@ -154,6 +155,20 @@ def proofs(asked: Design, design: Any, count: int) -> Iterator[Row]:
                 "stalls": stalls,
                 **_compared(design, batch, wanted, before, stalls),
             }
+
+
+def rk4(design: Any, start: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The derivatives in all stages of a step of points, the first stages of all points first.
+    start: states and torques (points, entries) by name.
+    """
+    state = start
+    for n, part in enumerate(STAGES):
+        if n:
+            a = design.function(FD)(**state)
+            q = design.model.integrate(start["q"], part * STEP * state["v"])
+            state = {**start, "q": q, "v": start["v"] + part * STEP * a}
+        for k in range(len(start["q"])):
+            yield DFD, {key: x[k] for key, x in state.items()}
 
 
 def _compared(design: Any, tasks: Any, wanted: Any, after: Any, stalls: int) -> Row:
@@ -182,8 +197,8 @@ def _compared(design: Any, tasks: Any, wanted: Any, after: Any, stalls: int) -> 
 def serial(asked: Design, design: Any) -> Iterator[Row]:
     """Points, and the throughput of their sub-tasks as a share of what independent ones have."""
     for points in POINTS:
-        tasks = [DFD] * (STAGES * points)
-        after = [None] * points + [*range((STAGES - 1) * points)]
+        tasks = [DFD] * (len(STAGES) * points)
+        after = [None] * points + [*range((len(STAGES) - 1) * points)]
         found = design.schedule(tasks, after=after)
         free = design.schedule(tasks)
         yield {

@@ -7,7 +7,7 @@ import pytest
 from documents import ROOT
 
 import featherlane as fl
-from featherlane.backends.fixed.evaluate import quantised
+from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.functions.table import Variant
 
 for needed in ("piqp", "mujoco", "scipy"):
@@ -23,7 +23,7 @@ def mpc():
     sys.path[:0] = places
     names = ["robot", "dynamics_featherlane", "formulation", "programs", "solver", "plant", "run"]
     names += ["chain_rule", "circuit_time", "dynamics_accelerator", "words"]
-    names += ["chain_circuit", "network_time"]
+    names += ["chain_circuit", "chain_columns", "circuit", "network_time", "stage_circuit"]
     before = set(sys.modules)
     yield {name: __import__(name) for name in names}
     for name in {*sys.modules} - before:
@@ -149,31 +149,56 @@ def test_the_link_bounds_what_a_pipeline_gives(mpc):
     assert taken == pytest.approx(1e-9 * (50 * 8 + 1000 * 10))
 
 
-def test_the_array_of_the_chain_rule_gives_the_slopes_of_a_step(mpc):
-    """Column by column through four stages, on a robot whose changes need not be moved."""
-    stage, model, dt = mpc["chain_circuit"]._stage, fl.load("iiwa14"), 0.01
-    n, rng = model.nv, np.random.default_rng(2)
-    q, v, tau = rng.uniform(-1, 1, (3, n))
-    still = np.eye(6), np.zeros((6, 6)), np.eye(6)
-    slopes, rate, at = [], v, (q, v)
-    for part in (dt / 2, dt / 2, dt, 0.0):
-        a, (by_q, by_v, by_tau) = (
-            model.forward_dynamics(*at, tau), model.forward_dynamics_derivatives(*at, tau)
-        )  # fmt: skip
-        slopes.append((part, by_q, by_v, by_tau))
-        at, rate = (q + part * rate, v + part * a), v + part * a
-    found = np.empty((2 * n, 3 * n))
-    for column in range(3 * n):
-        unit = np.eye(2 * n, 3 * n)[:, column]
-        own = {"Dq": unit[:n], "Dv": unit[n:], "Dr": unit[n:], "sum_v": 0 * q, "sum_r": 0 * q}
-        for share, (part, by_q, by_v, by_tau) in zip((1, 2, 2, 1), slopes, strict=True):
-            by_u = by_tau[:, column - 2 * n] if column >= 2 * n else 0 * q
-            sums = own.pop("sum_v"), own.pop("sum_r")
-            given = by_q, by_v, *still, part, share * dt / 6, *own.values(), by_u, unit, *sums
-            own = {name: np.array(x) for name, x in stage(*given).items()}
-        found[:, column] = unit + np.concatenate([own["sum_r"], own["sum_v"]])
-    *_, A, B = model.linearize_step(q, v, tau, dt, integrator="rk4")
-    np.testing.assert_allclose(found, np.concatenate([A, B], 1), atol=1e-12)
+def test_the_array_of_the_chain_rule_gives_the_slopes_of_a_step(mpc, robot, dynamics):
+    """Column by column through four stages, in float64 and in the array's numbers."""
+    chain, count = mpc["chain_columns"], 4
+    states = mpc["circuit"].sampled(robot, count, 5)
+    numbers = np.divmod(np.arange(count * 81), 81)
+
+    def columns(tau, of):
+        stages = chain.stages_of(robot, {**states, "tau": tau}, DT)
+        return chain.walked(stages, DT, *numbers, of)[1].reshape(count, 81, 50).swapaxes(1, 2)
+
+    q, v, tau, f_ext = states.values()
+    f_ext = dict(zip(mpc["robot"].FEET, f_ext.swapaxes(0, 1), strict=True))
+    options = {**dynamics.options, "by_wrenches": True, "integrator": "rk4"}
+    *_, A, B = robot.model.linearize_step(q, v, tau[:, 6:], DT, f_ext, **options)
+    forces = B[..., 19:].reshape(count, 50, 4, 6)[..., :3].reshape(count, 50, 12)
+    wanted = np.concatenate([A, B[..., :19], forces], 2)
+    found = columns(np.pad(tau[:, 6:], ((0, 0), (6, 0))), chain.exactly)
+    np.testing.assert_allclose(found, wanted, atol=1e-12 * np.abs(wanted).max())
+    found, wanted = (
+        columns(tau, of)
+        for of in (chain.in_numbers_of(chain.fitted_array(robot)), chain.exactly)
+    )  # fmt: skip
+    np.testing.assert_allclose(found, wanted, atol=5e-5 * np.abs(wanted).max())
+
+
+def test_the_circuit_of_the_next_stage_is_the_integrator(mpc, robot):
+    """Its series and its step of Newton's method, on states with speeds of closed loops."""
+    stage, piece = mpc["stage_circuit"], mpc["chain_rule"].piece
+    model, given = robot.model, stage.sampled_stages(robot, 3000, 1)
+    made = stage.piece_datapath(stage.circuit_of(stage.next_state(model)), given)
+    found = floats(made, Evaluator(made)(quantised(made, given)[0]).integers)
+    h = given["h"][:, None]
+    u, v_next = given["end_r"] + h * given["rate"], given["v"] + given["end_a"] + h * given["a"]
+    wanted = {"q_next": model.integrate(given["q"], u), "v_next": v_next}
+    maps = piece(model, Variant("motion_maps"))(u, v_next)
+    wanted |= dict(zip(("by_q", "by_u", "rate_by_u", "rate_by_v"), maps, strict=True))
+    for name, x in wanted.items():
+        most = 2e-6 * max(1.0, np.abs(x).max())
+        np.testing.assert_allclose(found[name], x, atol=most, err_msg=name)
+
+
+def test_the_circuit_of_the_feet_is_their_jacobian(mpc, robot):
+    stage, model = mpc["stage_circuit"], robot.model
+    given = {"q": stage.sampled_stages(robot, 3000, 2)["q"]}
+    graph = stage.circuit_of(stage.feet_jacobians(model), ("v", "a", "f_ext"))
+    made = stage.piece_datapath(graph, given)
+    found = floats(made, Evaluator(made)(quantised(made, given)[0]).integers)["forces"]
+    feet = [model.jacobian(given["q"], foot, "world")[:, :3] for foot in mpc["robot"].FEET]
+    wanted = -np.concatenate(feet, 1).swapaxes(1, 2)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_the_array_takes_stages_of_knots_as_they_are_ready(mpc):
@@ -181,9 +206,9 @@ def test_the_array_takes_stages_of_knots_as_they_are_ready(mpc):
     rng = np.random.default_rng(6)
     ready = np.cumsum(rng.integers(0, 90, (4, 9)), 0)
     chain = mpc["chain_circuit"].ChainTimes(2, 7, 5)
-    done = {(0, k): int(x) for k, x in enumerate(ready[0])}
+    done = {(-1, k): 0 for k in range(9)}
     free = 0
-    for stage in (1, 2, 3):
+    for stage in range(4):
         waiting = {k: max(int(ready[stage, k]), done[stage - 1, k]) for k in range(9)}
         for cycle in range(10_000):
             own = [k for k in sorted(waiting, key=lambda k: (waiting[k], k)) if waiting[k] <= cycle]

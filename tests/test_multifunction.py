@@ -15,6 +15,7 @@ from repetition import full, repeated
 import featherlane as fl
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.backends.fpga.network import cycles
 from featherlane.backends.fpga.synthesis import synthesised
 from featherlane.functions.accelerator.graph import (
     SHARES,
@@ -254,6 +255,22 @@ def test_no_link_has_more_words_than_places(arm, stalls):
     if not stalls:
         passes = len(names) + Counter(names)[DFD]
         assert passes * arm.interval > 0.98 * found.emitted.max()
+
+
+def test_no_function_is_kept_waiting_for_another(arm):
+    """A mass matrix among derivatives, whose results alone are more than a slow reader takes."""
+
+    class SlowReader(cycles._Run):
+        def _encode(self, cycle, ready):
+            return super()._encode(cycle, cycle % (2 * arm.interval) == 0)
+
+    network = arm.network
+    derivatives = [network.codes["forward_dynamics_derivatives_from"]] * 300
+    tasks = [*derivatives, network.codes["mass_matrix"], *derivatives]
+    found = SlowReader(network, tasks, None, None, cycles.Stalls(0)).timeline()
+    accepted, emitted = found.accepted[300], found.emitted[300]
+    before = np.count_nonzero((found.emitted > accepted) & (found.emitted < emitted))
+    assert before < network.depth
 
 
 def test_each_station_takes_a_task_once_an_interval(arm):

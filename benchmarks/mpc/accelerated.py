@@ -10,6 +10,7 @@ parts     every controller makes its iteration from the same plans and states, i
 many      the same for 64 robots at once, whose dynamics are one call
 loop      closed loops of three of them, each at the rate that `parts` measured
 golden    a short closed loop with the circuit's numbers, to the bit: ten seconds an iteration
+array     the same with A and B in the numbers of the chain rule's array
 network   the same stages on a design of several functions, by its cycle model, and the chain rule
           behind it: some minutes. With it, other parts have controllers on that design, too
 """
@@ -28,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a thread that waits takes processor time, too
 
 import numpy as np
-from chain_circuit import chain_array
+from chain_columns import ArrayNumbers
 from chain_rule import STAGES, piece, products
 from circuit import INTERVAL, RESULTS, VARIANT, Circuit, sampled
 from circuit_time import LINK, WORD, Times, seconds
@@ -40,9 +41,10 @@ from dynamics_accelerator import (
     WithChainRule,
     WithStages,
 )
+from dynamics_featherlane import Featherlane
 from formulation import Formulation
 from loop import follow
-from network_time import NetworkTimes, columns_of, network_design, network_rows
+from network_time import Behind, NetworkTimes, behind, network_design, network_rows
 from options import parser, write_json
 from plant import TIMESTEP, Plant
 from robot import Quadruped, quadruped
@@ -90,10 +92,11 @@ def figures_in(file: Path) -> Figures:
 
 
 def every_dynamics(
-    circuit: Circuit, figures: Figures, network: Any, robot: Quadruped, knots: int, threads: int
-) -> dict[str, Dynamics]:
-    """Those of the processor, and with an accelerator. network: a design of several functions, or
-    None.
+    circuit: Circuit, figures: Figures, network: tuple[Any, Behind] | None, robot: Quadruped,
+    knots: int, threads: int,
+) -> dict[str, Dynamics]:  # fmt: skip
+    """Those of the processor, and with an accelerator. network: a design of several functions and
+    what lies behind it.
     """
     times, multipliers = figures
     cards: list[Dynamics] = [
@@ -103,10 +106,10 @@ def every_dynamics(
     ]
     cards.append(WithChainRule(robot, knots, circuit, times, multipliers=multipliers))
     if network is not None:
-        own, n = NetworkTimes(network), robot.model.nv
-        cards.append(OnNetwork(robot, knots, circuit, own))
-        chain = chain_array(n, columns_of(n), 1)[0]
-        cards.append(NetworkWithChainRule(robot, knots, circuit, own, chain=chain))
+        own, rest = NetworkTimes(network[0]), network[1]
+        options = {"turn": rest.state.latency}
+        cards.append(OnNetwork(robot, knots, circuit, own, **options))
+        cards.append(NetworkWithChainRule(robot, knots, circuit, own, behind=rest, **options))
     return dynamics_of(robot, knots, threads) | {card.name: card for card in cards}
 
 
@@ -164,36 +167,53 @@ def print_errors(circuit: Circuit) -> list[Row]:
 
 
 def golden(circuit: Circuit, knots: int, iterations: int, period: float) -> list[Row]:
-    """A trot that follows plans made with the circuit's numbers, to the bit; from each of these
-    plans, also an iteration with numbers of float64.
-    """
-    formulation = Formulation(circuit.robot, knots=knots, barrier=True)
-    formulation.task.begin = 0.0
-    cards = [
+    """A trot that follows plans made with the circuit's numbers, to the bit."""
+    found, exact = (
         WithStages(circuit.robot, knots, circuit, Times(1, 1), golden=x) for x in (True, False)
-    ]
-    solvers = [solver_of(formulation, card, "barrier, Riccati") for card in cards]
-    plant, apart, heights = Plant(circuit.robot, 0), list[float](), list[float]()
+    )
+    row: Row = {
+        "part": "golden", "format": circuit.format,
+        **trot(circuit.robot, knots, found, exact, iterations, period),
+        "overflows": found.events["overflows"], "saturated": found.events["saturated"],
+    }  # fmt: skip
+    print(table([*row], [[str(x) for x in row.values()]]), "\n")
+    return [row]
+
+
+def array(robot: Quadruped, knots: int, iterations: int, period: float) -> list[Row]:
+    """The same with A and B in the numbers of the chain rule's array."""
+    cards = ArrayNumbers(robot, knots), Featherlane(robot, knots, 1)
+    row: Row = {"part": "array", **trot(robot, knots, *cards, iterations, period)}
+    print(table([*row], [[str(x) for x in row.values()]]), "\n")
+    return [row]
+
+
+def trot(
+    robot: Quadruped, knots: int, found: Dynamics, exact: Dynamics, iterations: int, period: float
+) -> Row:
+    """Figures of a trot that follows plans with some dynamics; from each of these plans, also an
+    iteration with others is made, whose torques are compared.
+    """
+    formulation = Formulation(robot, knots=knots, barrier=True)
+    formulation.task.begin = 0.0
+    solvers = [solver_of(formulation, card, "barrier, Riccati") for card in (found, exact)]
+    plant, apart, heights = Plant(robot, 0), list[float](), list[float]()
     plan = solvers[0].first_plan(0.0, *plant.state())
     for k in range(iterations):
         state = plant.state()
-        found, exact = (solver.iterate(plan, plant.time, *state) for solver in solvers)
-        apart.append(float(np.abs(found.u - exact.u).max()))
+        plan, wanted = (solver.iterate(plan, plant.time, *state) for solver in solvers)
+        apart.append(float(np.abs(plan.u - wanted.u).max()))
         heights.append(float(state[0][2]))
-        most, events = float(np.abs(exact.u).max()), dict(cards[0].events)
-        say(f"iteration {k}: torques apart by {apart[-1]:.2g} of {most:.3g} N m, {events}")
-        plan = found
+        most = float(np.abs(wanted.u).max())
+        say(f"iteration {k}: torques apart by {apart[-1]:.2g} of {most:.3g} N m")
         for _ in range(round(period / TIMESTEP)):
             plant.step(follow(plan, plant.time, *plant.joints()), np.zeros(2))
-    row: Row = {
-        "format": circuit.format, "iterations": iterations, "seconds": plant.time,
-        "fallen": plant.fallen(), "least height": min(heights), "largest height": max(heights),
+    return {
+        "iterations": iterations, "seconds": plant.time, "fallen": plant.fallen(),
+        "least height": min(heights), "largest height": max(heights),
         "median of torques apart": float(np.median(apart)), "largest": max(apart),
-        "overflows": cards[0].events["overflows"], "saturated": cards[0].events["saturated"],
         "mean step size": float(np.mean(solvers[0].sizes)),
     }  # fmt: skip
-    print(table([*row], [[str(x) for x in row.values()]]), "\n")
-    return [{"part": "golden", **row}]
 
 
 def print_loops(
@@ -234,7 +254,7 @@ def main() -> None:
         "--network", type=Path, help="where the design of that part is kept, or taken from"
     )
     options.add_argument(
-        "--iterations", type=int, default=40, help="of the closed loop in `golden`"
+        "--iterations", type=int, default=40, help="of the closed loops in `golden` and `array`"
     )
     given = options.parse_args()
     print("\n".join(machine_lines()), "\n")
@@ -242,11 +262,14 @@ def main() -> None:
     circuit = Circuit(robot)
     if "golden" in given.parts:
         rows += golden(circuit, given.knots, given.iterations, 0.02)
+    if "array" in given.parts:
+        rows += array(robot, given.knots, given.iterations, 0.02)
     network = None
     if "network" in given.parts:
-        network = network_design(robot, INTERVAL, given.network)
+        rest = behind(robot), behind(robot, columns=2)
+        network = network_design(robot, INTERVAL, given.network), rest[0]
         moved = WithStages(robot, given.knots, circuit, Times(1, 1)).moved(True)
-        for row in network_rows(network, given.knots, moved, TURN):
+        for row in network_rows(network[0], given.knots, moved, rest):
             rows.append({"part": "network", **row})
             cells = [x if isinstance(x, str) else f"{x:.4g}" for x in row.values()]
             print(table([*row], [cells]), "\n")

@@ -15,19 +15,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from chain_circuit import ChainTimes
 from chain_rule import STAGES, chain_rule, piece, products
 from circuit import INPUTS, RESULTS, VARIANT, Circuit
 from circuit_time import LINK, WORD, Times
 from dynamics_featherlane import Featherlane
-from network_time import NetworkTimes
+from network_time import Behind, NetworkTimes
 from robot import FEET, Quadruped
 from words import Decoder, Encoder
 
 from featherlane.functions.table import Variant
 
 EXCHANGE = 2e-6  # s that words take to come into motion, each time (assumed)
-TURN = 100  # cycles for the state of the next stage, where the accelerator makes it (assumed)
+TURN = 100  # cycles for the state of the next stage behind one pipeline (assumed)
 TILE = 64  # knots whose results the host turns into numbers at once, in its caches
 STEPS = 2.0**-21, 2.0**-26  # of words of A and B, where the accelerator makes them
 Arrays = tuple[np.ndarray, ...]
@@ -57,10 +56,13 @@ class Accelerated(Featherlane):
 
     def __init__(
         self, robot: Quadruped, knots: int, circuit: Circuit, times: Times | NetworkTimes,
-        dtype: str = "float64", golden: bool = False,
+        dtype: str = "float64", golden: bool = False, turn: int = TURN,
     ) -> None:  # fmt: skip
-        """dtype: in which the host computes. golden: whether numbers are those of the circuit."""
+        """dtype: in which the host computes. golden: whether numbers are those of the circuit.
+        turn: cycles for the state of the next stage, where the accelerator makes it.
+        """
         super().__init__(robot, knots, 1, dtype)
+        self.turn = turn
         self.circuit, self.times, self.golden, self.knots = circuit, times, golden, knots
         self.name = f"{self.made}, {self.does}" + (f", {dtype}" if dtype != "float64" else "")
         self.clock, self.events, model = Clock(), Counter[str](), robot.model
@@ -174,7 +176,7 @@ class WithStages(Accelerated):
         self, derivatives: bool, q: np.ndarray, v: np.ndarray, dt: np.ndarray
     ) -> tuple[list[np.ndarray], Arrays]:
         words = self.moved(derivatives)
-        stages = len(STAGES), TURN, derivatives
+        stages = len(STAGES), self.turn, derivatives
         taken = self.times.seconds(self.knots, words, *stages) + EXCHANGE
         with self.clock.takes(taken):
             return super()._computed(derivatives, q, v, dt)
@@ -212,7 +214,7 @@ class WithChainRule(WithStages):
         assert isinstance(self.times, Times), "an estimate for a pipeline"
         moved = WORD * (self._encode.count + self._matrices.count) / LINK / self.times.clock
         each = max(len(STAGES) * self.times.interval, self._cycles, moved)
-        first = len(STAGES) * (self.times.latency + TURN) + self._cycles
+        first = len(STAGES) * (self.times.latency + self.turn) + self._cycles
         return 1e-9 * (first + self.knots * each) * self.times.clock
 
 
@@ -227,11 +229,11 @@ class NetworkWithChainRule(WithChainRule):
 
     made = "network"
 
-    def __init__(self, *given: Any, chain: ChainTimes, **options: Any) -> None:
+    def __init__(self, *given: Any, behind: Behind, **options: Any) -> None:
         super().__init__(*given, multipliers=1.0, **options)
-        self._chain_times = chain
+        self._behind = behind
 
     def _taken(self) -> float:
         assert isinstance(self.times, NetworkTimes), "an array behind a network"
-        words = self._encode.count, self._matrices.count
-        return self.times.chained(self.knots, words, TURN, self._chain_times)
+        words = self._encode.count, self._matrices.count + self.model.nq + self.model.nv
+        return self.times.chained(self.knots, words, self._behind.state, self._behind.chain[0])

@@ -2,15 +2,16 @@
 
 A stage is a task of forward dynamics, which the next stage of its knot waits for, and one of the
 derivatives at the same state, which is two passes: three passes where the pipeline of `circuit.py`
-takes one. The state of the next stage is made on the device, too, or by the host between calls.
-With the chain rule on the device, the array of `chain_circuit.py` takes each stage of a knot when
-its derivatives and the stage before are there: serial sub-tasks, as in Dadu-RBD (2023), figure 13.
+takes one. The state of the next stage is made on the device, too (`stage_circuit.py`), or by the
+host between calls. With the chain rule on the device, the array of `chain_circuit.py` takes each
+stage of a knot when its derivatives, the maps to the next stage and the stage before are there:
+serial sub-tasks, as in Dadu-RBD (2023), figure 13.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -19,13 +20,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from chain_circuit import BASE, ChainTimes, chain_array
+from chain_columns import fitted_array
 from chain_rule import STAGES
 from circuit import ACCELERATION, FORCE, INTERVAL, SPEED
 from circuit_time import LINK, WORD
 from robot import FEET, Quadruped
 from robots import say
+from stage_circuit import NEXT_STATE, PieceTimes, stage_pieces
 
 import featherlane as fl
+from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.network.cycles import run
 
 FORWARD, DERIVATIVES = "forward_dynamics", "forward_dynamics_derivatives"
@@ -61,15 +65,19 @@ class NetworkTimes:
             self._known[key] = self._moved(last.ravel(), words[1])
         return self._known[key]
 
-    def chained(self, tasks: int, words: tuple[int, int], turn: int, chain: ChainTimes) -> float:
+    def chained(
+        self, tasks: int, words: tuple[int, int], state: PieceTimes, chain: ChainTimes
+    ) -> float:
         """From the first input of knots to the last words of A and B. words: of a knot's inputs,
-        and of its A and B.
+        and of its results; state: times of the circuit that makes the next stage's state and maps.
         """
-        key = tasks, words, turn, chain
+        key = tasks, words, state, chain
         if key not in self._known:
-            found = self.emitted(tasks, words[0], len(STAGES), turn).derivatives
-            assert found is not None
-            self._known[key] = self._moved(chained(found, chain), words[1])
+            found = self.emitted(tasks, words[0], len(STAGES), state.latency)
+            assert found.derivatives is not None
+            maps = passed(found.accelerations, state)
+            ready = np.maximum(found.derivatives, maps)
+            self._known[key] = self._moved(chained(ready, chain), words[1])
         return self._known[key]
 
     def emitted(
@@ -102,12 +110,21 @@ class NetworkTimes:
         return float(1e-9 * link)
 
 
+def passed(ready: Array, piece: PieceTimes) -> Array:
+    """The cycles in which a circuit has done tasks that are ready in these cycles."""
+    free, done = 0, np.empty_like(ready)
+    for task in np.argsort(ready, axis=None, kind="stable"):
+        begin = max(free, int(ready.flat[task]))
+        free, done.flat[task] = begin + piece.interval, begin + piece.latency
+    return done
+
+
 def chained(ready: Array, chain: ChainTimes) -> Array:
     """The cycles in which the chain rule's last column of each knot is out. ready: those in which
-    derivatives are, (stages, knots). The first stage has no products: its changes are its slopes.
+    derivatives and maps are, (stages, knots).
     """
-    free, out = 0, ready[0]
-    for stage in ready[1:]:
+    free, out = 0, np.zeros_like(ready[0])
+    for stage in ready:
         begin = np.maximum(stage, out)
         out = np.empty_like(begin)
         for knot in np.argsort(begin, kind="stable"):
@@ -140,22 +157,56 @@ def columns_of(freedoms: int) -> int:
     return 2 * freedoms + freedoms - BASE + 2 * forces
 
 
-def network_rows(design: Any, knots: int, moved: tuple[int, int], turn: int) -> Iterable[Any]:
-    """Yields figures of the design, and of the chain rule behind it at each of some intervals."""
+@dataclass(frozen=True)
+class Behind:
+    """What lies behind the network, for steps with A and B: times and needs of the circuits that
+    make the next stage's state and the feet's Jacobians, and of the chain rule's array.
+    """
+
+    pieces: Mapping[str, tuple[PieceTimes, Cost]]
+    chain: tuple[ChainTimes, Cost]
+
+    @property
+    def state(self) -> PieceTimes:
+        """Of the circuit that makes the next stage's state and maps."""
+        return self.pieces[NEXT_STATE][0]
+
+    @property
+    def costs(self) -> dict[str, Cost]:
+        """By the name of each circuit."""
+        return {name: cost for name, (_, cost) in self.pieces.items()} | {"chain": self.chain[1]}
+
+
+def behind(robot: Quadruped, interval: int = INTERVAL, columns: int = 1) -> Behind:
+    """The circuits behind a network. columns: cycles from one column to the next in the array."""
+    chain = chain_array(fitted_array(robot), columns_of(robot.model.nv), columns)
+    return Behind(stage_pieces(robot, interval), chain)
+
+
+def network_rows(
+    design: Any, knots: int, moved: tuple[int, int], options: Iterable[Behind]
+) -> Iterable[Any]:
+    """Yields figures of the design, of circuits behind it, and of all together."""
     times, model = NetworkTimes(design), design.model
-    shares = {f"{name} %": x for name, x in design.cost.shares._asdict().items()}
-    yield {
-        "what": "network", "interval": design.interval, **design.latency,
-        "us": 1e6 * times.seconds(knots, moved, len(STAGES), turn),
-        "us, accelerations alone": 1e6 * times.seconds(knots, moved, len(STAGES), turn, False),
-        **shares,
-    }  # fmt: skip
     n = model.nv
-    entries = 2 * n * (2 * n + n - BASE + 3 * len(FEET))
-    for interval in (1, 2):
-        chain, needed = chain_array(n, columns_of(n), interval)
-        yield {
-            "what": "with the chain rule", **chain._asdict(),
-            "us": 1e6 * times.chained(knots, (moved[0], entries), turn, chain),
-            **{f"{name} %": x for name, x in needed.shares._asdict().items()},
-        }  # fmt: skip
+    words = 2 * n * (2 * n + n - BASE + 3 * len(FEET)) + model.nq + n  # A, B and the next state
+    for number, own in enumerate(options):
+        if not number:
+            turn = own.state.latency
+            yield {
+                "what": "network", "interval": design.interval, **design.latency,
+                "us": 1e6 * times.seconds(knots, moved, len(STAGES), turn),
+                "us, accelerations alone": 1e6
+                * times.seconds(knots, moved, len(STAGES), turn, False),
+                **_shares([design.cost]),
+            }  # fmt: skip
+            for name, (piece, cost) in own.pieces.items():
+                yield {"what": name, **piece._asdict(), **_shares([cost])}
+        yield {"what": "chain", **own.chain[0]._asdict(), **_shares([own.chain[1]])}
+        us = 1e6 * times.chained(knots, (moved[0], words), own.state, own.chain[0])
+        yield {"what": "all", "us": us, **_shares([design.cost, *own.costs.values()])}
+
+
+def _shares(costs: Iterable[Cost]) -> dict[str, float]:
+    shares = [cost.shares._asdict() for cost in costs]
+    return {f"{name} %": sum(own[name] for own in shares) for name in shares[0]}

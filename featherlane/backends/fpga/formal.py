@@ -83,6 +83,7 @@ def prove(counted: Design) -> int:
 
 
 Formulas = Callable[[str], Iterable[str]]  # of a state
+Run = Callable[[list[str]], str]  # a formula of states that follow each other
 
 
 def prove_by_induction(
@@ -102,15 +103,14 @@ def prove_by_induction(
     _refute(text, states, given, step, told)
 
 
-def prove_progress(
-    name: str, text: str, invariants: Formulas, given: Formulas, still: Formulas, cycles: int
+def prove_never(
+    name: str, text: str, invariants: Formulas, given: Formulas, never: Run, cycles: int, told: str
 ) -> None:
-    """Proves that from no state with the invariants on all of so many cycles stand still. Errors
-    as of `prove_by_induction`.
+    """Proves that a formula holds in no run of so many cycles from a state with the invariants on.
+    told: what could happen otherwise. Errors as of `prove_by_induction`.
     """
     states = [f"s{n}" for n in range(cycles)]
-    stuck = [_all(invariants(states[0])), *(_all(still(s)) for s in states)]
-    _refute(text, states, given, stuck, f"{name} may stand still for {cycles} cycles")
+    _refute(text, states, given, [_all(invariants(states[0])), never(states)], f"{name}: {told}")
 
 
 def _all(formulas: Iterable[str]) -> str:

@@ -53,7 +53,7 @@ RESULTS: dict[int, tuple[str, ...]] = {
     DIFD: ("da",), AGAIN: ("da", "da_dtau"), FD: ("a",), MINV: ("Minv",), DID: ("dtau",),
     ID: ("tau",), M: ("M",),
 }  # fmt: skip
-"""The links of each result; tasks that were longest under way leave first."""
+"""The links of each result, the first one leading."""
 ENOUGH = 1 << 20  # places of a network whose latencies are asked for
 Pools = Callable[[Graph], Sequence[Hashable]]
 

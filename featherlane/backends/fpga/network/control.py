@@ -150,33 +150,54 @@ def feedback(network: Network) -> ControlModule:
 
 
 def encode(network: Network) -> ControlModule:
-    """Results in words, one in a register: of the links that have one, the first by priority."""
+    """Results in words, one in a register. Links that have one take turns, so that none waits for
+    more than one result of each other link.
+    """
     made, plan = ControlModule(network, "encode", "Words of results"), words.layout(network)
     for name in ("clock", "reset", "out_ready"):
         made.input(name)
     made.output("out_valid")
     made.output("out_data", plan.result_bits)
     free = made.wire("free", None, "!out_valid || out_ready")
-    goes: list[str] = []
+    asks: list[str] = []
     sources: list[tuple[str, str]] = []
     for name in network.leading:
         made.input(f"{name}_filled")
         made.inputs_of_task(name)
         made.input(f"{name}_head", network.links[name].bits)
         own = [i for i, names in network.results.items() if names[0] == name]
-        conditions = [free, *(f"!{other}" for other in goes), f"{name}_filled"]
+        conditions = [f"{name}_filled"]
         for i in own:
             when = is_one_of(f"{name}_instruction", [i], own, network.code_bits)
             conditions += _add_parts(made, i, when)
             sources.append((both(f"{name}_goes", when), _word(network, i, plan.result_bits)))
-        goes.append(made.wire(f"{name}_goes", None, both(*conditions)))
-        made.output(f"{name}_take", None, f"{name}_goes")
-    freed = made.output("freed", None, " || ".join(goes))
+        asks.append(made.wire(f"{name}_asks", None, both(*conditions)))
+        made.output(f"{name}_take", None, made.declare(f"{name}_goes"))
+    freed = made.output("freed", None, f"{free} && ({' || '.join(asks)})")
+    _add_turns(made, free, asks)
     made.at_each_clock(
         f"out_valid <= !reset && ({freed} || !{free});",
         f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
     )
     return made
+
+
+def _add_turns(made: ControlModule, free: str, asks: list[str]) -> None:
+    """The link whose result goes: the first that has one, behind the link that was the last."""
+    leading, n = made.network.leading, len(asks)
+    if n == 1:
+        made.assign(f"{leading[0]}_goes", both(free, *asks))
+        return
+    made.wire("asks", n, f"{{{', '.join(asks[::-1])}}}")
+    made.declare("turn", n)  # a bit for each link behind the one that was last
+    made.wire("chosen", n, "|(asks & turn) ? asks & turn : asks")
+    made.wire("goes", n, f"{{{n}{{{free}}}}} & chosen & -chosen")  # the lowest bit that is set
+    for k, name in enumerate(leading):
+        made.assign(f"{name}_goes", f"goes[{k}]")
+    made.at_each_clock(
+        "if (reset) turn <= '0;",
+        "else if (freed) turn <= ~(goes | (goes - 1'b1));",
+    )
 
 
 def _add_parts(made: ControlModule, instruction: int, when: str) -> list[str]:

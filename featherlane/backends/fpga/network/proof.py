@@ -1,5 +1,5 @@
 """A proof that a network loses, repeats and reorders no task, whatever pauses its streams, and that
-it never stands still.
+none is kept waiting for ever.
 
 Every number in a word is the number of its task among those of its function, and so is its tag.
 Datapaths are any circuits that give the numbers of a task in the cycles in which its results are
@@ -12,16 +12,23 @@ into formulas, and z3 proves by induction over cycles:
 - words that wait for a task in other FIFOs, such as M^-1 for a second pass, are its own;
 - results leave in that order, with the tag and the code of their task, and all numbers of it, and
   stay until they are taken;
-- as long as a task is under way and results are taken, one moves at least once in an interval. As
-  a task moves forward alone, through so many places, and credits end, a result follows.
+- a link that leads to a station is taken from at least once in an interval, as long as it has a
+  word, and so is a word that is offered while there is a credit, unless a second pass is;
+- a result leaves whenever there is one and room for it, and a result that comes next in its link
+  waits for no more than one of each other link: the links before it in turn are fewer after each.
+
+So each task gets out, if results are taken: those before it on its way are fewer than credits.
+Stations hold it for so many cycles; before a station it waits for at most `depth` intervals; before
+the end, for at most `depth` results of each link; before the first station, for at most `depth`
+second passes, since a task that is under way comes back once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from featherlane.backends.fpga.formal import SCRIPT, prove_by_induction, prove_progress
+from featherlane.backends.fpga.formal import SCRIPT, prove_by_induction, prove_never
 from featherlane.backends.fpga.network import links, words
 from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network, Station
 from featherlane.backends.fpga.network.verilog import circuit
@@ -89,8 +96,12 @@ def prove(network: Network, sources: Mapping[str, str] | None = None) -> None:
     claims = lambda s: _invariants(_Claims(network, s))
     given = lambda s: _Claims(network, s).datapaths()
     prove_by_induction(network.name, text, claims, 1, given)
-    stuck = lambda s: _Claims(network, s).stands_still()
-    prove_progress(network.name, text, claims, given, stuck, network.interval)
+    for never, cycles, told in (
+        (_waits_for_station, network.interval, "a task may wait longer than an interval"),
+        (_waits_for_turn, 2, "a result may wait for more than one of each other link"),
+    ):
+        run = lambda states, never=never: never([_Claims(network, s) for s in states])
+        prove_never(network.name, text, claims, given, run, cycles, told)
 
 
 def _check(network: Network) -> None:
@@ -338,6 +349,7 @@ class _Claims:
         for station in self.network.stations.values():
             yield from self._of_station(station)
         yield from self._of_result()
+        yield from self._of_turns()
 
     def tokens(self, code: int) -> list[Token]:
         """The places of the tasks of a function, without the word of results: the oldest first."""
@@ -462,6 +474,12 @@ class _Claims:
         stays = f"(and {self.read('out_valid')} (= {data} {self.read('before')}))"
         yield f"(=> {self.read('offered')} {stays})"
 
+    def _of_turns(self) -> Iterator[str]:
+        """The links behind the one that was last are all those after some link."""
+        for n in range(len(self.network.leading) - 1):
+            turn = self.read("device.encode.turn")
+            yield f"(bvule {_extract(turn, n, 1)} {_extract(turn, n + 1, 1)})"
+
     # What is given, and what must not be
 
     def datapaths(self) -> Iterator[str]:
@@ -480,18 +498,59 @@ class _Claims:
                     given = self.read(f"device.{station.name}.{port.name}")
                     yield f"(=> {here} (= {given} {self.repeated(self.tag(place), port.bits)}))"
 
-    def stands_still(self) -> Iterator[str]:
-        """Tasks are under way, results are taken, and nothing moves."""
-        yield self.read("started")
-        yield self.read("out_ready")
-        tokens = [x for code in self.ways for x in self.tokens(code)]
-        yield _any(self.holds(x) for x in tokens)
-        for station in self.network.stations.values():
-            for n in range(self.stages(station.name)):
-                yield f"(not {self.is_filled(Place(True, station.name, n))})"
-        for link in self.network.links.values():
-            if link.leads and link.depth:
-                yield f"(not {self.read(f'{self.fifo(link.name)}.take')})"
+    def waits(self, link: str) -> str:
+        """Whether a link has a word, and it is not taken."""
+        taken = self.read(f"{self.fifo(link)}.take")
+        return f"(and {self.is_filled(Place(False, link, 0))} (not {taken}))"
+
+    def waits_outside(self) -> str:
+        """Whether a word is offered that there is a credit for, and no second pass goes first."""
+        bits = self.network.depth.bit_length()
+        credits = self.vector("device.schedule.credits", bits)
+        before = _any(
+            self.read(f"{self.fifo(name)}.take")
+            for name in self.network.first.entries
+            if self.network.links[name].depth
+        )
+        parts = f"{self.read('in_valid')} (not {self.read('in_ready')}) (not {before})"
+        return f"(and {parts} (not (= {credits} {_number(0, bits)})))"
+
+    def before(self, k: int) -> str:
+        """How many links are in turn before a link of results, by its position in their order."""
+        links = len(self.network.leading)
+        if links == 1:
+            return _number(0)
+        turn = [f"(= {_extract(self.read('device.encode.turn'), n, 1)} #b1)" for n in range(links)]
+        total = _number(0)
+        for n in range(links):
+            # Those behind the last one are first, and links of either kind come in their order
+            here = f"(and {turn[n]} (not {turn[k]}))"
+            if n < k:
+                here = f"(or {here} (= {turn[n]} {turn[k]}))"
+            total = _add(total, self._one(here, COUNT))
+        return total
+
+
+def _waits_for_station(of: list[_Claims]) -> str:
+    """A word waits before a station in all of these cycles."""
+    links = [x for x in of[0].network.links.values() if x.target.station != ENCODE]
+    runs = [" ".join(own.waits(x.name) for own in of) for x in links if x.leads and x.depth]
+    runs.append(" ".join(own.waits_outside() for own in of))
+    return f"(and {of[0].read('started')} {_any(f'(and {run})' for run in runs)})"
+
+
+def _waits_for_turn(of: list[_Claims]) -> str:
+    """A result waits though there is room and none leaves, or one leaves and those in turn before
+    it are not fewer.
+    """
+    now, then = of
+    stays = f"(and {now.read('out_valid')} (not {now.read('out_ready')}))"
+    leaves, wrong = now.read("device.encode.freed"), []
+    for k, name in enumerate(now.network.leading):
+        fewer = f"(bvult {then.before(k)} {now.before(k)})"
+        moves = f"(ite {leaves} {fewer} {stays})"
+        wrong.append(f"(and {now.waits(name)} (not {moves}))")
+    return f"(and {now.read('started')} {_any(wrong)})"
 
 
 def _number(x: int, bits: int = COUNT) -> str:
@@ -506,5 +565,5 @@ def _extract(vector: str, first: int, bits: int) -> str:
     return f"((_ extract {first + bits - 1} {first}) {vector})"
 
 
-def _any(conditions: Iterator[str] | map[str]) -> str:
+def _any(conditions: Iterable[str]) -> str:
     return f"(or false {' '.join(conditions)})"
