@@ -322,6 +322,16 @@ def test_legs_of_hyq_in_verilator(function, algorithm, interval, tmp_path):
     check_circuit(made, given, tmp_path, simulate.verilator)
 
 
+@needs_verilator
+@pytest.mark.full
+def test_large_designs_are_compiled_file_by_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulate, "LARGE", 0)
+    monkeypatch.setattr(simulate, "SPLIT", ["--output-split", "200", "--output-split-cfuncs", "20"])
+    made = design_of(arrays(legged(3), "inverse_dynamics"), 7)
+    given = inputs_of(legged(3), ("q", "v", "a"), states=30)
+    check_circuit(made, given, tmp_path, simulate.verilator)
+
+
 def test_values_are_not_read_before_they_are_there():
     made = design_of(arrays(legged(3), "inverse_dynamics_derivatives"), 6)
     graph, ready = made.datapath.graph, {}
