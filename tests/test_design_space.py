@@ -145,6 +145,60 @@ def test_all_functions_have_designs_together(pendulum):
     assert made.interval == min(p.interval for p in front.points if p.dsp <= 4 and p.error <= 2e-3)
 
 
+# Arrays
+
+
+LEGS = {"formats": ("q16.16", "proved"), "intervals": (6,), "algorithms": ("serial",)}
+
+
+def test_arrays_are_tried_beside_one_pipeline():
+    """What arrays refuse is left out with the reason; few LUTs are a reason to take them."""
+    legs = fl.random_tree(4, 3.0, ("revolute",), seed=3)  # three alike
+    tried = LEGS | {"arrays": (None, "limbs", "columns")}
+    front = fl.accelerator.front(legs, ID, **tried)
+    flat, turns = (
+        next(p for p in front.points if (p.format, p.arrays) == ("q16.16", kind))
+        for kind in (None, "limbs")
+    )
+    assert str(turns).endswith("(q16.16, serial, limbs in turn)")
+    assert turns.luts < 0.6 * flat.luts
+    assert len(front.points) == 3
+    assert "clamps" in front.refused["proved, serial, limbs in turn"]
+    assert "none of products with M^-1" in front.refused["q16.16, serial, columns in turn"]
+
+    made = fl.accelerator.design(legs, ID, lut=(flat.luts + turns.luts) / 2, **tried)
+    assert made.choices["arrays"] == "limbs"
+    assert made.latency <= turns.latency
+    errors = made.function.errors(**made.samples(500))
+    assert turns.error == pytest.approx(errors.largest["tau"] / errors.magnitude["tau"], rel=0.3)
+    (mark,) = (m for m in made._marks(front) if m.own)
+    assert mark.algorithm == "serial, limbs in turn"
+    with pytest.raises(
+        fl.CompileError, match=r"lut up to 0\.1 % of the LUTs: the nearest misses lut"
+    ):
+        fl.accelerator.design(legs, ID, lut=0.1, **tried)
+
+
+def test_divisions_that_come_last_are_not_tried_in_arrays():
+    legs = fl.random_tree(3, 2.0, ("revolute",), seed=3)
+    tried = {"formats": ("q16.16",), "intervals": (4,), "arrays": ("limbs",)}
+    front = fl.accelerator.front(legs, "mass_matrix_inverse", **tried)
+    assert {p.algorithm for p in front.points} == {"factor", "mminvgen"}
+
+
+@pytest.mark.parametrize(
+    ("function", "arrays", "told"),
+    [
+        (ID, "limbs", "arrays is 'limbs': wanted a list of some"),
+        (ID, ("legs",), "arrays has 'legs': wanted None, 'limbs' or 'columns'"),
+        (None, ("limbs",), "arrays has .* without a function"),
+    ],
+)
+def test_what_are_no_arrays(pendulum, function, arrays, told):
+    with pytest.raises(ValueError, match=told):
+        fl.accelerator.front(pendulum, function, arrays=arrays)
+
+
 def test_help_shows_all_arguments():
     assert list(inspect.signature(fl.accelerator).parameters)[:3] == [
         "model",

@@ -15,11 +15,11 @@ import numpy as np
 
 import featherlane
 from featherlane.api.board import SEEDS, STALLS, Board
+from featherlane.api.cutting import ARRAYS, Cutter, of_arrays
 from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
-    array_formats,
     check_overflow,
     checked_ranges,
     fixed_function,
@@ -42,26 +42,19 @@ from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.errors import CompileError, shown
-from featherlane.functions.accelerator.arrays import Arrays
 from featherlane.functions.accelerator.drawing import legend, svg
-from featherlane.functions.accelerator.graph import SHARES
-from featherlane.functions.accelerator.organisation import Organisation, organise
-from featherlane.functions.accelerator.streams import Streamed, streamed
+from featherlane.functions.accelerator.organisation import Organisation
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
-from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph
-from featherlane.program.trace import COLUMNS
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 STATES = 1000  # over which errors are reported
-LIMBS = "limbs"
-ARRAYS = (LIMBS, "columns")  # what takes turns
 STREAM = 2  # cycles that the streams add to a pipeline's latency
 
 
@@ -210,12 +203,13 @@ class Accelerator:
 
     def _marks(self, front: Front) -> list[Mark]:
         """The designs of a front, for charts. Raises ValueError for those of something else."""
-        found = marks(front, (self.choices["format"], self.choices["algorithm"], self.interval))
+        own = *(self.choices[name] for name in ("format", "algorithm")), self.interval
+        found = marks(front, own, self.choices["arrays"])
         asked = self.choices["function"]
-        own = self.model.name, asked, self.device.name, self.pipeline.clock
+        wanted = self.model.name, asked, self.device.name, self.pipeline.clock
         came = front.robot, front.function, front.device, front.clock
-        if came != own:
-            told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, own)]
+        if came != wanted:
+            told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, wanted)]
             raise ValueError(f"front is of {told[0]}: wanted {told[1]}, as this design is")
         return found
 
@@ -410,8 +404,8 @@ def accelerator(
     model._checked(variant)
     if arrays not in (None, *ARRAYS):
         raise ValueError(f"arrays is {shown(arrays)}: wanted None, 'limbs' or 'columns'")
-    if arrays and algorithm is None and FACTOR in CIRCUITS.get(variant.name, {}):
-        algorithm = FACTOR  # limbs wait for each other where divisions come last
+    if arrays:
+        algorithm = of_arrays(variant.name, algorithm)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
     target = devices.load(device, delays)
     top = identifier(f"{model.name}_{function}") if name is None else name
@@ -440,45 +434,17 @@ def _in_arrays(
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Accelerator:
     """Returns a function as arrays. Raises CompileError if these do not fit."""
-    if variant.wrenches:
-        raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
-    if "v" in fixed.inputs and any(any(joint.friction) for joint in model.joints):
-        raise CompileError(
-            f"{model.name} has joint friction, which arrays do not compute: "
-            "model.with_physics(friction=0) has none"
-        )
     interval, clock = choices["interval"], choices["clock"]
-    own = array_formats(model, variant, choices["format"], ranges)
-    found: Organisation | None = None
-    cut: Arrays | Streamed
-    if choices["arrays"] == LIMBS:
-        found = organise(
-            model,
-            variant.name,
-            interval=interval,
-            root=model.bodies[0].name,  # it stays where it is
-            device=choices["device"],
-            clock=clock,
-            algorithm=fixed.algorithm,
-            assign=own,
-        )
-        cut = found.design
-    else:
-        cut = streamed(model, variant.name, COLUMNS, fixed.algorithm, own)
-        if len(cut.kernels) == 1:
-            raise ValueError(
-                f"arrays is 'columns', but {variant.name} has none of products with M^-1: wanted "
-                + ("'limbs'" if variant.name in SHARES else "None")
-            )
+    given = fixed.algorithm, choices["arrays"], device, 1e3 / clock
+    cutter = Cutter(model, variant, choices["format"], ranges, *given)
+    cut, found = cutter.at(interval)
     _check_not_constant(variant.name, model, cut.whole.graph)
     check_overflow(fixed.computed_by(cut.whole), model, variant, choices["format"], ranges)
     designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
     made, needed, cut = designer.best(cut, interval)
     if not needed.fits:
-        alike = cut.groups if isinstance(cut, Arrays) else cut.kernels.values()
-        most = max(len(own.members) for own in alike)  # its multiples have turns of many cycles
         quick = replace(designer, runs=1)
-        would, _ = _interval_that_fits(quick, cut, interval, needed, most)
+        would, _ = _interval_that_fits(quick, cut, interval, needed)
         raise CompileError(
             f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: {would}; "
             "formats with fewer bits need less of all"
@@ -548,16 +514,14 @@ def _fitting(
 
 
 def _interval_that_fits(
-    designer: Any, datapath: Any, interval: int, needed: Cost, multiple: int = 1
+    designer: Any, datapath: Any, interval: int, needed: Cost
 ) -> tuple[str, int]:
     """Returns what to say of the first interval that is found to fit, and the last that was tried:
-    what is shared shrinks as the interval grows. needed: at an interval that does not. multiple: of
-    what intervals are tried.
+    what is shared shrinks as the interval grows. needed: at an interval that does not.
     """
     tried = interval
     while not needed.fits and tried < LONGEST:
-        longer = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
-        tried = multiple * ceil(longer / multiple)
+        tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
         needed = designer.smallest(datapath, tried)
     if needed.fits:
         return f"interval {tried} fits", tried

@@ -9,6 +9,7 @@ from typing import Any
 from featherlane.api.accelerator import SLOWEST, Accelerator, check_choices
 from featherlane.api.accelerator import accelerator as made
 from featherlane.api.all_functions_space import AllFunctionsSpace
+from featherlane.api.cutting import ARRAYS
 from featherlane.api.design_space import (
     FORMATS,
     GOALS,
@@ -25,7 +26,11 @@ from featherlane.backends.fpga import devices
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import is_count
 
-UNITS = {"interval": " cycles", "dsp": " % of the DSPs", "error": "", "latency": " cycles"}
+UNITS = {
+    "interval": " cycles", "latency": " cycles", "error": "",
+    "dsp": " % of the DSPs", "lut": " % of the LUTs",
+}  # fmt: skip
+FLAT = (None,)  # arrays that are tried
 
 
 class Accelerators:
@@ -54,9 +59,11 @@ class Accelerators:
         interval: float | None = None,
         error: float | None = None,
         latency: float | None = None,
+        lut: float | None = None,
         formats: Sequence[str] = FORMATS,
         intervals: Sequence[int] = INTERVALS,
         algorithms: Sequence[str] | None = None,
+        arrays: Sequence[str | None] = FLAT,
         device: str = "xcvu9p",
         delays: str | None = None,
         clock: float = 125.0,
@@ -70,13 +77,16 @@ class Accelerators:
         `multifunction` makes it, whose latency is that of the derivatives of forward dynamics. dsp:
         the most DSPs, in percent of the device. interval: the most cycles from one state to the
         next, 1 to 4096. error: the largest error over 500 random states, of each output as a part
-        of the largest result. latency: the most cycles from inputs to results.
+        of the largest result. latency: the most cycles from inputs to results. lut: the most LUTs,
+        in percent of the device, by an estimate.
 
         The design is the one that is best in what has no bound, in the order interval, DSPs, error,
-        latency, and then in what has one: with dsp= and error= that of the smallest interval, with
-        interval= and error= that of the fewest DSPs, with interval= and dsp= the most exact one.
+        latency, LUTs, and then in what has one: with dsp= and error= that of the smallest interval,
+        with interval= and error= that of the fewest DSPs, with interval= and dsp= the most exact.
         formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
-        whole number); other arguments are those of `accelerator`.
+        whole number). arrays: what is tried in turn, as `accelerator` takes it; (None, "limbs",
+        "columns") looks at arrays, too, which need fewer LUTs for more cycles, where a function,
+        its format and algorithm have any. Other arguments are those of `accelerator`.
 
         Raises CompileError if no design keeps the bounds, with the one that comes nearest, and
         ValueError for what is no bound or names nothing to try.
@@ -87,15 +97,19 @@ class Accelerators:
             >>> found.interval
             1
         """
-        bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency)
+        bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency, lut=lut)
         tried = _tried(intervals, interval)
         designs = _space(model, function, device, delays, clock, sharing, ranges)
         formats, algorithms = _formats_and_algorithms(formats, algorithms)
+        in_turn = _arrays(arrays, function)
         make: Any = multifunction if function is None else made
+        choices: dict[str, Any]
         choices = {"device": device, "delays": delays, "clock": clock, "sharing": sharing}
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
-            for point in designs.front(formats, step, algorithms).within(bounds):
+            for point in designs.front(formats, step, algorithms, in_turn).within(bounds):
+                if point.arrays:
+                    choices["arrays"] = point.arrays
                 found = make(
                     model,
                     function,
@@ -106,9 +120,10 @@ class Accelerators:
                     name=name,
                     **choices,
                 )
-                if found.cost.shares.dsps <= bounds.get("dsp", 100):  # as in the search, but for
-                    return found  # multipliers that other schedules share otherwise
-        raise CompileError(_refusal(designs.front(formats, tried, algorithms), bounds))
+                dsps, luts, *_ = found.cost.shares  # as in the search, but for what other schedules
+                if dsps <= bounds.get("dsp", 100) and luts <= bounds.get("lut", 100):  # share
+                    return found
+        raise CompileError(_refusal(designs.front(formats, tried, algorithms, in_turn), bounds))
 
     def front(
         self,
@@ -118,6 +133,7 @@ class Accelerators:
         formats: Sequence[str] = FORMATS,
         intervals: Sequence[int] = INTERVALS,
         algorithms: Sequence[str] | None = None,
+        arrays: Sequence[str | None] = FLAT,
         device: str = "xcvu9p",
         delays: str | None = None,
         clock: float = 125.0,
@@ -127,6 +143,7 @@ class Accelerators:
         """Returns the designs of a function, or of all seven in one (None): interval, latency, what
         each needs, and errors. Its `best` are those that no other one equals or beats in all. Of an
         arm a design takes about a second of inverse dynamics and some seconds of derivatives.
+        Arguments are those of `design`.
 
         Examples:
             >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
@@ -136,7 +153,8 @@ class Accelerators:
         """
         designs = _space(model, function, device, delays, clock, sharing, ranges)
         formats, algorithms = _formats_and_algorithms(formats, algorithms)
-        return designs.front(formats, _tried(intervals, None), algorithms)
+        found = _tried(intervals, None), algorithms, _arrays(arrays, function)
+        return designs.front(formats, *found)
 
 
 def _space(
@@ -167,6 +185,17 @@ def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], l
     known = ["deferred", "factor"]
     chosen = None if algorithms is None else _several("algorithms", algorithms, known)
     return _several("formats", formats, FORMATS), chosen
+
+
+def _arrays(given: Any, function: str | None) -> list[str | None]:
+    """What is tried in turn. Raises ValueError for what is none."""
+    found = _several("arrays", given, [None, *ARRAYS])
+    for kind in found:
+        if kind not in (None, *ARRAYS):
+            raise ValueError(f"arrays has {shown(kind)}: wanted None, 'limbs' or 'columns'")
+    if function is None and found != [None]:
+        raise ValueError(f"arrays has {shown(found)} without a function: wanted one, by name")
+    return found
 
 
 def _several(name: str, given: Any, known: Sequence[Any]) -> list[Any]:
@@ -203,7 +232,8 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
             return f"{told}: {'; '.join(front.refused.values())}"
         return (
             f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
-            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less"
+            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less, "
+            "arrays=['limbs'] fewer LUTs where limbs are alike"
         )
     missed = [
         name

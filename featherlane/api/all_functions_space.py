@@ -7,6 +7,8 @@ from functools import partial
 from featherlane.api.design_space import (
     RUNS,
     STATES,
+    Choice,
+    Cuts,
     Made,
     Point,
     Ranges,
@@ -59,11 +61,12 @@ class AllFunctionsSpace(Space):
         fixed = FixedFunction(own, partial(function_datapath, datapath, name), bounds)
         return relative_error(fixed, {name: states[name] for name in own.inputs})
 
-    def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
+    def _look(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
+        assert isinstance(made, Made), "arrays of one function"
         given = self.device, self.clock, self.sharing, FUNCTIONS
         designer = NetworkDesigner("tried", *given, runs=RUNS)
         found, needed, _ = designer.best(made.datapath, interval)
         dsp, luts, ffs, _ = needed.shares
         figures = interval, latencies(found)[DFD], dsp, made.error
         needs = round(needed.total.dsps), luts, ffs
-        return Point(format, algorithm, *figures, *needs, *moved(found)[DFD])
+        return Point(choice.format, choice.algorithm, *figures, *needs, *moved(found)[DFD])

@@ -1,5 +1,5 @@
-"""The designs that a function of a robot can have: formats, algorithms and intervals, what each
-needs and how exact it is, the best among them, and the one that a user's bounds ask for.
+"""The designs that a function of a robot can have: formats, algorithms, arrays and intervals, what
+each needs and how exact it is, the best among them, and the one that a user's bounds ask for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from featherlane.api.designing import Designer
+from featherlane.api.cutting import Cutter, HasNoArrays, of_arrays
+from featherlane.api.designing import ArrayDesigner, Designer
 from featherlane.api.fixed import (
     FITTED,
     PROVED,
@@ -30,8 +31,10 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.page.charts import Mark
 from featherlane.errors import CompileError, shown
+from featherlane.functions.accelerator.arrays import Arrays
+from featherlane.functions.accelerator.streams import Streamed
 from featherlane.functions.arguments import is_real
-from featherlane.functions.circuits import BOUNDED, CIRCUITS
+from featherlane.functions.circuits import BOUNDED, CIRCUITS, DEFERRED
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.robot.tree_of import tree_of
@@ -40,9 +43,22 @@ FORMATS = UNIFORM, FITTED, PROVED
 INTERVALS = 1, 2, 3, 4, 6, 8, 12, 16
 STATES = 500  # over which errors are found
 RUNS = 4  # schedules of each design: forward and backward twice
-GOALS = "interval", "dsp", "error", "latency"  # in the order in which they are minimised
+GOALS = "interval", "dsp", "error", "latency", "lut"  # in the order in which they are minimised
+FRONT = 4  # the first goals, those of the front
 Ranges = Mapping[str, tuple[Any, Any]] | None
 T = TypeVar("T")
+
+
+class Choice(NamedTuple):
+    """What the designs of all intervals share."""
+
+    format: str
+    algorithm: str | None
+    arrays: str | None = None
+
+    def __str__(self) -> str:
+        turns = f"{self.arrays} in turn" if self.arrays else None
+        return ", ".join(told for told in (self.format, self.algorithm, turns) if told)
 
 
 class Point(NamedTuple):
@@ -50,7 +66,7 @@ class Point(NamedTuple):
     dsps: how many; error: the largest error over random states, of each output a part of the
     largest result there is, and of all outputs the largest, where each sum is rounded (of sums in
     post-adders it is about the same); infinite where a state has no result;
-    words, bits: of a state and its results.
+    words, bits: of a state and its results; arrays: what takes turns, None in one pipeline.
     """
 
     format: str
@@ -64,6 +80,7 @@ class Point(NamedTuple):
     ffs: float
     words: int
     bits: int
+    arrays: str | None = None
 
     @property
     def fits(self) -> bool:
@@ -73,13 +90,13 @@ class Point(NamedTuple):
     @property
     def goals(self) -> tuple[float, ...]:
         """What is to be small, in the order of `GOALS`."""
-        return self.interval, self.dsp, self.error, self.latency
+        return self.interval, self.dsp, self.error, self.latency, self.luts
 
     def __str__(self) -> str:
-        by = f", {self.algorithm}" if self.algorithm else ""
+        choice = Choice(self.format, self.algorithm, self.arrays)
         return (
             f"interval {self.interval}, {self.dsp:.1f} % of the DSPs, error {self.error:.1e}, "
-            f"latency {self.latency} cycles ({self.format}{by})"
+            f"latency {self.latency} cycles ({choice})"
         )
 
 
@@ -99,9 +116,9 @@ class Front:
     @property
     def best(self) -> tuple[Point, ...]:
         """Those that fit and that no other one equals or beats in interval, DSPs, error and
-        latency: the Pareto front.
+        latency: the Pareto front. LUTs count as a bound alone: with them nearly all would be here.
         """
-        return tuple(pareto([p for p in self.points if p.fits], key=lambda p: p.goals))
+        return tuple(pareto([p for p in self.points if p.fits], key=lambda p: p.goals[:FRONT]))
 
     def within(self, bounds: Mapping[str, float]) -> list[Point]:
         """Those that fit and keep the bounds, by name of `GOALS`: the best first in what has no
@@ -117,17 +134,21 @@ class Front:
         return min(fitting, key=lambda p: (_excess(p, bounds), _rank(p, bounds)), default=None)
 
 
-def marks(front: Front, own: tuple[str, str | None, int]) -> list[Mark]:
-    """The designs that fit, for charts. own: the format, the algorithm and the interval of the one
-    that they are drawn for. Raises TypeError for what is no front.
+def marks(
+    front: Front, own: tuple[str, str | None, int], arrays: str | None = None
+) -> list[Mark]:  # fmt: skip
+    """The designs that fit, for charts. own, arrays: the format, the algorithm and the interval of
+    the one that they are drawn for, and what takes turns in it. Raises TypeError for what is no
+    front.
     """
     if not isinstance(front, Front):
         raise TypeError(f"front is {shown(front)}: wanted what accelerator.front returns, or None")
     best = {*front.best}
     return [
         Mark(
-            p.interval, p.latency, p.dsp, p.error, p.format, p.algorithm or "", p.bits,
-            p in best, (p.format, p.algorithm, p.interval) == own,
+            p.interval, p.latency, p.dsp, p.error, p.format,
+            str(Choice(p.algorithm or "", None, p.arrays)), p.bits,
+            p in best, (p.format, p.algorithm, p.interval, p.arrays) == (*own, arrays),
         )
         for p in front.points
         if p.fits
@@ -176,6 +197,25 @@ class Made(NamedTuple):
     datapath: Datapath
     error: float
 
+    def at(self, interval: int) -> tuple[Datapath, float]:
+        """What is computed at an interval, and its error."""
+        return self.datapath, self.error
+
+
+class Cuts:
+    """A function in arrays, which may be other ones at another interval."""
+
+    def __init__(self, cutter: Cutter, error: Callable[[Datapath], float]) -> None:
+        self._cutter, self._error = cutter, error
+        self._errors: dict[Arrays | Streamed, float] = {}
+
+    def at(self, interval: int) -> tuple[Arrays | Streamed, float]:
+        """What is computed at an interval, and its error."""
+        cut, _ = self._cutter.at(interval)
+        if cut not in self._errors:
+            self._errors[cut] = self._error(cut.whole)
+        return cut, self._errors[cut]
+
 
 class Space:
     """The designs of a function of a model on a device at a clock. What was made is kept."""
@@ -192,8 +232,8 @@ class Space:
         self.model, self.function, self.ranges = model, function, ranges
         self.device, self.clock, self.sharing = device, clock, sharing
         self.variant: Variant = variant_named(model, function)
-        self._made: dict[tuple[str, str | None], Made | str] = {}
-        self._points: dict[tuple[str, str | None, int], Point] = {}
+        self._made: dict[Choice, Made | Cuts | str] = {}
+        self._points: dict[tuple[Choice, int], Point] = {}
 
     def algorithms(self, format: str) -> tuple[str | None, ...]:
         """Those that a format takes: in proved formats the one that states bounds, if there is one;
@@ -206,54 +246,85 @@ class Space:
             return (BOUNDED,)
         return tuple(name for name in known if name != BOUNDED)
 
+    def _algorithms(self, format: str, arrays: str | None) -> tuple[str | None, ...]:
+        """Those that are tried if none are named: in arrays without those whose limbs wait for each
+        other.
+        """
+        known = self.algorithms(format)
+        return tuple(name for name in known if not arrays or name != DEFERRED)
+
     def front(
         self,
         formats: Sequence[str] = FORMATS,
         intervals: Sequence[int] = INTERVALS,
         algorithms: Sequence[str] | None = None,
+        arrays: Sequence[str | None] = (None,),
     ) -> Front:
-        """Looks at all designs of some formats, intervals and algorithms (by default all)."""
+        """Looks at all designs of some formats, intervals, algorithms (by default all), and
+        arrays.
+        """
         points, refused = list[Point](), dict[str, str]()
-        for format in formats:
-            for algorithm in self.algorithms(format) if algorithms is None else algorithms:
-                made = self._function(format, algorithm)
-                if isinstance(made, str):
-                    refused[f"{format}, {algorithm}" if algorithm else format] = made
-                    continue
-                points += [self._point(format, algorithm, n, made) for n in intervals]
+        for turns in arrays:
+            for format in formats:
+                for algorithm in algorithms or self._algorithms(format, turns):
+                    choice = Choice(format, algorithm, turns)
+                    made = self._function(choice)
+                    if isinstance(made, str):
+                        refused[str(choice)] = made
+                        continue
+                    points += [self._point(choice, n, made) for n in intervals]
         named = self.model.name, self.function, self.device.name
         return Front(*named, self.clock, tuple(points), refused)
 
-    def _function(self, format: str, algorithm: str | None) -> Made | str:
-        """A function in a format by an algorithm, or why there is none."""
-        key = format, algorithm
-        if key not in self._made:
+    def _function(self, choice: Choice) -> Made | Cuts | str:
+        """A function in a format by an algorithm, or in arrays, or why there is none."""
+        if choice not in self._made:
             try:
-                self._made[key] = self._computed(format, algorithm)
+                self._made[choice] = (
+                    self._cut(choice) if choice.arrays else self._computed(*choice[:2])
+                )
             except CompileError as error:
-                self._made[key] = str(error)
-        return self._made[key]
+                self._made[choice] = str(error)
+        return self._made[choice]
 
     def _computed(self, format: str, algorithm: str | None) -> Made:
         fixed = fixed_function(self.model, self.variant, format, self.ranges, algorithm)
         states = _states(fixed, self.model, self.ranges)
         return Made(fixed.datapath, relative_error(fixed, states))
 
-    def _point(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
-        key = format, algorithm, interval
+    def _cut(self, choice: Choice) -> Cuts:
+        format, algorithm, arrays = choice
+        given = self.model, self.variant, format, self.ranges
+        fixed = fixed_function(*given, of_arrays(self.variant.name, algorithm))
+        try:
+            cutter = Cutter(*given, fixed.algorithm, str(arrays), self.device, self.clock)
+            cutter.at(1)
+        except HasNoArrays as why:
+            raise CompileError(str(why)) from why
+
+        def error(whole: Datapath) -> float:
+            states = _states(fixed, self.model, self.ranges)
+            return relative_error(fixed.computed_by(whole), states)
+
+        return Cuts(cutter, error)
+
+    def _point(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
+        key = choice, interval
         if key not in self._points:
-            self._points[key] = self._look(format, algorithm, interval, made)
+            self._points[key] = self._look(choice, interval, made)
         return self._points[key]
 
-    def _look(self, format: str, algorithm: str | None, interval: int, made: Made) -> Point:
-        designer = Designer("tried", self.device, self.clock, self.sharing, RUNS)
-        tried, needed, _ = designer.best(made.datapath, interval)
+    def _look(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
+        computed, error = made.at(interval)
+        designer: Any = ArrayDesigner if choice.arrays else Designer
+        given = self.device, self.clock, self.sharing, RUNS
+        tried, needed, _ = designer("tried", *given).best(computed, interval)
         dsp, luts, ffs, _ = needed.shares
-        figures = interval, tried.latency, dsp, made.error
+        figures = interval, tried.latency, dsp, error
         needs = round(needed.total.dsps), luts, ffs
         words = len(tried.inputs) + len(tried.outputs)
         moved = words, tried.input_bits + tried.output_bits
-        return Point(format, algorithm, *figures, *needs, *moved)
+        return Point(choice.format, choice.algorithm, *figures, *needs, *moved, choice.arrays)
 
 
 def _states(fixed: FixedFunction, model: Model, ranges: Ranges) -> dict[str, np.ndarray]:

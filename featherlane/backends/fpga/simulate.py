@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +35,11 @@ FLAGS = [
 ]  # of Verilator  # fmt: skip
 OPTIONS = ["-std=c++17", "-fPIC", "-DVL_TIME_CONTEXT", "-w"]  # of the compiler, for all files
 FAST = ["-O1", "-shared", "-pthread"]  # for what runs in each cycle
+SLOW = ["-O0", "-c"]  # for what runs once
+# A design of more text than this, in bytes, becomes files of C++ that are compiled each on its own:
+# as one unit the derivatives of Atlas in arrays, 16 MB, were not compiled in hours.
+LARGE = 2 << 20
+SPLIT = ["--output-split", "60000", "--output-split-cfuncs", "2000"]  # operations
 LIMIT = 1000  # cycles for each state, besides the latency: a simulation that takes more hangs
 
 
@@ -217,7 +224,8 @@ def library(device: Folder) -> ctypes.CDLL:
 
 def compiled(top: str, sources: Mapping[str, str], driver: str) -> ctypes.CDLL:
     """A module, which is Vdesign in C++, with the C++ of a driver around it, as a library."""
-    facts = [*_tools(), FLAGS, FAST, top, driver, dict(sources)]
+    large = SPLIT if _is_large(sources) else []
+    facts = [*_tools(), FLAGS, FAST, *large, top, driver, dict(sources)]
     key = f"verilator {disk.digest(json.dumps(facts).encode())}"
     code = disk.fetch_result(key, lambda: _build(top, sources, driver))
     with tempfile.TemporaryDirectory() as name:
@@ -234,28 +242,57 @@ def _tools() -> list[str]:
 
 
 def _build(name: str, sources: Mapping[str, str], driver: str) -> bytes:
-    """Compiles a design: what runs in each cycle is optimised, the rest is not."""
-    program, compiler = tool("verilator"), tool("g++")
+    """Compiles a design. Raises CompileError if Verilator or the compiler does not take it."""
+    program = tool("verilator")
+    is_large = _is_large(sources)
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         for source, text in sources.items():
             (work / source).write_text(text)
         (work / "driver.cpp").write_text(driver)
         (work / "runtime.o").write_bytes(_runtime())
-        run([program, *FLAGS, "--top-module", name, *sources], work)
+        split = SPLIT if is_large else []
+        run([program, *FLAGS, *split, "--top-module", name, *sources], work)
         made = sorted((work / "made").glob("*.cpp"))
-        small = sum(path.stat().st_size for path in made) < SMALL
-        slow = [path.name for path in made if "Slow" in path.name and not small]
-        fast = [path.name for path in made if path.name not in slow]
-        options, objects = [*_options(), "-Imade"], ["runtime.o"]
-        if slow:
-            (work / "slow.cpp").write_text("".join(f'#include "made/{n}"\n' for n in slow))
-            run([compiler, *options, "-O0", "-c", "slow.cpp", "-o", "slow.o"], work)
-            objects.append("slow.o")
-        with (work / "driver.cpp").open("a") as file:
-            file.write("".join(f'#include "made/{n}"\n' for n in fast))
-        run([compiler, *options, *FAST, "-o", "design.so", "driver.cpp", *objects], work)
+        objects = _compiled_apart(made, work) if is_large else _compiled_together(made, work)
+        command = [tool("g++"), *_options(), "-Imade", *FAST, "-o", "design.so", "driver.cpp"]
+        run([*command, "runtime.o", *objects], work)
         return (work / "design.so").read_bytes()
+
+
+def _is_large(sources: Mapping[str, str]) -> bool:
+    return sum(map(len, sources.values())) > LARGE
+
+
+def _compiled_together(made: Sequence[Path], work: Path) -> list[str]:
+    """Compiles what runs once, if it is much; what runs in each cycle is included in the driver,
+    which is optimised. Returns the objects.
+    """
+    small = sum(path.stat().st_size for path in made) < SMALL
+    slow = [path.name for path in made if "Slow" in path.name and not small]
+    fast = [path.name for path in made if path.name not in slow]
+    with (work / "driver.cpp").open("a") as file:
+        file.write("".join(f'#include "made/{n}"\n' for n in fast))
+    if not slow:
+        return []
+    (work / "slow.cpp").write_text("".join(f'#include "made/{n}"\n' for n in slow))
+    run([tool("g++"), *_options(), "-Imade", *SLOW, "slow.cpp", "-o", "slow.o"], work)
+    return ["slow.o"]
+
+
+def _compiled_apart(made: Sequence[Path], work: Path) -> list[str]:
+    """Compiles each file on its own, as many at a time as there are processors. Returns the
+    objects.
+    """
+    command = [tool("g++"), *_options(), "-Imade"]
+
+    def compile_file(path: Path) -> str:
+        options = SLOW if "Slow" in path.name else ["-O1", "-c"]
+        run([*command, *options, f"made/{path.name}", "-o", f"{path.stem}.o"], work)
+        return f"{path.stem}.o"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [*pool.map(compile_file, made)]
 
 
 def _options() -> list[str]:

@@ -138,35 +138,79 @@ def organise(
     `featherlane.editing.rerooting(before, root)` converts states, forces and M on the host. Raises
     ValueError for unknown arguments.
     """
-    if not isinstance(model, Robot):
-        raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
-    if mode not in MODES:
-        raise ValueError(f"mode is {shown(mode)}: wanted {', '.join(map(repr, MODES))}")
-    wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
-    if function not in wanted:
-        raise ValueError(f"function is {shown(function)}: wanted {', '.join(map(repr, wanted))}")
-    if not isinstance(interval, int) or interval < 1:
-        raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
-    clock = 1e3 / clock  # nanoseconds from here on
-    target, before, reasons = load(device), model, list[str]()
-    model = _without_friction(model, reasons)
-    model, roots = rooted(model, root, mode, target, clock, reasons)
-    prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
-    cut = partial(arrays, model, function, algorithm, prescribed, assign=assign)
-    apart, together = cut(shared=lambda group: False), cut()
-    kept = set[int]()
-    for number, group in enumerate(together.groups):
-        if len(group.members) > 1 and _is_cheaper(
-            number, group, together, apart, interval, target, clock, reasons
-        ):
-            kept.add(number)
-    members = {together.groups[number] for number in kept}
-    several = {group for group in together.groups if len(group.members) > 1}
-    made = together if members == several else apart
-    if members not in (several, set()):
-        made = cut(shared=members.__contains__)
-    found = tuple(_choices(made, apart, kept, interval))
-    return Organisation(model, before, function, interval, mode, roots, found, made, tuple(reasons))
+    given = load(device), 1e3 / clock
+    return Organiser(model, function, *given, root, mode, algorithm, assign).at(interval)
+
+
+class Organiser:
+    """Makes the organisations of a function at several intervals, which share their cuts. clock:
+    nanoseconds; other arguments are those of `organise`.
+    """
+
+    def __init__(
+        self,
+        model: Robot,
+        function: str,
+        device: Device,
+        clock: float,
+        root: str | None = None,
+        mode: str = COMPUTED,
+        algorithm: str | None = None,
+        assign: Assign = in_q16,
+    ) -> None:
+        if not isinstance(model, Robot):
+            raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+        if mode not in MODES:
+            raise ValueError(f"mode is {shown(mode)}: wanted {', '.join(map(repr, MODES))}")
+        wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
+        if function not in wanted:
+            told = ", ".join(map(repr, wanted))
+            raise ValueError(f"function is {shown(function)}: wanted {told}")
+        self.function, self.mode, self.before = function, mode, model
+        self.device, self.clock = device, clock
+        self.reasons = list[str]()
+        model = _without_friction(model, self.reasons)
+        found = rooted(model, root, mode, self.device, self.clock, self.reasons)
+        self.model, self.roots = found
+        prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
+        self._cut = partial(arrays, self.model, function, algorithm, prescribed, assign=assign)
+        self._some: dict[frozenset[Alike], Arrays] = {}  # some groups shared, others not
+
+    @cached_property
+    def _apart(self) -> Arrays:
+        """A circuit for each limb."""
+        return self._cut(shared=lambda group: False)
+
+    @cached_property
+    def _together(self) -> Arrays:
+        """A circuit for all limbs that are alike."""
+        return self._cut()
+
+    def _shared(self, members: frozenset[Alike]) -> Arrays:
+        """A circuit for all limbs of some groups, and one for each limb of others."""
+        if members == {group for group in self._together.groups if len(group.members) > 1}:
+            return self._together
+        if not members:
+            return self._apart
+        if members not in self._some:
+            self._some[members] = self._cut(shared=members.__contains__)
+        return self._some[members]
+
+    def at(self, interval: int) -> Organisation:
+        """Returns the organisation at an interval."""
+        if not isinstance(interval, int) or interval < 1:
+            raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
+        apart, together, reasons = self._apart, self._together, [*self.reasons]
+        given = together, apart, interval, self.device, self.clock, reasons
+        kept = {
+            number
+            for number, group in enumerate(together.groups)
+            if len(group.members) > 1 and _is_cheaper(number, group, *given)
+        }
+        made = self._shared(frozenset(together.groups[number] for number in kept))
+        found = tuple(_choices(made, apart, kept, interval))
+        asked = self.function, interval, self.mode, self.roots
+        return Organisation(self.model, self.before, *asked, found, made, tuple(reasons))
 
 
 def _without_friction(model: Robot, reasons: list[str]) -> Robot:

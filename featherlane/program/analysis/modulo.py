@@ -71,20 +71,21 @@ def pipelined(
     ports: Sequence[Collection[str]] = (),
     runs: int | None = None,
     left: Mapping[str, int] | None = None,
+    scarce: Collection[str] = (),
 ) -> Pipeline:
     """Returns the pipeline of a graph of which all nodes are live.
 
     operators: of each node, None for inputs, constants and wires. clock: nanoseconds a cycle. pool:
     of each node, by default one for all. arrival: the cycles of inputs by name, 0 for others.
     spare: shares by which the units of each pool and kind may be more than needed where that
-    shortens the pipeline, the smallest first. ports: names of outputs that are read together, each
-    port as soon as it is there; without ports all outputs are read in the last cycle. runs:
-    schedules that are tried at most, for an answer in a hurry. left: of outputs by name, the cycles
-    that are left behind them until all is done elsewhere, as `remaining` gives them. Of all
-    pipelines found it is the one of the lowest latency (with what is left; with ports, but without
-    it: in which no port is later, by so many cycles, than it would be alone with units enough),
-    then of the fewest units, then of the fewest registers. Raises ValueError for an operator that
-    takes longer than a cycle.
+    shortens the pipeline, the smallest first; scarce: kinds of which there are no more than needed.
+    ports: names of outputs that are read together, each port as soon as it is there; without ports
+    all outputs are read in the last cycle. runs: schedules that are tried at most, for an answer in
+    a hurry. left: of outputs by name, the cycles that are left behind them until all is done
+    elsewhere, as `remaining` gives them. Of all pipelines found it is the one of the lowest latency
+    (with what is left; with ports, but without it: in which no port is later, by so many cycles,
+    than it would be alone with units enough), then of the fewest units, then of the fewest
+    registers. Raises ValueError for an operator that takes longer than a cycle.
     """
     if not spare:
         raise ValueError("spare is empty: wanted a share, such as 0")
@@ -100,7 +101,7 @@ def pipelined(
     best: Pipeline | None = None
     least: tuple[int, ...] | None = None
     for share in spare:
-        counts = _counts(places, interval, share)
+        counts = _counts(places, interval, share, scarce)
         for n, start in enumerate(_starts(places, clock, interval, counts)):
             if n == runs or (n >= RUNS and least is not None and least[0] == shortest):
                 break
@@ -197,10 +198,16 @@ def waiting_followers(
     return _latency(places, start), [k for k, x in found.items() if x > longest - NEAR]
 
 
-def _counts(places: Places, interval: int, spare: float) -> Counts:
-    """Returns the units of each pool and kind: as many as its operations need, and a share more."""
-    fewest = {key: (n, -(-n // interval)) for key, n in places.keys().items()}
-    return {key: min(units + ceil(spare * units), n) for key, (n, units) in fewest.items()}
+def _counts(places: Places, interval: int, spare: float, scarce: Collection[str]) -> Counts:
+    """Returns the units of each pool and kind: as many as its operations need, and a share more,
+    one at least, of what is not scarce.
+    """
+    found: dict[Key, int] = {}
+    for (pool, kind), n in places.keys().items():
+        units = -(-n // interval)
+        more = 0 if kind in scarce else ceil(spare * units)
+        found[pool, kind] = min(units + more, n)
+    return found
 
 
 def _rank(pipeline: Pipeline) -> tuple[int, int, int]:

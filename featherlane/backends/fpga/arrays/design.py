@@ -9,6 +9,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.arrays.links import Links
+from featherlane.backends.fpga.arrays.pauses import paused
 from featherlane.backends.fpga.arrays.schedule import Array
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.devices import Device
@@ -72,7 +73,11 @@ def array_design(
     between = LinkDesign(links.name, text, *common, 0, tile, module, links=links)
     circuits = (*of_arrays, between)
     depth = stream.full_depth(links.pipeline)
-    sources = {key: text for made in circuits for key, text in made.sources.items()}
+    sources = {
+        key: paused(text) if array is not None and array.clock.pause else text
+        for array, made in zip((*arrays, None), circuits, strict=True)
+        for key, text in made.sources.items()
+    }
     sources |= {f"{name}_datapath.sv": _top(links, of_arrays)} | stream.sources(links, depth)
     modules = {key: module for made in circuits for key, module in made.modules.items()}
     return ArrayDesign(name, sources, *common, depth, tile, modules, links=links, circuits=circuits)
@@ -117,14 +122,21 @@ def _array(links: Links, array: Array, circuit: Design) -> Iterator[str]:
     """An array: its phase, what it reads and gives."""
     name, turn = array.name, array.pipeline.interval
     bits = _bits(turn)
-    yield f"// {name}: from cycle {array.begin} on, {array.slots} in turn, one every {turn} cycles"
+    pause, period = array.clock.pause, links.pipeline.interval
+    still = f", and a pause of {pause}" if pause else ""
+    told = f"{array.slots} in turn, one every {turn} cycles{still}"
+    yield f"// {name}: from cycle {array.begin} on, {told}"
     yield f"logic [{bits - 1}:0] {name}_phase, {name}_phase_next;"
-    first = (
-        f"phase_next == {_bits(links.pipeline.interval)}'d{array.begin % links.pipeline.interval}"
-    )
+    phase_is = lambda cycle: f"phase_next == {_bits(period)}'d{cycle % period}"
+    first = phase_is(array.begin)
     after = f"{name}_phase == {bits}'d{turn - 1} ? '0 : {name}_phase + 1'b1"
     yield f"assign {name}_phase_next = {first} ? '0 : {after};"
-    yield f"always_ff @(posedge clock) {name}_phase <= {name}_phase_next;"
+    if pause:
+        stands = " || ".join(phase_is(array.begin - n) for n in range(pause, 0, -1))
+        yield f"logic {name}_runs;"
+        yield f"always_ff @(posedge clock) {name}_runs <= !({stands});"
+    runs = f"if ({name}_runs || {first}) " if pause else ""
+    yield f"always_ff @(posedge clock) {runs}{name}_phase <= {name}_phase_next;"
     yield f"logic [{circuit.input_bits - 1}:0] {name}_given;"
     yield f"logic [{circuit.output_bits - 1}:0] {name}_results;"
     for field in circuit.inputs:
@@ -138,7 +150,8 @@ def _array(links: Links, array: Array, circuit: Design) -> Iterator[str]:
             signal = links.signal(links.place[k])
             yield from _bound(signal.type, signal.name, _slice(f"{name}_results", field))
     yield f"{circuit.name}_datapath {name} ("
-    yield f"  .clock(clock), .phase_next({name}_phase_next),"
+    enable = f" .enable({name}_runs)," if pause else ""
+    yield f"  .clock(clock), .phase_next({name}_phase_next),{enable}"
     yield f"  .given({name}_given), .results({name}_results)"
     yield ");"
 

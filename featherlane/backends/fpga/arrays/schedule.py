@@ -3,7 +3,8 @@ values that it reads are there.
 
 All cycles are known before: a value is read in the cycle in which its reader's turn wants it, so
 that no array waits for a whole task of another one, and nothing is asked whether it is there. A
-value waits a cycle in a register on its way from one array to another.
+value waits a cycle in a register on its way from one array to another. Where turns do not fill an
+interval, an array stands still for what is left of it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Output
 from featherlane.program.program import X, Y
 
+MULTIPLY = "multiply"  # the first word of the kinds of multipliers
 HOP = 1  # cycles of the register between two arrays
-SPARE = (0.04,)  # of the units of an array: its operations wait less for a phase
+# Of the multipliers of an array none, or one more of each kind if its path is shorter by it: 4 %
+# more in all arrays took 3 to 14 % more DSPs, and were no faster (docs/accelerators.md).
+SPARE = (0.0, 1e-6)
 
 
 class Turns(NamedTuple):
@@ -34,13 +38,12 @@ class Turns(NamedTuple):
 
 
 def turns(members: int, interval: int) -> Turns:
-    """Returns how members take turns at an interval: on as few lanes as it has room for. A slot has
-    the same phases in each turn, so that the interval is a multiple of its cycles.
+    """Returns how members take turns at an interval: on as few lanes as it has room for, as long as
+    all of them fit. What is left of the interval, less than a turn, the lane pauses.
     """
     lanes = ceil(members / interval)
     slots = ceil(members / lanes)
-    whole = next(n for n in range(slots, interval + 1) if interval % n == 0)
-    return Turns(slots, lanes, interval // whole)
+    return Turns(slots, lanes, interval // slots)
 
 
 class Read(NamedTuple):
@@ -62,21 +65,57 @@ class Given(NamedTuple):
     targets: tuple[int, ...]
 
 
+class ArrayClock(NamedTuple):
+    """The cycles in which an array runs: whole turns, up to the last one of a period that is
+    complete; then it pauses.
+    """
+
+    period: int
+    turn: int
+
+    @property
+    def pause(self) -> int:
+        """Cycles at the end of each period."""
+        return self.period % self.turn
+
+    @property
+    def running(self) -> int:
+        """Cycles of a period before the pause."""
+        return self.period - self.pause
+
+    def cycle(self, run: int) -> int:
+        """The cycle in which it has run for so many cycles, and does so again."""
+        periods, rest = divmod(run, self.running)
+        return periods * self.period + rest
+
+    def run(self, cycle: int) -> int:
+        """How many cycles it runs before the first one from `cycle` on in which it runs."""
+        periods, rest = divmod(cycle, self.period)
+        return periods * self.running + min(rest, self.running)
+
+
 @dataclass(frozen=True, eq=False)
 class Array:
     """A kernel in a pipeline.
 
     kernel: its members in the order of their slots. datapath: the kernel's, with an input for each
     of `reads`, which comes in the cycle of a slot in which it starts, and an output for each of
-    `gives`. pipeline: its interval is that of a slot. begin: the cycle of the first slot.
+    `gives`. pipeline: its interval is that of a slot; its cycles are those in which the array runs.
+    period: the cycles from one state to the next; begin: the cycle of the first slot.
     """
 
     name: str
     kernel: SlotKernel
     datapath: Datapath
     pipeline: Pipeline
+    period: int
     begin: int
     reads: tuple[Read, ...]
+
+    @property
+    def clock(self) -> ArrayClock:
+        """When it runs."""
+        return ArrayClock(self.period, self.pipeline.interval)
 
     @property
     def slots(self) -> int:
@@ -94,7 +133,7 @@ class Array:
 
     def cycle(self, slot: int, cycle: int) -> int:
         """The cycle of the state that is a cycle of a slot."""
-        return self.begin + slot * self.pipeline.interval + cycle
+        return self.begin + self.clock.cycle(slot * self.pipeline.interval + cycle)
 
     @property
     def last(self) -> int:
@@ -148,27 +187,36 @@ class _Scheduler:
     def array(self, name: str, kernel: SlotKernel) -> Array:
         """Returns a kernel as an array that begins as soon as it can."""
         turn = turns(len(kernel.members), self.interval).interval
-        datapath = _with_ports(kernel.datapath)
-        first = {  # the cycle of the first slot in which each entry can be read
-            f"x{i}": max(self.ready[k] - slot * turn for slot, k in enumerate(port.nodes))
+        datapath, clock = _with_ports(kernel.datapath), ArrayClock(self.interval, turn)
+        ready = {  # by entry and slot
+            f"x{i}": [self.ready[k] for k in port.nodes]
             for i, port in enumerate(kernel.ports)
             if not port.table
         }
-        begin = max(min(first.values(), default=0), 0)
+        begin = min((x - n * turn for own in ready.values() for n, x in enumerate(own)), default=0)
+        begin = max(begin, 0)
+        units = operators(datapath, self.device, self.clock)
+        functions = {own.kind for own in units if own and not own.kind.startswith(MULTIPLY)}
         pipeline = pipelined(
             datapath.graph,
-            operators(datapath, self.device, self.clock),
+            units,
             self.clock,
             turn,
-            arrival={entry: max(cycle - begin, 0) for entry, cycle in first.items()},
+            arrival={
+                entry: max(0, *(clock.run(x - begin) - n * turn for n, x in enumerate(own)))
+                for entry, own in ready.items()
+            },
             spare=SPARE,
             ports=[(output,) for output in datapath.graph.outputs],
             runs=self.runs,
             left=self._behind(kernel, turn),
+            scarce=functions,
         )
         pipeline = with_late_inputs(pipeline)
         pipeline.verify()
-        found = Array(name, kernel, datapath, pipeline, begin, _reads(kernel, datapath))
+        found = Array(
+            name, kernel, datapath, pipeline, self.interval, begin, _reads(kernel, datapath)
+        )
         for given in found.gives:
             for slot, target in enumerate(given.targets):
                 self.ready[target] = found.cycle(slot, given.cycle) + HOP

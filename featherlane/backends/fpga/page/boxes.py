@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from featherlane.backends.fpga import netlist as netlists
@@ -53,13 +54,13 @@ class Box(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A pipeline, the tags of its nodes and of what it reads (None of inputs), the cycle of the
-    task in which it begins. Of an array whose limbs take turns there is one for each turn.
+    """A pipeline, the tags of its nodes and of what it reads (None of inputs), and the cycle of the
+    task that each of its own is. Of an array whose limbs take turns there is one for each turn.
     """
 
     design: Design
     tags: Sequence[object]
-    begin: int = 0
+    cycle: Callable[[int], int] = int
 
 
 def boxes(design: Design, cost: Cost) -> list[Box]:
@@ -72,7 +73,7 @@ def boxes(design: Design, cost: Cost) -> list[Box]:
     module_of, step_of = dict[str, str](), dict[str, object]()
     for place in _places(design):
         netlist, pipeline = place.design.netlist, place.design.pipeline
-        graph, begin = netlist.graph, place.begin
+        graph, cycle = netlist.graph, place.cycle
         names = [_name(tag) for tag in place.tags]
         step_of |= {_name(tag): tag for tag in place.tags}
         for k, operator in enumerate(pipeline.operators):
@@ -82,10 +83,10 @@ def boxes(design: Design, cost: Cost) -> list[Box]:
             before = [a for a in graph.args[k] if graph.args[a] or place.tags[a] is not None]
             reads[names[k]] |= {names[a] for a in before}
             if operator:
-                work[names[k]][begin + pipeline.start[k]] += 1
-                last[names[k]] = max(last[names[k]], begin + pipeline.ready(k))
+                work[names[k]][cycle(pipeline.start[k])] += 1
+                last[names[k]] = max(last[names[k]], cycle(pipeline.ready(k)))
         for unit, nodes in netlist.units.items():
-            slots = [Slot(begin + pipeline.start[k], f"{graph.op[k]} %{k}") for k in nodes]
+            slots = [Slot(cycle(pipeline.start[k]), f"{graph.op[k]} %{k}") for k in nodes]
             starts[netlist.unit_home[unit[0]], unit] += slots
     units = defaultdict[str, list[Unit]](list)
     for (home, (_, kind, _)), slots in starts.items():
@@ -122,7 +123,7 @@ def _places(design: Design) -> Iterator[_Place]:
             tags: list[object] = [None] * len(array.datapath.graph)
             for own, k in zip(array.kernel.places, member.nodes, strict=True):
                 tags[own] = whole.tag[k] if whole.args[k] else None
-            yield _Place(circuit, tags, array.cycle(slot, 0))
+            yield _Place(circuit, tags, partial(array.cycle, slot))
 
 
 def _name(tag: object) -> str:

@@ -1,0 +1,97 @@
+"""A function of a robot cut into arrays, for designs in which limbs or columns take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from featherlane.api.fixed import array_formats
+from featherlane.api.model import Model
+from featherlane.backends.fpga.devices import Device
+from featherlane.errors import CompileError
+from featherlane.functions.accelerator.arrays import Arrays
+from featherlane.functions.accelerator.graph import SHARES
+from featherlane.functions.accelerator.organisation import Organisation, Organiser
+from featherlane.functions.accelerator.streams import Streamed, streamed
+from featherlane.functions.circuits import CIRCUITS, FACTOR
+from featherlane.functions.table import Variant
+from featherlane.program.trace import COLUMNS
+
+LIMBS = "limbs"
+ARRAYS = (LIMBS, "columns")  # what takes turns
+
+
+def of_arrays(function: str, algorithm: str | None) -> str | None:
+    """The algorithm of a function in arrays, if none is asked for: limbs wait for each other where
+    divisions come last.
+    """
+    divides = FACTOR in CIRCUITS.get(function, {})
+    return FACTOR if divides and algorithm is None else algorithm
+
+
+class HasNoArrays(ValueError):
+    """A function has nothing that could take turns in this way."""
+
+
+class Cutter:
+    """Cuts a function into arrays at any interval; what intervals share is made once.
+
+    arrays: one of ARRAYS; format, ranges: as of `fixed_function`; algorithm: as it resolved it;
+    clock: nanoseconds. Raises HasNoArrays for a function without them, CompileError and ValueError
+    for other things that arrays do not compute.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        variant: Variant,
+        format: str,
+        ranges: Mapping[str, tuple[Any, Any]] | None,
+        algorithm: str | None,
+        arrays: str,
+        device: Device,
+        clock: float,
+    ) -> None:
+        if variant.wrenches:
+            raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
+        moves = "v" in model._function(variant).inputs
+        if moves and any(any(joint.friction) for joint in model.joints):
+            raise CompileError(
+                f"{model.name} has joint friction, which arrays do not compute: "
+                "model.with_physics(friction=0) has none"
+            )
+        self.model, self.variant, self.algorithm, self.arrays = model, variant, algorithm, arrays
+        self._assign = array_formats(model, variant, format, ranges)
+        self._organiser: Organiser | None = None
+        if arrays == LIMBS:
+            if variant.name not in SHARES:
+                told = ", ".join(map(repr, SHARES))
+                raise HasNoArrays(f"function is {variant.name!r}: wanted {told}")
+            self._organiser = Organiser(
+                model,
+                variant.name,
+                root=model.bodies[0].name,  # it stays where it is
+                device=device,
+                clock=clock,
+                algorithm=algorithm,
+                assign=self._assign,
+            )
+
+    def at(self, interval: int) -> tuple[Arrays | Streamed, Organisation | None]:
+        """Returns the function in arrays at an interval, and the organisation of limbs."""
+        if self._organiser is None:
+            return self._columns, None
+        found = self._organiser.at(interval)
+        return found.design, found
+
+    @cached_property
+    def _columns(self) -> Streamed:
+        name = self.variant.name
+        found = streamed(self.model, name, COLUMNS, self.algorithm, self._assign)
+        if len(found.kernels) == 1:
+            raise HasNoArrays(
+                f"arrays is 'columns', but {name} has none of products with M^-1: wanted "
+                + ("'limbs'" if name in SHARES else "None")
+            )
+        return found
