@@ -163,7 +163,8 @@ class ArrayNetworkDesigner(_NetworkChooser[StationArrays]):
     """Makes networks whose stations are arrays, each of which shares its units as a whole."""
 
     def fused(self, datapath: StationArrays, slack: int = 0) -> StationArrays:
-        return datapath.changed(lambda own: fused(own, self.device, self.clock, slack))
+        options = self.device, self.clock, slack
+        return datapath.changed(lambda own: fused(own, *options, narrows=False))
 
     def design(self, datapath: StationArrays, interval: int) -> tuple[Network, Cost]:
         options = self.device, self.clock, interval, self.tag_bits, self.runs

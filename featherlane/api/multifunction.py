@@ -22,6 +22,7 @@ from featherlane.api.accelerator import (
     LONGEST,
     SIMULATORS,
     check_choices,
+    figure_of,
     with_wrenches,
     written,
 )
@@ -300,7 +301,8 @@ class Multifunction:
         options = self.network, self.cost, robot, self.facts, names, found, [*self._errors()]
         own = self.choices["format"], self.choices["algorithm"], self.interval
         around = [] if front is None else marks(front, own)
-        return written(file, page.network_page(*options, around, LINK))
+        figure = None if self.organisation is None else figure_of(self.organisation)
+        return written(file, page.network_page(*options, around, LINK, figure))
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,
