@@ -13,6 +13,9 @@ from repetition import full, repeated
 import featherlane as fl
 from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.arrays.binding import bound
+from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.array_stations import station_arrays
 from featherlane.functions.accelerator.graph import SHARES, STATIONS
@@ -83,6 +86,28 @@ def test_legs_and_columns_of_hyq_take_turns():
         if part.group == 1 and not part.sums
     )
     assert sorted(len(kernel.members) for kernel in cut.columns.values()) == [3, 24]
+
+
+def test_multipliers_read_fewer_registers(robot):
+    cut, device = station_arrays(robot, [*SHARES]), devices.load("xcvu9p")
+    datapath, kernels = cut.stations[STATIONS[0]]
+    before = scheduled(datapath, kernels, 8, device, 8.0)
+    after = [bound(array) for array in before]
+    assert sum(map(sources, after)) < 0.9 * sum(map(sources, before))
+    for one, other in zip(before, after, strict=True):
+        assert one.pipeline.units == other.pipeline.units
+        assert one.pipeline.start == other.pipeline.start
+
+
+def sources(array):
+    """How many registers the multipliers of an array choose from."""
+    pipeline, found = array.pipeline, set()
+    for k, operator in enumerate(pipeline.operators):
+        if operator and operator.shared and pipeline.graph.op[k] == "mul":
+            for port, a in enumerate(pipeline.graph.args[k]):
+                read = pipeline.register(a, pipeline.start[k])
+                found.add((operator.kind, pipeline.unit[k], port, a, read))
+    return len(found)
 
 
 # The design

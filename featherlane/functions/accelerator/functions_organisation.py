@@ -4,7 +4,8 @@ that are alike in turn in the sweeps of both stations, and columns in turn in th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from featherlane.backends.fixed.slots import SlotKernel
@@ -20,6 +21,7 @@ from featherlane.functions.accelerator.organisation import (
     kernel_estimate,
     share,
 )
+from featherlane.functions.accelerator.streams import Turn
 from featherlane.robot.model import Robot
 
 
@@ -52,6 +54,8 @@ def organise_functions(
     else:
         members = {together.groups[number] for number in kept}
         made = cut(shared=members.__contains__, in_turn=in_turn)
+    if in_turn:
+        made = replace(made, columns=_split(made.columns, interval, target, clock, reasons))
     found = tuple(array_choices(made, apart, kept, interval))
     title = f"{len(functions)} functions"
     head = model, model, title, interval, COMPUTED, ()
@@ -81,6 +85,49 @@ def _columns_in_turn(
         f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)."
     )
     return takes < instead
+
+
+def _split(
+    columns: Mapping[Turn, SlotKernel],
+    interval: int,
+    device: Device,
+    clock: float,
+    reasons: list[str],
+) -> dict[Turn, SlotKernel]:
+    """Returns the kernels of columns, those split in two or more that take less of the device so:
+    24 columns at an interval of 32 leave a quarter of the phases empty, 16 and 8 leave none.
+    """
+    found: list[SlotKernel] = []
+    cost = lambda kernel: share(_in_turn(kernel, interval, device, clock), device)
+    for kernel in columns.values():
+        ways = [[*_of_sizes(kernel, sizes)] for sizes in _sizes(len(kernel.members), interval)]
+        best = min(ways, key=lambda own: sum(map(cost, own)))
+        found += best
+        if len(best) > 1:
+            sizes = " and ".join(str(len(own.members)) for own in best)
+            reasons.append(
+                f"{len(kernel.members)} of these columns: {sizes} on arrays of their own, which "
+                "leaves fewer phases empty."
+            )
+    return {Turn(0, n): kernel for n, kernel in enumerate(found)}
+
+
+def _sizes(members: int, interval: int) -> Iterator[list[int]]:
+    """Yields ways to split members: none, or the largest divisors of the interval first."""
+    found, left = list[int](), members
+    while left:
+        yield [*found, left]
+        largest = next(n for n in range(left, 0, -1) if interval % n == 0)
+        found.append(largest)
+        left -= largest
+
+
+def _of_sizes(kernel: SlotKernel, sizes: Sequence[int]) -> Iterator[SlotKernel]:
+    """Yields the kernels of so many members each."""
+    first = 0
+    for size in sizes:
+        yield kernel.of(range(first, first + size))
+        first += size
 
 
 def _in_turn(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:

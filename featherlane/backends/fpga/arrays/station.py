@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.backends.fpga.arrays.binding import bound
 from featherlane.backends.fpga.arrays.design import ArrayDesign, arrays_without_stream
 from featherlane.backends.fpga.arrays.links import Links
 from featherlane.backends.fpga.arrays.schedule import Array, scheduled
@@ -35,7 +36,8 @@ def array_station(
     """
     early = earliness(datapath.graph, operators(datapath, device, clock), clock)
     left = {name: min(early[other] for other in port) for port in ports for name in port}
-    made = scheduled(datapath, kernels, interval, device, clock, runs, arrival, left)
+    timed = scheduled(datapath, kernels, interval, device, clock, runs, arrival, left)
+    made = [bound(array) for array in timed]
     starts = {**arrival, **_latest(datapath, made, interval, late)}
     return arrays_without_stream(Links(name, datapath, made, interval, ports, starts), device.tile)
 
