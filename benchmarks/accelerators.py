@@ -67,6 +67,7 @@ DERIVATIVES = "dID", "diFD", "dFD"
 PARTS = "cpu", "together", "arrays", "alone"
 ARRAYS = {"hyq, free root": 12, "atlas, free root": 32}  # the intervals of designs of arrays
 MANY, RUNS = 30_000, 2  # products, from which on so many schedules are tried
+ARRAY_RUNS = 8  # of each array, which is smaller
 DSPS_A_PRODUCT = {"q16.16": 3.3, "fitted": 1.8}  # of a design of all functions, about
 Row = dict[str, Any]
 # Energy: watts, and picojoules of a DSP, a LUT and a flip-flop at work in a cycle, and of a byte
@@ -181,7 +182,7 @@ def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Ne
     assign = pass_formats(model, form, {})
     found = organise_functions(model, tuple(SHORT), interval=interval, assign=assign)
     say(str(found))
-    runs = None if found.design.whole.graph.op.count("mul") < MANY else RUNS
+    runs = None if found.design.whole.graph.op.count("mul") < MANY else ARRAY_RUNS
     device = devices.load("xcvu9p")
     designer = ArrayNetworkDesigner(model.name, device, CLOCK, "whole", tuple(SHORT), runs=runs)
     made, needed, _ = designer.best(found.design, interval)

@@ -5,17 +5,20 @@ cycle model.
 import json
 import pickle
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from repetition import full, repeated
 
 import featherlane as fl
+from featherlane.api.designing import ArrayNetworkDesigner
 from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.arrays.binding import bound
 from featherlane.backends.fpga.arrays.schedule import scheduled
+from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.array_stations import station_arrays
 from featherlane.functions.accelerator.graph import SHARES, STATIONS
@@ -27,14 +30,10 @@ needs_verilator = pytest.mark.skipif(
 )
 
 
-def legged(members, joints=1):
-    """A robot whose legs are alike."""
-    return fl.random_tree(1 + members * joints, float(members), ("revolute",), seed=2)
-
-
 @pytest.fixture(scope="module")
 def robot():
-    return legged(2)
+    """A body with two others on it, which are alike."""
+    return fl.random_tree(3, 2.0, ("revolute",), seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +145,25 @@ def test_interleaved_tasks_give_the_bits_and_the_stamps_of_the_models(made, stal
 @needs_verilator
 @full
 @pytest.mark.parametrize("stalls", [0, 100, 230])
-def test_legs_of_two_joints_in_verilator(stalls):
-    made = fl.multifunction(legged(3, 2), interval=6, arrays="auto")
+def test_tips_of_several_limbs_in_verilator(stalls):
+    """Three bodies on the root, of which one carries three and one carries none."""
+    made = fl.multifunction(
+        fl.random_tree(7, 3.0, ("revolute",), seed=2), interval=6, arrays="auto"
+    )
     check(made, made.tasks(500), "verilator", stalls)
+
+
+@needs_verilator
+@full
+def test_sums_in_post_adders(made):
+    device = devices.load("xcvu9p")
+    designer = ArrayNetworkDesigner(made.name, device, 8.0, "whole", made.functions, runs=4)
+    cut = designer.fused(made.organisation.design)
+    network, cost = designer.design(cut, made.interval)
+    found = replace(made, datapath=cut.whole, network=network, circuit=circuit(network))
+    assert cut.fused
+    assert cost.total.luts < made.cost.total.luts
+    check(replace(found, _functions={}), made.tasks(300), "verilator", 100)
 
 
 @needs_icarus

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import ceil
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -454,36 +454,49 @@ def multifunction(
         "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames], "arrays": arrays,
     }  # fmt: skip
     options = top, target, 1e3 / clock, choices["sharing"], chosen
-    spares = sorted({0.0, float(spare)})
-    found: Organisation | None = None
     if arrays:
         _check_arrays(model, choices)
         assign = pass_formats(model, format, given)
-        own = {"interval": int(interval), "device": device, "clock": clock, "assign": assign}
-        found = organise_functions(model, chosen, **own)
-        _check_constants(model.name, chosen, found.design.whole.graph)
-        designer = ArrayNetworkDesigner(*options, tag_bits=int(tag_bits))
-        most = max(len(limbs.members) for limbs in found.design.groups)
-        made, needed, cut = _fitting(designer, found.design, int(interval), most)
-        found, datapath = replace(found, design=cut), cut.whole
+        organised = {"interval": int(interval), "device": device, "clock": clock, "assign": assign}
+        found = organise_functions(model, chosen, **organised)  # type: ignore[arg-type]
+        own = _in_arrays(ArrayNetworkDesigner(*options, tag_bits=int(tag_bits)), found)
     else:
         datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
-        flat = NetworkDesigner(*options, spares, int(tag_bits))
-        made, needed, datapath = _fitting(flat, datapath, int(interval))
+        flat = NetworkDesigner(*options, sorted({0.0, float(spare)}), int(tag_bits))
+        own = _Computed(*_fitting(flat, datapath, int(interval)))
     return Multifunction(
         top,
         model,
         chosen,
         target,
-        datapath,
-        made,
-        circuit(made),
-        needed,
+        own.datapath,
+        own.network,
+        circuit(own.network),
+        own.cost,
         ranges or {},
         choices,
         wrenches,
-        found,
+        own.organisation,
     )
+
+
+class _Computed(NamedTuple):
+    """What a design consists of; the others are those of a Multifunction."""
+
+    network: Network
+    cost: Cost
+    datapath: Datapath
+    organisation: Organisation | None = None
+
+
+def _in_arrays(designer: ArrayNetworkDesigner, found: Organisation) -> _Computed:
+    """Returns the design of an organisation. Raises CompileError for constants, and if it does not
+    fit.
+    """
+    _check_constants(found.model.name, designer.functions, found.design.whole.graph)
+    most = max(len(limbs.members) for limbs in found.design.groups)
+    network, cost, cut = _fitting(designer, found.design, found.interval, most)
+    return _Computed(network, cost, cut.whole, replace(found, design=cut))
 
 
 def _check_arrays(model: Model, choices: Mapping[str, Any]) -> None:
@@ -541,7 +554,7 @@ def datapath_of(
     return uniform(graph, kind)
 
 
-def _check_constants(robot: str, functions: Sequence[str], graph: Graph) -> None:
+def _check_constants(robot: str, functions: Collection[str], graph: Graph) -> None:
     """Raises CompileError for functions of which an output is constant, of their own or of what
     they are computed from: no stream has it; and where nothing depends on the state.
     """

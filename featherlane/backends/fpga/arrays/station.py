@@ -5,6 +5,7 @@ wait elsewhere come as late as they can.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
@@ -34,7 +35,9 @@ def array_station(
     inputs by name, 0 for others; late: inputs that come as late as their readers allow, by whole
     intervals. runs: as of `modulo.pipelined`.
     """
-    early = earliness(datapath.graph, operators(datapath, device, clock), clock)
+    # Of a limb's constants some are powers of two, whose products are wires in the flat datapath.
+    alone = replace(datapath, fused=frozenset())
+    early = earliness(datapath.graph, operators(alone, device, clock), clock)
     left = {name: min(early[other] for other in port) for port in ports for name in port}
     timed = scheduled(datapath, kernels, interval, device, clock, runs, arrival, left)
     made = [bound(array) for array in timed]
