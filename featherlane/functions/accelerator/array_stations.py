@@ -41,6 +41,7 @@ from featherlane.functions.circuits import FACTOR
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.passes.segments import (
     GraphSegment,
+    entered_anew,
     entered_as_is,
     without_unread,
 )
@@ -220,7 +221,7 @@ def _with_calls(
             result[value[1]] = k
             continue
         new.current_tag = flat.tag[k]
-        place[k] = new.node(op, *[place[a] for a in args], value=value)
+        place[k] = entered_anew(new, op, [place[a] for a in args], value)
     numbers = lambda nodes: tuple(place[k] for k in nodes)
     moved = [
         part._replace(
