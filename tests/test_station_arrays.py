@@ -21,6 +21,7 @@ from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.array_stations import station_arrays
+from featherlane.functions.accelerator.functions_organisation import split_columns
 from featherlane.functions.accelerator.graph import SHARES, STATIONS
 from featherlane.tools.cli import main
 
@@ -107,6 +108,19 @@ def sources(array):
                 read = pipeline.register(a, pipeline.start[k])
                 found.add((operator.kind, pipeline.unit[k], port, a, read))
     return len(found)
+
+
+def test_columns_leave_few_phases_empty(robot):
+    columns = station_arrays(robot, [*SHARES]).columns
+    assert sorted(len(kernel.members) for kernel in columns.values()) == [2, 4]
+    reasons = []
+    found = split_columns(columns, 6, devices.load("xcvu9p"), 8.0, reasons)
+    assert [len(kernel.members) for kernel in found.values()] == [3, 1, 2]
+    assert "3 and 1 on arrays of their own" in reasons[0]
+    given = [k for kernel in found.values() for nodes in kernel.gives for k in nodes]
+    assert sorted(given) == sorted(
+        k for kernel in columns.values() for nodes in kernel.gives for k in nodes
+    )
 
 
 # The design

@@ -55,7 +55,7 @@ def organise_functions(
         members = {together.groups[number] for number in kept}
         made = cut(shared=members.__contains__, in_turn=in_turn)
     if in_turn:
-        made = replace(made, columns=_split(made.columns, interval, target, clock, reasons))
+        made = replace(made, columns=split_columns(made.columns, interval, target, clock, reasons))
     found = tuple(array_choices(made, apart, kept, interval))
     title = f"{len(functions)} functions"
     head = model, model, title, interval, COMPUTED, ()
@@ -87,7 +87,7 @@ def _columns_in_turn(
     return takes < instead
 
 
-def _split(
+def split_columns(
     columns: Mapping[Turn, SlotKernel],
     interval: int,
     device: Device,
