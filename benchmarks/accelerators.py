@@ -5,7 +5,9 @@ XCVU9P, how many tasks a second are done in batches, and what do they need?
     python benchmarks/accelerators.py --robots iiwa14 --parts together --json iiwa14.json
 
 "together": all seven functions in one design, of the smallest interval that fits into 65 % of the
-DSPs, and into the LUTs and flip-flops; "alone": each function as a pipeline of its own, of the
+DSPs, and into the LUTs and flip-flops; "arrays": all seven in one design whose limbs and columns
+take turns, at the intervals of ARRAYS, with sums in post-adders where no function is slower for it
+or it fits only so; "alone": each function as a pipeline of its own, of the
 smallest such interval; "cpu": the rates of this machine, in the same run. DSPs are counted, LUTs
 and flip-flops estimated, 125 MHz and delays are a model (backends/fpga/devices/xcvu9p.toml). Times
 are those of the cycle models, which simulated circuits keep to the cycle (tests), with the words of
@@ -34,7 +36,9 @@ from robots import SHORT, chosen, machine_lines, say, table
 
 import featherlane as fl
 from featherlane.api.design_space import Front, Point
+from featherlane.api.designing import ArrayNetworkDesigner
 from featherlane.api.multifunction import datapath_of
+from featherlane.api.pass_ranges import pass_formats
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import Cost
@@ -43,6 +47,7 @@ from featherlane.backends.fpga.network.cycles import latencies, run
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.resources import Resources
+from featherlane.functions.accelerator.functions_organisation import organise_functions
 from featherlane.functions.accelerator.graph import SHARES
 from featherlane.functions.accelerator.network import network
 from featherlane.program.analysis.modulo import whole
@@ -59,8 +64,10 @@ BATCHES = 1, 4, 16, 64, 256, 1024, 4096
 CPU_BATCHES = 1, 256, 4096
 ROBOTS = "iiwa14", "hyq:free", "atlas:free"
 DERIVATIVES = "dID", "diFD", "dFD"
-PARTS = "cpu", "together", "alone"
+PARTS = "cpu", "together", "arrays", "alone"
+ARRAYS = {"hyq, free root": 12, "atlas, free root": 32}  # the intervals of designs of arrays
 MANY, RUNS = 30_000, 2  # products, from which on so many schedules are tried
+ARRAY_RUNS = 8  # of each array, which is smaller
 DSPS_A_PRODUCT = {"q16.16": 3.3, "fitted": 1.8}  # of a design of all functions, about
 Row = dict[str, Any]
 # Energy: watts, and picojoules of a DSP, a LUT and a flip-flop at work in a cycle, and of a byte
@@ -127,8 +134,8 @@ def row_of(
 # All functions in one design
 
 
-def together(robot: str, model: fl.Model, form: str) -> Iterator[Row]:
-    made, needed = smallest_together(robot, model, form)
+def together(robot: str, form: str, made: Network, needed: Cost) -> Iterator[Row]:
+    """What the tables say of a design of all functions."""
     moved = page.moved(made)
     for function, cycles in latencies(made).items():
 
@@ -168,6 +175,19 @@ def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, 
         if interval == 1 or share * interval / (interval - 1) > MOST + 2:
             return best
         interval = max(min(interval - 1, ceil(share * interval / (MOST + 2))), 1)
+
+
+def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Network, Cost]:
+    """The design whose limbs and columns take turns."""
+    assign = pass_formats(model, form, {})
+    found = organise_functions(model, tuple(SHORT), interval=interval, assign=assign)
+    say(str(found))
+    runs = None if found.design.whole.graph.op.count("mul") < MANY else ARRAY_RUNS
+    device = devices.load("xcvu9p")
+    designer = ArrayNetworkDesigner(model.name, device, CLOCK, "whole", tuple(SHORT), runs=runs)
+    made, needed, _ = designer.best(found.design, interval)
+    say(f"{robot}, all functions in arrays, {form}, interval {interval}: {needed.shares}")
+    return made, needed
 
 
 # Each function alone
@@ -310,8 +330,13 @@ def main() -> int:
             rows = (row for function in functions for row in on_cpu(name, model, function))
             noted(rows, cpu_told)
         if "together" in args.parts:
-            found = (row for form in forms for row in together(name, model, form))
+            made = ((form, *smallest_together(name, model, form)) for form in forms)
+            found = (row for own in made for row in together(name, *own))
             noted(found, partial(told, f"{name}, all functions in one design"))
+        if "arrays" in args.parts and name in ARRAYS:
+            made = ((form, *in_arrays(name, model, form, ARRAYS[name])) for form in forms)
+            found = (row for own in made for row in together(name, *own))
+            noted(found, partial(told, f"{name}, all functions in one design of arrays"))
         if "alone" in args.parts:
             pairs = product(functions, forms)
             found = (row for own in pairs for row in alone(name, model, *own))

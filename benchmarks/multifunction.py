@@ -50,6 +50,7 @@ class Design(NamedTuple):
     spare: float = 0.0
     most_us: float | None = None
     tasks: int = 0  # that are simulated
+    arrays: str | None = None
 
 
 DESIGNS = (
@@ -59,7 +60,9 @@ DESIGNS = (
     Design("iiwa14", "fitted", 1, 65.0),
     Design("hyq:free", "q16.16", 12, 56.0, "whole", most_us=0.5),
     Design("hyq:free", "fitted", 12, 25.0, "whole", most_us=0.5, tasks=2000),
-    Design("atlas:free", "fitted", 32, 56.0, "whole", 0.045, most_us=1.7),
+    Design("hyq:free", "q16.16", 12, 56.0, "whole", most_us=0.5, arrays="auto"),
+    Design("hyq:free", "fitted", 12, 25.0, "whole", most_us=0.5, tasks=600, arrays="auto"),
+    Design("atlas:free", "fitted", 32, 56.0, "whole", most_us=1.7, arrays="auto"),
 )
 
 
@@ -68,12 +71,16 @@ def main() -> int:
     made.add_argument("--parts", nargs="+", default=["designs", "proofs", "serial"])
     made.add_argument("--sharing", help="of all designs, instead of their own")
     made.add_argument("--spare", type=float, help="of all designs, instead of their own")
-    made.add_argument("--algorithm", help="of M^-1 (deferred)")
+    made.add_argument("--algorithm", help="of M^-1 (deferred; factor in arrays)")
+    made.add_argument("--formats", nargs="+", default=["q16.16", "fitted"])
+    made.add_argument("--organised", action="store_true", help="only designs of arrays")
     args = made.parse_args()
     rows: list[Row] = []
     wrong = 0
     for asked in DESIGNS[:1] if args.quick else DESIGNS:
-        if asked.robot not in args.robots:
+        if asked.robot not in args.robots or asked.format not in args.formats:
+            continue
+        if args.organised and not asked.arrays:
             continue
         asked = asked._replace(
             sharing=args.sharing or asked.sharing,
@@ -104,7 +111,7 @@ def shown(row: Row) -> None:
 def designed(asked: Design, algorithm: str | None) -> Any:
     return fl.multifunction(
         loaded(asked.robot), interval=asked.interval, format=asked.format, sharing=asked.sharing,
-        spare=asked.spare, algorithm=algorithm,
+        spare=asked.spare, algorithm=algorithm, arrays=asked.arrays,
     )  # fmt: skip
 
 
@@ -120,6 +127,7 @@ def figures(asked: Design, design: Any, seconds: float) -> Row:
         "interval": asked.interval,
         "algorithm": design.choices["algorithm"],
         "sharing": f"{asked.sharing} + {asked.spare:g}",
+        "arrays": asked.arrays,
         "products": graph.op.count("mul"),
         "DSP %": f"{shares.dsps:.1f} of {asked.most_dsps:g}",
         "LUT %": round(shares.luts, 1),

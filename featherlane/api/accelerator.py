@@ -194,10 +194,7 @@ class Accelerator:
         """
         around = [] if front is None else self._marks(front)
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
-        told = None
-        if self.organisation is not None:
-            why = *legend(), *self.organisation.reasons
-            told = page.Figure(svg(self.organisation), why)
+        told = None if self.organisation is None else figure_of(self.organisation)
         given = self.design, self.cost, robot, self.facts, around, LINK, told
         return written(file, page.page(*given))
 
@@ -453,6 +450,11 @@ def _in_arrays(
     return Accelerator(
         name, model, computed, device, made, needed, ranges or {}, choices, variant, found
     )
+
+
+def figure_of(organisation: Organisation) -> page.Figure:
+    """The drawing of the arrays of a design, with the reasons for them."""
+    return page.Figure(svg(organisation), (*legend(), *organisation.reasons))
 
 
 def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:

@@ -18,7 +18,8 @@ from featherlane.api.design_space import (
 from featherlane.api.designing import NetworkDesigner
 from featherlane.api.fixed import PROVED, Formats, checked_ranges, entry_bounds, input_ranges
 from featherlane.api.model import Model
-from featherlane.api.multifunction import datapath_of, shapes_of
+from featherlane.api.multifunction import datapath_of
+from featherlane.api.pass_ranges import shapes_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.network.cycles import latencies

@@ -22,14 +22,15 @@ from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
+from featherlane.functions.accelerator.array_stations import StationArrays
 from featherlane.functions.accelerator.arrays import Arrays
-from featherlane.functions.accelerator.network import network
+from featherlane.functions.accelerator.network import array_network, network
 from featherlane.functions.accelerator.streams import Streamed
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
-Whole = TypeVar("Whole", Datapath, Arrays | Streamed)  # what is computed
+Whole = TypeVar("Whole", Datapath, Arrays | Streamed, StationArrays)  # what is computed
 Made = TypeVar("Made")
 OneLatency = TypeVar("OneLatency", bound=Design)
 
@@ -128,8 +129,8 @@ class ArrayDesigner(_PipelineChooser[Arrays | Streamed, ArrayDesign]):
 
 
 @dataclass(frozen=True)
-class NetworkDesigner(_Chooser[Datapath, Network]):
-    """Makes networks of some functions. spare, tag_bits: as of `network`."""
+class _NetworkChooser(_Chooser[Whole, Network]):
+    """Chooses among networks of some functions. spare, tag_bits: as of `network`."""
 
     slacks = SLACK[::2]  # networks take longer to schedule
 
@@ -137,6 +138,15 @@ class NetworkDesigner(_Chooser[Datapath, Network]):
     spare: Sequence[float] = (0.0,)
     tag_bits: int = 16
     runs: int | None = None
+
+    def no_slower(self, made: Network, other: Network) -> bool:
+        cycles = latencies(other)
+        return all(n <= cycles[name] for name, n in latencies(made).items())
+
+
+@dataclass(frozen=True)
+class NetworkDesigner(_NetworkChooser[Datapath]):
+    """Makes networks whose stations are pipelines."""
 
     def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
         return fused(datapath, self.device, self.clock, slack, ports=True)
@@ -147,6 +157,16 @@ class NetworkDesigner(_Chooser[Datapath, Network]):
         made = network(self.name, narrowed(datapath), self.functions, *given)
         return made, network_cost.cost(made, self.device)
 
-    def no_slower(self, made: Network, other: Network) -> bool:
-        cycles = latencies(other)
-        return all(n <= cycles[name] for name, n in latencies(made).items())
+
+@dataclass(frozen=True)
+class ArrayNetworkDesigner(_NetworkChooser[StationArrays]):
+    """Makes networks whose stations are arrays, each of which shares its units as a whole."""
+
+    def fused(self, datapath: StationArrays, slack: int = 0) -> StationArrays:
+        options = self.device, self.clock, slack
+        return datapath.changed(lambda own: fused(own, *options, narrows=False))
+
+    def design(self, datapath: StationArrays, interval: int) -> tuple[Network, Cost]:
+        options = self.device, self.clock, interval, self.tag_bits, self.runs
+        made = array_network(self.name, datapath, self.functions, *options)
+        return made, network_cost.cost(made, self.device)

@@ -149,15 +149,24 @@ def array_formats(
         tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
         bounds, bits = entry_bounds(given | limits), (chosen.data, chosen.small)
         found = fitted(graph, samples | tables, *bits, inputs=bounds)
-        forms = list(found.formats)
-        for k in graph.nodes_of("input"):
-            name, i = graph.value[k]
-            if name in constants:
-                most = float(np.abs(constants[name][:, i % constants[name].shape[1]]).max())
-                forms[k] = Format(chosen.small, chosen.small - 1 - math.frexp(most)[1])
-        return replace(found, formats=tuple(forms))
+        return with_table_formats(found, constants, chosen.small)
 
     return assign
+
+
+def with_table_formats(
+    datapath: Datapath, constants: Mapping[str, np.ndarray], bits: int
+) -> Datapath:
+    """Returns a datapath whose inputs that are constants of limbs, (limbs, entries) by name, have
+    formats of so many bits that hold those of all limbs.
+    """
+    graph, forms = datapath.graph, list(datapath.formats)
+    for k in graph.nodes_of("input"):
+        name, i = graph.value[k]
+        if name in constants:
+            most = float(np.abs(constants[name][:, i % constants[name].shape[1]]).max())
+            forms[k] = Format(bits, bits - 1 - math.frexp(most)[1])
+    return replace(datapath, formats=tuple(forms))
 
 
 def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarray]) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from math import ceil
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +22,13 @@ from featherlane.api.accelerator import (
     LONGEST,
     SIMULATORS,
     check_choices,
+    figure_of,
     with_wrenches,
     written,
 )
 from featherlane.api.board import STALLS, Board, core_of_functions
 from featherlane.api.design_space import Front, marks
-from featherlane.api.designing import NetworkDesigner
+from featherlane.api.designing import ArrayNetworkDesigner, NetworkDesigner
 from featherlane.api.fixed import (
     FITTED,
     PROVED,
@@ -36,6 +38,7 @@ from featherlane.api.fixed import (
     input_ranges,
 )
 from featherlane.api.model import Model
+from featherlane.api.pass_ranges import pass_formats, pass_ranges, shapes_of
 from featherlane.api.tasks import (
     Task,
     TaskRun,
@@ -59,6 +62,7 @@ from featherlane.backends.fpga.network.verilog import Circuit, circuit
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
+from featherlane.functions.accelerator.functions_organisation import organise_functions
 from featherlane.functions.accelerator.graph import (
     METHODS,
     NO_WRENCHES,
@@ -68,8 +72,9 @@ from featherlane.functions.accelerator.graph import (
     outputs_of,
     variant_of,
 )
+from featherlane.functions.accelerator.organisation import Organisation
 from featherlane.functions.arguments import counted, whole
-from featherlane.functions.circuits import BOUNDED, DEFERRED
+from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
@@ -78,6 +83,7 @@ from featherlane.robot.tree_of import tree_of
 
 Ends = tuple[np.ndarray, np.ndarray]
 STATES = 500  # over which a page tells errors
+AUTO = "auto"  # arrays of limbs and of columns, where they help
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +92,8 @@ class Multifunction:
 
     datapath: one pass, of all functions, with the formats of all signals. network: its stations and
     links. circuit: the sources in SystemVerilog. cost: what it needs of the device. wrenches: the
-    variant of inverse dynamics with the axes and frames of f_ext.
+    variant of inverse dynamics with the axes and frames of f_ext. organisation: of its arrays, if
+    it has some.
     """
 
     name: str
@@ -100,6 +107,7 @@ class Multifunction:
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
     wrenches: Variant
+    organisation: Organisation | None = None
     _functions: dict[str, FixedFunction] = field(default_factory=dict)
 
     @property
@@ -223,7 +231,9 @@ class Multifunction:
 
     @cached_property
     def _words(self) -> TaskWords:
-        return TaskWords(self.model, self.network, narrowed(self.datapath), self.wrenches)
+        # Arrays have the formats of their circuits already, those of one kernel in all limbs.
+        whole = self.datapath if self.organisation else narrowed(self.datapath)
+        return TaskWords(self.model, self.network, whole, self.wrenches)
 
     def expected(
         self, tasks: Sequence[Task | tuple[str, Mapping[str, Any]]]
@@ -291,7 +301,8 @@ class Multifunction:
         options = self.network, self.cost, robot, self.facts, names, found, [*self._errors()]
         own = self.choices["format"], self.choices["algorithm"], self.interval
         around = [] if front is None else marks(front, own)
-        return written(file, page.network_page(*options, around, LINK))
+        figure = None if self.organisation is None else figure_of(self.organisation)
+        return written(file, page.network_page(*options, around, LINK, figure))
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,
@@ -371,12 +382,6 @@ class Multifunction:
         return "\n".join([*rows, str(self.cost)])
 
 
-def shapes_of(model: Model, wrenches: Variant = NO_WRENCHES) -> dict[str, tuple[int, ...]]:
-    """The shapes of all inputs that functions have."""
-    n, own = model.nv, input_shapes(model, wrenches)
-    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n), **own}
-
-
 def multifunction(
     model: Model,
     functions: Sequence[str] | None = None,
@@ -394,6 +399,7 @@ def multifunction(
     f_ext: str | None = None,
     frames: Sequence[str] = (),
     name: str | None = None,
+    arrays: str | None = None,
 ) -> Multifunction:
     """Returns several functions of a robot in one design, which takes a task of any of them every
     `interval` clock cycles; the derivatives of forward dynamics pass it twice.
@@ -406,9 +412,12 @@ def multifunction(
     (what proved formats take). ranges: (low, high) of q, v, a, tau, minv and f_ext by name;
     accelerations and M^-1 that come back for a second pass saturate at the formats of a and minv.
     tag_bits: of a number that comes with a task and leaves with its result, since tasks of
-    different functions overtake each other. f_ext, frames: for the functions that take wrenches;
-    they and the other arguments are
-    those of `accelerator`.
+    different functions overtake each other. arrays: None for two flat pipelines; "auto" for arrays
+    in both: limbs that are alike take turns in what walks the tree, and columns in the product with
+    M^-1, each where that needs less (`print(result.organisation)` says why): a fraction of the LUTs
+    at long intervals, for robots with many joints. They take uniform and fitted formats, M^-1 by
+    its factor, no wrenches; `sharing` is then "whole" in each array. f_ext, frames: for the
+    functions that take wrenches; they and the other arguments are those of `accelerator`.
 
     Raises CompileError for what no circuit computes, and for a design that the device cannot hold,
     with the interval that would do.
@@ -424,8 +433,13 @@ def multifunction(
     chosen = _chosen(functions)
     if not isinstance(tag_bits, int) or not 1 <= tag_bits <= 32:
         raise ValueError(f"tag_bits is {shown(tag_bits)}: wanted a whole number from 1 to 32")
+    if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
+        raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
+    if arrays not in (None, AUTO):
+        raise ValueError(f"arrays is {shown(arrays)}: wanted None or {AUTO!r}, limbs and columns")
     if algorithm is None:
-        algorithm = BOUNDED if Formats.named(format).kind == PROVED else DEFERRED
+        kind = Formats.named(format).kind
+        algorithm = FACTOR if arrays else BOUNDED if kind == PROVED else DEFERRED
     if algorithm not in METHODS:
         wanted = " or ".join(map(repr, METHODS))
         raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
@@ -433,29 +447,76 @@ def multifunction(
     check_name(top)
     wrenches = with_wrenches(NO_WRENCHES, f_ext, frames)
     model._checked(wrenches)
-    shapes, target = shapes_of(model, wrenches), devices.load(device, delays)
-    given = checked_ranges(shapes, ranges)
-    datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
-    if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
-        raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
-    options = target, 1e3 / clock, sharing, chosen, sorted({0.0, float(spare)}), int(tag_bits)
-    designer = NetworkDesigner(top, *options)
-    made, needed, datapath = _fitting(designer, datapath, int(interval))
-    asked = {"format": format, "sharing": sharing, "spare": float(spare)}
-    choices = {**asked, "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames]}
+    target = devices.load(device, delays)
+    given = checked_ranges(shapes_of(model, wrenches), ranges)
+    choices = {
+        "format": format, "sharing": "whole" if arrays else sharing, "spare": float(spare),
+        "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames], "arrays": arrays,
+    }  # fmt: skip
+    options = top, target, 1e3 / clock, choices["sharing"], chosen
+    if arrays:
+        _check_arrays(model, choices)
+        assign = pass_formats(model, format, given)
+        organised = {"interval": int(interval), "device": device, "clock": clock, "assign": assign}
+        found = organise_functions(model, chosen, **organised)  # type: ignore[arg-type]
+        own = _in_arrays(ArrayNetworkDesigner(*options, tag_bits=int(tag_bits)), found)
+    else:
+        datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
+        flat = NetworkDesigner(*options, sorted({0.0, float(spare)}), int(tag_bits))
+        own = _Computed(*_fitting(flat, datapath, int(interval)))
     return Multifunction(
         top,
         model,
         chosen,
         target,
-        datapath,
-        made,
-        circuit(made),
-        needed,
+        own.datapath,
+        own.network,
+        circuit(own.network),
+        own.cost,
         ranges or {},
         choices,
         wrenches,
+        own.organisation,
     )
+
+
+class _Computed(NamedTuple):
+    """What a design consists of; the others are those of a Multifunction."""
+
+    network: Network
+    cost: Cost
+    datapath: Datapath
+    organisation: Organisation | None = None
+
+
+def _in_arrays(designer: ArrayNetworkDesigner, found: Organisation) -> _Computed:
+    """Returns the design of an organisation. Raises CompileError for constants, and if it does not
+    fit.
+    """
+    _check_constants(found.model.name, designer.functions, found.design.whole.graph)
+    most = max(len(limbs.members) for limbs in found.design.groups)
+    network, cost, cut = _fitting(designer, found.design, found.interval, most)
+    return _Computed(network, cost, cut.whole, replace(found, design=cut))
+
+
+def _check_arrays(model: Model, choices: Mapping[str, Any]) -> None:
+    """Raises ValueError or CompileError for what arrays do not compute."""
+    if choices["f_ext"]:
+        raise ValueError(f"f_ext is {choices['f_ext']!r}: arrays take no wrenches")
+    if choices["spare"]:
+        raise ValueError(f"spare is {choices['spare']:g}: arrays have spare units of their own")
+    if choices["algorithm"] != FACTOR:
+        raise ValueError(
+            f"algorithm is {choices['algorithm']!r}: in arrays limbs would wait for each other; "
+            f"wanted {FACTOR!r}"
+        )
+    if any(any(joint.friction) for joint in model.joints):
+        raise CompileError(
+            f"{model.name} has joint friction, which arrays do not compute: "
+            "model.with_physics(friction=0) has none"
+        )
+    if tree_of(model).coupled:
+        raise CompileError(f"joints of {model.name!r} share coordinates, which arrays do not take")
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:
@@ -480,9 +541,7 @@ def datapath_of(
     acceleration, and with the torques for one.
     """
     kind, data, small = Formats.named(format)
-    shapes = shapes_of(model, wrenches)
-    limits, samples = input_ranges(model, shapes, given, variant=wrenches)
-    bounds = entry_bounds(given | limits)
+    samples, bounds = pass_ranges(model, given, wrenches)
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
     graph = all_functions_graph(model, functions, method, bounds, wrenches)
@@ -490,14 +549,12 @@ def datapath_of(
     if kind == PROVED:
         return proved(graph, bounds, data, small)
     if kind == FITTED:
-        still = {**samples, "a": np.zeros_like(samples["a"])}
-        both = {name: np.concatenate([x, still[name]]) for name, x in samples.items()}
-        read = {name: both[name] for name in graph.inputs}
+        read = {name: samples[name] for name in graph.inputs}
         return fitted(graph, read, data, small, inputs=bounds)
     return uniform(graph, kind)
 
 
-def _check_constants(robot: str, functions: Sequence[str], graph: Graph) -> None:
+def _check_constants(robot: str, functions: Collection[str], graph: Graph) -> None:
     """Raises CompileError for functions of which an output is constant, of their own or of what
     they are computed from: no stream has it; and where nothing depends on the state.
     """
@@ -517,17 +574,21 @@ def _check_constants(robot: str, functions: Sequence[str], graph: Graph) -> None
 
 
 def _fitting(
-    designer: NetworkDesigner, datapath: Datapath, interval: int
-) -> tuple[Network, Cost, Datapath]:  # fmt: skip
-    """The network at an interval, its cost, and the datapath that it computes. Raises CompileError
-    if it does not fit.
+    designer: NetworkDesigner | ArrayNetworkDesigner,
+    datapath: Any,
+    interval: int,
+    multiple: int = 1,
+) -> tuple[Network, Cost, Any]:
+    """The network at an interval, its cost, and the datapath, or arrays, that it computes. Raises
+    CompileError if it does not fit, with an interval, a multiple of `multiple`, that does.
     """
     found = _, needed, _ = designer.best(datapath, interval)
     if needed.fits:
         return found
     told, tried = needed.told(0), interval
     while not needed.fits and tried < LONGEST:
-        tried = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
+        longer = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
+        tried = multiple * ceil(longer / multiple)
         needed = designer.smallest(datapath, tried)
     would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
     raise CompileError(

@@ -237,7 +237,12 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     number("--clock", "Verilog: MHz (125)"),
     free_text("--delays", "Verilog: the model of delays (the first one of the device)"),
     choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
-    choice("--arrays", "Verilog: what takes turns, see docs/accelerators.md", ("limbs", "columns")),
+    choice(
+        "--arrays",
+        "Verilog: what takes turns, see docs/accelerators.md; auto: with --together",
+        ("limbs", "columns", "auto"),
+    ),
+    flag("--together", "Verilog: all seven functions, or those given, in one design"),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
     choice("--wrapper", "Verilog: streams and registers around it, see docs/board.md", ("axi",)),
     count("--width", "Verilog: bits of the wrapper's streams (128)"),
@@ -251,15 +256,16 @@ def generate(args: argparse.Namespace) -> Answer:
     against values from Python, and a CMakeLists.txt (docs/c.md); or WebAssembly with a page that
     shows the robot (docs/browser.md); or kernels for GPUs, with a JSON of how to launch each
     function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
-    with a test bench and a report, in a folder for each function if there are several
-    (docs/fpga.md), or with --wrapper such a pipeline for a board (docs/board.md).
+    with a test bench and a report, in a folder for each function if there are several, or with
+    --together in one design that takes tasks of any of them (docs/fpga.md), or with --wrapper such
+    a pipeline for a board (docs/board.md).
     """
     hardware = {name: getattr(args, name) for name in HARDWARE}
     hardware = {name: value for name, value in hardware.items() if value is not None}
     if args.target == "verilog":
         return _pipelines(args, hardware)
-    if hardware:
-        raise ValueError(f"--{min(hardware)} is for --target verilog")
+    if hardware or args.together:
+        raise ValueError(f"--{min(hardware, default='together')} is for --target verilog")
     from featherlane.api.generate import generate as write
     from featherlane.backends.c.names import identifier
 
@@ -288,8 +294,9 @@ HARDWARE = (
 
 
 def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
-    """Writes a pipeline for each function."""
+    """Writes a pipeline for each function, or one design of them together."""
     from featherlane.api.accelerator import accelerator
+    from featherlane.api.multifunction import multifunction
     from featherlane.backends.c.names import identifier
 
     if args.batch_struct or args.code_limit is not None or args.signature != "plain":
@@ -303,15 +310,22 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         raise ValueError(f"--{min(streams)} is for --wrapper axi")
     model, answers, texts = _model(args), [], []
     functions = {name or identifier(what): what for name, what in args.function or ()}
-    functions = functions or {name: name for name in FUNCTIONS}
     prefix = identifier(args.name or model.name)
-    designs = {  # all of them before anything is written
-        name: accelerator(model, what, name=f"{prefix}_{name}", **options)
-        for name, what in functions.items()
-    }
+    designs: dict[str, Any]
+    if args.together:
+        if "layout" in streams:
+            raise ValueError("--layout is for single functions: entries are packed with --together")
+        name = f"{prefix}_functions"
+        designs = {name: multifunction(model, [*functions.values()] or None, name=name, **options)}
+    else:
+        functions = functions or {name: name for name in FUNCTIONS}
+        designs = {  # all of them before anything is written
+            name: accelerator(model, what, name=f"{prefix}_{name}", **options)
+            for name, what in functions.items()
+        }
     boards = {name: made.board(**streams) for name, made in designs.items() if args.wrapper}
     for name, made in designs.items():
-        folder = Path(args.output) / (name if len(functions) > 1 else "")
+        folder = Path(args.output) / (name if len(designs) > 1 else "")
         written = boards[name] if args.wrapper else made
         files = [str(file) for file in written.write(folder)]
         answers.append({"files": files, "report": made.facts})

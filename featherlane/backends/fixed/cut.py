@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.errors import CompileError
@@ -28,7 +29,19 @@ def nodes_behind(graph: Graph, outputs: Collection[str]) -> set[int]:
     return found
 
 
+class CutPart(NamedTuple):
+    """A part of a datapath. place: of the nodes of the whole, those that it has."""
+
+    datapath: Datapath
+    place: Mapping[int, int]
+
+
 def cut(datapath: Datapath, parts: Sequence[str]) -> dict[str, Datapath]:
+    """Returns the datapaths of `parted`."""
+    return {name: part.datapath for name, part in parted(datapath, parts).items()}
+
+
+def parted(datapath: Datapath, parts: Sequence[str]) -> dict[str, CutPart]:
     """Returns the parts of a datapath by their names, each with the inputs of the whole that it
     reads and the outputs that it gives. parts: the name of the part of each node.
 
@@ -49,7 +62,7 @@ def cut(datapath: Datapath, parts: Sequence[str]) -> dict[str, Datapath]:
             part.read({k: place[k] if k in place else entry[k] for k in nodes}, source, vector)
             if unnamed:
                 made[source].outputs[vector] = Output((len(unnamed),), tuple(unnamed))
-    return {name: part.datapath() for name, part in made.items()}
+    return {name: part.made() for name, part in made.items()}
 
 
 def _entries(graph: Graph) -> dict[int, Entry]:
@@ -124,7 +137,7 @@ class _Part:
             outputs = self.whole.graph.outputs
             self.inputs[own] = (unnamed,) if name == vector else outputs[name].shape
 
-    def datapath(self) -> Datapath:
+    def made(self) -> CutPart:
         whole = self.whole.graph
         graph, formats, place = Graph(), [], dict[int, int]()
         graph.inputs = dict(self.inputs)
@@ -142,6 +155,5 @@ class _Part:
             assert math.prod(shape) == len(nodes), "an output has all its entries"
             graph.outputs[name] = Output(shape, tuple(place[k] for k in nodes))
         assert not self.whole.fused & self.named.keys(), "a fused product is read in its own part"
-        return Datapath(
-            graph, tuple(formats), frozenset(place[k] for k in self.whole.fused & self.own)
-        )
+        fused = frozenset(place[k] for k in self.whole.fused & self.own)
+        return CutPart(Datapath(graph, tuple(formats), fused), place)

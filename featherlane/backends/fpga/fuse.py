@@ -7,7 +7,7 @@ LUTs, until the datapath is as fast as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
@@ -18,9 +18,16 @@ from featherlane.backends.fpga.multipliers import Multiplier
 from featherlane.backends.fpga.post_adder import chain
 from featherlane.program.analysis.modulo import earliness, waiting_followers
 
+Shrink = Callable[[Datapath], Datapath]  # gives formats without bits that nothing needs
+
 
 def fused(
-    datapath: Datapath, device: Device, clock: float, slack: int = 0, ports: bool = False
+    datapath: Datapath,
+    device: Device,
+    clock: float,
+    slack: int = 0,
+    ports: bool = False,
+    narrows: bool = True,
 ) -> Datapath:
     """Returns a datapath with fused products (`Datapath.fused`), which is not slower at an interval
     of one cycle; the same one if the device has no post-adders.
@@ -30,19 +37,21 @@ def fused(
     which paths with a fused sum that waits are shorter than the longest one: at longer intervals
     what is fused is harder to place, since its addend must be there in the phase of the product.
     ports: whether outputs leave as early as they are there, and none may be later; else together.
+    narrows: whether circuits have the formats of `narrowed`, and not those that there are.
     """
     if not device.tile.post_adder:
         return datapath
-    units = lambda datapath: operators(narrowed(datapath), device, clock)
+    shrink: Shrink = narrowed if narrows else lambda datapath: datapath
+    units = lambda datapath: operators(shrink(datapath), device, clock)
     early = earliness(datapath.graph, units(datapath), clock) if ports else {}
     timed = lambda datapath, latency: waiting_followers(
         datapath.graph, units(datapath), clock, latency, early
     )
     bound = timed(datapath, 0)[0] - slack
-    chosen = _candidates(datapath, device)
+    chosen = _candidates(datapath, device, shrink)
     while True:
         found = _with(datapath, chosen.values())
-        if lost := _without_chain(found, chosen, device):
+        if lost := _without_chain(found, chosen, device, shrink):
             for k in lost:
                 del chosen[k]
             continue
@@ -53,11 +62,11 @@ def fused(
             del chosen[k]
 
 
-def _candidates(datapath: Datapath, device: Device) -> dict[int, int]:
+def _candidates(datapath: Datapath, device: Device, shrink: Shrink) -> dict[int, int]:
     """The sums that can be computed with a product, and these products. Of two the second one: its
     sum is a difference, or it may be either.
     """
-    graph, narrow = datapath.graph, narrowed(datapath)
+    graph, narrow = datapath.graph, shrink(datapath)
     readers = [0] * len(graph)
     for a in (a for args in graph.args for a in args):
         readers[a] += 1
@@ -73,9 +82,11 @@ def _candidates(datapath: Datapath, device: Device) -> dict[int, int]:
     return found
 
 
-def _without_chain(found: Datapath, chosen: Mapping[int, int], device: Device) -> list[int]:
+def _without_chain(
+    found: Datapath, chosen: Mapping[int, int], device: Device, shrink: Shrink
+) -> list[int]:
     """The sums that no DSPs compute after all, since fused products leave them other bits."""
-    narrow = narrowed(found)
+    narrow = shrink(found)
     position = {k: narrow.graph.args[k].index(p) for k, p in chosen.items()}
     return [k for k, n in position.items() if not _can_follow(found, narrow, device, k, n)]
 

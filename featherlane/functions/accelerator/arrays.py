@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from featherlane.functions.accelerator.limb_graph import (
 )
 from featherlane.functions.accelerator.limbs import Limbs
 from featherlane.functions.table import Variant
-from featherlane.program.analysis.homes import NOWHERE, Home, homes
+from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.passes.alike_order import in_one_order
 from featherlane.program.passes.balance import balanced
@@ -39,7 +40,6 @@ from featherlane.program.passes.reduces import grouped, reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
-from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
 COMPUTED, PRESCRIBED = ROOTS = "computed", "prescribed"
@@ -64,15 +64,26 @@ class Sums(NamedTuple):
     what: str = "sums"
 
 
+class StationHome(NamedTuple):
+    """Where a node belongs: a station of a design, by its place in their order, and a Home or Sums
+    in it. A function alone is one station.
+    """
+
+    station: int
+    home: Any
+
+
 class ArrayPart(NamedTuple):
     """The part of a group of arrays that a kernel computes; of a single array of the group, if
-    `member` says which. chain: of sums over siblings, the chain that carries them.
+    `member` says which. chain: of sums over siblings, the chain that carries them. station: as of a
+    StationHome.
     """
 
     group: int
     backward: bool
     member: int | None = None
     chain: int | None = None
+    station: int = 0
 
     @property
     def sums(self) -> bool:
@@ -144,114 +155,152 @@ def arrays(
     if root not in ROOTS:
         raise ValueError(f"root is {shown(root)}: wanted {' or '.join(map(repr, ROOTS))}")
     variant = Variant(function)
-    tree = tree_of(model)
-    found = chains(tree)
-    alike = groups(tree, found)
-    limbs = Limbs(tree, found, [g if shared(g) else Alike(g.members[:1], g.parent) for g in alike])
-    free = first_freedoms(model) if root == PRESCRIBED else 0
-    graph = without_root(traced(model, variant, algorithm, limbs), model.nv, free)
-    cutter = _Cutter(tree, found, alike, limbs, free)
-    graph = cutter.in_one_order(graph)
-    graph, _ = _live(grouped(graph, cutter.homes(graph)[0]))
-    graph = cutter.in_one_order(graph)
-    parts = segments(graph, *cutter.homes(graph))
-    graph, totals = _reduced(graph, found, alike, parts, shared)
-    home, order = cutter.homes(graph, totals)
-    flat, parts = joined(graph, segments(graph, home, order), _balanced)
-    by_home = {part.name: part for part in parts}
-    sets = list(_sets(alike, by_home, shared))
-    datapath = slots.united(_assigned(flat, assign, limbs.constants), [own for _, own in sets])
-    datapath = _with_tables(slots.united(narrowed(datapath), [s for _, s in sets]), limbs)
-    tables = _table_nodes(datapath, limbs.constants)
-    made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets}
-    return Arrays(model, function, tuple(found), tuple(alike), datapath, limbs.constants, made)
+    cutter = Cutter(model, shared, first_freedoms(model) if root == PRESCRIBED else 0)
+    graph = traced(model, variant, algorithm, cutter.limbs)
+    flat, parts = cutter.cut(without_root(graph, model.nv, cutter.free))
+    sets = dict(cutter.sets(parts))
+    made = kernels_of(flat, sets, cutter.limbs, assign)
+    return Arrays(model, function, tuple(cutter.chains), tuple(cutter.groups), *made)
 
 
-class _Cutter:
-    """Tells where the nodes of a graph belong."""
+class Kernels(NamedTuple):
+    """A flat datapath, whose inputs named in `constants` are numbers of the robot, and the kernels
+    that compute it.
+    """
+
+    datapath: Datapath
+    constants: Mapping[str, np.ndarray]
+    kernels: dict[Any, SlotKernel]
+
+
+def kernels_of(
+    flat: Graph, sets: Mapping[Any, Sequence[GraphSegment]], limbs: Limbs, assign: Assign
+) -> Kernels:
+    """Returns the kernels of sets of alike segments of a flat graph, by the names of the sets."""
+    alike, constants = [*sets.values()], limbs.constants
+    datapath = slots.united(_assigned(flat, assign, constants), alike)
+    datapath = _with_tables(slots.united(narrowed(datapath), alike), limbs)
+    tables = _table_nodes(datapath, constants)
+    made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets.items()}
+    return Kernels(datapath, constants, made)
+
+
+def one_station(graph: Graph) -> list[int]:
+    """Returns the station of each node of a function alone."""
+    return [0] * len(graph)
+
+
+class Cutter:
+    """Cuts graphs of a robot into the parts of its arrays.
+
+    shared, free: of alike chains, whether one kernel computes them; of the freedoms of a prescribed
+    root, how many. stations: the station of each node of a graph, by its place in their order; none
+    reads a later one. wanted: the chains of entries of outputs that are not by freedoms.
+    """
 
     def __init__(
         self,
-        tree: Tree,
-        found: Sequence[Chain],
-        alike: Sequence[Alike],
-        limbs: Limbs,
-        free: int,
+        model: Robot,
+        shared: Callable[[Alike], bool],
+        free: int = 0,
+        stations: Callable[[Graph], Sequence[int]] = one_station,
     ) -> None:
-        self.tree, self.found, self.free = tree, found, free
-        self.owners = owners(tree, found, alike, limbs)
-        chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
-        self.chains = [chain_of[i] for i in tree.owners]  # of freedoms
+        self.tree, self.shared, self.free, self.stations = tree_of(model), shared, free, stations
+        tree = self.tree
+        self.chains = chains(tree)
+        self.groups = groups(tree, self.chains)
+        together = [g if shared(g) else Alike(g.members[:1], g.parent) for g in self.groups]
+        self.limbs = Limbs(tree, self.chains, together)
+        self.wanted: dict[Entry, int] = {}
+        self._owners = owners(tree, self.chains, self.groups, self.limbs)
+        chain_of = {i: c for c, chain in enumerate(self.chains) for i in chain.bodies}
+        self._chain_of = [chain_of[i] for i in tree.owners]  # of freedoms
 
-    def in_one_order(self, graph: Graph) -> Graph:
+    def cut(self, graph: Graph) -> tuple[Graph, list[GraphSegment]]:
+        """Returns the flat graph of the parts of a graph, and these by their StationHome."""
+        graph = self._in_one_order(graph)
+        graph, _ = _live(grouped(graph, self._homes(graph)[0]))
+        graph = self._in_one_order(graph)
+        graph, totals = self._reduced(graph, segments(graph, *self._homes(graph)))
+        return joined(graph, segments(graph, *self._homes(graph, totals)), _balanced)
+
+    def sets(self, parts: Sequence[GraphSegment]) -> Iterator[tuple[ArrayPart, list[GraphSegment]]]:
+        """Yields the part and the segments of each kernel, in an order of evaluation."""
+        for station in sorted({_home(part).station for part in parts}):
+            own = {_home(p).home: p for p in parts if _home(p).station == station}
+            for part, alike in _sets(self.groups, own, self.shared):
+                yield part._replace(station=station), alike
+
+    def _in_one_order(self, graph: Graph) -> Graph:
         """Returns the graph with the nodes of limbs that are alike in one order."""
-        return in_one_order(graph, *self.homes(graph), self._rank)
+        return in_one_order(graph, *self._homes(graph), self._rank)
 
     def _rank(self, home: Hashable, value: tuple[str, int]) -> Any:
         """Where an entry of a matrix by freedoms stands to a limb: freedoms that carry it first,
         then its own, then others.
         """
-        assert isinstance(home, Home)
-        n = len(self.chains)
-        if value in self.owners or value[0] != "minv":
+        assert isinstance(home, StationHome), "homes are those of stations"
+        n, array = len(self._chain_of), home.home.array
+        if value in self._owners or value[0] != "minv":
             return None
-        carriers, c = set[int](), home.array
+        carriers, c = set[int](), array
         while c >= 0:
             carriers.add(c)
-            c = self.found[c].parent
+            c = self.chains[c].parent
 
         def near(k: int) -> tuple[int, int]:
-            own = self.chains[k]
-            return 2 if own not in carriers else int(own == home.array), k
+            own = self._chain_of[k]
+            return 2 if own not in carriers else int(own == array), k
 
         return sorted(map(near, divmod(value[1], n)))
 
-    def homes(
+    def _homes(
         self, graph: Graph, totals: Mapping[int, Sums] | None = None
     ) -> tuple[list[Hashable], list[Hashable]]:
         """Returns the home of each node, and all homes in an order of evaluation. totals: nodes
         that are sums over siblings.
         """
-        totals = totals or {}
-        wanted = wanted_by(graph, self.tree, self.found, self.free)
-        parents = [chain.parent for chain in self.found]
-        own: list[Hashable] = [*homes(graph, parents, self.owners, wanted)]
-        for k, sums in totals.items():
-            own[k] = sums
-        order: list[Hashable] = [Home(NOWHERE), *map(Home, range(len(self.found)))]
-        for c in (*reversed(range(len(self.found))), NOWHERE):
-            order += [sums for sums in dict.fromkeys(totals.values()) if sums.chain == c]
-            order.append(Home(c, True))
-        return own, order
+        totals, station = totals or {}, self.stations(graph)
+        wanted = wanted_by(graph, self.tree, self.chains, self.free) | self.wanted
+        parents = [chain.parent for chain in self.chains]
+        own = homes(graph, parents, self._owners, wanted)
+        found: list[Hashable] = [
+            StationHome(s, totals.get(k, home))
+            for k, (s, home) in enumerate(zip(station, own, strict=True))
+        ]
+        inside: list[Any] = [Home(NOWHERE), *map(Home, range(len(self.chains)))]
+        for c in (*reversed(range(len(self.chains))), NOWHERE):
+            inside += [sums for sums in dict.fromkeys(totals.values()) if sums.chain == c]
+            inside.append(Home(c, True))
+        return found, [StationHome(s, home) for s in sorted({*station}) for home in inside]
 
-
-def _reduced(
-    graph: Graph,
-    found: Sequence[Chain],
-    alike: Sequence[Alike],
-    parts: Sequence[GraphSegment],
-    shared: Callable[[Alike], bool],
-) -> tuple[Graph, dict[int, Sums]]:
-    """Returns the graph in which what siblings on one circuit give, and only their sum is read, is
-    added up first; and the nodes of these sums.
-    """
-    gives = {part.name: part.gives for part in parts}
-    sets: list[tuple[int, ...]] = []
-    names: dict[tuple[int, ...], Sums] = {}
-    for number, group in enumerate(alike):
-        for parent in dict.fromkeys(found[c].parent for c in group.members):
-            own = [c for c in group.members if found[c].parent == parent]
-            for backward in (False, True):
-                given = [gives.get(Home(c, backward), ()) for c in own]
-                if len(own) > 1 and shared(group) and len({len(x) for x in given}) == 1:
-                    for nodes in zip(*given, strict=True):
-                        sets.append(nodes)
-                        names[nodes] = Sums(parent, number)
-    new, sums = reduced(graph, sets)
-    new, place = _live(new)
-    return new, {
-        place[k]: names[nodes] for nodes, partials in sums.items() for k in partials if k in place
-    }
+    def _reduced(
+        self, graph: Graph, parts: Sequence[GraphSegment]
+    ) -> tuple[Graph, dict[int, Sums]]:
+        """Returns the graph in which what siblings on one circuit give, and only their sum is read,
+        is added up first; and the nodes of these sums.
+        """
+        gives = {part.name: part.gives for part in parts}
+        sets: list[tuple[int, ...]] = []
+        names: dict[tuple[int, ...], Sums] = {}
+        directions = [*product(sorted({_home(part).station for part in parts}), (False, True))]
+        for number, group in enumerate(self.groups):
+            for parent in dict.fromkeys(self.chains[c].parent for c in group.members):
+                own = [c for c in group.members if self.chains[c].parent == parent]
+                for s, backward in directions:
+                    given = [gives.get(StationHome(s, Home(c, backward)), ()) for c in own]
+                    if len(own) > 1 and self.shared(group) and len({len(x) for x in given}) == 1:
+                        for nodes in zip(*given, strict=True):
+                            sets.append(nodes)
+                            names[nodes] = Sums(parent, number)
+        new, sums = reduced(graph, sets)
+        new, place = _live(new)
+        return new, {
+            place[k]: names[nodes]
+            for nodes, partials in sums.items()
+            for k in partials
+            if k in place
+        }
 
 
 def _assigned(graph: Graph, assign: Assign, constants: Mapping[str, np.ndarray]) -> Datapath:
@@ -273,7 +322,13 @@ def _live(graph: Graph) -> tuple[Graph, dict[int, int]]:
 
 def _balanced(part: GraphSegment) -> Graph:
     """What a segment computes with balanced sums; sums over turns stay as they are."""
-    return part.graph if isinstance(part.name, Sums) else balanced(part.graph, DELAYS)
+    sums = isinstance(_home(part).home, Sums)
+    return part.graph if sums else balanced(part.graph, DELAYS)
+
+
+def _home(part: GraphSegment) -> StationHome:
+    assert isinstance(part.name, StationHome), "segments are called after their homes"
+    return part.name
 
 
 def _sets(

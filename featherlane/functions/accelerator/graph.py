@@ -23,6 +23,7 @@ from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
 METHODS = DEFERRED, FACTOR, BOUNDED  # of M^-1
+STATIONS = PASS, FACTORS = "pass", "factor"  # the parts of a design; none reads a later one
 
 
 class Share(NamedTuple):
@@ -122,7 +123,7 @@ def parts_of(graph: Graph) -> list[str]:
     what is multiplied by it need.
     """
     own = nodes_behind(graph, [n for n in graph.outputs if n not in (*FROM_FACTOR, LOST)])
-    return ["pass" if k in own else "factor" for k in range(len(graph))]
+    return [PASS if k in own else FACTORS for k in range(len(graph))]
 
 
 # A function alone, as a datapath of its own

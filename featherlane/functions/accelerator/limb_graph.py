@@ -32,7 +32,7 @@ def traced(model: Robot, variant: Variant, name: str | None, limbs: Limbs) -> Gr
         return dict(zip(outputs, algorithm(tree, *given.values()), strict=True))
 
     with no_garbage():
-        return rewritten(_signed(simplify(trace(run, shapes | limbs.inputs))))
+        return rewritten(signed(simplify(trace(run, shapes | limbs.inputs))))
 
 
 def _algorithm(model: Robot, variant: Variant, name: str | None) -> Algorithm:
@@ -40,7 +40,7 @@ def _algorithm(model: Robot, variant: Variant, name: str | None) -> Algorithm:
     return EVERY[variant.name].algorithms[0] if chosen is None else CIRCUITS[variant.name][chosen]
 
 
-def _signed(graph: Graph) -> Graph:
+def signed(graph: Graph) -> Graph:
     """Returns the graph with products with signs as choices between a number and its negative,
     which take no multipliers.
     """

@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from typing import Any
 
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.arrays.station import array_station
 from featherlane.backends.fpga.devices import Device, operators
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import (
@@ -30,14 +32,14 @@ from featherlane.backends.fpga.network.structure import (
     Station,
     Value,
 )
-from featherlane.backends.fpga.verilog import without_stream
-from featherlane.functions.accelerator.graph import FROM_FACTOR, SHARES, parts_of
+from featherlane.backends.fpga.verilog import Design, without_stream
+from featherlane.functions.accelerator.array_stations import StationArrays
+from featherlane.functions.accelerator.graph import FACTORS, FROM_FACTOR, PASS, SHARES, parts_of
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 
-PASS, FACTOR = "pass", "factor"
 CODES = {name: code for code, name in enumerate(SHARES)}
 AGAIN = len(CODES)  # the micro-instruction of a second pass
 ID, FD, M, MINV, DID, DIFD, DFD = CODES.values()
@@ -55,7 +57,11 @@ RESULTS: dict[int, tuple[str, ...]] = {
 }  # fmt: skip
 """The links of each result, the first one leading."""
 ENOUGH = 1 << 20  # places of a network whose latencies are asked for
+LATE = ("minv", "pass_tau", "tau")  # inputs of stations that wait in FIFOs
 Pools = Callable[[Graph], Sequence[Hashable]]
+MadeStation = Callable[[str, str, Sequence[tuple[str, ...]], Mapping[str, int]], Design]
+"""Makes the circuits of a station: of the name of the design, of the station, of its ports of
+outputs that leave together, and the cycles of inputs that come later than the first ones."""
 
 
 def network(
@@ -76,12 +82,51 @@ def network(
     `modulo.pipelined`.
     """
     parts = cut(datapath, parts_of(datapath.graph))
-    codes = {function: CODES[function] for function in SHARES if function in functions}
     schedule = partial(_scheduled, device, clock, interval, pools, spare, runs)
-    made = _Organised(name, parts, device, interval, schedule, frozenset(codes.values()))
-    found = Network(name, made.stations, made.links, codes, made.results, ENOUGH, tag_bits)
+
+    def made(design: str, part: str, *ports: Any) -> Design:
+        return without_stream(design, parts[part], schedule(parts[part], *ports), device.tile)
+
+    return _network(name, parts, functions, interval, made, tag_bits)
+
+
+def array_network(
+    name: str,
+    arrays: StationArrays,
+    functions: Collection[str],
+    device: Device,
+    clock: float,
+    interval: int,
+    tag_bits: int = 16,
+    runs: int | None = None,
+) -> Network:
+    """Returns the network of some functions whose stations are arrays. The others are those of
+    `network`.
+    """
+    stations = arrays.stations
+
+    def made(design: str, part: str, *ports: Any) -> Design:
+        options = interval, device, clock, *ports, LATE, runs
+        return array_station(design, *stations[part], *options)
+
+    parts = {part: own.datapath for part, own in stations.items()}
+    return _network(name, parts, functions, interval, made, tag_bits)
+
+
+def _network(
+    name: str,
+    parts: Mapping[str, Datapath],
+    functions: Collection[str],
+    interval: int,
+    made: MadeStation,
+    tag_bits: int,
+) -> Network:
+    """Returns the network of stations that compute parts of a datapath."""
+    codes = {function: CODES[function] for function in SHARES if function in functions}
+    own = _Organised(name, parts, interval, made, frozenset(codes.values()))
+    found = Network(name, own.stations, own.links, codes, own.results, ENOUGH, tag_bits)
     depth = _depth(found)
-    links = {name: replace(link, depth=min(link.depth, depth)) for name, link in made.links.items()}
+    links = {name: replace(link, depth=min(link.depth, depth)) for name, link in own.links.items()}
     found = replace(found, links=links, depth=depth)
     found.verify()
     return found
@@ -104,26 +149,25 @@ class _Organised:
         self,
         name: str,
         parts: Mapping[str, Datapath],
-        device: Device,
         interval: int,
-        schedule: Callable[..., Pipeline],
+        made: MadeStation,
         codes: frozenset[int],
     ) -> None:
         self.parts, self.codes, self.interval = parts, codes, interval
         self.instructions = codes | ({AGAIN} if DFD in codes else frozenset())
         self.links: dict[str, Link] = {}
         self.results = {i: RESULTS[i] for i in RESULTS if i in self.instructions}
-        self.pipelines: dict[str, Pipeline] = {}
+        self.designs: dict[str, Design] = {}
         self.ports: dict[str, tuple[dict[str, Port], dict[str, Port]]] = {}
-        for part in (PASS, FACTOR):
+        for part in (PASS, FACTORS):
             if part in parts:
                 self.ports[part] = {}, {}
-                self.pipelines[part] = schedule(parts[part], *self._ports(part))
+                self.designs[part] = made(f"{name}_{part}", part, *self._ports(part))
         self._decoded()
-        if FACTOR in parts:
+        if FACTORS in parts:
             self._factored()
         self._encoded()
-        self.stations = {part: self._station(name, part, device) for part in self.ports}
+        self.stations = {part: self._station(part) for part in self.ports}
 
     # Pipelines and ports
 
@@ -132,14 +176,14 @@ class _Organised:
         first ones, with their cycles.
         """
         outputs = self.parts[part].graph.outputs
-        groups = [(*FROM_FACTOR, LOST)] if part == FACTOR else GROUPS
+        groups = [(*FROM_FACTOR, LOST)] if part == FACTORS else GROUPS
         ports = [tuple(name for name in group if name in outputs) for group in groups]
-        torques = part == FACTOR and "pass_tau" in self.parts[part].graph.inputs
+        torques = part == FACTORS and "pass_tau" in self.parts[part].graph.inputs
         return [port for port in ports if port], {"pass_tau": self._behind_M()} if torques else {}
 
     def _behind_M(self) -> int:
         """The cycle of the factor in which the torques of the pass are there, if M came first."""
-        taken = self.pipelines[PASS].taken
+        taken = self.designs[PASS].pipeline.taken
         return -(-max(taken["tau"] - taken["M"], 0) // self.interval) * self.interval
 
     def _input(self, part: str, name: str, inputs: Sequence[str]) -> Port:
@@ -148,10 +192,17 @@ class _Organised:
         if name not in ports:
             graph = datapath.graph
             nodes = [k for n in inputs for k in graph.nodes_of("input") if graph.value[k][0] == n]
-            cycle = min((self.pipelines[part].start[k] for k in nodes), default=0)
+            cycle = min((self._start(part, name) for name in inputs), default=0)
             values = tuple(Value(graph.value[k], datapath.format(k)) for k in nodes)
             ports[name] = Port(name, values, tuple(nodes), cycle)
         return ports[name]
+
+    def _start(self, part: str, name: str) -> int:
+        """The cycle in which an input of a station is there."""
+        pipeline = self.designs[part].pipeline
+        graph = pipeline.graph  # of arrays: of what lies between them
+        own = [k for k in graph.nodes_of("input") if graph.value[k][0] == name]
+        return min((pipeline.start[k] for k in own), default=0)
 
     def _output(self, part: str, name: str, entries: Sequence[Entry]) -> Port:
         """The port of some entries of outputs of a station."""
@@ -160,7 +211,7 @@ class _Organised:
         values = tuple(
             Value(entry, datapath.format(k)) for entry, k in zip(entries, nodes, strict=True)
         )
-        taken = self.pipelines[part].taken
+        taken = self.designs[part].pipeline.taken
         port = Port(name, values, tuple(nodes), max((taken[n] for n, _ in entries), default=0))
         return self.ports[part][1].setdefault(name, port)
 
@@ -210,8 +261,8 @@ class _Organised:
         given("a", PASS, self._input(PASS, "a", ("a",)), {ID, DID, DIFD}, depth=0)
         minv = self._input(PASS, "minv", ("minv",))
         given("minv", PASS, minv, {DIFD}, depth=ENOUGH if minv.cycle else 0)
-        if FACTOR in self.parts:
-            given("tau", FACTOR, self._input(FACTOR, "tau", ("tau",)), {FD, DFD})
+        if FACTORS in self.parts:
+            given("tau", FACTORS, self._input(FACTORS, "tau", ("tau",)), {FD, DFD})
 
     def _factored(self) -> None:
         """What goes to the factor, and what comes back."""
@@ -219,14 +270,14 @@ class _Organised:
             ("M", ("pass_M", CROSSING), {MINV, FD, DFD}),
             ("tau", ("pass_tau",), {FD, DFD}),
         ):
-            target = self._input(FACTOR, ports[0], ports)
+            target = self._input(FACTORS, ports[0], ports)
             source = self._output(PASS, f"{output}_to_factor", _positions(output, target))
-            self._between(PASS, source, FACTOR, target, takes, leads=output == "M")
+            self._between(PASS, source, FACTORS, target, takes, leads=output == "M")
         for output in FROM_FACTOR:
             target = self._input(PASS, output.lower(), (output.lower(),))
-            if output in self.parts[FACTOR].graph.outputs:
-                source = self._output(FACTOR, f"{output}_again", _positions(output, target))
-                self._between(FACTOR, source, PASS, target, {DFD}, {AGAIN}, leads=output == "a")
+            if output in self.parts[FACTORS].graph.outputs:
+                source = self._output(FACTORS, f"{output}_again", _positions(output, target))
+                self._between(FACTORS, source, PASS, target, {DFD}, {AGAIN}, leads=output == "a")
 
     def _between(
         self,
@@ -243,15 +294,16 @@ class _Organised:
 
     def _encoded(self) -> None:
         """What leaves."""
-        lost = (LOST,) if FACTOR in self.parts and LOST in self.parts[FACTOR].graph.outputs else ()
+        factor = self.parts.get(FACTORS)
+        lost = (LOST,) if factor is not None and LOST in factor.graph.outputs else ()
         for name, part, outputs, puts in (
             ("tau", PASS, ("tau",), {ID}),
             ("M", PASS, ("M",), {M}),
             ("dtau", PASS, ("dtau_dq", "dtau_dv"), {DID}),
             ("da", PASS, ("da_dq", "da_dv"), {DIFD, AGAIN}),
-            ("a", FACTOR, ("a", *lost), {FD}),
-            ("Minv", FACTOR, ("Minv", *lost), {MINV}),
-            ("da_dtau", FACTOR, ("Minv", *lost), {DFD}),
+            ("a", FACTORS, ("a", *lost), {FD}),
+            ("Minv", FACTORS, ("Minv", *lost), {MINV}),
+            ("da_dtau", FACTORS, ("Minv", *lost), {DFD}),
         ):
             if puts & self.instructions:
                 port = self._output(part, f"{name}_out", self._whole(part, outputs))
@@ -262,18 +314,16 @@ class _Organised:
 
     # Stations
 
-    def _station(self, name: str, part: str, device: Device) -> Station:
-        own = self.parts[part], self.pipelines[part]
-        design = without_stream(f"{name}_{part}", *own, device.tile)
-        taken, interval = self.pipelines[PASS].taken, self.interval
-        offset = (interval - 2 - taken["M"]) % interval if part == FACTOR else 0
+    def _station(self, part: str) -> Station:
+        taken, interval = self.designs[PASS].pipeline.taken, self.interval
+        offset = (interval - 2 - taken["M"]) % interval if part == FACTORS else 0
         entries = [
             n for n, link in self.links.items() if link.target.station == part and link.leads
         ]
         entries.sort(key=lambda n: self.links[n].depth == 0)  # those that come back first
         inputs, outputs = self.ports[part]
         inputs = {n: port for n, port in inputs.items() if port.values}
-        return Station(part, design, inputs, outputs, tuple(entries), offset)
+        return Station(part, self.designs[part], inputs, outputs, tuple(entries), offset)
 
 
 def _scheduled(
@@ -290,7 +340,7 @@ def _scheduled(
     """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""
     graph, units = datapath.graph, operators(datapath, device, clock)
     found = pipelined(graph, units, clock, interval, pools(graph), arrival, spare, ports, runs)
-    for name in ("minv", "pass_tau", "tau"):
+    for name in LATE:
         if name in graph.inputs:
             found = later(found, name)
     found.verify()

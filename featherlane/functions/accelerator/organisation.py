@@ -202,13 +202,9 @@ class Organiser:
             raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
         apart, together, reasons = self._apart, self._together, [*self.reasons]
         given = together, apart, interval, self.device, self.clock, reasons
-        kept = {
-            number
-            for number, group in enumerate(together.groups)
-            if len(group.members) > 1 and _is_cheaper(number, group, *given)
-        }
+        kept = groups_in_turn(*given)
         made = self._shared(frozenset(together.groups[number] for number in kept))
-        found = tuple(_choices(made, apart, kept, interval))
+        found = tuple(array_choices(made, apart, kept, interval))
         asked = self.function, interval, self.mode, self.roots
         return Organisation(self.model, self.before, *asked, found, made, tuple(reasons))
 
@@ -221,6 +217,23 @@ def _without_friction(model: Robot, reasons: list[str]) -> Robot:
 
 
 # Shared or separate
+
+
+def groups_in_turn(
+    together: Arrays,
+    apart: Arrays,
+    interval: int,
+    device: Device,
+    clock: float,
+    reasons: list[str],
+) -> set[int]:
+    """Returns the groups whose limbs take less of the device on one circuit in turn; adds why."""
+    options = together, apart, interval, device, clock, reasons
+    return {
+        number
+        for number, group in enumerate(together.groups)
+        if len(group.members) > 1 and _is_cheaper(number, group, *options)
+    }
 
 
 def _is_cheaper(
@@ -243,22 +256,22 @@ def _is_cheaper(
     if slots == 1:
         reasons.append(f"{name}: separate, since an interval of {interval} has no time for turns.")
         return False
-    shared = sum((_estimate(k, turn, device, clock) for k in own), start=NOTHING)
+    shared = sum((kernel_estimate(k, turn, device, clock) for k in own), start=NOTHING)
     shared = Resources(shared.dsps * lanes, shared.luts * lanes)
     alone = [k for part, k in apart.kernels.items() if part.group == number]
-    separate = sum((_estimate(k, interval, device, clock) for k in alone), start=NOTHING)
-    takes, instead = _share(shared, device), _share(separate, device)
+    separate = sum((kernel_estimate(k, interval, device, clock) for k in alone), start=NOTHING)
+    takes, instead = share(shared, device), share(separate, device)
     told = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
     told += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
     reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {told}.")
     return takes < instead
 
 
-def _share(x: Resources, device: Device) -> float:
+def share(x: Resources, device: Device) -> float:
     return x.dsps / device.dsps + x.luts / device.luts
 
 
-def _estimate(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:
+def kernel_estimate(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:
     """What the operations of a kernel take, without a schedule: each kind of multiplier as often as
     the interval asks for, with a multiplexer of so many sources for both operands; all adders.
     """
@@ -283,7 +296,9 @@ def _adders(datapath: Datapath) -> float:
 # Arrays
 
 
-def _choices(made: Arrays, apart: Arrays, kept: set[int], interval: int) -> Iterator[ArrayChoice]:
+def array_choices(
+    made: Arrays, apart: Arrays, kept: set[int], interval: int
+) -> Iterator[ArrayChoice]:
     """Yields the arrays: of a group that shares a circuit one, of others one for each limb."""
     numbers: dict[int, int] = {}  # by chain
     names = [joint.name for joint in made.model.joints]

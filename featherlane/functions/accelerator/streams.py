@@ -84,7 +84,7 @@ class Streamed:
         return replace(self, datapath=flat, kernels=kernels)
 
 
-class _Call(NamedTuple):
+class KeptCall(NamedTuple):
     """A call that stays: its function, how many calls come before it, and its operands and the
     first of its results among those of all calls.
     """
@@ -113,16 +113,16 @@ def streamed(
     run = scalar_function(model, variant, chosen)
     assert run is not None, f"{function} is computed by algorithms"
     program = program_of(run, input_shapes(model, variant), kept)
-    main, calls, graphs = _without_calls(program)
+    main, calls, graphs = without_calls(program)
     flat, found = _cut(rewritten(simplify(main)), calls, graphs)
-    alike = {turn: list(own) for turn, own in _kinds(found)}
+    alike = {turn: list(own) for turn, own in kinds(found)}
     datapath = slots.united(assign(flat, {}), [*alike.values()])
     datapath = slots.united(narrowed(datapath), [*alike.values()])
     made = {turn: slots.slot_kernel(datapath, own) for turn, own in alike.items()}
     return Streamed(model, function, datapath, made)
 
 
-def _without_calls(program: Program) -> tuple[Graph, list[_Call], list[Graph]]:
+def without_calls(program: Program) -> tuple[Graph, list[KeptCall], list[Graph]]:
     """Returns the main graph with inputs in the place of results of calls, and their operands as an
     output; the calls; and the graphs of their functions, without operands that are the same number
     in all calls. Calls whose results are numbers are none.
@@ -132,7 +132,7 @@ def _without_calls(program: Program) -> tuple[Graph, list[_Call], list[Graph]]:
         _folded(f.graph, own) for f, own in zip(program.functions, _same(program), strict=True)
     ]
     place, level = dict[int, int](), dict[int, int]()
-    operands, calls, results = list[int](), list[_Call](), 0
+    operands, calls, results = list[int](), list[KeptCall](), 0
     for k, (op, args, value) in enumerate(zip(main.op, main.args, main.value, strict=True)):
         new.current_tag = main.tag[k]
         if op == "result":
@@ -153,7 +153,7 @@ def _without_calls(program: Program) -> tuple[Graph, list[_Call], list[Graph]]:
             operands += given
             at = max(level[a] for a in given)
             level |= dict.fromkeys(gives, at + 1)
-            calls.append(_Call(value, at, range(first, len(operands)), span))
+            calls.append(KeptCall(value, at, range(first, len(operands)), span))
         for result, given_node in zip(main.results(k), gives, strict=True):
             place[result] = given_node
             level.setdefault(given_node, 0)
@@ -206,7 +206,7 @@ def _numbers(graph: Graph, into: Graph, operands: list[int]) -> list[float] | No
 
 
 def _cut(
-    main: Graph, calls: list[_Call], graphs: list[Graph]
+    main: Graph, calls: list[KeptCall], graphs: list[Graph]
 ) -> tuple[Graph, list[tuple[Turn, GraphSegment]]]:
     """Returns the flat graph, and its segments: a call each, and the work beside them by level."""
     after = {(RESULTS, i): call.level + 1 for call in calls for i in call.results}
@@ -223,7 +223,7 @@ def _cut(
             inputs[value[1]] = k
         elif not main.args[k]:
             place[k] = flat.node(op, value=value)
-    circuits = [balanced(rewritten(_tagged(graph)), DELAYS) for graph in graphs]
+    circuits = [circuit_of_step(graph) for graph in graphs]
     given = main.outputs[OPERANDS].nodes
 
     def enter(turn: Turn, graph: Graph, reads: list[int]) -> tuple[int, ...]:
@@ -253,12 +253,14 @@ def _cut(
     return flat, found
 
 
-def _tagged(graph: Graph) -> Graph:
-    """Returns the graph of a step with a tag, which those that are traced alone do not have."""
-    return graph.replaced(tag=[Tag("X", "c", 0, 1)] * len(graph))
+def circuit_of_step(graph: Graph) -> Graph:
+    """Returns the graph of a step ready for circuits, with a tag, which those that are traced alone
+    do not have.
+    """
+    return balanced(rewritten(graph.replaced(tag=[Tag("X", "c", 0, 1)] * len(graph))), DELAYS)
 
 
-def _kinds(
+def kinds(
     found: list[tuple[Turn, GraphSegment]],
 ) -> Iterator[tuple[Turn, list[GraphSegment]]]:
     """Yields the segments of each kernel: calls of one level that are alike."""
@@ -268,15 +270,15 @@ def _kinds(
         for turn, segment in own:
             if turn.kind < 0:
                 yield turn, [segment]
-        kinds: list[list[GraphSegment]] = []
+        alike: list[list[GraphSegment]] = []
         for turn, segment in own:
             if turn.kind >= 0:
-                for kind in kinds:
+                for kind in alike:
                     if slots.are_alike([kind[0], segment]):
                         kind.append(segment)
                         break
                 else:
-                    kinds.append([segment])
-        for kind in kinds:
+                    alike.append([segment])
+        for kind in alike:
             yield Turn(level, number), kind
             number += 1

@@ -8,11 +8,11 @@ segments one after the other gives the values of the flat graph to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output
-from featherlane.program.op import CONDITIONS
+from featherlane.program.op import COMMUTES, CONDITIONS
 from featherlane.program.program import X, Y
 
 COPIED = {"constant", "power_of_two", *CONDITIONS}  # none of these is a number with a format
@@ -134,15 +134,29 @@ def without_unread(graph: Graph) -> tuple[Graph, list[int]]:
 
 
 def entered_as_is(graph: Graph, into: Graph, inputs: Sequence[int]) -> list[int]:
-    """Enters the nodes as they are, without folding, and returns their places."""
+    """Enters the nodes as they are, without folding, and returns their places. What another segment
+    computes, too, has a node for each.
+    """
     place: list[int] = []
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
         into.current_tag = graph.tag[k]
         if op == "input":
             place.append(inputs[value[1]])
         else:
-            place.append(into.node(op, *[place[a] for a in args], value=value))
+            place.append(entered_anew(into, op, [place[a] for a in args], value))
     return place
+
+
+def entered_anew(into: Graph, op: str, args: Sequence[int], value: Any) -> int:
+    """Enters a node that reads others even if there is an equal one; returns its place."""
+    if not args:
+        return into.node(op, value=value)
+    ordered = sorted(args) if op in COMMUTES else args
+    into.op.append(op)
+    into.args.append(tuple(ordered))
+    into.value.append(value)
+    into.tag.append(into.current_tag)
+    return len(into) - 1
 
 
 def flow(parts: Sequence[GraphSegment]) -> Mapping[Hashable, set[Hashable]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import cost as of_design
@@ -58,6 +58,14 @@ def array_design(
     """
     check_name(name)
     links = Links(name, datapath, arrays, interval)
+    made = arrays_without_stream(links, tile)
+    depth = stream.full_depth(links.pipeline)
+    return replace(made, sources=made.sources | stream.sources(links, depth), depth=depth)
+
+
+def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
+    """Returns the arrays and what lies between them alone, as `verilog.without_stream`."""
+    name, arrays = links.name, links.arrays
     of_arrays = [
         without_stream(f"{name}_{array.name}", array.datapath, array.pipeline, tile)
         for array in arrays
@@ -69,18 +77,17 @@ def array_design(
     )
     module = {links.part.name: Module([], [], links.part.choices, links.part.control)}
     text = {f"{links.part.name}.sv": links.text()}
-    common = datapath, links.pipeline, inputs, outputs
+    common = links.whole, links.pipeline, inputs, outputs
     between = LinkDesign(links.name, text, *common, 0, tile, module, links=links)
     circuits = (*of_arrays, between)
-    depth = stream.full_depth(links.pipeline)
     sources = {
         key: paused(text) if array is not None and array.clock.pause else text
         for array, made in zip((*arrays, None), circuits, strict=True)
         for key, text in made.sources.items()
     }
-    sources |= {f"{name}_datapath.sv": _top(links, of_arrays)} | stream.sources(links, depth)
+    sources |= {f"{name}_datapath.sv": _top(links, of_arrays)}
     modules = {key: module for made in circuits for key, module in made.modules.items()}
-    return ArrayDesign(name, sources, *common, depth, tile, modules, links=links, circuits=circuits)
+    return ArrayDesign(name, sources, *common, 0, tile, modules, links=links, circuits=circuits)
 
 
 def cost(design: ArrayDesign, device: Device) -> Cost:

@@ -5,8 +5,9 @@ choice of what each slot reads.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
@@ -25,7 +26,18 @@ class Links(Netlist):
     are inputs, in the cycles in which they come. place: of nodes of the whole datapath, those here.
     """
 
-    def __init__(self, name: str, whole: Datapath, arrays: Sequence[Array], interval: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        whole: Datapath,
+        arrays: Sequence[Array],
+        interval: int,
+        ports: Sequence[Collection[str]] = (),
+        late: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """ports: names of outputs that leave together, as soon as they are there; without ports all
+        leave in the last cycle. late: inputs that come later than in cycle 0, and when.
+        """
         self.whole, self.arrays = whole, arrays
         graph, formats, start = Graph(), list[Format | None](), list[int]()
         self.place: dict[int, int] = {}
@@ -41,7 +53,8 @@ class Links(Netlist):
 
         for k, op in enumerate(whole.graph.op):
             if not whole.graph.args[k]:
-                enter(k, op, whole.graph.value[k], 0)
+                value = whole.graph.value[k]
+                enter(k, op, value, late.get(value[0], 0) if op == "input" else 0)
         for array in arrays:
             for given in array.gives:
                 for slot, k in enumerate(given.targets):
@@ -51,11 +64,15 @@ class Links(Netlist):
             name: Output(out.shape, tuple(self.place[k] for k in out.nodes))
             for name, out in whole.graph.outputs.items()
         }
-        ends = [k for out in graph.outputs.values() for k in out.nodes]
-        latency = max((start[k] for k in ends), default=0)
+        there = {
+            name: max((start[k] for k in out.nodes), default=0)
+            for name, out in graph.outputs.items()
+        }
+        taken = {name: max(there[n] for n in port) for port in ports for name in port}
         n = len(graph)
         columns = (None,) * n, arrays[0].pipeline.clock, interval, tuple(start)
-        pipeline = Pipeline(graph, *columns, (0,) * n, (-1,) * n, latency)
+        latency = max(there.values(), default=0)
+        pipeline = Pipeline(graph, *columns, (0,) * n, (-1,) * n, latency, taken)
         pipeline.verify()
         super().__init__(name, Datapath(graph, tuple(formats)), pipeline, timely=True)
         self._read: defaultdict[int, set[int]] = defaultdict(set)

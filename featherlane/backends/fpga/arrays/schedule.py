@@ -9,9 +9,10 @@ interval, an array stands still for what is left of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
+from types import MappingProxyType
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -148,14 +149,20 @@ def scheduled(
     device: Device,
     clock: float,
     runs: int | None = None,
+    arrival: Mapping[str, int] = MappingProxyType({}),
+    left: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Array]:
     """Returns the arrays of kernels that together compute a datapath, in an order in which none
     needs a later one. clock: nanoseconds; runs: schedules that are tried of each, as of
-    `modulo.pipelined`.
+    `modulo.pipelined`; arrival, left: by the names of inputs, the cycles in which they come, of
+    outputs, the cycles that are left behind them.
     """
-    scheduler = _Scheduler(interval, device, clock, runs)
+    graph, scheduler = datapath.graph, _Scheduler(interval, device, clock, runs)
+    scheduler.left = {k: n for name, n in left.items() for k in graph.outputs[name].nodes}
     scheduler.look_back(kernels)
-    scheduler.ready |= {k: 0 for k, args in enumerate(datapath.graph.args) if not args}
+    for k, (op, value) in enumerate(zip(graph.op, graph.value, strict=True)):
+        if not graph.args[k]:
+            scheduler.ready[k] = arrival.get(value[0], 0) if op == "input" else 0
     found: list[Array] = []
     for kernel in kernels:
         for lane in scheduler.lanes(kernel):

@@ -218,6 +218,6 @@ def _word(network: Network, instruction: int, width: int) -> str:
     names, bits = network.results[instruction], network.code_bits
     code = network.codes[network.function_of(instruction)]
     rest = width - bits - network.tag_bits - sum(network.links[name].bits for name in names)
-    parts = [f"{rest}'d0"] if rest else []
+    parts = [f"{{{rest}{{1'b0}}}}"] if rest else []  # numbers have 65,536 bits at most
     parts += [*(f"{name}_head" for name in names[::-1]), f"{names[0]}_tag", f"{bits}'d{code}"]
     return f"{{{', '.join(parts)}}}"

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from math import ceil
 
 from featherlane.backends.fpga import cost as of_design
+from featherlane.backends.fpga.arrays import design as of_arrays
+from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.cost import Cost, multiplexer
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Link, Network, Station
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.verilog import Design
 
 # LUTs and flip-flops of a FIFO beside its memory, for a bit of its three counters.
 COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
@@ -27,7 +30,7 @@ def cost(network: Network, device: Device) -> Cost:
     parts: dict[tuple[str, str], Resources] = {}
     packed = 0
     for station in network.stations.values():
-        own = of_design.cost(station.design, device)
+        own = _of_circuits(station.design, device)
         parts |= own.parts
         packed += own.packed
         parts[f"{network.name}_{station.name}", "control"] = _of_station(network, station, device)
@@ -38,6 +41,13 @@ def cost(network: Network, device: Device) -> Cost:
     for name, found in _around(network, device):
         parts[f"{network.name}_{name}", "control"] = found
     return Cost(device, {key: found for key, found in parts.items() if any(found)}, packed)
+
+
+def _of_circuits(design: Design, device: Device) -> Cost:
+    """What the circuits of a station need."""
+    if isinstance(design, ArrayDesign):
+        return of_arrays.cost(design, device)
+    return of_design.cost(design, device)
 
 
 def fifo(network: Network, link: Link, device: Device) -> Resources:

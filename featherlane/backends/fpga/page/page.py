@@ -99,6 +99,7 @@ def network_page(
     errors: Sequence[Error],
     marks: Sequence[charts.Mark],
     link: float,
+    figure: Figure | None = None,
 ) -> str:
     """The page of a design of several functions. tasks: the functions of some tasks, found: what
     the cycle model says of them; errors: of each result of each function. The others
@@ -109,6 +110,7 @@ def network_page(
     every = [box for own in of_stations.values() for box in own]
     parts = [
         _network_head(title, network, facts, cost),
+        *([_figure(figure)] if figure else []),
         _dataflow(network),
         _arrays(of_stations, robot),
         _network_timeline(network, of_stations, tasks, found),

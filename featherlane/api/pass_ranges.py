@@ -1,0 +1,82 @@
+"""What one pass of several functions of a robot reads: the shapes of all inputs, and random states
+within their ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from featherlane.api.fixed import (
+    FITTED,
+    PROVED,
+    UNIFORM,
+    Ends,
+    Formats,
+    entry_bounds,
+    input_ranges,
+    with_table_formats,
+)
+from featherlane.api.model import Model
+from featherlane.backends.fixed.assign import fitted, uniform
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.ranges import Bounds
+from featherlane.errors import CompileError
+from featherlane.functions.accelerator.arrays import Assign
+from featherlane.functions.accelerator.graph import NO_WRENCHES
+from featherlane.functions.compile import input_shapes
+from featherlane.functions.table import Variant
+from featherlane.program.graph import Graph
+
+
+class PassRanges(NamedTuple):
+    """What is given to a pass. samples: random states, of tasks of both kinds: with an
+    acceleration, and with the torques for one; bounds: of entries of inputs.
+    """
+
+    samples: dict[str, np.ndarray]
+    bounds: Bounds
+
+
+def shapes_of(model: Model, wrenches: Variant = NO_WRENCHES) -> dict[str, tuple[int, ...]]:
+    """The shapes of all inputs that functions have."""
+    n, own = model.nv, input_shapes(model, wrenches)
+    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n), **own}
+
+
+def pass_ranges(
+    model: Model, given: Mapping[str, Ends], wrenches: Variant = NO_WRENCHES
+) -> PassRanges:
+    """Returns random states and bounds. given: ranges of inputs by name; wrenches: the axes and
+    frames of f_ext.
+    """
+    limits, samples = input_ranges(model, shapes_of(model, wrenches), {**given}, variant=wrenches)
+    still = {**samples, "a": np.zeros_like(samples["a"])}
+    both = {name: np.concatenate([x, still[name]]) for name, x in samples.items()}
+    return PassRanges(both, entry_bounds({**given, **limits}))
+
+
+def pass_formats(model: Model, format: str, given: Mapping[str, Ends]) -> Assign:
+    """Returns what gives the graph of a pass, with inputs that are constants of the robot, its
+    formats. Raises CompileError for proved formats.
+    """
+    kind, data, small = Formats.named(format)
+    if kind == PROVED:
+        raise CompileError(
+            "format is 'proved', which clamps signals: arrays whose limbs take turns have no clamps"
+            f"; wanted {FITTED!r}, {UNIFORM!r} or alike"
+        )
+
+    def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
+        if kind != FITTED:
+            return uniform(graph, kind)
+        found = pass_ranges(model, given)
+        states = len(found.samples["q"])
+        tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
+        read = {name: x for name, x in (found.samples | tables).items() if name in graph.inputs}
+        made = fitted(graph, read, data, small, inputs=found.bounds)
+        return with_table_formats(made, constants, small)
+
+    return assign
