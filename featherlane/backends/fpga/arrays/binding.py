@@ -3,13 +3,14 @@ different registers, since a multiplexer in front of it grows with what it choos
 
 A schedule says in which cycle a product starts, and any of the multipliers of its kind will do
 there. Phase by phase products go to the multipliers that read their operands in other phases
-already, those that save most bits first; and again, until each phase has seen all others.
+already, those that save most bits first; or stand in the order of one operand, where that takes
+less, as of columns of a matrix times vectors.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ from featherlane.backends.fpga.arrays.schedule import Array
 from featherlane.program.analysis.pipeline import Pipeline
 
 ROUNDS = 2  # through all phases: in the next ones less than 1 % is saved
-Source = Hashable  # a node, and the register that a product reads of it
+NEVER = -2  # the register of a constant
+Source = tuple[int, int]  # a node, and the register that a product reads of it
 
 
 class _Product(NamedTuple):
@@ -30,6 +32,11 @@ class _Product(NamedTuple):
     operands: tuple[Source, Source]
     widths: tuple[int, int]
     turns: bool
+
+    def ports(self, turned: bool) -> tuple[Source, Source]:
+        """What each port reads."""
+        first, second = self.operands
+        return (second, first) if turned else (first, second)
 
 
 class _Place(NamedTuple):
@@ -53,7 +60,9 @@ def bound(array: Array) -> Array:
             groups[pipeline.pool[k], operator.kind].append(_product(datapath, pipeline, k))
     units, args = [*pipeline.unit], [*pipeline.graph.args]
     for products in groups.values():
-        for k, place in _Binding(pipeline, products).placed().items():
+        binding = _Binding(pipeline, products)
+        ways = binding.placed(), binding.in_order()
+        for k, place in min(ways, key=binding.cost).items():
             units[k] = place.unit
             if place.turned:
                 args[k] = args[k][::-1]
@@ -66,7 +75,7 @@ def bound(array: Array) -> Array:
 def _product(datapath: Datapath, pipeline: Pipeline, k: int) -> _Product:
     graph, start = datapath.graph, pipeline.start[k]
     number = lambda a: graph.op[a] == "constant"
-    source = lambda a: (a, None if number(a) else pipeline.register(a, start))
+    source = lambda a: (a, NEVER if number(a) else pipeline.register(a, start))
     # constants, cut to the bits that count, are the narrower ones
     width = lambda a: 0 if number(a) else datapath.format(a).width
     first, second = graph.args[k]
@@ -99,6 +108,32 @@ class _Binding:
                 self._place_again(products)
         return self.place
 
+    def in_order(self) -> dict[int, _Place]:
+        """Returns the places where products with one operand are beside each other in each phase:
+        of columns of a matrix times vectors, whose rows then read one multiplexer.
+        """
+        every = [product.operands for own in self.phases.values() for product in own]
+        fewer = min((0, 1), key=lambda port: len({operands[port] for operands in every}))
+        order = lambda product: (product.operands[fewer], product.operands[1 - fewer])
+        return {
+            product.node: _Place(0, unit, False)
+            for own in self.phases.values()
+            for unit, product in enumerate(sorted(own, key=order))
+        }
+
+    def cost(self, places: Mapping[int, _Place]) -> int:
+        """The bits that multiplexers choose from, where alike ones are one."""
+        reads: defaultdict[tuple[int, int], set[tuple[int, Source]]] = defaultdict(set)
+        widths: dict[tuple[int, int], int] = {}
+        for phase, products in self.phases.items():
+            for product in products:
+                place = places[product.node]
+                for port, own in enumerate(product.ports(place.turned)):
+                    reads[place.unit, port].add((phase, own))
+                    widths[place.unit, port] = product.widths[port]
+        alike = {(frozenset(own), widths[key]) for key, own in reads.items()}
+        return sum(width * (len({x for _, x in own}) - 1) for own, width in alike)
+
     def _place_again(self, products: Sequence[_Product]) -> None:
         """Places the products of a phase, where all others stay."""
         for product in products:
@@ -126,14 +161,12 @@ class _Binding:
             yield max(ways, key=lambda place: (place.saves, not place.turned))
 
     def _saved(self, product: _Product, unit: int, turned: bool) -> int:
-        operands = product.operands[::-1] if turned else product.operands
-        ports = zip(self.read[unit], operands, product.widths, strict=True)
+        ports = zip(self.read[unit], product.ports(turned), product.widths, strict=True)
         return sum(width for read, own, width in ports if read[own])
 
     def _put(self, product: _Product, place: _Place, times: int = 1) -> None:
         """Notes a product in its place; or takes it away, -1 times."""
-        operands = product.operands[::-1] if place.turned else product.operands
-        for read, own in zip(self.read[place.unit], operands, strict=True):
+        for read, own in zip(self.read[place.unit], product.ports(place.turned), strict=True):
             read[own] += times
             self.readers[own][place.unit] += times
             if not self.readers[own][place.unit]:
