@@ -326,7 +326,9 @@ def test_legs_of_hyq_in_verilator(function, algorithm, interval, tmp_path):
 @pytest.mark.full
 def test_large_designs_are_compiled_file_by_file(tmp_path, monkeypatch):
     monkeypatch.setattr(simulate, "LARGE", 0)
-    monkeypatch.setattr(simulate, "SPLIT", ["--output-split", "200", "--output-split-cfuncs", "20"])
+    monkeypatch.setattr(
+        simulate, "SPLIT", ["--output-split", "9000", "--output-split-cfuncs", "500"]
+    )
     made = design_of(arrays(legged(3), "inverse_dynamics"), 7)
     given = inputs_of(legged(3), ("q", "v", "a"), states=30)
     check_circuit(made, given, tmp_path, simulate.verilator)
