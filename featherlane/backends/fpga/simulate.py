@@ -39,7 +39,8 @@ SLOW = ["-O0", "-c"]  # for what runs once
 # A design of more text than this, in bytes, becomes files of C++ that are compiled each on its own:
 # as one unit the derivatives of Atlas in arrays, 16 MB, were not compiled in hours.
 LARGE = 2 << 20
-SPLIT = ["--output-split", "60000", "--output-split-cfuncs", "2000"]  # operations
+# Operations of a file and of a function: functions of 20,000 need more than 8 MB of stack.
+SPLIT = ["--output-split", "60000", "--output-split-cfuncs", "2000"]
 LIMIT = 1000  # cycles for each state, besides the latency: a simulation that takes more hangs
 
 
