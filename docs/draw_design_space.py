@@ -32,7 +32,7 @@ WORDS = {
 }
 FUNCTION = "forward_dynamics_derivatives_from"
 KEPT = Path(__file__).with_name("design_space.csv")
-WORDED = ("format", "algorithm")  # columns that are no numbers
+WORDED = ("format", "algorithm", "arrays")  # columns that are no numbers; empty is None
 
 
 def designs() -> list[Point]:
@@ -43,7 +43,10 @@ def designs() -> list[Point]:
             csv.writer(opened, lineterminator="\n").writerows([Point._fields, *found])
     with KEPT.open(newline="") as opened:
         rows: list[dict[str, Any]] = list(csv.DictReader(opened))
-    return [Point(**{k: x if k in WORDED else float(x) for k, x in row.items()}) for row in rows]
+    return [
+        Point(**{k: (x or None) if k in WORDED else float(x) for k, x in row.items()})
+        for row in rows
+    ]
 
 
 def panel(
