@@ -4,6 +4,7 @@ cycle model.
 
 import json
 import pickle
+import re
 import shutil
 from dataclasses import replace
 
@@ -225,3 +226,28 @@ def test_what_arrays_refuse(robot, options, told):
 def test_friction_is_refused(robot):
     with pytest.raises(CompileError, match="joint friction"):
         fl.multifunction(robot.with_physics(friction=0.1), interval=4, arrays="auto")
+
+
+@pytest.mark.parametrize("arrays", [None, "auto"])
+def test_a_free_body_s_functions_without_a_factor_are_one_station(arrays):
+    """The quaternion of a free joint divides, which counts what is lost."""
+    model = fl.random_tree(1, 1.0, ("free",), seed=1)
+    made = fl.multifunction(model, ["inverse_dynamics"], interval=4, format="fitted", arrays=arrays)
+    assert [*made.network.stations] == [STATIONS[0]]
+    x = made.samples("inverse_dynamics", 50)
+    wanted = model.inverse_dynamics(**x)
+    assert np.abs(made.function("inverse_dynamics")(**x) - wanted).max() < 1e-2
+
+
+def test_joints_that_share_coordinates_are_refused():
+    with pytest.raises(CompileError, match="share coordinates, which arrays do not take"):
+        fl.multifunction(fl.load("panda"), interval=4, arrays="auto")
+
+
+@full
+def test_arrays_that_do_not_fit_name_an_interval_that_does(robot):
+    choices = {"device": "ecp5_85k", "arrays": "auto"}
+    with pytest.raises(CompileError, match="1 functions at interval 1 take") as found:
+        fl.multifunction(robot, ["inverse_dynamics"], **choices)
+    interval = int(re.search(r"interval (\d+) fits", str(found.value))[1])
+    assert fl.multifunction(robot, ["inverse_dynamics"], interval=interval, **choices).cost.fits

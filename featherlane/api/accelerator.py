@@ -400,7 +400,8 @@ def accelerator(
     variant = with_wrenches(variant_named(model, function), f_ext, frames)
     model._checked(variant)
     if arrays not in (None, *ARRAYS):
-        raise ValueError(f"arrays is {shown(arrays)}: wanted None, 'limbs' or 'columns'")
+        wanted = "wanted None, 'limbs' or 'columns' ('auto' is for fl.multifunction)"
+        raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
     if arrays:
         algorithm = of_arrays(variant.name, algorithm)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
@@ -441,7 +442,7 @@ def _in_arrays(
     made, needed, cut = designer.best(cut, interval)
     if not needed.fits:
         quick = replace(designer, runs=1)
-        would, _ = _interval_that_fits(quick, cut, interval, needed)
+        would, _ = interval_that_fits(quick, cut, interval, needed)
         raise CompileError(
             f"{variant.name} in arrays at interval {interval} takes {needed.told(0)}: {would}; "
             "formats with fewer bits need less of all"
@@ -504,7 +505,7 @@ def _fitting(
     if needed.fits:
         own = datapath is fixed.datapath
         return made, needed, fixed if own else fixed.computed_by(datapath)
-    would, tried = _interval_that_fits(designer, fixed.datapath, interval, needed)
+    would, tried = interval_that_fits(designer, fixed.datapath, interval, needed)
     if sharing != "whole":
         fewer = max(interval, min(tried, LONGEST // 4))
         if replace(designer, sharing="whole").smallest(fixed.datapath, fewer).fits:
@@ -515,7 +516,7 @@ def _fitting(
     )
 
 
-def _interval_that_fits(
+def interval_that_fits(
     designer: Any, datapath: Any, interval: int, needed: Cost
 ) -> tuple[str, int]:
     """Returns what to say of the first interval that is found to fit, and the last that was tried:

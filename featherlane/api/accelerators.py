@@ -240,7 +240,8 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         for name, own in zip(GOALS, nearest.goals, strict=True)
         if name in bounds and own > bounds[name]
     ]
-    return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}"
+    luts = f", {nearest.luts:.2g} % of the LUTs" if "lut" in missed else ""
+    return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}{luts}"
 
 
 accelerator = Accelerators()

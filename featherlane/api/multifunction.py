@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from math import ceil
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,10 +18,10 @@ import numpy as np
 import featherlane
 from featherlane.api.accelerator import (
     LINK,
-    LONGEST,
     SIMULATORS,
     check_choices,
     figure_of,
+    interval_that_fits,
     with_wrenches,
     written,
 )
@@ -416,8 +415,9 @@ def multifunction(
     in both: limbs that are alike take turns in what walks the tree, and columns in the product with
     M^-1, each where that needs less (`print(result.organisation)` says why): a fraction of the LUTs
     at long intervals, for robots with many joints. They take uniform and fitted formats, M^-1 by
-    its factor, no wrenches; `sharing` is then "whole" in each array. f_ext, frames: for the
-    functions that take wrenches; they and the other arguments are those of `accelerator`.
+    its factor, no wrenches, friction or joints that share coordinates; `sharing` is then "whole" in
+    each array. f_ext, frames: for the functions that take wrenches; they and the other arguments
+    are those of `accelerator`.
 
     Raises CompileError for what no circuit computes, and for a design that the device cannot hold,
     with the interval that would do.
@@ -436,7 +436,8 @@ def multifunction(
     if not isinstance(spare, Real) or isinstance(spare, bool) or not 0 <= float(spare) <= 4:
         raise ValueError(f"spare is {shown(spare)}: wanted a share, such as 0.1")
     if arrays not in (None, AUTO):
-        raise ValueError(f"arrays is {shown(arrays)}: wanted None or {AUTO!r}, limbs and columns")
+        wanted = f"wanted None or {AUTO!r}, limbs and columns in turn"
+        raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
     if algorithm is None:
         kind = Formats.named(format).kind
         algorithm = FACTOR if arrays else BOUNDED if kind == PROVED else DEFERRED
@@ -494,8 +495,7 @@ def _in_arrays(designer: ArrayNetworkDesigner, found: Organisation) -> _Computed
     fit.
     """
     _check_constants(found.model.name, designer.functions, found.design.whole.graph)
-    most = max(len(limbs.members) for limbs in found.design.groups)
-    network, cost, cut = _fitting(designer, found.design, found.interval, most)
+    network, cost, cut = _fitting(designer, found.design, found.interval)
     return _Computed(network, cost, cut.whole, replace(found, design=cut))
 
 
@@ -516,7 +516,10 @@ def _check_arrays(model: Model, choices: Mapping[str, Any]) -> None:
             "model.with_physics(friction=0) has none"
         )
     if tree_of(model).coupled:
-        raise CompileError(f"joints of {model.name!r} share coordinates, which arrays do not take")
+        raise CompileError(
+            f"joints of {model.name!r} share coordinates, which arrays do not take: "
+            "wanted arrays=None"
+        )
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:
@@ -577,21 +580,17 @@ def _fitting(
     designer: NetworkDesigner | ArrayNetworkDesigner,
     datapath: Any,
     interval: int,
-    multiple: int = 1,
 ) -> tuple[Network, Cost, Any]:
     """The network at an interval, its cost, and the datapath, or arrays, that it computes. Raises
-    CompileError if it does not fit, with an interval, a multiple of `multiple`, that does.
+    CompileError if it does not fit, with an interval that does.
     """
     found = _, needed, _ = designer.best(datapath, interval)
     if needed.fits:
         return found
-    told, tried = needed.told(0), interval
-    while not needed.fits and tried < LONGEST:
-        longer = max(tried + 1, int(tried * min(max(needed.shares) / 100, 2)))
-        tried = multiple * ceil(longer / multiple)
-        needed = designer.smallest(datapath, tried)
-    would = f"interval {tried} fits" if needed.fits else f"no interval up to {LONGEST} fits either"
+    would, _ = interval_that_fits(replace(designer, runs=1), datapath, interval, needed)
+    flat = isinstance(designer, NetworkDesigner) and needed.shares.luts > 100
+    fewer = f", arrays={AUTO!r} fewer LUTs at long intervals" if flat else ""
     raise CompileError(
-        f"{len(designer.functions)} functions at interval {interval} take {told}: {would}; formats "
-        f"with fewer bits need fewer DSPs"
+        f"{len(designer.functions)} functions at interval {interval} take {needed.told(0)}: "
+        f"{would}; formats with fewer bits need fewer DSPs{fewer}"
     )

@@ -65,8 +65,8 @@ def pass_formats(model: Model, format: str, given: Mapping[str, Ends]) -> Assign
     kind, data, small = Formats.named(format)
     if kind == PROVED:
         raise CompileError(
-            "format is 'proved', which clamps signals: arrays whose limbs take turns have no clamps"
-            f"; wanted {FITTED!r}, {UNIFORM!r} or alike"
+            f"format is {format!r}, which clamps signals: arrays whose limbs take turns have no "
+            f"clamps; wanted {FITTED!r}, {UNIFORM!r} or alike"
         )
 
     def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:

@@ -25,7 +25,13 @@ from featherlane.functions.accelerator.arrays import (
     in_q16,
     kernels_of,
 )
-from featherlane.functions.accelerator.graph import STATIONS, outputs_of, parts_of
+from featherlane.functions.accelerator.graph import (
+    FROM_FACTOR,
+    STATIONS,
+    outputs_of,
+    parts_of,
+    without_lost,
+)
 from featherlane.functions.accelerator.limb_graph import signed, wanted_by
 from featherlane.functions.accelerator.limbs import Limbs
 from featherlane.functions.accelerator.streams import (
@@ -52,7 +58,6 @@ from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
 DERIVATIVES = ("dtau_dq", "dtau_dv")  # what the product reads
-InTurn = Callable[[SlotKernel], bool]
 
 
 class StationKernels(NamedTuple):
@@ -196,7 +201,8 @@ def _traced(
         main.outputs = {
             name: out for name, out in main.outputs.items() if name in {*wanted, OPERANDS}
         }
-        return rewritten(signed(simplify(main))), calls, graphs
+        made = rewritten(signed(simplify(main)))
+    return made if {*FROM_FACTOR} & {*wanted} else without_lost(made), calls, graphs
 
 
 def _with_tree(limbs: Limbs, given: Sequence[Any]) -> list[Any]:

@@ -115,7 +115,16 @@ def all_functions_graph(
         shapes["f_ext"] = input_shapes(model, wrenches)["f_ext"]
     with solvable(model, Variant("mass_matrix_inverse")), no_garbage():
         graph = simplify(trace(run, shapes))
-    return prepared(with_rotations(model, graph) if method == BOUNDED else graph)
+    graph = prepared(with_rotations(model, graph) if method == BOUNDED else graph)
+    return graph if {*FROM_FACTOR} & {*wanted} else without_lost(graph)
+
+
+def without_lost(graph: Graph) -> Graph:
+    """Returns the graph without the count of divisors that are lost. Results of the factor have it;
+    without them that station would have nothing else to give, of a free joint's quaternion.
+    """
+    outputs = {name: out for name, out in graph.outputs.items() if name != LOST}
+    return simplify(graph.replaced(outputs=outputs))
 
 
 def parts_of(graph: Graph) -> list[str]:
