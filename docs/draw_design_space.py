@@ -1,7 +1,7 @@
 """The figure of docs/accelerators.md: designs of the derivatives of FD from M^-1 of the iiwa14.
 
 Writes docs/design_space.svg from docs/design_space.csv, a row for each of 48 designs. Without that
-file it looks at the designs first and writes it, which takes minutes.
+file it looks at the designs first and writes it, which takes ten minutes.
 """
 
 from __future__ import annotations
