@@ -30,6 +30,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "N",
         "help": "the smallest classes of modules (default: all)",
     },
+    "spread": {
+        "type": int,
+        "metavar": "N",
+        "help": "so many classes of modules of all sizes (default: all)",
+    },
     "rounds": {"type": int, "metavar": "N", "help": "in which all take turns"},
     "passes": {"type": int, "metavar": "N", "help": "over the batch, in each round"},
     "minutes": {"type": float, "metavar": "M", "help": "of the run; what these leave is skipped"},

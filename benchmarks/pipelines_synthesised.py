@@ -3,14 +3,15 @@
 A module of each class (modules that are equal up to constants and signs) of derivatives of forward
 dynamics from M^-1, for the XCVU9P: predicted (`backends.fpga.cost`) beside Yosys 0.70, and both in
 sum. The smallest modules come first; what is synthesised once is read from the cache. A class takes
-5 to 70 seconds of one core: --classes and --minutes leave out the rest, the largest.
+5 to 70 seconds of one core, those of large robots more: --classes and --minutes leave out the rest,
+the largest; --spread takes some of all sizes.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import options
@@ -50,26 +51,36 @@ class Class(NamedTuple):
 
 
 def main() -> int:
-    args = options.parser(
+    parser = options.parser(
         __doc__,
         robots=["iiwa14"],
         intervals=[4, 12],
         classes=0,
+        spread=0,
         minutes=0.0,
         quick=False,
         json=None,
-    ).parse_args()
+    )
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
+    args = parser.parse_args()
     limit = time.monotonic() + 60 * (args.minutes or 1e6)
     count = 3 if args.quick else args.classes
     rows: list[Row] = []
     print(f"| {' | '.join([*HEAD, 'Yosys'])} |\n|{'---|' * (len(HEAD) + 1)}")
     for robot in args.robots:
-        for form in FORMATS:
+        for form in args.formats:
             for interval in [12] if args.quick else args.intervals:
                 found = sorted(classes_of(robot, form, interval), key=lambda own: own.size)
-                rows += told(found[:count], len(found), limit)
+                some = spread(found, args.spread) if args.spread else found[:count]
+                rows += told(some, len(found), limit)
     options.write_json(args.json, rows, device=DEVICE)
     return 0
+
+
+def spread(found: Sequence[Class], count: int) -> list[Class]:
+    """Returns so many classes, evenly over their order."""
+    last = len(found) - 1
+    return [found[n] for n in sorted({round(k * last / max(count - 1, 1)) for k in range(count)})]
 
 
 def told(found: list[Class], whole: int, limit: float) -> Iterator[Row]:
