@@ -8,7 +8,9 @@ import doctest
 import inspect
 import re
 import textwrap
+from functools import cached_property
 from importlib import import_module
+from types import FunctionType
 
 import pytest
 from documents import ROOT, blocks
@@ -51,6 +53,7 @@ def public():
     return names
 
 
+METHODS = (FunctionType, classmethod, staticmethod, property, cached_property)
 NAMES = public()
 KNOWN = [name for name in BY_NAME if hasattr(fl.Model, name)]
 CALLED = {
@@ -81,6 +84,19 @@ def test_every_name_has_a_sentence():
     texts = {path: told(NAMES[path]).partition("\n\n")[0] for path in NAMES.keys() - data()}
     del texts["FUNCTIONS"]  # a table: its page describes it
     assert [path for path, text in texts.items() if not text.endswith((".", ".)"))] == []
+
+
+def test_every_method_has_a_sentence():
+    """Of the classes that users hold, whose fields the class tells."""
+    found = {
+        f"{owner.__name__}.{name}": method
+        for owner in NAMES.values()
+        if inspect.isclass(owner)
+        for name, method in vars(owner).items()
+        if name[0] != "_" and isinstance(method, METHODS)
+    }
+    assert len(found) > 60
+    assert [path for path, method in found.items() if not told(method).partition("\n\n")[0]] == []
 
 
 def test_functions_of_arrays_tell_shapes():

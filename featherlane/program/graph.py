@@ -80,6 +80,7 @@ class Graph:
         return {key: k for k, key in enumerate(zip(self.op, self.args, self.value, strict=True))}
 
     def node(self, op: str, *args: int, value: Any = None) -> int:
+        """Returns the node of an operation, a new one unless the graph has it; folds nothing."""
         if op in COMMUTES and args[0] > args[1]:
             args = args[1], args[0]
         key = (op, args, value)
@@ -122,6 +123,7 @@ class Graph:
         return range(k + 1, end)
 
     def constant(self, x: float) -> int:
+        """Returns the node of a number; -0.0 is the node of 0.0."""
         x = float(x) + 0.0  # -0.0 is 0.0
         return self.node("constant", value="nan" if math.isnan(x) else x)
 
@@ -145,6 +147,7 @@ class Graph:
         return [self.node("input", value=(name, i)) for i in range(math.prod(shape))]
 
     def neg(self, a: int) -> int:
+        """Returns the node of -a."""
         if (x := self.number(a)) is not None:
             return self.constant(-x)
         if self.op[a] == "neg":
@@ -152,6 +155,7 @@ class Graph:
         return self.node("neg", a)
 
     def add(self, a: int, b: int) -> int:
+        """Returns the node of a + b; a + 0 is a, and a + (-b) is a - b."""
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return self.constant(x + y)
@@ -166,6 +170,7 @@ class Graph:
         return self.node("add", a, b)
 
     def sub(self, a: int, b: int) -> int:
+        """Returns the node of a - b; a - a is 0, and b - a the negative of a - b."""
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return self.constant(x - y)
@@ -184,6 +189,7 @@ class Graph:
         return self.node("sub", a, b)
 
     def mul(self, a: int, b: int) -> int:
+        """Returns the node of a b; products with 0, 1, signs and reciprocals fold."""
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return self.constant(x * y)
@@ -213,6 +219,7 @@ class Graph:
         return self.op[r] == "div" and self.args[r][1] == d and self.number(self.args[r][0]) == 1.0
 
     def div(self, a: int, b: int) -> int:
+        """Returns the node of a / b; a / a is 1, and 0 / b is 0."""
         x, y = self.number(a), self.number(b)
         if x is not None and y:
             return self.constant(x / y)
@@ -223,6 +230,7 @@ class Graph:
         return self.node("div", a, b)
 
     def fma(self, a: int, b: int, c: int) -> int:
+        """Returns the node of a b + c, rounded once."""
         if (
             self.number(a) in (0.0, 1.0, -1.0)
             or self.number(b) in (0.0, 1.0, -1.0)
@@ -232,48 +240,61 @@ class Graph:
         return self.node("fma", a, b, c)
 
     def sin(self, a: int) -> int:
+        """Returns the node of the sine of a, rad."""
         if self.op[a] == "neg":
             return self.neg(self.sin(self.args[a][0]))
         return self._function("sin", a, lambda x: sine_cosine(x)[0])
 
     def cos(self, a: int) -> int:
+        """Returns the node of the cosine of a, rad."""
         if self.op[a] == "neg":
             return self.cos(self.args[a][0])
         return self._function("cos", a, lambda x: sine_cosine(x)[1])
 
     def sqrt(self, a: int) -> int:
+        """Returns the node of the square root of a."""
         return self._function("sqrt", a, math.sqrt)
 
     def abs(self, a: int) -> int:
+        """Returns the node of |a|."""
         return self.abs(self.args[a][0]) if self.op[a] == "neg" else self._function("abs", a, abs)
 
     def round(self, a: int) -> int:
+        """Returns the node of the integer nearest to a, halves to even."""
         return self._function("round", a, lambda x: float(round(x)))
 
     # No fold but of 0 and 1: the last bits of NumPy's and libm's functions differ by machine
 
     def exp(self, a: int) -> int:
+        """Returns the node of e^a."""
         return self.constant(1.0) if self.number(a) == 0.0 else self.node("exp", a)
 
     def expm1(self, a: int) -> int:
+        """Returns the node of e^a - 1."""
         return a if self.number(a) == 0.0 else self.node("expm1", a)
 
     def log(self, a: int) -> int:
+        """Returns the node of the natural logarithm of a."""
         return self.constant(0.0) if self.number(a) == 1.0 else self.node("log", a)
 
     def log1p(self, a: int) -> int:
+        """Returns the node of the natural logarithm of 1 + a."""
         return a if self.number(a) == 0.0 else self.node("log1p", a)
 
     def tanh(self, a: int) -> int:
+        """Returns the node of the hyperbolic tangent of a."""
         return self._odd("tanh", a)
 
     def asin(self, a: int) -> int:
+        """Returns the node of the angle whose sine is a, from -pi/2 to pi/2."""
         return self._odd("asin", a)
 
     def acos(self, a: int) -> int:
+        """Returns the node of the angle whose cosine is a, from 0 to pi."""
         return self.constant(0.0) if self.number(a) == 1.0 else self.node("acos", a)
 
     def atan2(self, a: int, b: int) -> int:
+        """Returns the node of the angle of the vector (b, a), from -pi to pi."""
         return self.node("atan2", a, b)
 
     def _odd(self, op: str, a: int) -> int:
@@ -283,12 +304,15 @@ class Graph:
         return a if self.number(a) == 0.0 else self.node(op, a)
 
     def power_of_two(self, a: int) -> int:
+        """Returns the node of 2^a, for an integer a of a normal number."""
         return self.node("power_of_two", a)
 
     def exponent(self, a: int) -> int:
+        """Returns the node of a's exponent: 2^exponent <= |a| < 2^(exponent + 1)."""
         return self.node("exponent", a)
 
     def copysign(self, a: int, b: int) -> int:
+        """Returns the node of |a| with the sign of b."""
         x, y = self.number(a), self.number(b)
         if x and y:  # -0.0 is no constant
             return self.constant(math.copysign(x, y))
@@ -301,12 +325,15 @@ class Graph:
         return self.constant(fold(x))
 
     def less(self, a: int, b: int) -> int:
+        """Returns the node of the condition a < b, for `select` alone."""
         return self.node("less", a, b)
 
     def less_equal(self, a: int, b: int) -> int:
+        """Returns the node of the condition a <= b, for `select` alone."""
         return self.node("less_equal", a, b)
 
     def select(self, condition: int, a: int, b: int) -> int:
+        """Returns the node of a where the condition holds, else of b."""
         if a == b:
             return a
         if (op := self.op[condition]) in CONDITIONS:
@@ -316,6 +343,7 @@ class Graph:
         return self.node("select", condition, a, b)
 
     def quarter(self, k: int, s: int, c: int) -> int:
+        """Returns the node of s, c, -s or -c, for k = 0, 1, 2, 3 modulo 4."""
         return self.node("quarter", k, s, c)
 
     # Reading

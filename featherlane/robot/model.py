@@ -52,12 +52,14 @@ class Placement(NamedTuple):
 
     @staticmethod
     def of(R: Any, p: Any) -> Placement:
+        """Returns the pose of a rotation (3, 3) and an origin (3,), m, in any form NumPy reads."""
         return Placement(rows3(R), floats(p))
 
     def __mul__(self, other: Placement) -> Placement:  # type: ignore[override]
         return Placement.of(matmul(self.R, other.R), matvec(self.R, other.p) + self.p)
 
     def inverse(self) -> Placement:
+        """Returns the pose of the other frame in this one."""
         R = transpose(self.R)
         return Placement.of(R, -matvec(R, self.p))
 
@@ -114,6 +116,7 @@ class Joint:
 
     @property
     def kind(self) -> JointType:
+        """What the type says of every such joint: sizes of q and v, and its equations."""
         return joint_type(self.type, self.pitch)
 
 
