@@ -47,7 +47,7 @@ from featherlane.backends.fpga.network.cycles import latencies, run
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.resources import Resources
-from featherlane.functions.accelerator.functions_organisation import organise_functions
+from featherlane.functions.accelerator.functions_organisation import FunctionsOrganiser
 from featherlane.functions.accelerator.graph import SHARES
 from featherlane.functions.accelerator.network import network
 from featherlane.program.analysis.modulo import whole
@@ -180,10 +180,10 @@ def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, 
 def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Network, Cost]:
     """The design whose limbs and columns take turns."""
     assign = pass_formats(model, form, {})
-    found = organise_functions(model, tuple(SHORT), interval=interval, assign=assign)
+    device = devices.load("xcvu9p")
+    found = FunctionsOrganiser(model, tuple(SHORT), device, CLOCK, assign).at(interval)
     say(str(found))
     runs = None if found.design.whole.graph.op.count("mul") < MANY else ARRAY_RUNS
-    device = devices.load("xcvu9p")
     designer = ArrayNetworkDesigner(model.name, device, CLOCK, "whole", tuple(SHORT), runs=runs)
     made, needed, _ = designer.best(found.design, interval)
     say(f"{robot}, all functions in arrays, {form}, interval {interval}: {needed.shares}")

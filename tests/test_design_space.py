@@ -180,6 +180,38 @@ def test_arrays_are_tried_beside_one_pipeline():
         fl.accelerator.design(legs, ID, lut=0.1, **tried)
 
 
+def test_arrays_of_all_functions_are_tried_beside_stations():
+    """What is made of a point has its figures, and stands in the chart of the front."""
+    robot = fl.random_tree(3, 2.0, ("revolute",), seed=2)  # two limbs that are alike
+    tried = {"formats": ("fitted", "proved"), "intervals": (8,), "arrays": (None, "auto")}
+    front = fl.accelerator.front(robot, algorithms=("factor", "deferred"), **tried)
+    assert {(p.algorithm, p.arrays) for p in front.points if p.format == "fitted"} == {
+        ("factor", None),
+        ("deferred", None),
+        ("factor", "auto"),
+    }
+    assert "limbs would wait" in front.refused["fitted, deferred, limbs and columns in turn"]
+    assert "clamps" in front.refused["proved, factor, limbs and columns in turn"]
+    (turns,) = (p for p in front.points if p.arrays)
+    assert str(turns).endswith("(fitted, factor, limbs and columns in turn)")
+
+    least = min(p.dsp for p in front.points)
+    made = fl.accelerator.design(robot, dsp=least, **tried)
+    assert made.choices["arrays"] == "auto"
+    assert made.cost.shares.dsps == pytest.approx(turns.dsp)
+    assert max(made.latency.values()) <= turns.latency
+    (mark,) = (m for m in made._marks(front) if m.own)
+    assert mark.algorithm == "factor, limbs and columns in turn"
+    two = fl.multifunction(robot, made.functions[:2], interval=8)
+    with pytest.raises(ValueError, match=r"front is of all functions .* wanted inverse_dynamics, "):
+        two.report("page.html", front=front)
+    worst = 0.0
+    for name in made.functions:
+        found = made.function(name).errors(**made.samples(name, 500))
+        worst = max(worst, *(x / found.magnitude[k] for k, x in found.largest.items()))
+    assert worst == pytest.approx(turns.error, rel=0.3)  # as above
+
+
 def test_divisions_that_come_last_are_not_tried_in_arrays():
     legs = fl.random_tree(3, 2.0, ("revolute",), seed=3)
     tried = {"formats": ("q16.16",), "intervals": (4,), "arrays": ("limbs",)}
@@ -191,8 +223,8 @@ def test_divisions_that_come_last_are_not_tried_in_arrays():
     ("function", "arrays", "told"),
     [
         (ID, "limbs", "arrays is 'limbs': wanted a list of some"),
-        (ID, ("legs",), "arrays has 'legs': wanted None, 'limbs' or 'columns'"),
-        (None, ("limbs",), "arrays has .* without a function"),
+        (ID, ("legs",), "arrays has 'legs': wanted None or 'limbs' or 'columns' of a function"),
+        (None, ("limbs",), "arrays has 'limbs': wanted None or 'auto' of all functions"),
     ],
 )
 def test_what_are_no_arrays(pendulum, function, arrays, told):

@@ -16,7 +16,7 @@ import numpy as np
 import featherlane
 from featherlane.api.board import SEEDS, STALLS, Board
 from featherlane.api.cutting import ARRAYS, Cutter, of_arrays
-from featherlane.api.design_space import Front, marks
+from featherlane.api.design_space import Choice, Front, marks
 from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
@@ -200,15 +200,10 @@ class Accelerator:
 
     def _marks(self, front: Front) -> list[Mark]:
         """The designs of a front, for charts. Raises ValueError for those of something else."""
-        own = *(self.choices[name] for name in ("format", "algorithm")), self.interval
-        found = marks(front, own, self.choices["arrays"])
-        asked = self.choices["function"]
-        wanted = self.model.name, asked, self.device.name, self.pipeline.clock
-        came = front.robot, front.function, front.device, front.clock
-        if came != wanted:
-            told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, wanted)]
-            raise ValueError(f"front is of {told[0]}: wanted {told[1]}, as this design is")
-        return found
+        own = Choice(*(self.choices[name] for name in ("format", "algorithm", "arrays")))
+        function, clock = self.choices["function"], self.pipeline.clock
+        of = self.model.name, function, self.device.name, clock
+        return marks(front, of, own, self.interval)
 
     def trace(self, file: str | Path, tasks: int = 16, run: Run | None = None) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through words,

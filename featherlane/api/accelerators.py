@@ -9,11 +9,12 @@ from typing import Any
 from featherlane.api.accelerator import SLOWEST, Accelerator, check_choices
 from featherlane.api.accelerator import accelerator as made
 from featherlane.api.all_functions_space import AllFunctionsSpace
-from featherlane.api.cutting import ARRAYS
+from featherlane.api.cutting import ARRAYS, AUTO, LIMBS
 from featherlane.api.design_space import (
     FORMATS,
     GOALS,
     INTERVALS,
+    TOGETHER,
     Front,
     Point,
     Space,
@@ -86,7 +87,8 @@ class Accelerators:
         formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
         whole number). arrays: what is tried in turn, as `accelerator` takes it; (None, "limbs",
         "columns") looks at arrays, too, which need fewer LUTs for more cycles, where a function,
-        its format and algorithm have any. Other arguments are those of `accelerator`.
+        its format and algorithm have any; of all functions (None, "auto"), as `multifunction` takes
+        it. Other arguments are those of `accelerator`.
 
         Raises CompileError if no design keeps the bounds, with the one that comes nearest, and
         ValueError for what is no bound or names nothing to try.
@@ -189,12 +191,13 @@ def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], l
 
 def _arrays(given: Any, function: str | None) -> list[str | None]:
     """What is tried in turn. Raises ValueError for what is none."""
-    found = _several("arrays", given, [None, *ARRAYS])
+    known = [None, AUTO] if function is None else [None, *ARRAYS]
+    found = _several("arrays", given, known)
     for kind in found:
-        if kind not in (None, *ARRAYS):
-            raise ValueError(f"arrays has {shown(kind)}: wanted None, 'limbs' or 'columns'")
-    if function is None and found != [None]:
-        raise ValueError(f"arrays has {shown(found)} without a function: wanted one, by name")
+        if kind not in known:
+            of = "all functions" if function is None else "a function"
+            wanted = f"wanted {' or '.join(map(repr, known))} of {of}"
+            raise ValueError(f"arrays has {shown(kind)}: {wanted}")
     return found
 
 
@@ -230,10 +233,11 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         smallest = min(front.points, key=lambda p: max(p.dsp, p.luts, p.ffs), default=None)
         if smallest is None:
             return f"{told}: {'; '.join(front.refused.values())}"
+        turns = AUTO if front.function == TOGETHER else LIMBS
         return (
             f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
             f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less, "
-            "arrays=['limbs'] fewer LUTs where limbs are alike"
+            f"arrays={[turns]} fewer LUTs where limbs are alike"
         )
     missed = [
         name

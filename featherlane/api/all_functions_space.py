@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+from featherlane.api.cutting import functions_in_arrays
 from featherlane.api.design_space import (
     RUNS,
     STATES,
+    TOGETHER,
     Choice,
     Cuts,
     Made,
@@ -15,15 +18,16 @@ from featherlane.api.design_space import (
     Space,
     relative_error,
 )
-from featherlane.api.designing import NetworkDesigner
+from featherlane.api.designing import ArrayNetworkDesigner, NetworkDesigner
 from featherlane.api.fixed import PROVED, Formats, checked_ranges, entry_bounds, input_ranges
 from featherlane.api.model import Model
-from featherlane.api.multifunction import datapath_of
+from featherlane.api.multifunction import check_constants, datapath_of
 from featherlane.api.pass_ranges import shapes_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.page.page import moved
+from featherlane.errors import CompileError
 from featherlane.functions.accelerator.graph import SHARES, function_datapath
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR
 from featherlane.functions.fixed import FixedFunction
@@ -43,7 +47,7 @@ class AllFunctionsSpace(Space):
         self, model: Model, device: devices.Device, clock: float, sharing: str, ranges: Ranges
     ) -> None:
         super().__init__(model, DFD, device, clock, sharing, ranges)
-        self.function = "all functions"
+        self.function = TOGETHER
         self.given = checked_ranges(shapes_of(model), ranges)
 
     def algorithms(self, format: str) -> tuple[str | None, ...]:
@@ -52,8 +56,19 @@ class AllFunctionsSpace(Space):
     def _computed(self, format: str, algorithm: str | None) -> Made:
         assert algorithm is not None
         datapath = datapath_of(self.model, FUNCTIONS, format, algorithm, self.given)
-        error = max(self._error(datapath, name) for name in FUNCTIONS)
-        return Made(datapath, error)
+        return Made(datapath, self._largest_error(datapath))
+
+    def _cut(self, choice: Choice) -> Cuts:
+        given = choice.format, self.given, str(choice.algorithm), self.device, self.clock
+        try:
+            cut = functions_in_arrays(self.model, FUNCTIONS, *given)
+        except ValueError as why:  # of an algorithm
+            raise CompileError(str(why)) from why
+        check_constants(self.model.name, FUNCTIONS, cut.at(1).design.whole.graph)
+        return Cuts(lambda interval: cut.at(interval).design, self._largest_error)
+
+    def _largest_error(self, datapath: Datapath) -> float:
+        return max(self._error(datapath, name) for name in FUNCTIONS)
 
     def _error(self, datapath: Datapath, name: str) -> float:
         own = self.model._function(Variant(name))
@@ -63,11 +78,12 @@ class AllFunctionsSpace(Space):
         return relative_error(fixed, {name: states[name] for name in own.inputs})
 
     def _look(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
-        assert isinstance(made, Made), "arrays of one function"
+        computed, error = made.at(interval)
+        designer: Any = ArrayNetworkDesigner if choice.arrays else NetworkDesigner
         given = self.device, self.clock, self.sharing, FUNCTIONS
-        designer = NetworkDesigner("tried", *given, runs=RUNS)
-        found, needed, _ = designer.best(made.datapath, interval)
+        found, needed, _ = designer("tried", *given, runs=RUNS).best(computed, interval)
         dsp, luts, ffs, _ = needed.shares
-        figures = interval, latencies(found)[DFD], dsp, made.error
+        figures = interval, latencies(found)[DFD], dsp, error
         needs = round(needed.total.dsps), luts, ffs
-        return Point(choice.format, choice.algorithm, *figures, *needs, *moved(found)[DFD])
+        own = moved(found)[DFD]
+        return Point(choice.format, choice.algorithm, *figures, *needs, *own, choice.arrays)

@@ -1,25 +1,29 @@
-"""A function of a robot cut into arrays, for designs in which limbs or columns take turns."""
+"""Functions of a robot cut into arrays, for designs in which limbs or columns take turns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
-from featherlane.api.fixed import array_formats
+from featherlane.api.fixed import Ends, array_formats
 from featherlane.api.model import Model
+from featherlane.api.pass_ranges import pass_formats
 from featherlane.backends.fpga.devices import Device
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.arrays import Arrays
+from featherlane.functions.accelerator.functions_organisation import FunctionsOrganiser
 from featherlane.functions.accelerator.graph import SHARES
 from featherlane.functions.accelerator.organisation import Organisation, Organiser
 from featherlane.functions.accelerator.streams import Streamed, streamed
 from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.table import Variant
 from featherlane.program.trace import COLUMNS
+from featherlane.robot.tree_of import tree_of
 
 LIMBS = "limbs"
 ARRAYS = (LIMBS, "columns")  # what takes turns
+AUTO = "auto"  # limbs and columns, where they help: of several functions in one design
 
 
 def of_arrays(function: str, algorithm: str | None) -> str | None:
@@ -55,12 +59,8 @@ class Cutter:
     ) -> None:
         if variant.wrenches:
             raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
-        moves = "v" in model._function(variant).inputs
-        if moves and any(any(joint.friction) for joint in model.joints):
-            raise CompileError(
-                f"{model.name} has joint friction, which arrays do not compute: "
-                "model.with_physics(friction=0) has none"
-            )
+        if "v" in model._function(variant).inputs:
+            check_friction(model)
         self.model, self.variant, self.algorithm, self.arrays = model, variant, algorithm, arrays
         self._assign = array_formats(model, variant, format, ranges)
         self._organiser: Organiser | None = None
@@ -95,3 +95,39 @@ class Cutter:
                 + ("'limbs'" if name in SHARES else "None")
             )
         return found
+
+
+def functions_in_arrays(
+    model: Model,
+    functions: Collection[str],
+    format: str,
+    given: Mapping[str, Ends],
+    algorithm: str,
+    device: Device,
+    clock: float,
+) -> FunctionsOrganiser:
+    """Returns what cuts several functions into arrays at any interval. given: ranges of inputs;
+    clock: nanoseconds. Raises ValueError or CompileError for what arrays do not compute.
+    """
+    if algorithm != FACTOR:
+        raise ValueError(
+            f"algorithm is {algorithm!r}: in arrays limbs would wait for each other; "
+            f"wanted {FACTOR!r}"
+        )
+    check_friction(model)
+    if tree_of(model).coupled:
+        raise CompileError(
+            f"joints of {model.name!r} share coordinates, which arrays do not take: "
+            "wanted arrays=None"
+        )
+    assign = pass_formats(model, format, given)
+    return FunctionsOrganiser(model, functions, device, clock, assign)
+
+
+def check_friction(model: Model) -> None:
+    """Raises CompileError for a robot whose joints have friction."""
+    if any(any(joint.friction) for joint in model.joints):
+        raise CompileError(
+            f"{model.name} has joint friction, which arrays do not compute: "
+            "model.with_physics(friction=0) has none"
+        )

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from featherlane.api.cutting import Cutter, HasNoArrays, of_arrays
+from featherlane.api.cutting import AUTO, Cutter, HasNoArrays, of_arrays
 from featherlane.api.designing import ArrayDesigner, Designer
 from featherlane.api.fixed import (
     FITTED,
@@ -44,6 +44,7 @@ INTERVALS = 1, 2, 3, 4, 6, 8, 12, 16
 STATES = 500  # over which errors are found
 RUNS = 4  # schedules of each design: forward and backward twice
 GOALS = "interval", "dsp", "error", "latency", "lut"  # in the order in which they are minimised
+TOGETHER = "all functions"  # the name of a design of all of them
 FRONT = 4  # the first goals, those of the front
 Ranges = Mapping[str, tuple[Any, Any]] | None
 T = TypeVar("T")
@@ -57,7 +58,8 @@ class Choice(NamedTuple):
     arrays: str | None = None
 
     def __str__(self) -> str:
-        turns = f"{self.arrays} in turn" if self.arrays else None
+        what = "limbs and columns" if self.arrays == AUTO else self.arrays
+        turns = f"{what} in turn" if what else None
         return ", ".join(told for told in (self.format, self.algorithm, turns) if told)
 
 
@@ -92,11 +94,15 @@ class Point(NamedTuple):
         """What is to be small, in the order of `GOALS`."""
         return self.interval, self.dsp, self.error, self.latency, self.luts
 
+    @property
+    def choice(self) -> Choice:
+        """What it shares with the designs of other intervals."""
+        return Choice(self.format, self.algorithm, self.arrays)
+
     def __str__(self) -> str:
-        choice = Choice(self.format, self.algorithm, self.arrays)
         return (
             f"interval {self.interval}, {self.dsp:.1f} % of the DSPs, error {self.error:.1e}, "
-            f"latency {self.latency} cycles ({choice})"
+            f"latency {self.latency} cycles ({self.choice})"
         )
 
 
@@ -134,21 +140,23 @@ class Front:
         return min(fitting, key=lambda p: (_excess(p, bounds), _rank(p, bounds)), default=None)
 
 
-def marks(
-    front: Front, own: tuple[str, str | None, int], arrays: str | None = None
-) -> list[Mark]:  # fmt: skip
-    """The designs that fit, for charts. own, arrays: the format, the algorithm and the interval of
-    the one that they are drawn for, and what takes turns in it. Raises TypeError for what is no
-    front.
+def marks(front: Front, of: tuple[str, str, str, float], own: Choice, interval: int) -> list[Mark]:
+    """The designs that fit, for charts. of: the robot, the function, the device and the clock that
+    they are drawn for, whose own design is a choice at an interval. Raises TypeError for what is no
+    front, ValueError for that of something else.
     """
     if not isinstance(front, Front):
         raise TypeError(f"front is {shown(front)}: wanted what accelerator.front returns, or None")
+    came = front.robot, front.function, front.device, front.clock
+    if came != of:
+        told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, of)]
+        raise ValueError(f"front is of {told[0]}: wanted {told[1]}, as this design is")
     best = {*front.best}
     return [
         Mark(
             p.interval, p.latency, p.dsp, p.error, p.format,
             str(Choice(p.algorithm or "", None, p.arrays)), p.bits,
-            p in best, (p.format, p.algorithm, p.interval, p.arrays) == (*own, arrays),
+            p in best, (p.choice, p.interval) == (own, interval),
         )
         for p in front.points
         if p.fits
@@ -203,15 +211,19 @@ class Made(NamedTuple):
 
 
 class Cuts:
-    """A function in arrays, which may be other ones at another interval."""
+    """Functions in arrays, which may be other ones at another interval. cut: what is computed at an
+    interval; error: that of the whole of it.
+    """
 
-    def __init__(self, cutter: Cutter, error: Callable[[Datapath], float]) -> None:
-        self._cutter, self._error = cutter, error
+    def __init__(
+        self, cut: Callable[[int], Arrays | Streamed], error: Callable[[Datapath], float]
+    ) -> None:
+        self._cut, self._error = cut, error
         self._errors: dict[Arrays | Streamed, float] = {}
 
     def at(self, interval: int) -> tuple[Arrays | Streamed, float]:
         """What is computed at an interval, and its error."""
-        cut, _ = self._cutter.at(interval)
+        cut = self._cut(interval)
         if cut not in self._errors:
             self._errors[cut] = self._error(cut.whole)
         return cut, self._errors[cut]
@@ -306,7 +318,7 @@ class Space:
             states = _states(fixed, self.model, self.ranges)
             return relative_error(fixed.computed_by(whole), states)
 
-        return Cuts(cutter, error)
+        return Cuts(lambda interval: cutter.at(interval)[0], error)
 
     def _point(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
         key = choice, interval

@@ -26,7 +26,8 @@ from featherlane.api.accelerator import (
     written,
 )
 from featherlane.api.board import STALLS, Board, core_of_functions
-from featherlane.api.design_space import Front, marks
+from featherlane.api.cutting import AUTO, functions_in_arrays
+from featherlane.api.design_space import TOGETHER, Choice, Front, marks
 from featherlane.api.designing import ArrayNetworkDesigner, NetworkDesigner
 from featherlane.api.fixed import (
     FITTED,
@@ -37,7 +38,7 @@ from featherlane.api.fixed import (
     input_ranges,
 )
 from featherlane.api.model import Model
-from featherlane.api.pass_ranges import pass_formats, pass_ranges, shapes_of
+from featherlane.api.pass_ranges import pass_ranges, shapes_of
 from featherlane.api.tasks import (
     Task,
     TaskRun,
@@ -59,9 +60,9 @@ from featherlane.backends.fpga.network.cycles import Stalls, Timeline
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit, circuit
 from featherlane.backends.fpga.page import page
+from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.verilog import check_name
 from featherlane.errors import CompileError, shown
-from featherlane.functions.accelerator.functions_organisation import organise_functions
 from featherlane.functions.accelerator.graph import (
     METHODS,
     NO_WRENCHES,
@@ -82,7 +83,6 @@ from featherlane.robot.tree_of import tree_of
 
 Ends = tuple[np.ndarray, np.ndarray]
 STATES = 500  # over which a page tells errors
-AUTO = "auto"  # arrays of limbs and of columns, where they help
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,17 +291,24 @@ class Multifunction:
 
         tasks: the functions of the tasks of the timeline, all of them in turn by default. front:
         the designs around it, as `accelerator.front` gives them for all functions; their search
-        takes minutes, so that there are none by default. Raises ValueError for a file that cannot
-        be written.
+        takes minutes, so that there are none by default. Raises TypeError for what is no front,
+        ValueError for that of something else and for a file that cannot be written.
         """
         names = self._in_turn(tasks)
         robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
         found = self.schedule(names)
         options = self.network, self.cost, robot, self.facts, names, found, [*self._errors()]
-        own = self.choices["format"], self.choices["algorithm"], self.interval
-        around = [] if front is None else marks(front, own)
+        around = [] if front is None else self._marks(front)
         figure = None if self.organisation is None else figure_of(self.organisation)
         return written(file, page.network_page(*options, around, LINK, figure))
+
+    def _marks(self, front: Front) -> list[Mark]:
+        """The designs of a front, for charts. Raises ValueError for those of something else."""
+        own = Choice(*(self.choices[name] for name in ("format", "algorithm", "arrays")))
+        told = TOGETHER if self.functions == tuple(SHARES) else ", ".join(self.functions)
+        return marks(
+            front, (self.model.name, told, self.device.name, self.clock), own, self.interval
+        )
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,
@@ -456,10 +463,12 @@ def multifunction(
     }  # fmt: skip
     options = top, target, 1e3 / clock, choices["sharing"], chosen
     if arrays:
-        _check_arrays(model, choices)
-        assign = pass_formats(model, format, given)
-        organised = {"interval": int(interval), "device": device, "clock": clock, "assign": assign}
-        found = organise_functions(model, chosen, **organised)  # type: ignore[arg-type]
+        if f_ext:
+            raise ValueError(f"f_ext is {f_ext!r}: arrays take no wrenches")
+        if spare:
+            raise ValueError(f"spare is {spare:g}: arrays have spare units of their own")
+        cut = functions_in_arrays(model, chosen, format, given, algorithm, target, 1e3 / clock)
+        found = cut.at(int(interval))
         own = _in_arrays(ArrayNetworkDesigner(*options, tag_bits=int(tag_bits)), found)
     else:
         datapath = datapath_of(model, chosen, format, algorithm, given, wrenches)
@@ -494,32 +503,9 @@ def _in_arrays(designer: ArrayNetworkDesigner, found: Organisation) -> _Computed
     """Returns the design of an organisation. Raises CompileError for constants, and if it does not
     fit.
     """
-    _check_constants(found.model.name, designer.functions, found.design.whole.graph)
+    check_constants(found.model.name, designer.functions, found.design.whole.graph)
     network, cost, cut = _fitting(designer, found.design, found.interval)
     return _Computed(network, cost, cut.whole, replace(found, design=cut))
-
-
-def _check_arrays(model: Model, choices: Mapping[str, Any]) -> None:
-    """Raises ValueError or CompileError for what arrays do not compute."""
-    if choices["f_ext"]:
-        raise ValueError(f"f_ext is {choices['f_ext']!r}: arrays take no wrenches")
-    if choices["spare"]:
-        raise ValueError(f"spare is {choices['spare']:g}: arrays have spare units of their own")
-    if choices["algorithm"] != FACTOR:
-        raise ValueError(
-            f"algorithm is {choices['algorithm']!r}: in arrays limbs would wait for each other; "
-            f"wanted {FACTOR!r}"
-        )
-    if any(any(joint.friction) for joint in model.joints):
-        raise CompileError(
-            f"{model.name} has joint friction, which arrays do not compute: "
-            "model.with_physics(friction=0) has none"
-        )
-    if tree_of(model).coupled:
-        raise CompileError(
-            f"joints of {model.name!r} share coordinates, which arrays do not take: "
-            "wanted arrays=None"
-        )
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:
@@ -548,7 +534,7 @@ def datapath_of(
     if method == BOUNDED and tree_of(model).coupled:
         raise CompileError(f"algorithm is {method!r}: joints of {model.name!r} share coordinates")
     graph = all_functions_graph(model, functions, method, bounds, wrenches)
-    _check_constants(model.name, functions, graph)
+    check_constants(model.name, functions, graph)
     if kind == PROVED:
         return proved(graph, bounds, data, small)
     if kind == FITTED:
@@ -557,7 +543,7 @@ def datapath_of(
     return uniform(graph, kind)
 
 
-def _check_constants(robot: str, functions: Collection[str], graph: Graph) -> None:
+def check_constants(robot: str, functions: Collection[str], graph: Graph) -> None:
     """Raises CompileError for functions of which an output is constant, of their own or of what
     they are computed from: no stream has it; and where nothing depends on the state.
     """

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.schedule import turns
-from featherlane.backends.fpga.devices import Device, load
+from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.functions.accelerator.array_stations import StationArrays, station_arrays
 from featherlane.functions.accelerator.arrays import COMPUTED, Assign, in_q16
@@ -22,44 +22,67 @@ from featherlane.functions.accelerator.organisation import (
     share,
 )
 from featherlane.functions.accelerator.streams import Turn
+from featherlane.robot.chains import Alike
 from featherlane.robot.model import Robot
 
 
-def organise_functions(
-    model: Robot,
-    functions: Collection[str],
-    *,
-    interval: int,
-    device: str = "xcvu9p",
-    clock: float = 125.0,
-    assign: Assign = in_q16,
-) -> Organisation:
-    """Returns the organisation of functions of a robot, M^-1 by the factor of M.
+class FunctionsOrganiser:
+    """Makes the organisations of functions of a robot at several intervals, which share their cuts;
+    M^-1 is by the factor of M.
 
-    functions: some of those of `fl.multifunction`; interval: cycles from one state to the next;
-    clock: MHz; assign: gives the formats. The result's `design` is a StationArrays; what the arrays
-    have of products is of both stations' sweeps together.
+    functions: some of those of `fl.multifunction`; clock: nanoseconds; assign: gives the formats.
     """
-    clock = 1e3 / clock  # nanoseconds from here on
-    target, reasons = load(device), list[str]()
-    cut = partial(station_arrays, model, functions, assign=assign)
-    apart, together = cut(shared=lambda group: False, in_turn=False), cut()
-    kept = groups_in_turn(together, apart, interval, target, clock, reasons)
-    in_turn = _columns_in_turn(together, interval, target, clock, reasons)
-    several = {n for n, group in enumerate(together.groups) if len(group.members) > 1}
-    if kept == several and in_turn == bool(together.columns):
-        made = together
-    elif not kept and not in_turn:
-        made = apart
-    else:
-        members = {together.groups[number] for number in kept}
-        made = cut(shared=members.__contains__, in_turn=in_turn)
-    if in_turn:
-        made = replace(made, columns=split_columns(made.columns, interval, target, clock, reasons))
-    found = tuple(array_choices(made, apart, kept, interval))
-    title = f"{len(functions)} functions"
-    head = model, model, title, interval, COMPUTED, ()
-    return Organisation(*head, found, made, tuple(reasons))
+
+    def __init__(
+        self,
+        model: Robot,
+        functions: Collection[str],
+        device: Device,
+        clock: float,
+        assign: Assign = in_q16,
+    ) -> None:
+        self.model, self.functions = model, functions
+        self.device, self.clock = device, clock
+        self._cut = partial(station_arrays, model, functions, assign=assign)
+        self._some: dict[tuple[frozenset[Alike], bool], StationArrays] = {}
+
+    @cached_property
+    def _apart(self) -> StationArrays:
+        """A circuit for each limb and each column."""
+        return self._cut(shared=lambda group: False, in_turn=False)
+
+    @cached_property
+    def _together(self) -> StationArrays:
+        """A circuit for all limbs that are alike, and for columns."""
+        return self._cut()
+
+    def _shared(self, members: frozenset[Alike], in_turn: bool) -> StationArrays:
+        """A circuit for all limbs of some groups, and one for columns if they are in turn."""
+        together = self._together
+        several = {group for group in together.groups if len(group.members) > 1}
+        if members == several and in_turn == bool(together.columns):
+            return together
+        if not members and not in_turn:
+            return self._apart
+        if (members, in_turn) not in self._some:
+            made = self._cut(shared=members.__contains__, in_turn=in_turn)
+            self._some[members, in_turn] = made
+        return self._some[members, in_turn]
+
+    def at(self, interval: int) -> Organisation:
+        """Returns the organisation at an interval, cycles from one task to the next. Its `design`
+        is a StationArrays; what the arrays have of products is of both stations' sweeps together.
+        """
+        apart, together, reasons = self._apart, self._together, list[str]()
+        given = interval, self.device, self.clock, reasons
+        kept = groups_in_turn(together, apart, *given)
+        in_turn = _columns_in_turn(together, *given)
+        made = self._shared(frozenset(together.groups[number] for number in kept), in_turn)
+        if in_turn:
+            made = replace(made, columns=split_columns(made.columns, *given))
+        found = tuple(array_choices(made, apart, kept, interval))
+        head = self.model, self.model, f"{len(self.functions)} functions", interval, COMPUTED, ()
+        return Organisation(*head, found, made, tuple(reasons))
 
 
 def _columns_in_turn(
