@@ -184,6 +184,12 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
             )
 
 
+def check_not_constant(name: str, model: Model, graph: Graph) -> None:
+    """Raises CompileError for a graph of which no result depends on a state."""
+    if all(graph.op[k] == "constant" for out in graph.outputs.values() for k in out.nodes):
+        raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
+
+
 def check_overflow(
     fixed: FixedFunction,
     model: Model,
