@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,9 +75,8 @@ class TaskWords:
 
     def batch(self, tasks: Sequence[Any]) -> Batch:
         """Tasks as integers. Raises ValueError for what is no task."""
-        if not len(tasks):
-            raise ValueError("tasks is empty: wanted one, or more")
-        checked = [self._checked(n, task) for n, task in enumerate(tasks)]
+        given = listed("tasks", tasks)
+        checked = [self._checked(n, task) for n, task in enumerate(given)]
         made = Batch([name for name, _ in checked], {}, {})
         for n, name in enumerate(made.names):
             made.rows.setdefault(name, []).append(n)
@@ -186,6 +185,15 @@ def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> N
     """Raises ValueError for the name of a function that a design has not."""
     if not isinstance(name, str) or name not in functions:
         raise ValueError(f"function is {shown(name)}: wanted one of {', '.join(functions)}")
+
+
+def listed(name: str, given: Any) -> list[Any]:
+    """An argument that has one entry, or more. Raises ValueError for a text, and for none."""
+    found = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
+    if not found:
+        came = "empty" if isinstance(given, Sequence) and not len(given) else shown(given)
+        raise ValueError(f"{name} is {came}: wanted a list of one, or more")
+    return found
 
 
 def check_arrivals(arrivals: Any, count: int) -> None:
