@@ -284,6 +284,19 @@ def test_divisions_that_come_last_are_not_tried_in_arrays():
     assert {p.algorithm for p in front.points} == {"factor", "mminvgen"}
 
 
+def test_refusals_name_what_stands_in_the_way(pendulum):
+    """Of proved formats in arrays the clamps, not the algorithm that they take; of too many DSPs no
+    arrays, which have fewer LUTs.
+    """
+    tried = {"intervals": (1,)}
+    with pytest.raises(fl.CompileError, match="'proved', which clamps signals"):
+        fl.accelerator.design(pendulum, formats=["proved"], arrays=["auto"], **tried)
+    with pytest.raises(
+        fl.CompileError, match=r"none fits ECP5-85k; .* longer intervals= need less$"
+    ):
+        fl.accelerator.design(pendulum, formats=["fitted"], device="ecp5_85k", **tried)
+
+
 @pytest.mark.parametrize(
     ("function", "arrays", "told"),
     [

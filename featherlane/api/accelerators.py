@@ -249,10 +249,12 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         if smallest is None:
             return f"{told}: {'; '.join(front.refused.values())}"
         turns = AUTO if front.function == TOGETHER else LIMBS
+        untried = smallest.luts > 100 and not any(point.arrays for point in front.points)
+        fewer = f", arrays={[turns]} fewer LUTs where limbs are alike" if untried else ""
         return (
             f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
-            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less, "
-            f"arrays={[turns]} fewer LUTs where limbs are alike"
+            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less"
+            f"{fewer}"
         )
     if not isfinite(nearest.error):
         return f"{told}: random states overflow, or are lost, in all that fit, as in {nearest}"
