@@ -43,7 +43,7 @@ class Accelerators:
     """Makes accelerators: pipelines in fixed point, for FPGAs, of functions of robots.
 
     `accelerator(model, function, interval=, format=, ...)` makes the one with these choices,
-    `accelerator.design(model, function, dsp=, interval=, error=, latency=)` searches for the
+    `accelerator.design(model, function, dsp=, interval=, error=, latency=, lut=)` searches for the
     choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
     they are about all seven in one design.
 

@@ -109,7 +109,7 @@ class Point(NamedTuple):
 @dataclass(frozen=True)
 class Front:
     """Designs of a function. clock: nanoseconds a cycle; points: all that were looked at; refused:
-    why others were not made, by format and algorithm.
+    why others were not made, by format, algorithm and what takes turns.
     """
 
     robot: str
