@@ -402,12 +402,12 @@ endmodule
         assert found.luts == pytest.approx(wanted.luts, rel=0.15)
 
 
-@pytest.mark.parametrize(("tasks", "told"), [("mass_matrix", "'mass_matrix'"), ([], "empty")])
-def test_timelines_are_of_lists_of_functions(arm, tasks, told, tmp_path):
-    with pytest.raises(ValueError, match=f"functions is {told}: wanted a list of one"):
-        arm.schedule(tasks)
-    with pytest.raises(ValueError, match=f"tasks is {told}: wanted a list of one"):
-        arm.trace(tmp_path / "trace.json", tasks)
+def test_timelines_are_of_lists_of_functions(arm, tmp_path):
+    with pytest.raises(ValueError, match="functions is 'mass_matrix': wanted a list"):
+        arm.schedule("mass_matrix")
+    for tasks, told in (("mass_matrix", "'mass_matrix'"), ([], "empty")):
+        with pytest.raises(ValueError, match=f"tasks is {told}: wanted a list of one, or more"):
+            arm.trace(tmp_path / "trace.json", tasks)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ class Multifunction:
         number of the task whose result must be out before, or None: the serial sub-tasks of one
         sampling point. stalls, seed: as of `simulate`. Raises ValueError for what are none.
         """
-        functions = listed("functions", functions)
+        functions = listed("functions", functions, least=0)
         for name in functions:
             check_function(name, self.functions)
         check_arrivals(arrivals, len(functions))

@@ -187,12 +187,13 @@ def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> N
         raise ValueError(f"function is {shown(name)}: wanted one of {', '.join(functions)}")
 
 
-def listed(name: str, given: Any) -> list[Any]:
-    """An argument that has one entry, or more. Raises ValueError for a text, and for none."""
-    found = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
-    if not found:
-        came = "empty" if isinstance(given, Sequence) and not len(given) else shown(given)
-        raise ValueError(f"{name} is {came}: wanted a list of one, or more")
+def listed(name: str, given: Any, least: int = 1) -> list[Any]:
+    """Returns the entries of an argument. Raises ValueError for a text, and for fewer of them."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = [*given] if several else []
+    if not several or len(found) < least:
+        came = "empty" if several else shown(given)
+        raise ValueError(f"{name} is {came}: wanted a list" + " of one, or more" * (least > 0))
     return found
 
 
