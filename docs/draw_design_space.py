@@ -18,7 +18,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import featherlane as fl
-from featherlane.api.design_space import Point, pareto
+from featherlane.api.design_space import FRONT, Point, pareto
 from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE
 
 COLOURS = {"q16.16": ORANGE, "fitted": BLUE, "proved": GREEN}
@@ -53,7 +53,7 @@ def panel(
     axes: Any, points: Collection[Point], across: Callable[[Point], float], words: str
 ) -> None:
     """The designs: filled what is on the front, a line through those of a format and algorithm."""
-    best = {*pareto([p for p in points if p.fits], key=lambda p: p.goals)}
+    best = {*pareto([p for p in points if p.fits], key=lambda p: p.goals[:FRONT])}
     for form, colour in COLOURS.items():
         for algorithm, mark in MARKS.items():
             own = [p for p in points if (p.format, p.algorithm) == (form, algorithm)]

@@ -1,6 +1,9 @@
 """Designs of functions: the Pareto front, and the design that bounds ask for."""
 
+import gc
 import inspect
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,6 +98,8 @@ def test_proved_formats_of_any_bits_take_the_algorithm_with_bounds(pendulum, fun
         ({"algorithms": []}, r"algorithms is \[\]: wanted a list of some"),
         ({"algorithms": "serial"}, "algorithms is 'serial': wanted a list of some"),
         ({"algorithms": ("aba",)}, "algorithm is 'aba' of inverse_dynamics"),
+        ({"algorithms": (None,)}, "algorithms has None: wanted names"),
+        ({"formats": (None,)}, "formats has None: wanted names"),
     ],
 )
 def test_what_are_no_bounds(pendulum, bounds, told):
@@ -125,6 +130,46 @@ def test_a_format_that_overflows_is_not_chosen(pendulum):
     front = fl.accelerator.front(pendulum, ID, **tried)
     assert min(front.points, key=lambda p: p.dsp).format == "q7.9"
     assert fl.accelerator.design(pendulum, ID, **tried).choices["format"] == "fitted"
+    with pytest.raises(fl.CompileError, match=r"nearest misses dsp, .* \(fitted, serial\)"):
+        fl.accelerator.design(pendulum, ID, dsp=0.01, algorithms=["serial"], **tried)
+    with pytest.raises(fl.CompileError, match="random states overflow, or are lost, in all that f"):
+        fl.accelerator.design(pendulum, ID, **tried | {"formats": ("q7.9",)})
+
+
+def test_what_is_constant_has_no_designs():
+    """The mass matrix of one sliding body, in one pipeline and in arrays."""
+    slide = fl.random_tree(1, 1.0, ("prismatic",), seed=1)
+    tried = {"formats": ("fitted",), "intervals": (4,), "arrays": (None, "limbs")}
+    front = fl.accelerator.front(slide, "mass_matrix", **tried)
+    assert not front.points
+    assert len(front.refused) == 2
+    assert all("is constant: there is nothing" in told for told in front.refused.values())
+
+
+def test_what_is_named_twice_is_tried_once(pendulum):
+    tried = {"formats": ("fitted", "fitted"), "intervals": (4, 4), "arrays": (None, None)}
+    front = fl.accelerator.front(pendulum, ID, algorithms=("serial", "serial"), **tried)
+    assert len(front.points) == 1
+
+
+def test_ranges_that_differ_in_any_digit_are_searched_anew(pendulum):
+    tried = {"formats": ("q16.16",), "intervals": (4,), "algorithms": ("serial",)}
+    errors = {
+        fl.accelerator.front(pendulum, ID, ranges={"v": (-1, np.array([1.0, high]))}, **tried)
+        .points[0]
+        .error
+        for high in (1.0, 1.0 + 1e-10)
+    }
+    assert len(errors) == 2
+
+
+def test_designs_are_kept_no_longer_than_their_model():
+    robot = fl.random_tree(1, 1.0, ("revolute",), seed=7)
+    fl.accelerator.front(robot, ID, formats=("fitted",), intervals=(4,))
+    left = weakref.ref(robot)
+    del robot
+    gc.collect()
+    assert left() is None
 
 
 def test_all_functions_have_designs_together(pendulum):
@@ -212,11 +257,44 @@ def test_arrays_of_all_functions_are_tried_beside_stations():
     assert worst == pytest.approx(turns.error, rel=0.3)  # as above
 
 
+def test_arrays_of_one_design_are_not_those_of_the_next(monkeypatch):
+    """Where what is made of the first one is beyond a bound, the next one is made as it was found:
+    here all are, as if schedules of the search had shared more.
+    """
+    legs = fl.random_tree(4, 3.0, ("revolute",), seed=3)
+    tried = LEGS | {"formats": ("q16.16",), "arrays": (None, "limbs")}
+    most = max(p.dsp for p in fl.accelerator.front(legs, ID, **tried).points)
+    made = []
+
+    def beyond(model, function, **choices):
+        made.append(choices.get("arrays"))
+        shares = SimpleNamespace(shares=(100.0, 100.0, 100.0, 100.0))
+        return SimpleNamespace(cost=shares)
+
+    monkeypatch.setattr("featherlane.api.accelerators.made", beyond)
+    with pytest.raises(fl.CompileError, match="the nearest misses dsp, with"):
+        fl.accelerator.design(legs, ID, interval=6, dsp=most, error=1, latency=1000, **tried)
+    assert made == ["limbs", None]  # the one of fewer LUTs first
+
+
 def test_divisions_that_come_last_are_not_tried_in_arrays():
     legs = fl.random_tree(3, 2.0, ("revolute",), seed=3)
     tried = {"formats": ("q16.16",), "intervals": (4,), "arrays": ("limbs",)}
     front = fl.accelerator.front(legs, "mass_matrix_inverse", **tried)
     assert {p.algorithm for p in front.points} == {"factor", "mminvgen"}
+
+
+def test_refusals_name_what_stands_in_the_way(pendulum):
+    """Of proved formats in arrays the clamps, not the algorithm that they take; of too many DSPs no
+    arrays, which have fewer LUTs.
+    """
+    tried = {"intervals": (1,)}
+    with pytest.raises(fl.CompileError, match="'proved', which clamps signals"):
+        fl.accelerator.design(pendulum, formats=["proved"], arrays=["auto"], **tried)
+    with pytest.raises(
+        fl.CompileError, match=r"none fits ECP5-85k; .* longer intervals= need less$"
+    ):
+        fl.accelerator.design(pendulum, formats=["fitted"], device="ecp5_85k", **tried)
 
 
 @pytest.mark.parametrize(

@@ -331,6 +331,7 @@ def test_bad_arguments(options, told):
     ("batch", "told"),
     [
         ([], "tasks is empty"),
+        (3, "tasks is 3: wanted a list"),
         (["inverse_dynamics"], "task 0 is 'inverse_dynamics': wanted"),
         ([("inverse", {})], "function is 'inverse': wanted one of"),
         ([("mass_matrix", {"v": [0, 0]})], r"task 0 \(mass_matrix\) has v: wanted q"),
@@ -401,6 +402,14 @@ endmodule
         assert found.luts == pytest.approx(wanted.luts, rel=0.15)
 
 
+def test_timelines_are_of_lists_of_functions(arm, tmp_path):
+    with pytest.raises(ValueError, match="functions is 'mass_matrix': wanted a list"):
+        arm.schedule("mass_matrix")
+    for tasks, told in (("mass_matrix", "'mass_matrix'"), ([], "empty")):
+        with pytest.raises(ValueError, match=f"tasks is {told}: wanted a list of one, or more"):
+            arm.trace(tmp_path / "trace.json", tasks)
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -411,6 +420,7 @@ endmodule
         ({"after": [None, -1]}, r"after\[1\] is -1"),
         ({"after": [None, 0.0]}, r"after\[1\] is 0\.0"),
         ({"stalls": 256}, "stalls is 256: wanted a whole number from 0 to 255"),
+        ({"seed": "one"}, "seed is 'one': wanted a whole number"),
         ({"arrivals": [-5, 0]}, r"arrivals\[0\] is -5: wanted a cycle"),
         ({"arrivals": [0, np.nan]}, r"arrivals\[1\] is nan"),
         ({"arrivals": [0]}, r"arrivals is \[0\]: wanted one for each of 2 tasks"),
@@ -420,7 +430,7 @@ endmodule
 def test_bad_schedules(arm, options, told):
     with pytest.raises(ValueError, match=told):
         arm.schedule(["mass_matrix"] * 2, **options)
-    if "after" in options:
+    if "arrivals" not in options:
         with pytest.raises(ValueError, match=told):
             arm.simulate([("mass_matrix", {"q": [0, 0]})] * 2, **options)
 

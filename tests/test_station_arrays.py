@@ -23,7 +23,7 @@ from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.errors import CompileError
 from featherlane.functions.accelerator.array_stations import station_arrays
 from featherlane.functions.accelerator.functions_organisation import split_columns
-from featherlane.functions.accelerator.graph import SHARES, STATIONS
+from featherlane.functions.accelerator.graph import SHARES, STATIONS, all_functions_graph
 from featherlane.tools.cli import main
 
 needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")
@@ -179,6 +179,14 @@ def test_sums_in_post_adders(made):
     assert cut.fused
     assert cost.total.luts < made.cost.total.luts
     check(replace(found, _functions={}), made.tasks(300), "verilator", 100)
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_nothing_is_computed_that_no_function_wants(robot, name):
+    """The product with M^-1, too, is there only for the derivatives of forward dynamics."""
+    flat = all_functions_graph(robot, [name], "factor", {})
+    products = station_arrays(robot, [name]).whole.graph.op.count("mul")
+    assert products <= 1.1 * flat.op.count("mul")
 
 
 @needs_icarus

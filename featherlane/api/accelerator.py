@@ -20,6 +20,7 @@ from featherlane.api.design_space import Choice, Front, marks
 from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
+    check_not_constant,
     check_overflow,
     checked_ranges,
     fixed_function,
@@ -49,7 +50,6 @@ from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
-from featherlane.program.graph import Graph
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
@@ -411,7 +411,7 @@ def accelerator(
     }  # fmt: skip
     if arrays:
         return _in_arrays(top, model, fixed, variant, target, choices, ranges)
-    _check_not_constant(function, model, fixed.datapath.graph)
+    check_not_constant(function, model, fixed.datapath.graph)
     check_overflow(fixed, model, variant, format, ranges)
     made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
@@ -431,7 +431,7 @@ def _in_arrays(
     given = fixed.algorithm, choices["arrays"], device, 1e3 / clock
     cutter = Cutter(model, variant, choices["format"], ranges, *given)
     cut, found = cutter.at(interval)
-    _check_not_constant(variant.name, model, cut.whole.graph)
+    check_not_constant(variant.name, model, cut.whole.graph)
     check_overflow(fixed.computed_by(cut.whole), model, variant, choices["format"], ranges)
     designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
     made, needed, cut = designer.best(cut, interval)
@@ -524,12 +524,6 @@ def interval_that_fits(
     if needed.fits:
         return f"interval {tried} fits", tried
     return f"no interval up to {LONGEST} fits either", tried
-
-
-def _check_not_constant(name: str, model: Model, graph: Graph) -> None:
-    """Raises CompileError for a graph of which no result depends on a state."""
-    if all(graph.op[k] == "constant" for out in graph.outputs.values() for k in out.nodes):
-        raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
 
 
 def _finite(found: Mapping[str, float]) -> dict[str, float | None]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
+from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from featherlane.api.accelerator import SLOWEST, Accelerator, check_choices
 from featherlane.api.accelerator import accelerator as made
@@ -26,6 +30,7 @@ from featherlane.api.multifunction import Multifunction, multifunction
 from featherlane.backends.fpga import devices
 from featherlane.errors import CompileError, shown
 from featherlane.functions.arguments import is_count
+from featherlane.functions.circuits import DEFERRED, FACTOR
 
 UNITS = {
     "interval": " cycles", "latency": " cycles", "error": "",
@@ -38,7 +43,7 @@ class Accelerators:
     """Makes accelerators: pipelines in fixed point, for FPGAs, of functions of robots.
 
     `accelerator(model, function, interval=, format=, ...)` makes the one with these choices,
-    `accelerator.design(model, function, dsp=, interval=, error=, latency=)` searches for the
+    `accelerator.design(model, function, dsp=, interval=, error=, latency=, lut=)` searches for the
     choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
     they are about all seven in one design.
 
@@ -105,22 +110,22 @@ class Accelerators:
         formats, algorithms = _formats_and_algorithms(formats, algorithms)
         in_turn = _arrays(arrays, function)
         make: Any = multifunction if function is None else made
-        choices: dict[str, Any]
-        choices = {"device": device, "delays": delays, "clock": clock, "sharing": sharing}
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
             for point in designs.front(formats, step, algorithms, in_turn).within(bounds):
-                if point.arrays:
-                    choices["arrays"] = point.arrays
                 found = make(
                     model,
                     function,
                     interval=point.interval,
                     format=point.format,
                     algorithm=point.algorithm,
+                    arrays=point.arrays,
+                    device=device,
+                    delays=delays,
+                    clock=clock,
+                    sharing=sharing,
                     ranges=ranges,
                     name=name,
-                    **choices,
                 )
                 dsps, luts, *_ = found.cost.shares  # as in the search, but for what other schedules
                 if dsps <= bounds.get("dsp", 100) and luts <= bounds.get("lut", 100):  # share
@@ -179,14 +184,24 @@ def _space(
             return AllFunctionsSpace(model, *options)
         return Space(model, function, *options)
 
-    return kept(model, (function, target.name, target.model, period, sharing, repr(ranges)), make)
+    with np.printoptions(threshold=sys.maxsize, precision=17):  # all entries, exactly
+        told = repr(ranges)
+    return kept(model, (function, target.name, target.model, period, sharing, told), make)
 
 
 def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:
     """Those that are tried; None: all algorithms."""
-    known = ["deferred", "factor"]
-    chosen = None if algorithms is None else _several("algorithms", algorithms, known)
-    return _several("formats", formats, FORMATS), chosen
+    chosen = None if algorithms is None else _names("algorithms", algorithms, [DEFERRED, FACTOR])
+    return _names("formats", formats, FORMATS), chosen
+
+
+def _names(argument: str, given: Any, known: Sequence[str]) -> list[str]:
+    """What is tried, each once. Raises ValueError for what is no list of names."""
+    found = _several(argument, given, known)
+    for name in found:
+        if not isinstance(name, str):
+            raise ValueError(f"{argument} has {shown(name)}: wanted names, as {shown(known)}")
+    return [*dict.fromkeys(found)]
 
 
 def _arrays(given: Any, function: str | None) -> list[str | None]:
@@ -198,7 +213,7 @@ def _arrays(given: Any, function: str | None) -> list[str | None]:
             of = "all functions" if function is None else "a function"
             wanted = f"wanted {' or '.join(map(repr, known))} of {of}"
             raise ValueError(f"arrays has {shown(kind)}: {wanted}")
-    return found
+    return [*dict.fromkeys(found)]
 
 
 def _several(name: str, given: Any, known: Sequence[Any]) -> list[Any]:
@@ -234,16 +249,22 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         if smallest is None:
             return f"{told}: {'; '.join(front.refused.values())}"
         turns = AUTO if front.function == TOGETHER else LIMBS
+        untried = smallest.luts > 100 and not any(point.arrays for point in front.points)
+        fewer = f", arrays={[turns]} fewer LUTs where limbs are alike" if untried else ""
         return (
             f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
-            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less, "
-            f"arrays={[turns]} fewer LUTs where limbs are alike"
+            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less"
+            f"{fewer}"
         )
+    if not isfinite(nearest.error):
+        return f"{told}: random states overflow, or are lost, in all that fit, as in {nearest}"
     missed = [
         name
         for name, own in zip(GOALS, nearest.goals, strict=True)
         if name in bounds and own > bounds[name]
     ]
+    if not missed:  # what is made of it has more than the search told
+        missed = [name for name in ("dsp", "lut") if name in bounds]
     luts = f", {nearest.luts:.2g} % of the LUTs" if "lut" in missed else ""
     return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}{luts}"
 

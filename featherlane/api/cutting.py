@@ -67,7 +67,9 @@ class Cutter:
         if arrays == LIMBS:
             if variant.name not in SHARES:
                 told = ", ".join(map(repr, SHARES))
-                raise HasNoArrays(f"function is {variant.name!r}: wanted {told}")
+                raise HasNoArrays(
+                    f"arrays is {arrays!r}, but function is {variant.name!r}: wanted {told}"
+                )
             self._organiser = Organiser(
                 model,
                 variant.name,
@@ -109,6 +111,7 @@ def functions_in_arrays(
     """Returns what cuts several functions into arrays at any interval. given: ranges of inputs;
     clock: nanoseconds. Raises ValueError or CompileError for what arrays do not compute.
     """
+    assign = pass_formats(model, format, given)
     if algorithm != FACTOR:
         raise ValueError(
             f"algorithm is {algorithm!r}: in arrays limbs would wait for each other; "
@@ -120,7 +123,6 @@ def functions_in_arrays(
             f"joints of {model.name!r} share coordinates, which arrays do not take: "
             "wanted arrays=None"
         )
-    assign = pass_formats(model, format, given)
     return FunctionsOrganiser(model, functions, device, clock, assign)
 
 

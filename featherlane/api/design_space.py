@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from sys import float_info
 from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from featherlane.api.fixed import (
     PROVED,
     UNIFORM,
     Formats,
+    check_not_constant,
     checked_ranges,
     fixed_function,
     input_ranges,
@@ -109,7 +109,7 @@ class Point(NamedTuple):
 @dataclass(frozen=True)
 class Front:
     """Designs of a function. clock: nanoseconds a cycle; points: all that were looked at; refused:
-    why others were not made, by format and algorithm.
+    why others were not made, by format, algorithm and what takes turns.
     """
 
     robot: str
@@ -130,8 +130,7 @@ class Front:
         """Those that fit and keep the bounds, by name of `GOALS`: the best first in what has no
         bound, in the order of `GOALS`, then in what has one. None overflows in random states.
         """
-        usable = [p for p in self.points if p.fits and isfinite(p.error)]
-        found = [p for p in usable if _excess(p, bounds) <= 0]
+        found = [p for p in self.points if p.fits and _excess(p, bounds) <= 0]
         return sorted(found, key=lambda p: _rank(p, bounds))
 
     def nearest(self, bounds: Mapping[str, float]) -> Point | None:
@@ -182,7 +181,11 @@ def _rank(point: Point, bounds: Mapping[str, float]) -> tuple[float, ...]:
 
 
 def _excess(point: Point, bounds: Mapping[str, float]) -> float:
-    """By which part of it a point misses its worst bound; 0 or less of one that keeps them all."""
+    """By which part of it a point misses its worst bound; 0 or less of one that keeps them all, and
+    infinite of one that overflows in random states.
+    """
+    if not isfinite(point.error):
+        return inf
     named = dict(zip(GOALS, point.goals, strict=True))
     return max((named[name] / most - 1 for name, most in bounds.items()), default=0.0)
 
@@ -301,6 +304,7 @@ class Space:
 
     def _computed(self, format: str, algorithm: str | None) -> Made:
         fixed = fixed_function(self.model, self.variant, format, self.ranges, algorithm)
+        check_not_constant(self.function, self.model, fixed.datapath.graph)
         states = _states(fixed, self.model, self.ranges)
         return Made(fixed.datapath, relative_error(fixed, states))
 
@@ -310,9 +314,10 @@ class Space:
         fixed = fixed_function(*given, of_arrays(self.variant.name, algorithm))
         try:
             cutter = Cutter(*given, fixed.algorithm, str(arrays), self.device, self.clock)
-            cutter.at(1)
+            cut, _ = cutter.at(1)
         except HasNoArrays as why:
             raise CompileError(str(why)) from why
+        check_not_constant(self.function, self.model, cut.whole.graph)
 
         def error(whole: Datapath) -> float:
             states = _states(fixed, self.model, self.ranges)
@@ -357,12 +362,11 @@ def relative_error(fixed: FixedFunction, states: Mapping[str, np.ndarray]) -> fl
     return max(each) if all(map(isfinite, each)) else inf
 
 
-_SPACES: WeakKeyDictionary[Model, dict[Any, Space]] = WeakKeyDictionary()
-
-
 def kept(model: Model, key: Any, make: Callable[[], Space]) -> Space:
-    """The designs of a model by a key: those that were looked at before, or new ones."""
-    own = _SPACES.setdefault(model, {})
+    """The designs of a model by a key: those that were looked at before, or new ones. The model has
+    them, for as long as it lives.
+    """
+    own: dict[Any, Space] = vars(model).setdefault("_spaces", {})
     if key not in own:
         own[key] = make()
     return own[key]

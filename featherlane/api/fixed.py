@@ -47,6 +47,7 @@ TRIED, COARSEST = 200, 0.02  # states, and errors of their results, for which fo
 ROOM = 2.0  # of inputs whose ranges are sampled
 DERIVED = ("tau", "minv")  # inputs that follow from q, v and a
 Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an input
+Sampled = Callable[[], tuple[Mapping[str, np.ndarray], Bounds]]  # gives states, bounds of inputs
 
 
 class Formats(NamedTuple):
@@ -130,35 +131,51 @@ def _datapath(
 def array_formats(
     model: Model, variant: Variant, format: str | None, ranges: Mapping[str, Any] | None
 ) -> Callable[[Graph, Mapping[str, np.ndarray]], Datapath]:
-    """Returns what gives the graph of a function, with inputs that are constants of the robot, its
-    formats. The arguments are those of `fixed_function`. Raises CompileError for proved formats.
+    """Returns what gives the graph of a function in arrays its formats, see `formats_in_arrays`.
+    The arguments are those of `fixed_function`.
     """
-    chosen, shapes = Formats.named(format), input_shapes(model, variant)
-    if chosen.kind == PROVED:
-        raise CompileError(
-            "format is 'proved', which clamps signals: arrays whose limbs take turns have no clamps"
-            f"; wanted {FITTED!r}, {UNIFORM!r} or alike"
-        )
+    shapes = input_shapes(model, variant)
     given = checked_ranges(named_in_ranges(shapes), ranges)
 
-    def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
-        if chosen.kind != FITTED:
-            return uniform(graph, chosen.kind)
+    def sampled() -> tuple[Mapping[str, np.ndarray], Bounds]:
         limits, samples = input_ranges(model, shapes, given, variant=variant)
+        return samples, entry_bounds(given | limits)
+
+    return formats_in_arrays(format, sampled)
+
+
+def formats_in_arrays(
+    format: str | None, sampled: Sampled
+) -> Callable[[Graph, Mapping[str, np.ndarray]], Datapath]:
+    """Returns what gives a graph for arrays its formats. Inputs that are constants of the robot
+    have those that hold the constants, (limbs, entries) by name, of all limbs. sampled: gives the
+    states of which formats are fitted. Raises CompileError for proved formats.
+    """
+    kind, data, small = Formats.named(format)
+    if kind == PROVED:
+        raise CompileError(
+            f"format is {format!r}, which clamps signals: arrays whose limbs take turns have no "
+            f"clamps; wanted {FITTED!r}, {UNIFORM!r} or alike"
+        )
+
+    def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
+        if kind != FITTED:
+            return uniform(graph, kind)
+        samples, bounds = sampled()
         states = len(samples["q"])
         tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
-        bounds, bits = entry_bounds(given | limits), (chosen.data, chosen.small)
-        found = fitted(graph, samples | tables, *bits, inputs=bounds)
-        return with_table_formats(found, constants, chosen.small)
+        read = {name: x for name, x in {**samples, **tables}.items() if name in graph.inputs}
+        found = fitted(graph, read, data, small, inputs=bounds)
+        return _with_table_formats(found, constants, small)
 
     return assign
 
 
-def with_table_formats(
+def _with_table_formats(
     datapath: Datapath, constants: Mapping[str, np.ndarray], bits: int
 ) -> Datapath:
-    """Returns a datapath whose inputs that are constants of limbs, (limbs, entries) by name, have
-    formats of so many bits that hold those of all limbs.
+    """Returns a datapath whose inputs that are constants of limbs have formats of so many bits that
+    hold those of all limbs.
     """
     graph, forms = datapath.graph, list(datapath.formats)
     for k in graph.nodes_of("input"):
@@ -182,6 +199,12 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
                 f"(median) in {output}, which is up to {largest:.2g}: intervals do not bound it "
                 f"well; wanted {FITTED!r}, {UNIFORM!r} or alike, more bits, or narrower ranges"
             )
+
+
+def check_not_constant(name: str, model: Model, graph: Graph) -> None:
+    """Raises CompileError for a graph of which no result depends on a state."""
+    if all(graph.op[k] == "constant" for out in graph.outputs.values() for k in out.nodes):
+        raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
 
 
 def check_overflow(

@@ -25,7 +25,7 @@ from featherlane.api.accelerator import (
     with_wrenches,
     written,
 )
-from featherlane.api.board import STALLS, Board, core_of_functions
+from featherlane.api.board import SEEDS, STALLS, Board, core_of_functions
 from featherlane.api.cutting import AUTO, functions_in_arrays
 from featherlane.api.design_space import TOGETHER, Choice, Front, marks
 from featherlane.api.designing import ArrayNetworkDesigner, NetworkDesigner
@@ -46,6 +46,7 @@ from featherlane.api.tasks import (
     check_after,
     check_arrivals,
     check_function,
+    listed,
 )
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
@@ -186,11 +187,12 @@ class Multifunction:
         number of the task whose result must be out before, or None: the serial sub-tasks of one
         sampling point. stalls, seed: as of `simulate`. Raises ValueError for what are none.
         """
+        functions = listed("functions", functions, least=0)
         for name in functions:
             check_function(name, self.functions)
         check_arrivals(arrivals, len(functions))
         check_after(after, len(functions))
-        stalls = whole("stalls", stalls, *STALLS)
+        stalls, seed = whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
         codes = [self.network.codes[name] for name in functions]
         return cycles.run(self.network, codes, arrivals, after, Stalls(stalls, seed))
 
@@ -212,7 +214,7 @@ class Multifunction:
         if simulator not in SIMULATORS:
             wanted = " or ".join(map(repr, SIMULATORS))
             raise ValueError(f"simulator is {shown(simulator)}: wanted {wanted}")
-        stalls = whole("stalls", stalls, *STALLS)
+        stalls, seed = whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
         batch, circuit_ = self._words.batch(tasks), folder.simulated(self.circuit)
         given = self._words.given(batch)
         check_after(after, len(batch.names))
@@ -324,10 +326,7 @@ class Multifunction:
 
     def _in_turn(self, tasks: Sequence[str] | None) -> list[str]:
         """The functions of the tasks of a timeline: all of them twice by default."""
-        names = [*self.functions, *self.functions] if tasks is None else [*tasks]
-        if not names:
-            raise ValueError("tasks is empty: wanted the function of one task, or more")
-        return names
+        return [*self.functions, *self.functions] if tasks is None else listed("tasks", tasks)
 
     def _errors(self) -> Iterator[page.Error]:
         """Yields the errors of each result of each function, over random states and proved."""

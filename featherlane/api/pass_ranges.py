@@ -1,5 +1,5 @@
-"""What one pass of several functions of a robot reads: the shapes of all inputs, and random states
-within their ranges.
+"""What one pass of several functions of a robot reads: the shapes of all inputs, random states
+within their ranges, and the formats that hold them.
 """
 
 from __future__ import annotations
@@ -9,26 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.api.fixed import (
-    FITTED,
-    PROVED,
-    UNIFORM,
-    Ends,
-    Formats,
-    entry_bounds,
-    input_ranges,
-    with_table_formats,
-)
+from featherlane.api.fixed import Ends, entry_bounds, formats_in_arrays, input_ranges
 from featherlane.api.model import Model
-from featherlane.backends.fixed.assign import fitted, uniform
-from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.ranges import Bounds
-from featherlane.errors import CompileError
 from featherlane.functions.accelerator.arrays import Assign
 from featherlane.functions.accelerator.graph import NO_WRENCHES
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
-from featherlane.program.graph import Graph
 
 
 class PassRanges(NamedTuple):
@@ -59,24 +46,7 @@ def pass_ranges(
 
 
 def pass_formats(model: Model, format: str, given: Mapping[str, Ends]) -> Assign:
-    """Returns what gives the graph of a pass, with inputs that are constants of the robot, its
-    formats. Raises CompileError for proved formats.
+    """Returns what gives the graph of a pass in arrays its formats. given: ranges of inputs by
+    name. Raises CompileError for proved formats.
     """
-    kind, data, small = Formats.named(format)
-    if kind == PROVED:
-        raise CompileError(
-            f"format is {format!r}, which clamps signals: arrays whose limbs take turns have no "
-            f"clamps; wanted {FITTED!r}, {UNIFORM!r} or alike"
-        )
-
-    def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
-        if kind != FITTED:
-            return uniform(graph, kind)
-        found = pass_ranges(model, given)
-        states = len(found.samples["q"])
-        tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
-        read = {name: x for name, x in (found.samples | tables).items() if name in graph.inputs}
-        made = fitted(graph, read, data, small, inputs=found.bounds)
-        return with_table_formats(made, constants, small)
-
-    return assign
+    return formats_in_arrays(format, lambda: pass_ranges(model, given))

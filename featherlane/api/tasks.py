@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,9 +75,8 @@ class TaskWords:
 
     def batch(self, tasks: Sequence[Any]) -> Batch:
         """Tasks as integers. Raises ValueError for what is no task."""
-        if not len(tasks):
-            raise ValueError("tasks is empty: wanted one, or more")
-        checked = [self._checked(n, task) for n, task in enumerate(tasks)]
+        given = listed("tasks", tasks)
+        checked = [self._checked(n, task) for n, task in enumerate(given)]
         made = Batch([name for name, _ in checked], {}, {})
         for n, name in enumerate(made.names):
             made.rows.setdefault(name, []).append(n)
@@ -186,6 +185,16 @@ def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> N
     """Raises ValueError for the name of a function that a design has not."""
     if not isinstance(name, str) or name not in functions:
         raise ValueError(f"function is {shown(name)}: wanted one of {', '.join(functions)}")
+
+
+def listed(name: str, given: Any, least: int = 1) -> list[Any]:
+    """Returns the entries of an argument. Raises ValueError for a text, and for fewer of them."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = [*given] if several else []
+    if not several or len(found) < least:
+        came = "empty" if several else shown(given)
+        raise ValueError(f"{name} is {came}: wanted a list" + " of one, or more" * (least > 0))
+    return found
 
 
 def check_arrivals(arrivals: Any, count: int) -> None:

@@ -184,6 +184,7 @@ def _traced(
     with no_garbage():
         program = program_of(run, shapes | limbs.inputs, COLUMNS)
         main, calls, graphs = without_calls(program)
+        calls = calls if product else []  # else nothing reads their results
         if calls:
             chain = wanted_by(main, tree_of(model), cutter.chains, 0)
             of_node = {
