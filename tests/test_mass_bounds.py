@@ -127,7 +127,15 @@ def test_accelerations_saturate_at_their_range():
     assert not made.report.overflows
 
 
-def test_what_shares_coordinates_has_no_bounds():
+@pytest.mark.parametrize(
+    ("function", "algorithm"),
+    [
+        ("forward_dynamics", "bounded"),
+        ("forward_dynamics", "aba"),
+        ("mass_matrix_inverse", "mminvgen"),
+    ],
+)
+def test_what_shares_coordinates_is_not_eliminated_joint_by_joint(function, algorithm):
     model = fl.random_tree(4, joint_types=["revolute"], mimic=0.5, seed=1)
-    with pytest.raises(ValueError, match="'bounded': joints of 'tree4' share coordinates"):
-        fl.accelerator(model, "forward_dynamics", algorithm="bounded")
+    with pytest.raises(ValueError, match=rf"'{algorithm}': joints of 'tree4' share coordinates"):
+        fl.accelerator(model, function, algorithm=algorithm)

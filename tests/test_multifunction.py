@@ -13,6 +13,7 @@ import textbook
 from repetition import full, repeated
 
 import featherlane as fl
+from featherlane.backends import reference
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga.network import cycles
@@ -290,6 +291,42 @@ def test_tasks_that_arrive_late_wait_for_nothing(arm):
 
 
 # The text
+
+
+@pytest.mark.parametrize("method", ["factor", "deferred"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mimic": 0.5, "seed": 2},
+        {"mimic": 0.7, "seed": 5, "joint_types": ("free", "revolute", "prismatic")},
+        {"joint_types": ("spherical", "planar", "universal", "helical"), "seed": 7},
+    ],
+    ids=str,
+)
+def test_a_pass_gives_the_functions_of_the_model(options, method):
+    """In real numbers, with joints that follow others and resistance."""
+    named = {"joint_types": ("revolute", "prismatic"), **options}
+    model = fl.random_tree(6, 2.0, physics=True, **named).with_physics(friction=0)
+    q = model.random_configuration(20, seed=3)
+    v, a, tau = np.random.default_rng(3).normal(size=(3, 20, model.nv))
+    minv = model.mass_matrix_inverse(q)
+    x = {"q": q, "v": v, "a": a, "tau": tau, "minv": minv}
+    found = reference.evaluate(all_functions_graph(model, [*SHARES], method, {}), x)
+    derivatives = model.inverse_dynamics_derivatives(q, v, a)
+    still = model.inverse_dynamics(q, v, a)
+    wanted = {
+        "tau": still,
+        "M": model.mass_matrix(q),
+        "Minv": minv,
+        "a": np.linalg.solve(model.mass_matrix(q), (tau - still)[..., None])[..., 0],
+        "dtau_dq": derivatives.dtau_dq,
+        "dtau_dv": derivatives.dtau_dv,
+        "da_dq": -minv @ derivatives.dtau_dq,
+        "da_dv": -minv @ derivatives.dtau_dv,
+    }
+    for name, value in wanted.items():
+        scale = np.abs(value).max()
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-10 * scale, err_msg=name)
 
 
 def test_tags_depend_on_the_design_alone():

@@ -96,8 +96,13 @@ def _torques(model: Tree, load: Loads, qd: Scalars, qdd: Scalars) -> Scalars:
     """Returns ID(q, qd, qdd) from the forces of all subtrees."""
     torques: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
-        own = joint_entries(model, i, qd), joint_entries(model, i, qdd)
-        put_entries(model, i, torques, call(_torques_of, model.links[i], load.f[i], *own))
+        link, f = model.links[i], load.f[i]
+        if all(model.owners[k] == i for k, _ in model.freedoms[i]):
+            own = joint_entries(model, i, qd), joint_entries(model, i, qdd)
+            joint_tau = call(_torques_of, link, f, *own)
+        else:  # a joint that follows another one adds to its torque
+            joint_tau = call(add_torques, link, f, joint_entries(model, i, torques))
+        put_entries(model, i, torques, joint_tau)
     return torques
 
 

@@ -53,6 +53,7 @@ def _in_body_axes(algorithm: Algorithm) -> Algorithm:
 
 
 DEFERRED, FACTOR, BOUNDED, BODY = "deferred", "factor", "bounded", "body"
+BY_JOINT = BOUNDED, "mminvgen", "aba"  # they eliminate the freedoms of one joint after the other
 SQUARE = 0.5, 4.0  # of the squares of lengths of quaternions, whose entries are from -1 to 1
 CIRCUITS: dict[str, dict[str, Algorithm]] = {
     "mass_matrix_inverse": {
@@ -99,8 +100,11 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
     if asked is not None and asked not in [*known]:  # of any type
         wanted = f"wanted {' or '.join(map(repr, known))}" if known else "there is one alone"
         raise ValueError(f"algorithm is {shown(asked)} of {variant.name}: {wanted}")
-    if asked == BOUNDED and coupled:
-        raise ValueError(f"algorithm is {asked!r}: joints of {model.name!r} share coordinates")
+    if asked in BY_JOINT and coupled:
+        raise ValueError(
+            f"algorithm is {asked!r}: joints of {model.name!r} share coordinates, so that none can "
+            f"be eliminated alone; wanted {FACTOR!r}, {DEFERRED!r} or None"
+        )
     if asked == BODY and variant.wrenches == "world":
         raise ValueError(
             f"algorithm is {asked!r} with f_ext in the world's axes: it takes wrenches in the axes "
