@@ -7,7 +7,7 @@ file it looks at the designs first and writes it, which takes ten minutes.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import featherlane as fl
-from featherlane.api.design_space import FRONT, Point, pareto
+from featherlane.api.design_space import Front, Point
 from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE
 
 COLOURS = {"q16.16": ORANGE, "fitted": BLUE, "proved": GREEN}
@@ -30,33 +30,32 @@ WORDS = {
     "common": "common frame",
     "body": "body frames",
 }
-FUNCTION = "forward_dynamics_derivatives_from"
+ROBOT, FUNCTION = "iiwa14", "forward_dynamics_derivatives_from"
 KEPT = Path(__file__).with_name("design_space.csv")
 WORDED = ("format", "algorithm", "arrays")  # columns that are no numbers; empty is None
 
 
-def designs() -> list[Point]:
+def designs() -> Front:
     """Those that were kept, else all that are looked at now, which are kept then."""
     if not KEPT.exists():
-        found = fl.accelerator.front(fl.load("iiwa14"), FUNCTION).points
+        found = fl.accelerator.front(fl.load(ROBOT), FUNCTION).points
         with KEPT.open("w", newline="") as opened:
             csv.writer(opened, lineterminator="\n").writerows([Point._fields, *found])
     with KEPT.open(newline="") as opened:
         rows: list[dict[str, Any]] = list(csv.DictReader(opened))
-    return [
+    points = (
         Point(**{k: (x or None) if k in WORDED else float(x) for k, x in row.items()})
         for row in rows
-    ]
+    )
+    return Front(ROBOT, FUNCTION, "xcvu9p", 8.0, tuple(points), {})
 
 
-def panel(
-    axes: Any, points: Collection[Point], across: Callable[[Point], float], words: str
-) -> None:
+def panel(axes: Any, front: Front, across: Callable[[Point], float], words: str) -> None:
     """The designs: filled what is on the front, a line through those of a format and algorithm."""
-    best = {*pareto([p for p in points if p.fits], key=lambda p: p.goals[:FRONT])}
+    best = {*front.best}
     for form, colour in COLOURS.items():
         for algorithm, mark in MARKS.items():
-            own = [p for p in points if (p.format, p.algorithm) == (form, algorithm)]
+            own = [p for p in front.points if (p.format, p.algorithm) == (form, algorithm)]
             own = sorted((p for p in own if p.fits), key=lambda p: p.interval)
             x, y = [across(p) for p in own], [p.dsp for p in own]
             style = {"color": colour, "lw": 0.8, "alpha": 0.5}
@@ -78,12 +77,12 @@ def panel(
 
 
 def draw() -> Any:
-    points = designs()
+    front = designs()
     with plt.rc_context({"font.size": 9.5}):
         figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.6, 3.7), sharey=True)
-        panel(left, points, lambda p: p.interval, "interval, cycles")
-        panel(middle, points, lambda p: p.error, "largest error, of the largest result")
-        panel(right, points, lambda p: p.latency, "latency, cycles")
+        panel(left, front, lambda p: p.interval, "interval, cycles")
+        panel(middle, front, lambda p: p.error, "largest error, of the largest result")
+        panel(right, front, lambda p: p.latency, "latency, cycles")
         left.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
         left.xaxis.set_minor_formatter(lambda value, _: "")
         right.set_xticks([50, 60, 70, 80, 90, 100], ["50", "60", "70", "80", "90", "100"])

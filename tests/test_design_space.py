@@ -172,6 +172,12 @@ def test_designs_are_kept_no_longer_than_their_model():
     assert left() is None
 
 
+def worst_error(made):
+    """The largest error of all functions of a design, of each result a part of the largest."""
+    errors = (made.function(name).errors(**made.samples(name, 500)) for name in made.functions)
+    return max(x / found.magnitude[k] for found in errors for k, x in found.largest.items())
+
+
 def test_all_functions_have_designs_together(pendulum):
     """Points are the designs that are made; the error is that of the worst function."""
     tried = {"formats": ("q16.16", "fitted"), "intervals": (2, 6), "algorithms": ("deferred",)}
@@ -182,11 +188,9 @@ def test_all_functions_have_designs_together(pendulum):
     )
     assert made.cost.shares.dsps == pytest.approx(point.dsp)
     assert max(made.latency.values()) <= point.latency
-    worst = 0.0
-    for name in made.functions:
-        found = made.function(name).errors(**made.samples(name, 500))
-        worst = max(worst, *(x / found.magnitude[k] for k, x in found.largest.items()))
-    assert worst == pytest.approx(point.error, rel=0.3)  # sums in post-adders are rounded less
+    assert worst_error(made) == pytest.approx(
+        point.error, rel=0.3
+    )  # sums in post-adders are rounded less
     assert made.interval == min(p.interval for p in front.points if p.dsp <= 4 and p.error <= 2e-3)
 
 
@@ -250,11 +254,7 @@ def test_arrays_of_all_functions_are_tried_beside_stations():
     two = fl.multifunction(robot, made.functions[:2], interval=8)
     with pytest.raises(ValueError, match=r"front is of all functions .* wanted inverse_dynamics, "):
         two.report("page.html", front=front)
-    worst = 0.0
-    for name in made.functions:
-        found = made.function(name).errors(**made.samples(name, 500))
-        worst = max(worst, *(x / found.magnitude[k] for k, x in found.largest.items()))
-    assert worst == pytest.approx(turns.error, rel=0.3)  # as above
+    assert worst_error(made) == pytest.approx(turns.error, rel=0.3)  # as above
 
 
 def test_arrays_of_one_design_are_not_those_of_the_next(monkeypatch):

@@ -16,15 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from circuit import CLOCK, DEVICE, GUARD
 
+from featherlane.api.designing import Designer
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.cost import Cost, cost
-from featherlane.backends.fpga.verilog import design
-from featherlane.program.analysis.modulo import pipelined, whole
+from featherlane.backends.fpga.cost import Cost
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.trace import trace
 from featherlane.scalar import Tag, at, call
@@ -111,9 +110,6 @@ def chain_datapath(freedoms: int, columns: Mapping[str, np.ndarray]) -> Datapath
 
 def chain_array(datapath: Datapath, columns: int, interval: int) -> tuple[ChainTimes, Cost]:
     """The schedule of the array and what it needs of the device, with all its matrices."""
-    device, graph = devices.load(DEVICE), datapath.graph
-    operators = devices.operators(datapath, device, CLOCK)
-    pipeline = pipelined(graph, operators, CLOCK, interval, whole(graph), runs=1)
-    pipeline.verify()
-    made = design("chain", datapath, pipeline, device.tile)
-    return ChainTimes(interval, pipeline.latency, columns), cost(made, device)
+    designer = Designer("chain", devices.load(DEVICE), CLOCK, "whole", runs=1)
+    made, needed = designer.design(datapath, interval)
+    return ChainTimes(interval, made.latency, columns), needed

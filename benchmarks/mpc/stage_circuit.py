@@ -17,17 +17,16 @@ from robot import FEET, Quadruped
 
 from featherlane.algorithms.configurations import integrate
 from featherlane.algorithms.integrators import local_rate, motion_maps
+from featherlane.api.designing import Designer
 from featherlane.api.model import Model
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.cost import Cost, cost
-from featherlane.backends.fpga.verilog import design
+from featherlane.backends.fpga.cost import Cost
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
-from featherlane.program.analysis.modulo import pipelined, whole
 from featherlane.program.derivatives.graphs import jacobian
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.trace import trace
@@ -149,13 +148,9 @@ def piece_datapath(graph: Graph, states: Mapping[str, np.ndarray]) -> Datapath:
 
 def scheduled(name: str, datapath: Datapath, interval: int) -> tuple[PieceTimes, Cost]:
     """The schedule of a circuit at an interval, and what it needs of the device."""
-    device = devices.load(DEVICE)
-    operators = devices.operators(datapath, device, CLOCK)
-    graph = datapath.graph
-    pipeline = pipelined(graph, operators, CLOCK, interval, whole(graph))
-    pipeline.verify()
-    made = design(name, datapath, pipeline, device.tile)
-    return PieceTimes(interval, pipeline.latency), cost(made, device)
+    designer = Designer(name, devices.load(DEVICE), CLOCK, "whole")
+    made, needed = designer.design(datapath, interval)
+    return PieceTimes(interval, made.latency), needed
 
 
 def stage_pieces(robot: Quadruped, interval: int) -> dict[str, tuple[PieceTimes, Cost]]:

@@ -15,8 +15,8 @@ import numpy as np
 
 import featherlane
 from featherlane.api.board import SEEDS, STALLS, Board
-from featherlane.api.cutting import ARRAYS, Cutter, of_arrays
-from featherlane.api.design_space import Choice, Front, marks
+from featherlane.api.cutting import ARRAYS, FunctionCutter, of_arrays
+from featherlane.api.design_space import Front, marks
 from featherlane.api.designing import SHARING, ArrayDesigner, Designer
 from featherlane.api.fixed import (
     Ends,
@@ -200,10 +200,9 @@ class Accelerator:
 
     def _marks(self, front: Front) -> list[Mark]:
         """The designs of a front, for charts. Raises ValueError for those of something else."""
-        own = Choice(*(self.choices[name] for name in ("format", "algorithm", "arrays")))
         function, clock = self.choices["function"], self.pipeline.clock
         of = self.model.name, function, self.device.name, clock
-        return marks(front, of, own, self.interval)
+        return marks(front, of, self.choices, self.interval)
 
     def trace(self, file: str | Path, tasks: int = 16, run: Run | None = None) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through words,
@@ -429,7 +428,7 @@ def _in_arrays(
     """Returns a function as arrays. Raises CompileError if these do not fit."""
     interval, clock = choices["interval"], choices["clock"]
     given = fixed.algorithm, choices["arrays"], device, 1e3 / clock
-    cutter = Cutter(model, variant, choices["format"], ranges, *given)
+    cutter = FunctionCutter(model, variant, choices["format"], ranges, *given)
     cut, found = cutter.at(interval)
     check_not_constant(variant.name, model, cut.whole.graph)
     check_overflow(fixed.computed_by(cut.whole), model, variant, choices["format"], ranges)

@@ -10,10 +10,9 @@ from featherlane.api.design_space import (
     RUNS,
     STATES,
     TOGETHER,
-    Choice,
     Cuts,
+    DesignChoice,
     Made,
-    Point,
     Ranges,
     Space,
     relative_error,
@@ -58,7 +57,7 @@ class AllFunctionsSpace(Space):
         datapath = datapath_of(self.model, FUNCTIONS, format, algorithm, self.given)
         return Made(datapath, self._largest_error(datapath))
 
-    def _cut(self, choice: Choice) -> Cuts:
+    def _cut(self, choice: DesignChoice) -> Cuts:
         given = choice.format, self.given, str(choice.algorithm), self.device, self.clock
         try:
             cut = functions_in_arrays(self.model, FUNCTIONS, *given)
@@ -77,13 +76,9 @@ class AllFunctionsSpace(Space):
         fixed = FixedFunction(own, partial(function_datapath, datapath, name), bounds)
         return relative_error(fixed, {name: states[name] for name in own.inputs})
 
-    def _look(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
-        computed, error = made.at(interval)
-        designer: Any = ArrayNetworkDesigner if choice.arrays else NetworkDesigner
-        given = self.device, self.clock, self.sharing, FUNCTIONS
-        found, needed, _ = designer("tried", *given, runs=RUNS).best(computed, interval)
-        dsp, luts, ffs, _ = needed.shares
-        figures = interval, latencies(found)[DFD], dsp, error
-        needs = round(needed.total.dsps), luts, ffs
-        own = moved(found)[DFD]
-        return Point(choice.format, choice.algorithm, *figures, *needs, *own, choice.arrays)
+    def _designer(self, arrays: str | None) -> Any:
+        designer: Any = ArrayNetworkDesigner if arrays else NetworkDesigner
+        return designer("tried", self.device, self.clock, self.sharing, FUNCTIONS, runs=RUNS)
+
+    def _timing(self, made: Any) -> tuple[int, int, int]:
+        return latencies(made)[DFD], *moved(made)[DFD]

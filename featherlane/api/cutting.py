@@ -38,7 +38,7 @@ class HasNoArrays(ValueError):
     """A function has nothing that could take turns in this way."""
 
 
-class Cutter:
+class FunctionCutter:
     """Cuts a function into arrays at any interval; what intervals share is made once.
 
     arrays: one of ARRAYS; format, ranges: as of `fixed_function`; algorithm: as it resolved it;

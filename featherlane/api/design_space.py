@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from featherlane.api.cutting import AUTO, Cutter, HasNoArrays, of_arrays
+from featherlane.api.cutting import AUTO, FunctionCutter, HasNoArrays, of_arrays
 from featherlane.api.designing import ArrayDesigner, Designer
 from featherlane.api.fixed import (
     FITTED,
@@ -50,7 +50,7 @@ Ranges = Mapping[str, tuple[Any, Any]] | None
 T = TypeVar("T")
 
 
-class Choice(NamedTuple):
+class DesignChoice(NamedTuple):
     """What the designs of all intervals share."""
 
     format: str
@@ -95,9 +95,9 @@ class Point(NamedTuple):
         return self.interval, self.dsp, self.error, self.latency, self.luts
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> DesignChoice:
         """What it shares with the designs of other intervals."""
-        return Choice(self.format, self.algorithm, self.arrays)
+        return DesignChoice(self.format, self.algorithm, self.arrays)
 
     def __str__(self) -> str:
         return (
@@ -139,9 +139,11 @@ class Front:
         return min(fitting, key=lambda p: (_excess(p, bounds), _rank(p, bounds)), default=None)
 
 
-def marks(front: Front, of: tuple[str, str, str, float], own: Choice, interval: int) -> list[Mark]:
+def marks(
+    front: Front, of: tuple[str, str, str, float], choices: Mapping[str, Any], interval: int
+) -> list[Mark]:
     """The designs that fit, for charts. of: the robot, the function, the device and the clock that
-    they are drawn for, whose own design is a choice at an interval. Raises TypeError for what is no
+    they are drawn for; choices: those of its own design, by name. Raises TypeError for what is no
     front, ValueError for that of something else.
     """
     if not isinstance(front, Front):
@@ -150,11 +152,11 @@ def marks(front: Front, of: tuple[str, str, str, float], own: Choice, interval: 
     if came != of:
         told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, of)]
         raise ValueError(f"front is of {told[0]}: wanted {told[1]}, as this design is")
-    best = {*front.best}
+    best, own = {*front.best}, DesignChoice(*(choices[name] for name in DesignChoice._fields))
     return [
         Mark(
             p.interval, p.latency, p.dsp, p.error, p.format,
-            str(Choice(p.algorithm or "", None, p.arrays)), p.bits,
+            str(DesignChoice(p.algorithm or "", None, p.arrays)), p.bits,
             p in best, (p.choice, p.interval) == (own, interval),
         )
         for p in front.points
@@ -247,8 +249,8 @@ class Space:
         self.model, self.function, self.ranges = model, function, ranges
         self.device, self.clock, self.sharing = device, clock, sharing
         self.variant: Variant = variant_named(model, function)
-        self._made: dict[Choice, Made | Cuts | str] = {}
-        self._points: dict[tuple[Choice, int], Point] = {}
+        self._made: dict[DesignChoice, Made | Cuts | str] = {}
+        self._points: dict[tuple[DesignChoice, int], Point] = {}
 
     def algorithms(self, format: str) -> tuple[str | None, ...]:
         """Those that a format takes: in proved formats the one that states bounds, if there is one;
@@ -282,7 +284,7 @@ class Space:
         for turns in arrays:
             for format in formats:
                 for algorithm in algorithms or self._algorithms(format, turns):
-                    choice = Choice(format, algorithm, turns)
+                    choice = DesignChoice(format, algorithm, turns)
                     made = self._function(choice)
                     if isinstance(made, str):
                         refused[str(choice)] = made
@@ -291,7 +293,7 @@ class Space:
         named = self.model.name, self.function, self.device.name
         return Front(*named, self.clock, tuple(points), refused)
 
-    def _function(self, choice: Choice) -> Made | Cuts | str:
+    def _function(self, choice: DesignChoice) -> Made | Cuts | str:
         """A function in a format by an algorithm, or in arrays, or why there is none."""
         if choice not in self._made:
             try:
@@ -308,12 +310,12 @@ class Space:
         states = _states(fixed, self.model, self.ranges)
         return Made(fixed.datapath, relative_error(fixed, states))
 
-    def _cut(self, choice: Choice) -> Cuts:
+    def _cut(self, choice: DesignChoice) -> Cuts:
         format, algorithm, arrays = choice
         given = self.model, self.variant, format, self.ranges
         fixed = fixed_function(*given, of_arrays(self.variant.name, algorithm))
         try:
-            cutter = Cutter(*given, fixed.algorithm, str(arrays), self.device, self.clock)
+            cutter = FunctionCutter(*given, fixed.algorithm, str(arrays), self.device, self.clock)
             cut, _ = cutter.at(1)
         except HasNoArrays as why:
             raise CompileError(str(why)) from why
@@ -325,23 +327,30 @@ class Space:
 
         return Cuts(lambda interval: cutter.at(interval)[0], error)
 
-    def _point(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
+    def _point(self, choice: DesignChoice, interval: int, made: Made | Cuts) -> Point:
         key = choice, interval
         if key not in self._points:
             self._points[key] = self._look(choice, interval, made)
         return self._points[key]
 
-    def _look(self, choice: Choice, interval: int, made: Made | Cuts) -> Point:
+    def _look(self, choice: DesignChoice, interval: int, made: Made | Cuts) -> Point:
         computed, error = made.at(interval)
-        designer: Any = ArrayDesigner if choice.arrays else Designer
-        given = self.device, self.clock, self.sharing, RUNS
-        tried, needed, _ = designer("tried", *given).best(computed, interval)
+        found, needed, _ = self._designer(choice.arrays).best(computed, interval)
+        latency, words, bits = self._timing(found)
         dsp, luts, ffs, _ = needed.shares
-        figures = interval, tried.latency, dsp, error
+        figures = interval, latency, dsp, error
         needs = round(needed.total.dsps), luts, ffs
-        words = len(tried.inputs) + len(tried.outputs)
-        moved = words, tried.input_bits + tried.output_bits
-        return Point(choice.format, choice.algorithm, *figures, *needs, *moved, choice.arrays)
+        return Point(choice.format, choice.algorithm, *figures, *needs, words, bits, choice.arrays)
+
+    def _designer(self, arrays: str | None) -> Any:
+        """What makes designs, in a hurry."""
+        designer: Any = ArrayDesigner if arrays else Designer
+        return designer("tried", self.device, self.clock, self.sharing, RUNS)
+
+    def _timing(self, made: Any) -> tuple[int, int, int]:
+        """Cycles of a design, words and bits of a state and its results."""
+        words = len(made.inputs) + len(made.outputs)
+        return made.latency, words, made.input_bits + made.output_bits
 
 
 def _states(fixed: FixedFunction, model: Model, ranges: Ranges) -> dict[str, np.ndarray]:

@@ -250,12 +250,13 @@ def _holds(graph: Graph, format: str, samples: Mapping[str, np.ndarray]) -> bool
     """Tells whether no sample overflows in one format of all signals, and none is lost."""
     try:
         datapath = uniform(graph, format)
-        if _overflows(datapath, samples):
-            return False
     except CompileError:  # of a constant beyond it
         return False
-    found = Evaluator(datapath)(quantised(datapath, samples)[0]).integers
-    return not np.any(found.get(LOST, 0))
+    integers, saturated = quantised(datapath, samples)
+    if saturated:
+        return False
+    found = Evaluator(datapath)(integers)
+    return not found.overflows and not np.any(found.integers.get(LOST, 0))
 
 
 def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

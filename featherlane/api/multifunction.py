@@ -27,7 +27,7 @@ from featherlane.api.accelerator import (
 )
 from featherlane.api.board import SEEDS, STALLS, Board, core_of_functions
 from featherlane.api.cutting import AUTO, functions_in_arrays
-from featherlane.api.design_space import TOGETHER, Choice, Front, marks
+from featherlane.api.design_space import TOGETHER, Front, marks
 from featherlane.api.designing import ArrayNetworkDesigner, NetworkDesigner
 from featherlane.api.fixed import (
     FITTED,
@@ -306,11 +306,9 @@ class Multifunction:
 
     def _marks(self, front: Front) -> list[Mark]:
         """The designs of a front, for charts. Raises ValueError for those of something else."""
-        own = Choice(*(self.choices[name] for name in ("format", "algorithm", "arrays")))
         told = TOGETHER if self.functions == tuple(SHARES) else ", ".join(self.functions)
-        return marks(
-            front, (self.model.name, told, self.device.name, self.clock), own, self.interval
-        )
+        of = self.model.name, told, self.device.name, self.clock
+        return marks(front, of, self.choices, self.interval)
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,

@@ -6,6 +6,7 @@ hundred multipliers.
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import wasmtime
@@ -25,12 +26,9 @@ def main() -> int:
     package, function, *arguments = sys.argv[1:]
     wasmtime.Config = DeepStack  # type: ignore[misc]  # what the package's runtime makes
     run = getattr(import_module(package), function)
-    status = [1]
     threading.stack_size(2 * STACK)  # a thread's own stack holds WebAssembly's
-    thread = threading.Thread(target=lambda: status.append(run(arguments)))
-    thread.start()
-    thread.join()
-    return status[-1]
+    with ThreadPoolExecutor(1) as pool:
+        return int(pool.submit(run, arguments).result())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.schedule import turns
@@ -15,6 +15,7 @@ from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.functions.accelerator.array_stations import StationArrays, station_arrays
 from featherlane.functions.accelerator.arrays import COMPUTED, Assign, in_q16
 from featherlane.functions.accelerator.organisation import (
+    KeptCuts,
     Organisation,
     array_choices,
     groups_in_turn,
@@ -22,7 +23,6 @@ from featherlane.functions.accelerator.organisation import (
     share,
 )
 from featherlane.functions.accelerator.streams import Turn
-from featherlane.robot.chains import Alike
 from featherlane.robot.model import Robot
 
 
@@ -43,41 +43,20 @@ class FunctionsOrganiser:
     ) -> None:
         self.model, self.functions = model, functions
         self.device, self.clock = device, clock
-        self._cut = partial(station_arrays, model, functions, assign=assign)
-        self._some: dict[tuple[frozenset[Alike], bool], StationArrays] = {}
-
-    @cached_property
-    def _apart(self) -> StationArrays:
-        """A circuit for each limb and each column."""
-        return self._cut(shared=lambda group: False, in_turn=False)
-
-    @cached_property
-    def _together(self) -> StationArrays:
-        """A circuit for all limbs that are alike, and for columns."""
-        return self._cut()
-
-    def _shared(self, members: frozenset[Alike], in_turn: bool) -> StationArrays:
-        """A circuit for all limbs of some groups, and one for columns if they are in turn."""
-        together = self._together
-        several = {group for group in together.groups if len(group.members) > 1}
-        if members == several and in_turn == bool(together.columns):
-            return together
-        if not members and not in_turn:
-            return self._apart
-        if (members, in_turn) not in self._some:
-            made = self._cut(shared=members.__contains__, in_turn=in_turn)
-            self._some[members, in_turn] = made
-        return self._some[members, in_turn]
+        cut = partial(station_arrays, model, functions, assign=assign)
+        self._cuts = KeptCuts[StationArrays](cut, in_turn=False)
 
     def at(self, interval: int) -> Organisation:
         """Returns the organisation at an interval, cycles from one task to the next. Its `design`
         is a StationArrays; what the arrays have of products is of both stations' sweeps together.
         """
-        apart, together, reasons = self._apart, self._together, list[str]()
+        apart, together, reasons = self._cuts.apart, self._cuts.together, list[str]()
         given = interval, self.device, self.clock, reasons
         kept = groups_in_turn(together, apart, *given)
         in_turn = _columns_in_turn(together, *given)
-        made = self._shared(frozenset(together.groups[number] for number in kept), in_turn)
+        members = frozenset(together.groups[number] for number in kept)
+        columns = {"in_turn": in_turn} if together.columns else {}
+        made = self._cuts.shared(members, **columns)
         if in_turn:
             made = replace(made, columns=split_columns(made.columns, *given))
         found = tuple(array_choices(made, apart, kept, interval))

@@ -8,11 +8,11 @@ separate arrays by the DSPs and LUTs that an estimate gives for them at the inte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
@@ -36,6 +36,8 @@ from featherlane.robot.chains import Alike, Chain
 from featherlane.robot.editing.physics import with_physics
 from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.walk import children
+
+Cut = TypeVar("Cut", bound=Arrays)
 
 
 class ArrayChoice(NamedTuple):
@@ -142,6 +144,41 @@ def organise(
     return Organiser(model, function, *given, root, mode, algorithm, assign).at(interval)
 
 
+class KeptCuts(Generic[Cut]):
+    """The cuts of a robot that organisations choose from, each made once. make: cuts; `shared`
+    tells it which groups of limbs have one circuit, by default all. separate: its other options
+    where nothing takes turns, by default all of these do.
+    """
+
+    def __init__(self, make: Callable[..., Cut], **separate: bool) -> None:
+        self._make, self._separate = make, separate
+        self._some: dict[tuple[Hashable, ...], Cut] = {}  # what is neither apart nor together
+
+    @cached_property
+    def apart(self) -> Cut:
+        """A circuit for each limb; nothing takes turns."""
+        return self._make(shared=lambda group: False, **self._separate)
+
+    @cached_property
+    def together(self) -> Cut:
+        """A circuit for all limbs that are alike; all takes turns that can."""
+        return self._make()
+
+    def shared(self, members: frozenset[Alike], **in_turn: bool) -> Cut:
+        """A circuit for all limbs of some groups, and one for each limb of others. in_turn: whether
+        what else can take turns does, by option.
+        """
+        several = {group for group in self.together.groups if len(group.members) > 1}
+        if members == several and all(in_turn.values()):
+            return self.together
+        if not members and not any(in_turn.values()):
+            return self.apart
+        key = members, *in_turn.values()
+        if key not in self._some:
+            self._some[key] = self._make(shared=members.__contains__, **in_turn)
+        return self._some[key]
+
+
 class Organiser:
     """Makes the organisations of a function at several intervals, which share their cuts. clock:
     nanoseconds; other arguments are those of `organise`.
@@ -173,37 +210,17 @@ class Organiser:
         found = rooted(model, root, mode, self.device, self.clock, self.reasons)
         self.model, self.roots = found
         prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
-        self._cut = partial(arrays, self.model, function, algorithm, prescribed, assign=assign)
-        self._some: dict[frozenset[Alike], Arrays] = {}  # some groups shared, others not
-
-    @cached_property
-    def _apart(self) -> Arrays:
-        """A circuit for each limb."""
-        return self._cut(shared=lambda group: False)
-
-    @cached_property
-    def _together(self) -> Arrays:
-        """A circuit for all limbs that are alike."""
-        return self._cut()
-
-    def _shared(self, members: frozenset[Alike]) -> Arrays:
-        """A circuit for all limbs of some groups, and one for each limb of others."""
-        if members == {group for group in self._together.groups if len(group.members) > 1}:
-            return self._together
-        if not members:
-            return self._apart
-        if members not in self._some:
-            self._some[members] = self._cut(shared=members.__contains__)
-        return self._some[members]
+        cut = partial(arrays, self.model, function, algorithm, prescribed, assign=assign)
+        self._cuts = KeptCuts[Arrays](cut)
 
     def at(self, interval: int) -> Organisation:
         """Returns the organisation at an interval."""
         if not isinstance(interval, int) or interval < 1:
             raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
-        apart, together, reasons = self._apart, self._together, [*self.reasons]
+        apart, together, reasons = self._cuts.apart, self._cuts.together, [*self.reasons]
         given = together, apart, interval, self.device, self.clock, reasons
         kept = groups_in_turn(*given)
-        made = self._shared(frozenset(together.groups[number] for number in kept))
+        made = self._cuts.shared(frozenset(together.groups[number] for number in kept))
         found = tuple(array_choices(made, apart, kept, interval))
         asked = self.function, interval, self.mode, self.roots
         return Organisation(self.model, self.before, *asked, found, made, tuple(reasons))
