@@ -37,7 +37,8 @@ INSTRUCTION = 16  # bytes
 def straight_line(count: int) -> str:
     """A kernel of so many multiply-adds, without a loop."""
     text = Text(np.dtype(np.float32))
-    thread = text.set("r", "mad.lo.u32", text.set("r", "mov.u32", "%ctaid.x"), 512, "%tid.x")
+    block, lane = text.set("r", "mov.u32", "%ctaid.x"), text.set("r", "mov.u32", "%tid.x")
+    thread = text.set("r", "mad.lo.u32", block, 512, lane)
     base = text.set("w", "ld.param.u64", "[a]")
     at = text.set("w", "mad.wide.u32", thread, 4, base)
     x = text.set("f", "ld.global.f32", f"[{at}+0]")
