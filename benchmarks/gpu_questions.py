@@ -1,6 +1,6 @@
 """Questions on which the design of the kernels rests, asked to the GPU at hand by `gpu.py`.
 
-1. How fast is straight-line code of 8 kB to 1 MB, with 1 to 16 warps a multiprocessor? Code that
+1. How fast is straight-line code of 8 to 256 kB, with 1 to 16 warps a multiprocessor? Code that
    does not fit into the caches for instructions would bound long kernels.
 2. What is the bandwidth of memory?
 3. For how many states is a team of warps faster than one thread for a state?
@@ -32,6 +32,9 @@ Median = Callable[[Callable[[], object]], float]
 SUMS = 8  # chains of multiply-adds of a thread
 BLOCKS = 132 * 8
 INSTRUCTION = 16  # bytes
+# The most multiply-adds of straight-line code, 256 kB: twice the caches for instructions. ptxas 13.0
+# takes 3.8 s of processor time for them, and 184 s for four times as many
+LONGEST = 16_384
 
 
 def straight_line(count: int) -> str:
@@ -52,7 +55,7 @@ def straight_line(count: int) -> str:
     return "\n".join([*HEADER, *entry("f", [("u64", "a")], text), ""])
 
 
-def code(gpu: Card, median: Median, most: int = 1 << 16) -> Iterator[Row]:
+def code(gpu: Card, median: Median, most: int = LONGEST) -> Iterator[Row]:
     """Multiply-adds a second, by the length of the code and the warps of a block."""
     numbers = DeviceArray(gpu, np.ones(BLOCKS * 512, np.float32))
     count = 512
@@ -192,7 +195,7 @@ def compiling(gpu: Card, models: Sequence[Model]) -> Iterator[Row]:
 def answers(gpu: Card, models: Sequence[Model], median: Median) -> Iterator[Row]:
     """All answers. models: a small robot first, then large ones."""
     yield {"question": "memory", "bytes_per_second": bandwidth(gpu)}
-    yield from code(gpu, median, 2048 if gpu.emulated else 1 << 16)
+    yield from code(gpu, median, 2048 if gpu.emulated else LONGEST)
     yield from launches(gpu, models[0], median)
     yield from compiling(gpu, models)
     yield from mappings(gpu, models[-1:], median)
