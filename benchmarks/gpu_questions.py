@@ -32,8 +32,8 @@ Median = Callable[[Callable[[], object]], float]
 SUMS = 8  # chains of multiply-adds of a thread
 BLOCKS = 132 * 8
 INSTRUCTION = 16  # bytes
-# The most multiply-adds of straight-line code, 256 kB: twice the caches for instructions. ptxas 13.0
-# takes 3.8 s of processor time for them, and 184 s for four times as many
+# The most multiply-adds of straight-line code, 256 kB: twice the caches for instructions. ptxas
+# 13.0 takes 3.8 s of processor time for them, and 184 s for four times as many
 LONGEST = 16_384
 
 
