@@ -5,8 +5,16 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
+from featherlane.backends.cores import physical_cores
+
 # What starts a Python of another processor: the name of an emulator
 LAUNCHER = os.environ.get("FEATHERLANE_TEST_LAUNCHER", "").split()
+
+several_cores = pytest.mark.skipif(
+    physical_cores() < 2, reason="this process may use one core: no call is shared"
+)
 
 
 def python(code, *words, preexec_fn=None, **environment):

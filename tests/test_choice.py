@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from processes import several_cores
 
 import featherlane as fl
 from featherlane.api.random_robots import chain
@@ -85,6 +86,7 @@ def spread(monkeypatch):
     return counts
 
 
+@several_cores
 def test_calls_take_the_threads_that_pay(spread, monkeypatch):
     monkeypatch.setattr(function, "physical_cores", lambda: 3)
     f = fl.compile(lambda x: [sum(x[i] * x[j] for i in range(9) for j in range(9))], {"x": 9})

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
-from processes import HUNG
+from processes import HUNG, several_cores
 
 import featherlane as fl
 from featherlane.backends.cpu.call import cpython
@@ -241,6 +241,7 @@ def test_a_vector_of_states_comes_first(arm, threads):
 
 
 @pytest.mark.skipif(not cpython.available(), reason="calls go through Python")
+@several_cores
 @pytest.mark.usefixtures("cores")
 def test_shared_calls_go_straight_to_the_code(arm):
     """Once there are workers for them."""

@@ -66,8 +66,9 @@ class Rerooting:
         there = change.to(q, v=v, tau=tau)  # there.q, there.v, there.tau: of change.model
         here = change.back(there.q, v=there.v)
 
-    Arrays have any leading dimensions; float32 inputs give float32 results. A wrench at a frame is
-    the same for both robots; bodies on the path between the roots have different origins.
+    Arrays have any leading dimensions; float32 inputs give float32 results. NumPy multiplies the
+    maps, so that a state alone and in a batch may differ by rounding. A wrench at a frame is the
+    same for both robots; bodies on the path between the roots have different origins.
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
