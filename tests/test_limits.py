@@ -127,8 +127,6 @@ def test_clipped_float32_is_within_limits_that_it_cannot_represent():
         assert q.dtype == np.float32
         assert 0.0 <= float(q[4]) <= 0.04
     assert float(np.float32(0.04)) < 0.04 or float(model.clip(np.full(6, 9.0, "f4"))[4]) < 0.04
-    huge = gripper(lower=-1e300, upper=1e300)
-    assert np.isfinite(huge.clip(np.full(6, np.inf, np.float32))[5])
 
 
 def test_joints_by_name():
@@ -200,3 +198,99 @@ def test_mypy_takes_arrays_and_refuses_other_types(tmp_path):
     told = [line for line in found.stdout.splitlines() if ": error:" in line]
     lines = [int(line.partition("wrong.py:")[2].partition(":")[0] or 0) for line in told]
     assert sorted(set(lines)) == list(range(5, 13)), found.stdout + found.stderr
+
+
+# Limits that mean none
+
+HUGE = ("1e9", "1e16", "3.4028234663852886e38", "1.7976931348623157e308", "1e999", "inf")
+
+
+def cart(low, high, rate):
+    """A slide and two turns, the first two with limits that are given."""
+    inertial = (
+        '<inertial><origin xyz="0.1 0 0.2"/><mass value="2"/>'
+        '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+    )
+    limits = [f'lower="{low}" upper="{high}" velocity="{rate}" effort="{rate}"'] * 2
+    joints = [
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{name}_link"/>'
+        f'<origin xyz="0.4 0 0"/><axis xyz="{axis}"/><limit {limit}/></joint>'
+        for name, kind, parent, axis, limit in zip(
+            ("x", "r", "s"),
+            ("prismatic", "revolute", "revolute"),
+            ("base", "x_link", "r_link"),
+            ("1 0 0", "0 0 1", "0 1 0"),
+            [*limits, 'lower="-1" upper="1" velocity="2" effort="3"'],
+            strict=True,
+        )
+    ]
+    links = [f'<link name="{name}_link">{inertial}</link>' for name in "xrs"]
+    return f'<robot name="cart"><link name="base"/>{"".join(links + joints)}</robot>'
+
+
+@pytest.mark.parametrize("huge", HUGE)
+def test_huge_limits_are_as_none(huge):
+    """Positions, velocities, efforts, in both dtypes: the same robot as with infinite ones."""
+    model, without = fl.load(cart("-" + huge, huge, huge)), fl.load(cart("-inf", "inf", "inf"))
+    assert model.joints == without.joints
+    assert model.position_limits.lower.tolist() == [-INF, -INF, -1.0]
+    assert model.position_limits.upper.tolist() == [INF, INF, 1.0]
+    assert model.velocity_limits.tolist() == [INF, INF, 2.0]
+    assert model.effort_limits.tolist() == [INF, INF, 3.0]
+    told = [note for note in model.notes if "which count as none" in note]
+    assert [note.partition(": ")[2] for note in told] == (
+        [] if np.isinf(float(huge)) else [f"x ({float(huge):.3g}), r ({float(huge):.3g})"]
+    )
+    assert "3.4e+38" not in str(model).split("notes")[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_states_and_inverse_kinematics_of_huge_limits(dtype):
+    model = fl.load(cart("-1e16", "1e16", "1e16"))
+    q = model.random_configuration(100, seed=0, dtype=dtype)
+    v = model.random_velocity(100, seed=0, dtype=dtype)
+    assert np.abs(q).max(0)[0] <= 1.0
+    assert np.abs(q).max() <= np.pi
+    assert np.abs(v).max() <= 2.0
+    goal = model.frame_placement(q, "s_link")
+    found = model.inverse_kinematics(goal, "s_link")  # warnings are errors
+    assert found.converged.all()
+    assert np.abs(found.q).max() < 100
+
+
+def test_one_huge_limit_leaves_the_other():
+    model = fl.load(cart("-1e9", "0.5", "1"))
+    assert (model.joint("x").lower, model.joint("x").upper) == ((-INF,), (0.5,))
+    q = model.random_configuration(100, seed=0)
+    assert (q[:, 0] <= 0.5).all()
+    assert (q[:, 0] >= -1.5).all()
+
+
+def test_limits_a_kilometre_apart_are_not_drawn_from():
+    model = fl.load(cart("-1e6", "1e6", "1"))
+    assert model.position_limits.upper[0] == 1e6
+    assert np.abs(model.random_configuration(100, seed=0)[:, 0]).max() <= 1.0
+
+
+def test_a_follower_that_hardly_moves_gives_its_leader_no_huge_limit():
+    model = gripper(mimic=fl.Mimic("finger", 1e-12, 0.0), lower=-1.0, upper=1.0, velocity=1.0)
+    b = fl.ModelBuilder("two")
+    b.link("base")
+    for name in ("leader", "follower"):
+        b.link(name, mass=1.0, inertia=np.eye(3))
+    b.joint("leader", "revolute", "base", "leader")
+    law = fl.Mimic("leader", 1e-12, 0.0)
+    b.joint("follower", "revolute", "leader", "follower", mimic=law, lower=-1.0, upper=1.0)
+    assert model.position_limits.upper[4] == 0.04
+    assert np.isinf(b.build().position_limits.upper).all()
+
+
+def test_huge_limits_of_mjcf_are_as_none():
+    pytest.importorskip("mujoco")
+    text = (
+        "<mujoco><worldbody><body><joint name='x' type='slide' range='-1e10 1e10' limited='true' "
+        "actuatorfrclimited='true' actuatorfrcrange='-1e30 1e30'/><geom size='.1'/></body>"
+        "</worldbody></mujoco>"
+    )
+    joint = fl.load(text).joint("x")
+    assert (joint.lower, joint.upper, joint.effort) == ((-INF,), (INF,), INF)

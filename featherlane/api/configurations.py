@@ -14,6 +14,7 @@ from featherlane.functions.results import DifferenceDerivatives, IntegrateDeriva
 from featherlane.robot.joints import JointType
 
 Pair = tuple[np.ndarray, np.ndarray] | None
+FAR = 1e3  # m between the limits of a slide from which on 2 m within them are drawn
 
 if TYPE_CHECKING:  # np.random is slow to import
     Seed = int | np.random.Generator | None
@@ -138,7 +139,7 @@ class Configurations(Limits):
         """
         kind, (lower, upper) = self.types[n], self._limits(self.joints[n])
         turns = np.isin(np.arange(kind.nq), kind.angles)
-        reach, most = np.where(turns, np.pi, 1.0), np.where(turns, 4 * np.pi, np.inf)
+        reach, most = np.where(turns, np.pi, 1.0), np.where(turns, 4 * np.pi, FAR)
         absent = ~(lower < upper)
         lower, upper = np.where(absent, -np.inf, lower), np.where(absent, np.inf, upper)
         wide = ~(upper - lower < most)
@@ -146,14 +147,13 @@ class Configurations(Limits):
         end = np.minimum(start + 2 * reach, upper)
         return np.where(wide, start, lower), np.where(wide, end, upper)
 
-    @np.errstate(over="ignore")  # limits near the largest float count as none
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
     ) -> np.ndarray:
         """Returns configurations (*batch, nq), uniform between the limits, with uniform
         orientations. Without limits, angles are drawn from a full turn, slides and positions from
-        -1 to 1 m. With only one limit, or limits two turns apart or more, they are drawn from a
-        full turn or 2 m within the limits.
+        -1 to 1 m. With only one limit, or limits two turns or 1 km apart or more, they are drawn
+        from a full turn or 2 m within the limits.
 
         dtype: float64, or float32 for the same numbers, rounded into the limits. Raises TypeError
         for other dtypes, TypeError or ValueError for an invalid batch.

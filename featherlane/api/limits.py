@@ -11,6 +11,7 @@ from featherlane.api.compiled import Compiled
 from featherlane.functions.arguments import TRACED, alike, lead_of
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.model import Joint
+from featherlane.robot.unlimited import largest, lower_limits, upper_limits
 
 
 class PositionLimits(NamedTuple):
@@ -22,13 +23,9 @@ class PositionLimits(NamedTuple):
 
 def _range(joint: Joint) -> tuple[np.ndarray, np.ndarray]:
     """Returns the limits of a joint, infinite where it has none."""
-    none = (np.inf,) * joint.kind.nq
-    return np.array(joint.lower or np.negative(none)), np.array(joint.upper or none)
-
-
-def _most(limit: float) -> float:
-    """Returns the limit of a velocity or force; exporters write 0 where they know none."""
-    return limit if limit > 0 else np.inf
+    none = np.full(joint.kind.nq, np.inf)
+    lower, upper = joint.lower or -none, joint.upper or none
+    return lower_limits(np.array(lower)), upper_limits(np.array(upper))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -38,8 +35,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 def rounded_into(limits: PositionLimits, dtype: np.dtype) -> PositionLimits:
     """Returns the limits in a dtype, rounded inwards, where that leaves a number between them."""
-    with np.errstate(over="ignore"):  # the largest numbers of float64 are infinite in float32
-        lower, upper = (x.astype(dtype) for x in limits)
+    lower, upper = (x.astype(dtype) for x in limits)
     inner_lower = np.where(lower < limits.lower, np.nextafter(lower, np.inf), lower)
     inner_upper = np.where(upper > limits.upper, np.nextafter(upper, -np.inf), upper)
     room = inner_lower <= inner_upper
@@ -47,7 +43,9 @@ def rounded_into(limits: PositionLimits, dtype: np.dtype) -> PositionLimits:
 
 
 class Limits(Compiled):
-    """The limits of a `featherlane.Model`, infinite where the robot's file has none, or 0."""
+    """The limits of a `featherlane.Model`, infinite where the robot's file has none, 0 (of
+    velocities and forces), or a number from 1e8 on: exporters write these where there is no limit.
+    """
 
     @cached_property
     def _followers(self) -> dict[str, list[Joint]]:
@@ -64,7 +62,8 @@ class Limits(Compiled):
         for follower in self._followers.get(joint.name, ()):
             _, ratio, offset = follower.mimic  # type: ignore[misc]
             ends = (np.array(_range(follower)) - offset) / ratio
-            low, high = np.maximum(lower, ends.min(0)), np.minimum(upper, ends.max(0))
+            low = np.maximum(lower, lower_limits(ends.min(0)))
+            high = np.minimum(upper, upper_limits(ends.max(0)))
             if np.all(low < high):
                 lower, upper = low, high
         return lower, upper
@@ -72,8 +71,8 @@ class Limits(Compiled):
     @cached_property
     def position_limits(self) -> PositionLimits:
         """(lower, upper), each (nq,), in m and rad, in the order of q; narrowed where a mimic joint
-        would reach its own limits first. Infinite for quaternions, for coordinates without limits,
-        and where the lower limit is not below the upper one.
+        would reach its own limits first. Infinite for quaternions, for coordinates without limits
+        or with limits from 1e8 on, and where the lower limit is not below the upper one.
         """
         lower, upper = np.full(self.nq, -np.inf), np.full(self.nq, np.inf)
         for n in self.independent:
@@ -89,29 +88,30 @@ class Limits(Compiled):
     def velocity_limits(self) -> np.ndarray:
         """(nv,), the largest |v| in m/s and rad/s, in the order of v; narrowed where a mimic joint
         would reach its own limit first. All entries of one joint have its limit. Infinite for
-        joints without a limit, and for those whose file gives 0: many exporters write 0 for what
-        they do not know. `model.joint(name).velocity` is the number of the file.
+        joints without a limit, and for those whose file gives 0, or 1e8 and more: many exporters
+        write these for what they do not know. `model.joint(name).velocity` is the number of the
+        file, infinite from 1e8 on.
         """
         limits = np.full(self.nv, np.inf)
         for n in self.independent:
             joint = self.joints[n]
             shared = [
-                _most(follower.velocity) / abs(follower.mimic.multiplier)  # type: ignore[union-attr]
+                largest(follower.velocity) / abs(follower.mimic.multiplier)  # type: ignore[union-attr]
                 for follower in self._followers.get(joint.name, ())
             ]
-            limits[self.dofs[n]] = min([_most(joint.velocity), *shared])
+            limits[self.dofs[n]] = largest(min([largest(joint.velocity), *shared]))
         return _read_only(limits)
 
     @cached_property
     def effort_limits(self) -> np.ndarray:
         """(nv,), the largest |tau| in N and N m, in the order of v. All entries of one joint have
         its limit; a mimic joint has none of its own, since its leader's motor moves both. Infinite
-        for joints without a limit or with one of 0, as in `velocity_limits`: a joint without a
-        motor is left out of `actuation`.
+        for joints without a limit, with one of 0 or from 1e8 on, as in `velocity_limits`: a joint
+        without a motor is left out of `actuation`.
         """
         limits = np.full(self.nv, np.inf)
         for n in self.independent:
-            limits[self.dofs[n]] = _most(self.joints[n].effort)
+            limits[self.dofs[n]] = largest(self.joints[n].effort)
         return _read_only(limits)
 
     def clip(self, q: ArrayLike) -> np.ndarray:

@@ -15,6 +15,7 @@ from featherlane.robot.loaders.checks import (
     check_finite,
     check_inertia,
     check_joint,
+    huge_limit_notes,
     inertia_notes,
     physics_notes,
 )
@@ -24,7 +25,8 @@ from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import EARTH_GRAVITY, INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Attachment, Moving, attach, root_link, unique
 from featherlane.robot.loaders.words import WARNING, counted, quoted
-from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Robot, joined
+from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Robot, floats, joined
+from featherlane.robot.unlimited import UNLIMITED, lower_limits, upper_limits
 
 __all__ = ["FrameSpec", "JointSpec", "LinkSpec", "assemble"]
 
@@ -74,6 +76,7 @@ def assemble(
     merged = sum(joint.type == "fixed" for joint in joints)
     card = [*_merge_notes(model, merged, grouped[WORLD]), *notes, *mimic_notes(joints, mimic)]
     card += [*inertia_notes(links), *physics_notes(model), *singular_notes(model)]
+    card += huge_limit_notes(spec for spec, _ in moving)
     warnings_first = sorted(card, key=lambda note: not note.startswith(WARNING))
     return replace(model, notes=tuple(warnings_first))
 
@@ -115,10 +118,10 @@ def _joint(spec: JointSpec, at: Attachment) -> Joint:
         axis2=spec.axis2,
         pitch=spec.pitch,
         mimic=spec.mimic,
-        lower=spec.lower or (-INF,) * nq,
-        upper=spec.upper or (INF,) * nq,
-        velocity=spec.velocity,
-        effort=spec.effort,
+        lower=floats(lower_limits(np.array(spec.lower or (-INF,) * nq))),
+        upper=floats(upper_limits(np.array(spec.upper or (INF,) * nq))),
+        velocity=spec.velocity if spec.velocity < UNLIMITED else INF,
+        effort=spec.effort if spec.effort < UNLIMITED else INF,
         armature=spec.armature,
         damping=spec.damping,
         friction=spec.friction,

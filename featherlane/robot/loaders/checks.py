@@ -15,6 +15,7 @@ from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import WARNING, counted, quoted
 from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.spatial import dot
+from featherlane.robot.unlimited import UNLIMITED
 
 INERTIA_DIGITS = 1e-6  # relative: files print inertias with about six digits
 UNIT_NOISE = 1e-9  # by which the length of a unit vector may differ from 1
@@ -151,3 +152,15 @@ def physics_notes(model: Robot) -> Iterator[str]:
         zero = [joint.name for joint in model.joints if getattr(joint, name) == 0]
         if zero:
             yield f"{name} limits of 0, which count as none: {', '.join(zero)}"
+
+
+def huge_limit_notes(specs: Iterable[JointSpec]) -> Iterator[str]:
+    """Yields a note on limits so large that they mean none, each with its largest figure."""
+    names = []
+    for spec in specs:
+        limits = (*spec.lower, *spec.upper, *(getattr(spec, name) for name in LIMITS))
+        most = max((abs(x) for x in limits if isfinite(x)), default=0.0)
+        if most >= UNLIMITED:
+            names.append(f"{spec.name} ({most:.3g})")
+    if names:
+        yield f"limits from {UNLIMITED:g} on, which count as none: {', '.join(names)}"

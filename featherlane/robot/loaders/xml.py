@@ -103,11 +103,13 @@ class Element:
         return self.numbers(attribute, default, count=1)[0]
 
     def limit(self, attribute: str, default: float) -> float:
-        """Returns a number that may be infinite."""
+        """Returns a number that may be infinite, or larger than a float can be."""
         value = self.node.get(attribute)
         if value is None:
             return default
-        return float(value) if INFINITY.fullmatch(value.strip()) else self.number(attribute)
+        word = value.strip()
+        is_huge = NUMBER.fullmatch(word) and math.isinf(float(word))
+        return float(word) if is_huge or INFINITY.fullmatch(word) else self.number(attribute)
 
     def _number(self, attribute: str, word: str) -> float:
         if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
