@@ -132,6 +132,36 @@ def test_columns_are_blocks_of_one_kernel(dtype):
     assert min(launch.columns for launch in kernels.launches) == 1
 
 
+@pytest.mark.parametrize("count", [1, 33, 64, 129])
+def test_columns_of_a_tile_are_neighbours_for_any_number_of_states(count):
+    """Warps are numbered tile by tile: the last block may have warps without work, and blocks may
+    have columns of two tiles.
+    """
+    program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")
+    kernels = compare(program, random_inputs(program.inputs, count), np.float32)
+    columns = [launch for launch in kernels.launches if launch.columns > 1]
+    assert any(launch.columns % launch.pairs for launch in columns)
+    tiles = -(-count // ptx.WARP)
+    assert all(x.blocks(count) == -(-tiles * x.columns // x.pairs) for x in columns)
+
+
+@pytest.mark.parametrize("by", [1, 2, 3, 12, 14, 63, 64, 65_535])
+def test_numbers_of_warps_are_divided_exactly(by):
+    """By the columns; the largest numbers, and those around multiples."""
+    near = [k * by + d for k in (1, 2, 1000, (2**31 - 1) // by) for d in (-1, 0, 1)]
+    numbers = [x for x in (0, *near, 2**31 - 1) if x < 2**31]
+    t, memory = ptx.Text(np.dtype(np.float32)), emulator.Memory()
+    at = memory.place(np.zeros(2 * len(numbers), np.uint32))
+    address = t.set("w", "ld.param.u64", "[a]")
+    for k, number in enumerate(numbers):
+        for j, x in enumerate(ptx.divided(t, t.set("r", "mov.u32", number), by)):
+            t.do(f"st.global.u32 [{address}+{8 * k + 4 * j}], {t.set('r', 'mov.u32', x)}")
+    text = "\n".join([*ptx.HEADER, *ptx.entry("f", [("u64", "a")], t), ""])
+    emulator.Launched(text, "f", [at], memory, blocks=1, threads=1, shared=0).run()
+    found = memory.read(at, np.zeros((len(numbers), 2), np.uint32))
+    assert found.tolist() == [[*divmod(x, by)] for x in numbers]
+
+
 def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
     monkeypatch.setattr(kernel, "BLOCK_BYTES", 12 << 10)
     monkeypatch.setattr(kernel, "INPUT_BYTES", 2 << 10)
@@ -200,9 +230,7 @@ def one_kernel(*lines):
     memory = emulator.Memory()
     place = memory.place(np.zeros(32, np.float32))
     lines = "\n".join([*ptx.entry("f", [("u64", "a")], text), ""])
-    return emulator.Launched(
-        lines, "f", [place], memory, blocks=1, columns=1, threads=32, shared=128
-    )
+    return emulator.Launched(lines, "f", [place], memory, blocks=1, threads=32, shared=128)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +308,7 @@ def test_generated_files(tmp_path, capsys):
     assert told["inputs"] == [{"name": x, "shape": [7]} for x in "qva"]
     assert len(told["parameters"]) == 2 * (3 + 1) + 2
     (launch,) = told["launches"]
+    assert [launch[x] for x in ("states_of_a_tile", "columns", "pairs_of_a_block")] == [32, 1, 4]
     text = (folder / "iiwa14_inverse_dynamics.ptx").read_text()
     assert f".entry {launch['kernel']}(" in text
     assert (

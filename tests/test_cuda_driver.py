@@ -112,14 +112,22 @@ def cuda(monkeypatch):
     driver.driver.cache_clear()
 
 
-LAUNCH = Launch("kernel", 64, 1024, 64, 3)
+LAUNCH = Launch("kernel", 64, 1024, 32, 3, pairs=2)
+
+
+def test_a_grid_has_one_dimension_which_large_batches_need(cuda):
+    """CUDA has at most 65,535 blocks in y and z, and 2^31 - 1 in x."""
+    driver.driver().launch(0, 7, "kernel", LAUNCH, 10_000_001, [])
+    (_, arguments), *_ = [x for x in cuda.called if x[0] == "cuLaunchKernel"]
+    tiles = 312_501  # of 32 states; the last one has one state
+    assert arguments[1:4] == (tiles * 3 // 2 + 1, 1, 1)
 
 
 def test_calls_are_made_on_the_devices_own_context(cuda):
     api = driver.driver()
     api.launch(1, 7, "kernel", LAUNCH, 100, [4096, 8, 0, 100])
     (_, arguments), *_ = [x for x in cuda.called if x[0] == "cuLaunchKernel"]
-    assert arguments[:9] == ("kernel", 2, 3, 1, 64, 1, 1, 1024, 7)
+    assert arguments[:9] == ("kernel", 6, 1, 1, 64, 1, 1, 1024, 7)
     assert arguments[9][0] == (4096, 8, 0, 100)
     assert ("cuCtxPushCurrent", ("context of device 1",)) in cuda.called
     assert not cuda.contexts

@@ -203,9 +203,7 @@ def two_warps(*lines):
     head += ["setp.lt.u32 %p1, %r0, 16;", "shl.b32 %r2, %r0, 2;", "mov.f32 %f0, 0f3F800000;"]
     body = [".reg .u32 %r<4>;", ".reg .pred %p<2>;", ".reg .f32 %f<2>;", *head, *lines]
     text = "\n".join([".visible .entry f(", ")", "{", *body, "}", ""])
-    return emulator.Launched(
-        text, "f", [], emulator.Memory(), blocks=2, columns=1, threads=64, shared=256
-    )
+    return emulator.Launched(text, "f", [], emulator.Memory(), blocks=2, threads=64, shared=256)
 
 
 PARTED = ["@%p0 bra $L1;", "st.shared.f32 [%r2], %f0;", "bar.sync 0;", "ret;", "$L1:"]

@@ -39,7 +39,7 @@ HERE = ir.Dialect(
         "ptr addrspace(3) %memory",
         "ptr %warp",
         "ptr %block",
-        *(f"i32 %{x}" for x in ("tid.x", "ctaid.x", "ctaid.y")),
+        *(f"i32 %{x}" for x in ("tid.x", "ctaid.x")),
     ),
     begin=(),
     barriers={"bar.warp.sync": ("call void %warp()",), "bar.sync": ("call void %block()",)},
@@ -50,20 +50,20 @@ HERE = ir.Dialect(
 Wait = ctypes.CFUNCTYPE(None)
 
 
-def run_block(address, arguments, launch, x, y):
+def run_block(address, arguments, launch, block):
     """All threads of a block, as threads of this process."""
     memory = np.full(launch.shared // 8 + 2, np.nan)
-    types = [ctypes.c_uint64] * len(arguments) + [ctypes.c_void_p] * 3 + [ctypes.c_uint32] * 3
+    types = [ctypes.c_uint64] * len(arguments) + [ctypes.c_void_p] * 3 + [ctypes.c_uint32] * 2
     kernel = ctypes.CFUNCTYPE(None, *types)(address)
     alive = launch.threads  # of a block: warps without states have left before any barrier
     warps = [threading.Barrier(WARP) for _ in range(alive // WARP)]
-    block = Wait(threading.Barrier(alive).wait)
+    whole = Wait(threading.Barrier(alive).wait)
     waits = [Wait(barrier.wait) for barrier in warps]
 
     def thread(t):
         wait = ctypes.cast(waits[t // WARP], ctypes.c_void_p)
-        whole = ctypes.cast(block, ctypes.c_void_p)
-        kernel(*arguments, memory.ctypes.data, wait, whole, t, x, y)
+        every = ctypes.cast(whole, ctypes.c_void_p)
+        kernel(*arguments, memory.ctypes.data, wait, every, t, block)
 
     threads = [threading.Thread(target=thread, args=(t,)) for t in range(launch.threads)]
     for one in threads:
@@ -88,10 +88,9 @@ def run_here(kernels, inputs, dtype):
     scratch = np.full(-(-count // WARP) * WARP * kernels.slots, np.nan, dtype)
     arguments = [y for x in arrays for y in (x.ctypes.data, x.nbytes // count)]
     for launch in kernels.launches:
-        for y in range(launch.columns):
-            for x in range(-(-count // launch.states)):
-                address = engine.get_function_address(launch.kernel)
-                run_block(address, [*arguments, scratch.ctypes.data, count], launch, x, y)
+        for block in range(launch.blocks(count)):
+            address = engine.get_function_address(launch.kernel)
+            run_block(address, [*arguments, scratch.ctypes.data, count], launch, block)
     return found
 
 

@@ -195,9 +195,8 @@ class Driver:
         values: Sequence[int],
     ) -> None:
         """Puts a kernel into a stream, for so many states. values: its arguments."""
-        blocks = -(-states // launch.states)
         arguments = tuple(values), (ctypes.c_uint64,) * len(values)
-        grid, block = (blocks, launch.columns, 1), (launch.threads, 1, 1)
+        grid, block = (launch.blocks(states), 1, 1), (launch.threads, 1, 1)
         with self._on(device):
             self._ask("cuLaunchKernel", kernel, *grid, *block, launch.shared, stream, arguments, 0)
 

@@ -61,8 +61,7 @@ class EmulatedDriver:
             launch.kernel,
             values,
             self.memory,
-            blocks=-(-states // launch.states),
-            columns=launch.columns,
+            blocks=launch.blocks(states),
             threads=launch.threads,
             shared=launch.shared,
         ).run()

@@ -82,20 +82,14 @@ class Launched:
         memory: Memory,
         *,
         blocks: int,
-        columns: int,
         threads: int,
         shared: int,
     ) -> None:
-        number = np.arange(blocks * columns * threads)
-        block = number // threads
-        special = {
-            "%tid.x": number % threads,
-            "%ctaid.x": block % blocks,
-            "%ctaid.y": block // blocks,
-        }
+        number = np.arange(blocks * threads)
+        special = {"%tid.x": number % threads, "%ctaid.x": number // threads}
         self.symbols = {MEMORY: 0, **_tables(text, memory)}
         self.memory, self.threads = memory, threads
-        self.shared = Shared(shared, blocks * columns, threads)
+        self.shared = Shared(shared, blocks, threads)
         self.uses = Uses(len(memory.bytes) // 4, threads)  # of global memory
         self.text, self._parsed = text, dict[tuple[str, str], Parsed]()
         code = self.code(kernel, "entry")
@@ -421,8 +415,7 @@ def run(
             launch.kernel,
             [*arguments, scratch, count, *launch.arguments],
             memory,
-            blocks=-(-count // launch.states),
-            columns=launch.columns,
+            blocks=launch.blocks(count),
             threads=launch.threads,
             shared=launch.shared,
         ).run()

@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.backends.cuda.stages import Kernels
 
-FORMAT = 1  # of the JSON; docs/gpu.md describes it
+FORMAT = 2  # of the JSON; docs/gpu.md describes it
 SEGMENTS = ("first segment", "end of the segments")  # parameters of recorded programs
 
 
@@ -56,8 +56,9 @@ def launches(kernels: Kernels, dtype: np.dtype, names: Sequence[str]) -> dict[st
                 "kernel": launch.kernel,
                 "threads": launch.threads,
                 "shared_bytes": launch.shared,
-                "states_of_a_block": launch.states,
-                "grid_y": launch.columns,
+                "states_of_a_tile": launch.states,
+                "columns": launch.columns,
+                "pairs_of_a_block": launch.pairs,
                 "arguments": [*launch.arguments],
             }
             for launch in kernels.launches

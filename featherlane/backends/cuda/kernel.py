@@ -15,7 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rows
-from featherlane.backends.cuda.ptx import EMIT, RELOAD, WARP, Text, entry, straight_line
+from featherlane.backends.cuda.ptx import (
+    EMIT,
+    RELOAD,
+    WARP,
+    Text,
+    divided,
+    entry,
+    straight_line,
+)
 from featherlane.backends.cuda.rows import (
     ALL,
     CHUNK,
@@ -77,9 +85,10 @@ class Stage(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """A kernel and how it is launched: threads and bytes of shared memory of a block, the states
-    that a block computes, the blocks for the same states, which of the texts has it, and what
-    follows the other arguments.
+    """A kernel and how it is launched. threads, shared: of a block, and its bytes of shared memory;
+    states: of a tile, for which values lie side by side; columns: shares of the work on each tile;
+    text: which of the texts has it; arguments: behind the others; pairs: of a tile and a column,
+    that a block computes.
     """
 
     kernel: str
@@ -89,6 +98,15 @@ class Launch(NamedTuple):
     columns: int
     text: int = 0
     arguments: tuple[int, ...] = ()
+    pairs: int = 1
+
+    def blocks(self, states: int) -> int:
+        """The blocks for so many states. They are numbered in one dimension, the columns of a tile
+        one after the other: blocks start in this order, so that the columns of a tile are computed
+        at about one time and find what they share in the caches.
+        """
+        tiles = -(-states // self.states)
+        return -(-tiles * self.columns // self.pairs)
 
 
 class Part(NamedTuple):
@@ -339,14 +357,20 @@ class Frame:
     """The beginning of a kernel in which a thread has a state: which one it is, and where its rows
     and slots are. arrays: all of the user's arrays, in the order of the parameters; slots: of
     scratch memory; shared: bytes of the shared memory of a warp, or of a team of so many warps for
-    the same states.
+    the same states; columns: warps for the same states, each of which has a column.
     """
 
     def __init__(
-        self, text: Text, arrays: Mapping[Key, Shape], slots: int, shared: int, team: int = 0
+        self,
+        text: Text,
+        arrays: Mapping[Key, Shape],
+        slots: int,
+        shared: int,
+        team: int = 0,
+        columns: int = 1,
     ) -> None:
         self.text, self.numbers = text, {x: math.prod(shape) for x, shape in arrays.items()}
-        self.bytes, self.team = shared, team
+        self.bytes, self.team, self.columns = shared, team, columns
         self.warps = max(min(BLOCK_BYTES // max(self.bytes, 1), MOST_WARPS), 1)
         t = text
         thread = t.set("r", "mov.u32", "%tid.x")
@@ -356,6 +380,7 @@ class Frame:
         if not team:
             tile = t.set("r", "mad.lo.u32", tile, self.warps, warp)
             place = t.set("r", "mad.lo.u32", warp, self.bytes, place)
+        tile, column = divided(t, tile, columns)
         self.first = t.set("w", "mul.wide.u32", tile, WARP)
         count = t.set("w", "ld.param.u64", "[count]")
         t.do(f"@{t.set('p', 'setp.ge.u64', self.first, count)} ret")
@@ -364,7 +389,7 @@ class Frame:
         scratch, size = t.set("w", "ld.param.u64", "[scratch]"), t.dtype.itemsize
         start = t.set("w", "mad.wide.u32", tile, slots * WARP * size, scratch)
         own = t.set("w", "mad.wide.u32", lane, size, start)
-        self.thread = Thread(of_warp, place, own, t.set("r", "mov.u32", "%ctaid.y"))
+        self.thread = Thread(of_warp, place, own, column)
 
     def array(self, x: Key) -> Array:
         """Where the rows of the warp's states begin in one of the user's arrays."""
@@ -380,11 +405,11 @@ class Frame:
         parameters = [*(x for pair in pairs for x in pair), ("u64", "scratch"), ("u64", "count")]
         return entry(name, parameters, self.text)
 
-    def launch(self, name: str, columns: int = 1) -> Launch:
+    def launch(self, name: str) -> Launch:
         if self.team:
             return Launch(name, WARP * self.team, self.bytes, WARP, 1)
-        states = WARP * self.warps
-        return Launch(name, states, self.bytes * self.warps, states, columns)
+        threads, shared = WARP * self.warps, self.bytes * self.warps
+        return Launch(name, threads, shared, WARP, self.columns, pairs=self.warps)
 
 
 def stage_kernel(
@@ -393,7 +418,7 @@ def stage_kernel(
     """The text of a stage as a kernel, and its launch. arrays, slots: as in `Frame`."""
     numbers = {x: math.prod(shape) for x, shape in arrays.items()}
     body = Body(stage, name, dtype, numbers)
-    frame = Frame(Text(dtype), arrays, slots, body.bytes)
-    body.write(frame.text, frame.thread, {x: frame.array(x) for x in body.arrays_used})
     columns = stage.columns.calls if stage.columns else 1
-    return [*body.tables, *frame.lines(name)], frame.launch(name, columns)
+    frame = Frame(Text(dtype), arrays, slots, body.bytes, columns=columns)
+    body.write(frame.text, frame.thread, {x: frame.array(x) for x in body.arrays_used})
+    return [*body.tables, *frame.lines(name)], frame.launch(name)

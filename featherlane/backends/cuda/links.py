@@ -18,7 +18,7 @@ import numpy as np
 
 from featherlane.backends.cuda import rounds as schedules
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, Launch
-from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry, straight_line
+from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, entry, straight_line
 from featherlane.backends.cuda.rounds import ROW, Round, Segment, Shape
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.errors import CompileError
@@ -256,10 +256,10 @@ class _LinksKernel:
     def _begin(self) -> None:
         """Which states and which calls a thread has, and where the memory of its block is."""
         t, (states, threads, _) = self.text, self.shape
-        thread, tile = t.set("r", "mov.u32", "%tid.x"), t.set("r", "mov.u32", "%ctaid.x")
+        thread, block = t.set("r", "mov.u32", "%tid.x"), t.set("r", "mov.u32", "%ctaid.x")
+        tile, slice = divided(t, block, self.shape.blocks)
         self.state = t.set("r", "and.b32", thread, states - 1)
         slot = t.set("r", "shr.u32", thread, states.bit_length() - 1)
-        slice = t.set("r", "mov.u32", "%ctaid.y")
         self.slot = t.set("r", "mad.lo.u32", slice, threads // states, slot)
         self.first_of_warp = ""
         if threads > WARP:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, SHARED, Launch
-from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry
+from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, entry
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.errors import CompileError
 
@@ -47,8 +47,9 @@ class _Product:
     def lines(self, left: int, right: int, arrays: int) -> list[str]:
         """left, right: the numbers of the matrices among all arrays."""
         self.text = t = Text(self.dtype)
-        thread, state = t.set("r", "mov.u32", "%tid.x"), t.set("r", "mov.u32", "%ctaid.x")
-        self.first = t.set("r", "mul.lo.u32", t.set("r", "mov.u32", "%ctaid.y"), COLUMNS)
+        thread, block = t.set("r", "mov.u32", "%tid.x"), t.set("r", "mov.u32", "%ctaid.x")
+        state, group = divided(t, block, self.launch.columns)
+        self.first = t.set("r", "mul.lo.u32", group, COLUMNS)
         self.left, self.right = (self._state_of(k, state) for k in (left, right))
         self._copy_columns(thread)
         t.do("bar.sync 0")

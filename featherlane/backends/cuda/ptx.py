@@ -97,6 +97,19 @@ def function(name: str, parameters: Sequence[tuple[str, str]], text: Text) -> li
     return [f".func {name}(\n{declared}\n)", "{", *text.registers(), *text.lines, "ret;", "}"]
 
 
+def divided(t: Text, number: str, by: int) -> tuple[str, str]:
+    """The quotient and the rest of a register below 2^31 and a constant, as ptxas would divide: for
+    2^(L-1) < by <= 2^L, the factor 2^(31+L) / by, rounded up, makes the product less than 2^(31+L)
+    too large in units of 1 / by.
+    """
+    if by == 1:
+        return number, "0"
+    shift = 31 + (by - 1).bit_length()
+    product = t.set("w", "mul.wide.u32", number, -(-(1 << shift) // by))
+    quotient = t.set("r", "cvt.u32.u64", t.set("w", "shr.u64", product, shift))
+    return quotient, t.set("r", "sub.u32", number, t.set("r", "mul.lo.u32", quotient, by))
+
+
 Emit = Callable[..., str]  # (text, operands) -> the register of the result
 
 

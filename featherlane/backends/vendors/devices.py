@@ -58,7 +58,6 @@ AMD = Dialect(
     begin=(
         "%tid.x = call i32 @llvm.amdgcn.workitem.id.x()",
         "%ctaid.x = call i32 @llvm.amdgcn.workgroup.id.x()",
-        "%ctaid.y = call i32 @llvm.amdgcn.workgroup.id.y()",
     ),
     barriers={
         "bar.warp.sync": _fenced("wavefront", "llvm.amdgcn.wave.barrier"),
@@ -69,7 +68,6 @@ AMD = Dialect(
         "@memory = external addrspace(3) global [0 x i8], align 16",
         "declare i32 @llvm.amdgcn.workitem.id.x()",
         "declare i32 @llvm.amdgcn.workgroup.id.x()",
-        "declare i32 @llvm.amdgcn.workgroup.id.y()",
         "declare void @llvm.amdgcn.wave.barrier()",
         "declare void @llvm.amdgcn.s.barrier()",
     ),
@@ -95,7 +93,6 @@ SPIRV = Dialect(
         for name, call in (
             ("tid.x", "_Z12get_local_idj(i32 0)"),
             ("ctaid.x", "_Z12get_group_idj(i32 0)"),
-            ("ctaid.y", "_Z12get_group_idj(i32 1)"),
         )
         for line in (
             f"%{name}.wide = call spir_func i64 @{call}",

@@ -33,8 +33,8 @@ INTEGER_TESTS = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq",
 
 class Dialect(NamedTuple):
     """What devices say differently. convention: of kernels; memory: a pointer to the shared memory
-    of a block; parameters: of kernels, behind those of PTX; begin: the lines that set %tid.x,
-    %ctaid.x and %ctaid.y; barriers: the lines of each barrier of PTX; stack: the address space of
+    of a block; parameters: of kernels, behind those of PTX; begin: the lines that set %tid.x
+    and %ctaid.x; barriers: the lines of each barrier of PTX; stack: the address space of
     places on the stack; declarations: of what these lines use; attributes: of a launch's kernel.
     """
 
@@ -85,7 +85,7 @@ class _Body:
         """An operand as a value of a type; bits are taken as they are."""
         if operand in self.symbols:
             return self.symbols[operand]
-        if operand in ("%tid.x", "%ctaid.x", "%ctaid.y"):
+        if operand in ("%tid.x", "%ctaid.x"):
             return operand
         if operand.startswith("%"):
             own, x = self.type(operand), operand
