@@ -156,6 +156,26 @@ def test_any_graph_of_links(links, joints, root):
     tried("<robot>" + "".join(texts) + "</robot>", root)
 
 
+BLEMISHES = (  # that other readers take: what is replaced, and by what
+    ('" type=', '"type='),
+    ("<link name=", '<!-- -- --><link note="a & b" name='),
+    ("<mass", "<gazebo:x/><mass"),
+    ("<robot", '<?xml version="0.0"?><robot'),
+    ("</robot>", "</robot><!-----><!-- \xe4--->"),
+)
+
+
+@few
+@given(st.sets(st.sampled_from(BLEMISHES)), st.binary(max_size=6), roots)
+def test_any_blemishes_together(blemishes, comment, root):
+    text = VALID
+    for old, new in blemishes:
+        text = text.replace(old, new)
+    data = text.encode("latin-1").replace(b"--><link", comment.replace(b">", b"") + b"--><link")
+    model, plain = tried(data, root), tried(VALID, root)
+    assert (model.joints, model.bodies, model.frames) == (plain.joints, plain.bodies, plain.frames)
+
+
 @few
 @given(st.integers(0, 400))
 def test_nested_elements(depth):

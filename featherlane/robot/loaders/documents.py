@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -16,11 +17,11 @@ from lxml import etree
 from featherlane.errors import ModelError
 from featherlane.robot.loaders.files import Source, content
 from featherlane.robot.loaders.mjcf import read_mjcf
-from featherlane.robot.loaders.packages import description, expanded, uses_xacro
+from featherlane.robot.loaders.packages import description, expanded, left_over, uses_xacro
 from featherlane.robot.loaders.robots import bundled, text
 from featherlane.robot.loaders.urdf import read_urdf
 from featherlane.robot.loaders.words import COMPARED, quoted
-from featherlane.robot.loaders.xml import Element, parse
+from featherlane.robot.loaders.xml import Document, Element, parsed_document
 from featherlane.robot.model import Robot
 
 REFUSED = {  # complaints about root elements of other formats
@@ -42,17 +43,23 @@ class File(NamedTuple):
 def read(source: Source, loops: str, options: dict[str, Any]) -> Robot:
     """Returns the robot of a source. loops, options: as `load` has checked them."""
     file = _read(source)
-    robot = _document(file)
-    if robot.tag == "mujoco":
-        return read_mjcf(robot, file.text, file.path, loops, file.robot, options)
-    _check_format(robot)
-    return read_urdf(robot, file.robot, options)
+    document = _document(file)
+    robot = _robot(document, file, loops, options)
+    return replace(robot, notes=(*robot.notes, *document.notes)) if document.notes else robot
+
+
+def _robot(document: Document, file: File, loops: str, options: dict[str, Any]) -> Robot:
+    root = document.root
+    if root.tag == "mujoco":
+        return read_mjcf(root, document.text, file.path, loops, file.robot, options)
+    _check_format(root)
+    return read_urdf(root, file.robot, options)
 
 
 def text_and_path(source: Source) -> tuple[bytes, str | None]:
     """Returns what `loaders.xml_text` does."""
     file = _read(source)
-    return etree.tostring(_document(file).node), file.path
+    return etree.tostring(_document(file).root.node), file.path
 
 
 # The text of a source
@@ -114,10 +121,14 @@ def _nearly(path: str) -> list[str]:
 # The format of a text
 
 
-def _document(file: File) -> Element:
-    document = parse(file.text, file.name)
-    if (file.path or "").endswith(".xacro") or uses_xacro(document) is not None:
-        return expanded(document, file.path, file.arguments)
+def _document(file: File) -> Document:
+    """Returns the parsed document of a file, expanded if it is xacro."""
+    document = parsed_document(file.text, file.name)
+    if (file.path or "").endswith(".xacro") or uses_xacro(document.root) is not None:
+        if not (tags := left_over(document.root)):
+            return document._replace(root=expanded(document.root, file.path, file.arguments))
+        note = f"tags that an expansion of xacro has left over, ignored: {', '.join(tags)}"
+        return document._replace(notes=(*document.notes, note))
     return document
 
 

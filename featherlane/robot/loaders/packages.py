@@ -13,10 +13,15 @@ from lxml import etree
 
 from featherlane.errors import ModelError
 from featherlane.robot.loaders.words import near, quoted
-from featherlane.robot.loaders.xml import EXPAND, XACRO, Element, parse
+from featherlane.robot.loaders.xml import EXPAND, XACRO, Element, parse, unexpanded
 
 DESCRIPTION = re.compile(r"[A-Za-z0-9_]+_description")
 PATHS = ("URDF_PATH", "MJCF_PATH", "XACRO_PATH")  # attributes of a module, the best first
+
+DIRECTIVES = (  # of xacro: a document with one is to be expanded
+    *("arg", "attribute", "call", "element", "if", "include", "insert_block", "macro"),
+    *("property", "unless"),
+)
 
 
 class Description(NamedTuple):
@@ -75,10 +80,30 @@ def _known(package: ModuleType) -> list[str]:
 
 def uses_xacro(document: Element) -> Element | None:
     """Returns the first element that belongs to xacro, if there is one."""
-    for node in document.node.iter(etree.Element):
-        if XACRO in (node.prefix or "") or XACRO in (node.nsmap.get(node.prefix) or ""):
-            return Element(node, document.source)
-    return None
+    nodes = document.node.iter(etree.Element)
+    return next((Element(node, document.source) for node in nodes if _is_xacro(node)), None)
+
+
+def _is_xacro(node: etree._Element) -> bool:
+    return XACRO in (node.prefix or "") or XACRO in (node.nsmap.get(node.prefix) or "")
+
+
+def left_over(document: Element) -> list[str]:
+    """Removes the tags of xacro that nothing in a document defines, and returns them.
+
+    Returns none, and removes nothing, where a document has directives or expressions of xacro: it
+    is to be expanded.
+    """
+    nodes = [*document.node.iter(etree.Element)]
+    tags = [node for node in nodes if _is_xacro(node)]
+    if any(etree.QName(node).localname in DIRECTIVES for node in tags) or any(
+        unexpanded(value) for node in nodes for value in node.attrib.values()
+    ):
+        return []
+    for node in tags:
+        if (parent := node.getparent()) is not None:
+            parent.remove(node)
+    return [*dict.fromkeys(Element(node, document.source).tag for node in tags)]
 
 
 def _escaped(text: str) -> str:

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lxml import etree
 
 from featherlane.errors import ModelError
 from featherlane.robot.loaders.files import check_length
+from featherlane.robot.loaders.repairs import DECLARED, repaired
 from featherlane.robot.loaders.words import LISTED, listed, quoted, shortened
 from featherlane.robot.model import Floats
 
@@ -29,7 +31,8 @@ DEEPEST = (
     "document with a DOCTYPE or in another encoding than UTF-8"
 )
 OPTION = re.compile(r"[,;]?\s*(?:\b(?:try|use)\s+)?XML_PARSE_\w+(?:\s+option)?")
-DECLARED = re.compile(rb"""(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
+LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/.*", re.DOTALL)
+LFS = "this is a pointer of Git LFS, not the file itself: run git lfs pull in its repository"
 INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 
 
@@ -68,11 +71,14 @@ class Element:
         return (Element(node, self.source) for node in self.node.iterchildren(etree.Element))
 
     def child(self, tag: str) -> Element | None:
-        """Returns the child element of this tag, if there is one; two of them are an error."""
+        """Returns the child element of this tag, if there is one; an equal one beside it says
+        nothing else, a different one is an error.
+        """
         elements = [c for c in self.children() if c.tag == tag]
-        if len(elements) > 1:
-            first = elements[0].node.sourceline
-            raise elements[1].error(f"there is another <{tag}> on line {first}; wanted one")
+        for other in elements[1:]:
+            if _content(other.node) != _content(elements[0].node):
+                first = elements[0].node.sourceline
+                raise other.error(f"there is another <{tag}> on line {first}; wanted one")
         return elements[0] if elements else None
 
     def required(self, tag: str) -> Element:
@@ -118,6 +124,18 @@ class Element:
         return float(word)
 
 
+def _content(node: etree._Element) -> list[object]:
+    """Returns tags and attributes of an element and all in it, in a form that is compared."""
+    return [
+        (one.tag, {name: [*map(_word, value.split())] for name, value in one.attrib.items()})
+        for one in node.iter(etree.Element)
+    ]
+
+
+def _word(word: str) -> float | str:
+    return float(word) if NUMBER.fullmatch(word) else word
+
+
 def unexpanded(value: str) -> bool:
     """Tells whether a value holds an expression of xacro, ${...} or $(...)."""
     return "${" in value or "$(" in value
@@ -127,21 +145,52 @@ def expansion_hint(value: str) -> str:
     return f"; {EXPAND}" if unexpanded(value) else ""
 
 
+class Document(NamedTuple):
+    """A text that is well-formed: itself or, with notes on each kind of fault, repaired."""
+
+    root: Element
+    text: str | bytes
+    notes: tuple[str, ...] = ()
+
+
 def parse(text: str | bytes, source: str) -> Element:
-    """Returns the root element; ModelError if the text is not XML, or declares entities."""
+    """Returns the root element of a text. Raises as `parsed_document` does."""
+    return parsed_document(text, source).root
+
+
+def parsed_document(text: str | bytes, source: str) -> Document:
+    """Returns a parsed document, repaired if it is not well-formed; ModelError if it then still is
+    not, or declares entities.
+    """
     try:
         # A str is decoded already, whatever encoding its declaration names.
         data = text.encode("utf-8") if isinstance(text, str) else text
         _check_amount(data)
-        root = _root(_declaration_first(data), "utf-8" if isinstance(text, str) else None)
-    except etree.XMLSyntaxError as error:
-        raise _syntax_error(error, data, source) from None
+        if LFS_POINTER.match(data):
+            raise ValueError(LFS)
+        document = _parsed(_declaration_first(data), text, source)
     except UnicodeError as error:
         raise ModelError(f"{source}: not text that an XML file may hold: {error}") from None
     except ValueError as error:
-        raise ModelError(f"{source}: {error}") from None
-    _refuse_entities(root, source)
-    return Element(root, source)
+        raise error if isinstance(error, ModelError) else ModelError(f"{source}: {error}") from None
+    _refuse_entities(document.root.node, source)
+    return document
+
+
+def _parsed(data: bytes, text: str | bytes, source: str) -> Document:
+    """Parses a text strictly; only one that is refused is repaired, so that others lose no time."""
+    encoding = "utf-8" if isinstance(text, str) else None
+    try:
+        return Document(Element(_root(data, encoding), source), text)
+    except etree.XMLSyntaxError as error:
+        better, notes = repaired(data)
+        if not notes:
+            raise _syntax_error(error, data, source) from None
+    check_length(len(better))
+    try:
+        return Document(Element(_root(better, encoding), source), better, notes)
+    except etree.XMLSyntaxError as error:
+        raise _syntax_error(error, data, source) from None
 
 
 def _check_amount(data: bytes) -> None:
