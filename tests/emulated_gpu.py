@@ -5,10 +5,17 @@ from types import ModuleType
 
 import numpy as np
 
-from featherlane.backends.cuda import calls, copies, driver, kept, workspaces
+from featherlane.backends.cuda import calls, copies, driver, kept, unloading, workspaces
 from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 
 STREAM = 7  # the current one of the package
+
+
+def fresh_unloading(monkeypatch):
+    """No kernels of functions that other tests collected."""
+    made = unloading.Unloading()
+    for module in (calls, copies, kept):
+        monkeypatch.setattr(module, "unloading", made)
 
 
 def emulated(monkeypatch):
@@ -18,6 +25,7 @@ def emulated(monkeypatch):
         monkeypatch.setattr(module, "driver", lambda: api)
     monkeypatch.setattr(calls, "workspaces", workspaces.Workspaces())
     monkeypatch.setattr(copies, "_copies", {})
+    fresh_unloading(monkeypatch)
 
     class Device:
         def __init__(self, number):

@@ -1,14 +1,17 @@
 """What is asked of NVIDIA's driver, and what it answers: a module in place of cuda-bindings."""
 
 import enum
+import gc
 import sys
+import threading
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from emulated_gpu import fresh_unloading
 
 import featherlane as fl
-from featherlane.backends.cuda import calls, copies, driver, kept, workspaces
+from featherlane.backends.cuda import calls, copies, driver, kept, stages, workspaces
 from featherlane.backends.cuda.kernel import Launch
 
 CODES = (
@@ -23,8 +26,19 @@ CODES = (
     "ERROR_INVALID_PTX",
     "ERROR_STREAM_CAPTURE_UNSUPPORTED",
     "ERROR_INVALID_VALUE",
+    "ERROR_CONTAINED",
+    "ERROR_EXTERNAL_DEVICE",
+    "ERROR_MPS_CLIENT_TERMINATED",
+    "ERROR_TENSOR_MEMORY_LEAK",
 )
 Code = enum.Enum("CUresult", [f"CUDA_{code}" for code in CODES])
+
+
+class Thread(threading.local):
+    """What the driver keeps for each thread."""
+
+    def __init__(self):
+        self.contexts, self.mode = [], "global"
 
 
 class Bindings(ModuleType):
@@ -35,12 +49,29 @@ class Bindings(ModuleType):
     CUresult = Code
     CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0)
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
+    CUjit_option = SimpleNamespace(
+        CU_JIT_ERROR_LOG_BUFFER="log", CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES="size"
+    )
+    CUdevice_attribute = SimpleNamespace(
+        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT="processors",
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared",
+    )
+    CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
     CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal")
 
     def __init__(self):
         super().__init__("cuda.bindings.driver")
-        self.called, self.errors, self.contexts, self.mode = [], {}, [], "global"
-        self.capturing, self.numbers = 0, iter(range(1000, 10**6))
+        self.called, self.errors, self.thread = [], {}, Thread()
+        self.capturing, self.numbers, self.log = 0, iter(range(1000, 10**6)), b""
+        self.loaded, self.active = set(), {}
+
+    @property
+    def contexts(self):
+        return self.thread.contexts
+
+    @property
+    def mode(self):
+        return self.thread.mode
 
     def __getattr__(self, name):
         if not name.startswith("cu"):
@@ -50,6 +81,8 @@ class Bindings(ModuleType):
             if isinstance(error := self.errors.get(name), Exception):
                 raise error
             self.called.append((name, arguments))
+            if error and name == "cuModuleLoadDataEx":
+                arguments[3][0][: len(self.log)] = self.log
             if error:
                 return (Code[f"CUDA_{error}"], 0)
             answer = getattr(self, f"_{name}", None)
@@ -67,6 +100,30 @@ class Bindings(ModuleType):
     def _cuDevicePrimaryCtxRetain(self, device):
         return f"context of {device}"
 
+    def _cuDeviceGetCount(self):
+        return 3
+
+    def _cuDevicePrimaryCtxGetState(self, device):
+        return [0, self.active.get(device, 0)]
+
+    def _cuCtxGetCurrent(self):
+        return 77 if self.contexts else 0
+
+    def _cuPointerGetAttribute(self, what, address):
+        assert self.contexts
+        return what == "ordinal" and 2
+
+    def _cuModuleLoadDataEx(self, *_):
+        self.loaded.add(module := next(self.numbers))
+        return module
+
+    def _cuModuleUnload(self, module):
+        assert self.mode == "relaxed"
+        self.loaded.remove(module)
+
+    def _cuModuleGetFunction(self, module, name):
+        return f"{name.decode()} of {module}"
+
     def _cuCtxPushCurrent(self, context):
         self.contexts.append(context)
 
@@ -74,7 +131,7 @@ class Bindings(ModuleType):
         return self.contexts.pop()
 
     def _cuThreadExchangeStreamCaptureMode(self, mode):
-        self.mode, before = mode, self.mode
+        self.thread.mode, before = mode, self.mode
         return before
 
     def _cuStreamIsCapturing(self, stream):
@@ -95,7 +152,7 @@ class Bindings(ModuleType):
 
     _cuMemFree = _cuMemFreeHost = _cuCtxSynchronize = _cuStreamSynchronize = _nothing
     _cuEventRecord = _cuStreamWaitEvent = _cuEventDestroy = _cuStreamDestroy = _nothing
-    _cuMemcpyHtoDAsync = _cuMemcpyDtoHAsync = _nothing
+    _cuFuncSetAttribute = _cuFuncLoad = _cuMemcpyHtoDAsync = _cuMemcpyDtoHAsync = _nothing
 
 
 @pytest.fixture
@@ -108,16 +165,18 @@ def cuda(monkeypatch):
     driver.driver.cache_clear()
     monkeypatch.setattr(calls, "workspaces", workspaces.Workspaces())
     monkeypatch.setattr(copies, "_copies", {})
+    fresh_unloading(monkeypatch)
     yield made
     driver.driver.cache_clear()
 
 
 LAUNCH = Launch("kernel", 64, 1024, 32, 3, pairs=2)
+KERNEL = driver.LoadedKernel("kernel", "module")
 
 
 def test_a_grid_has_one_dimension_which_large_batches_need(cuda):
     """CUDA has at most 65,535 blocks in y and z, and 2^31 - 1 in x."""
-    driver.driver().launch(0, 7, "kernel", LAUNCH, 10_000_001, [])
+    driver.driver().launch(0, 7, KERNEL, LAUNCH, 10_000_001, [])
     (_, arguments), *_ = [x for x in cuda.called if x[0] == "cuLaunchKernel"]
     tiles = 312_501  # of 32 states; the last one has one state
     assert arguments[1:4] == (tiles * 3 // 2 + 1, 1, 1)
@@ -125,7 +184,7 @@ def test_a_grid_has_one_dimension_which_large_batches_need(cuda):
 
 def test_calls_are_made_on_the_devices_own_context(cuda):
     api = driver.driver()
-    api.launch(1, 7, "kernel", LAUNCH, 100, [4096, 8, 0, 100])
+    api.launch(1, 7, KERNEL, LAUNCH, 100, [4096, 8, 0, 100])
     (_, arguments), *_ = [x for x in cuda.called if x[0] == "cuLaunchKernel"]
     assert arguments[:9] == ("kernel", 6, 1, 1, 64, 1, 1, 1024, 7)
     assert arguments[9][0] == (4096, 8, 0, 100)
@@ -145,6 +204,10 @@ def test_calls_are_made_on_the_devices_own_context(cuda):
     [
         ("LAUNCH_FAILED", "lost to this process.*start another process; arrays on the CPU still"),
         ("ILLEGAL_ADDRESS", "lost to this process"),
+        ("CONTAINED", "lost to this process"),
+        ("EXTERNAL_DEVICE", "lost to this process"),
+        ("MPS_CLIENT_TERMINATED", "lost to this process"),
+        ("TENSOR_MEMORY_LEAK", "lost to this process"),
         ("INVALID_HANDLE", "the stream was destroyed, or is one of another GPU"),
         ("NOT_INITIALIZED", "before the fork: start it with the method 'spawn'"),
         ("STREAM_CAPTURE_UNSUPPORTED", "is being captured: call the function once before"),
@@ -155,26 +218,30 @@ def test_errors_say_what_to_do(cuda, error, message):
     api = driver.driver()
     cuda.errors["cuLaunchKernel"] = f"ERROR_{error}"
     with pytest.raises(fl.DeviceError, match=message):
-        api.launch(0, 7, "kernel", LAUNCH, 1, [1])
+        api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
     assert not cuda.contexts
     cuda.errors["cuCtxPopCurrent"] = "ERROR_LAUNCH_FAILED"  # a lost device fails everywhere
     with pytest.raises(fl.DeviceError, match="in cuLaunchKernel"):
-        api.launch(0, 7, "kernel", LAUNCH, 1, [1])
+        api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
     cuda.errors.clear()
-    api.launch(0, 7, "kernel", LAUNCH, 1, [1])
+    api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
 
 
 def test_kernels_that_the_driver_refuses_and_missing_devices(cuda):
     api = driver.driver()
-    cuda.errors["cuModuleLoadData"] = "ERROR_INVALID_PTX"
-    with pytest.raises(fl.DeviceError, match=r"compute capability 7\.0 or more, and a driver of"):
+    cuda.errors["cuModuleLoadDataEx"] = "ERROR_INVALID_PTX"
+    with pytest.raises(fl.DeviceError, match=r"Ex: kernels need .* 7\.0 or more, and a driver of"):
+        api.load(0, [""], [LAUNCH])
+    cuda.log = b"ptxas info : x\nptxas in, line 12; error   : no such instruction\nptxas fatal"
+    told = r"its compiler says 'ptxas in, line 12; error : no such instruction'; kernels need"
+    with pytest.raises(fl.DeviceError, match=told):
         api.load(0, [""], [LAUNCH])
     cuda.errors["cuDeviceGet"] = "ERROR_INVALID_DEVICE"
     with pytest.raises(fl.DeviceError, match="there is no GPU of this number"):
         api.load(3, [""], [LAUNCH])
     cuda.errors = {"cuStreamGetId": RuntimeError('Function "cuStreamGetId" not found')}
     with pytest.raises(fl.DeviceError, match="not found; wanted a driver of CUDA 12 or later"):
-        api.number_of(0, 7)
+        api.state_of(0, 7)
 
 
 def test_no_driver_no_device_and_no_bindings(cuda, monkeypatch):
@@ -193,15 +260,145 @@ def test_no_driver_no_device_and_no_bindings(cuda, monkeypatch):
 
 def test_kernels_are_loaded_whatever_other_streams_capture(cuda):
     api = driver.driver()
-    assert len(api.load(0, ["text"], [LAUNCH, LAUNCH])) == 2
-    before = cuda.called[: cuda.names().index("cuModuleLoadData")]
+    large = LAUNCH._replace(kernel="large", shared=50 << 10)
+    first, second, third = api.load(0, ["text"], [LAUNCH, LAUNCH, large])
+    assert first == second != third
+    before = cuda.called[: cuda.names().index("cuModuleLoadDataEx")]
     assert ("cuThreadExchangeStreamCaptureMode", ("relaxed",)) in before
-    assert ("cuModuleLoadData", (b"text\0",)) in cuda.called
+    told = dict(cuda.called)
+    assert told["cuModuleLoadDataEx"][0] == b"text\0"
+    assert told["cuFuncSetAttribute"][0] == third.function
+    # No first launch loads one
+    assert [x for x in cuda.called if x[0] == "cuFuncLoad"] == [
+        ("cuFuncLoad", (first.function,)),
+        ("cuFuncLoad", (third.function,)),
+    ]
+    assert cuda.mode == "global"
+    assert api.compile_time.texts == 1
+    assert 0 < api.compile_time.of_threads <= api.compile_time.seconds
+
+
+def test_drivers_that_load_kernels_only_when_they_like(cuda):
+    cuda.errors["cuFuncLoad"] = RuntimeError('Function "cuFuncLoad" not found')
+    assert len(driver.driver().load(0, ["text"], [LAUNCH])) == 1
+
+
+def test_a_text_that_is_refused_leaves_no_others_loaded(cuda):
+    api, texts = driver.driver(), ["a", "b"]
+    cuda.errors["cuModuleGetFunction"] = "ERROR_LAUNCH_FAILED"
+    with pytest.raises(fl.DeviceError, match="in cuModuleGetFunction"):
+        api.load(0, texts, [LAUNCH])
+    assert not cuda.loaded
+    assert cuda.names().count("cuModuleLoadDataEx") == 2
+
+
+def test_the_device_of_an_address_is_asked_in_a_context(cuda):
+    """In one that there is, so that no other device gets one."""
+    api = driver.driver()
+    cuda.active = {"device 1": 1}
+    assert api.device_of(4096) == 2
+    assert ("cuDevicePrimaryCtxRetain", ("device 1",)) in cuda.called
+    assert api.device_of(4096) == 2
+    assert cuda.names().count("cuDevicePrimaryCtxRetain") == 1
+    cuda.contexts.append("of another package")
+    pushed = cuda.names().count("cuCtxPushCurrent")
+    assert api.device_of(4096) == 2
+    assert cuda.names().count("cuCtxPushCurrent") == pushed
+
+
+def test_a_full_device_names_what_pytorch_keeps(cuda, monkeypatch):
+    cuda.errors["cuMemAlloc"] = "ERROR_OUT_OF_MEMORY"
+    for module, wanted in ((None, False), (ModuleType("torch"), True)):
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
+        if module:
+            monkeypatch.setitem(sys.modules, "torch", module)
+        with pytest.raises(MemoryError) as raised:
+            driver.driver().allocate(0, 1000)
+        assert ("torch.cuda.empty_cache()" in str(raised.value)) == wanted
+
+
+# Kernels of functions that were collected
+
+
+def called(stream=7, device=0):
+    """A function whose kernel was put into a stream."""
+    kernels = stages.Kernels(("text",), (LAUNCH,), {}, {}, 0)
+    choose = lambda *_: "lanes"
+    function = calls.DeviceFunction(lambda _: kernels, choose, np.dtype(np.float64))
+    function.call(device, stream, [], 5)
+    return function
+
+
+def test_functions_in_a_loop_do_not_fill_the_device(cuda):
+    for _ in range(10):
+        called()
+        assert len(cuda.loaded) <= 2
+    where = cuda.names().index("cuModuleUnload")
+    assert "cuStreamSynchronize" in cuda.names()[where - 6 : where]  # it may still run
+    assert not cuda.contexts
     assert cuda.mode == "global"
 
 
+def test_kernels_of_other_streams_wait_until_the_device_is_waited_for(cuda):
+    called(stream=8)
+    function = called(stream=7)
+    assert len(cuda.loaded) == 2
+    called(stream=8)
+    assert len(cuda.loaded) == 2  # the first one is gone
+    function.call(0, 9, [], 5)  # still there, and loaded once
+    assert len(cuda.loaded) == 2
+    kept.empty()
+    assert len(cuda.loaded) == 1
+    before = cuda.names()
+    function.call(0, 9, [], 5)
+    assert "cuModuleLoadDataEx" not in cuda.names()[len(before) :]
+
+
+def test_other_devices_keep_theirs(cuda):
+    called(device=1)
+    called(device=0)
+    assert len(cuda.loaded) == 2
+    kept.empty()
+    assert not cuda.loaded
+
+
+def test_kernels_of_graphs_are_kept_for_good(cuda):
+    function = called()
+    cuda.capturing = 1
+    function.call(0, 7, [], 5)
+    cuda.capturing = 0
+    del function
+    called()
+    kept.empty()
+    assert len(cuda.loaded) == 1
+
+
+def test_nothing_is_asked_of_the_driver_when_a_function_is_collected(cuda):
+    """It may happen while a stream is captured, or in another thread."""
+    function = called()
+    function.itself = function  # a circle, which the garbage collector finds
+    before = len(cuda.called)
+    del function
+    gc.collect()
+    assert len(cuda.called) == before
+    kept.empty()
+    assert not cuda.loaded
+
+
+def test_a_device_that_is_lost_or_captured_ends_no_call(cuda):
+    called()
+    for code in ("ERROR_STREAM_CAPTURE_UNSUPPORTED", "ERROR_LAUNCH_FAILED"):
+        cuda.errors = {"cuCtxSynchronize": code, "cuStreamSynchronize": code}
+        kept.empty()
+        called()
+    assert len(cuda.loaded) == 3
+    cuda.errors = {}
+    kept.empty()
+    assert not cuda.loaded
+
+
 def borrow(api, device, stream, size):
-    with calls.workspaces.borrowed(api, device, stream, size) as address:
+    with calls.workspaces.borrowed(api, device, api.state_of(device, stream), size) as address:
         return address
 
 
@@ -215,7 +412,7 @@ def test_workspaces_are_kept_grow_and_are_given_back(cuda):
     assert borrow(api, 0, 7, 0) == 0
     sizes = [arguments for name, arguments in cuda.called if name == "cuMemAlloc"]
     assert sizes == [(1000,), (2000,), (1000,), (1000,)]
-    with calls.workspaces.borrowed(api, 0, 8, 1):  # in use just now
+    with calls.workspaces.borrowed(api, 0, api.state_of(0, 8), 1):  # in use just now
         assert kept.empty() == 4000
     assert cuda.names().count("cuMemFree") == 3
     where = cuda.names().index("cuMemFree")

@@ -2,6 +2,7 @@
 kernels.
 """
 
+import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -262,3 +263,15 @@ def test_threads_that_share_a_stream_take_turns(gpu, monkeypatch):
     half = len(kernels) // 2
     assert half > 1
     assert kernels[:half] == kernels[half:]
+
+
+def test_kernels_of_collected_functions_are_unloaded(gpu):
+    """Each robot has functions of its own: in a loop they do not fill the device."""
+    q = gpu.Array(np.zeros((3, 2)))
+    for k in range(4):
+        fl.load("double_pendulum").with_gravity((0.0, 0.0, -k)).mass_matrix(q)
+        gc.collect()
+    assert len(gpu.loaded) == 4
+    assert len(gpu.unloaded) == 3
+    fl.empty_cache()
+    assert len(gpu.unloaded) == 4

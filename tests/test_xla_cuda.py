@@ -52,9 +52,9 @@ class Xla:
             xla.StreamGet(stream_get),
         )
 
-    def call(self, handler, inputs, outputs, stage=xla_interface.EXECUTE):
+    def call(self, handler, inputs, outputs, stage=xla_interface.EXECUTE, extension=None):
         """Calls with (address, dtype, shape) for each array; the error's number, None for none."""
-        frame = xla.CallFrame(168, None, ctypes.pointer(self.api), 4711, stage)
+        frame = xla.CallFrame(168, extension, ctypes.pointer(self.api), 4711, stage)
         frame.inputs, frame.outputs = self.arrays(inputs), self.arrays(outputs)
         return xla.HandlerFunction(handler.address)(ctypes.addressof(frame))
 
@@ -165,6 +165,24 @@ def test_it_tells_its_version(arm):
     assert told[3] == xla_interface.MAJOR | xla_interface.MINOR << 32
     assert told[4] & 0xFFFFFFFF == 0  # XLA captures no graph of it
     assert told[5] == 0
+
+
+def test_extensions_of_another_type_do_not_stop_a_call(gpu, arm):
+    """The metadata may also stand behind another extension."""
+    other, unknown = 0, 7
+    told = (ctypes.c_int64 * 6)(48, 24, 0, -1, -1, -1)
+    metadata = (ctypes.c_int64 * 4)(32, xla_interface.METADATA, 0, ctypes.addressof(told))
+    for kind, behind in ((other, 0), (unknown, 0), (unknown, ctypes.addressof(metadata))):
+        extension = (ctypes.c_int64 * 3)(24, kind, behind)
+        (q, *_), side, before = states(arm, 3), Xla(), len(gpu.launched)
+        out = placed(gpu, np.zeros((3, 2, 2)))
+        handler = handler_of(arm, "mass_matrix", np.float64)
+        address = ctypes.addressof(extension)
+        assert side.call(handler, [placed(gpu, q)], [out], extension=address) is None
+        assert len(gpu.launched) - before == (not behind)
+        wanted = np.zeros((3, 2, 2)) if behind else arm.mass_matrix(q)
+        same_bits(gpu.memory.read(out[0], wanted), wanted)
+    assert told[3] == xla_interface.MAJOR | xla_interface.MINOR << 32
 
 
 def test_offsets_in_structures():

@@ -50,11 +50,8 @@ class OnGPU:
         """What calls the kernels. name: of the kernels."""
         from featherlane.backends.cuda.calls import DeviceFunction
 
-        def choose(states: int, device: Properties) -> str:
-            return self.fixed or self.choose(made.kernels, states, device)
-
-        made = DeviceFunction(lambda mapping: self._cached(mapping, name, dtype), choose, dtype)
-        return made
+        choose = self.choose if self.fixed is None else lambda *_: self.fixed
+        return DeviceFunction(lambda mapping: self._cached(mapping, name, dtype), choose, dtype)
 
     def _cached(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
         from featherlane.backends.cuda.cached import cached_kernels

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cuda.driver import Driver, Properties, driver
+from featherlane.backends.cuda.driver import Driver, Properties, StreamState, driver
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.unloading import Resident, unloading
 from featherlane.backends.cuda.workspaces import CAPTURED, LARGEST, workspaces
 from featherlane.errors import DeviceError
 
@@ -26,18 +27,19 @@ class Rows(NamedTuple):
 
 class DeviceFunction:
     """The kernels of a function in one dtype, on every device where they are called. make: gives
-    those of a mapping; choose: the mapping for so many states on a device.
+    those of a mapping; choose: the mapping for so many states on a device, of these kernels. They
+    are unloaded after this object is collected.
     """
 
     def __init__(
         self,
         make: Callable[[str], Kernels],
-        choose: Callable[[int, Properties], str],
+        choose: Callable[[Callable[[str], Kernels], int, Properties], str],
         dtype: np.dtype,
     ) -> None:
         self._make, self._choose, self.dtype = make, choose, dtype
         self._kernels: dict[str, Kernels] = {}
-        self._loaded: dict[tuple[int, str], list[Any]] = {}
+        self._residents: dict[tuple[int, str], Resident] = {}
         self._lock = Lock()
 
     def kernels(self, mapping: str) -> Kernels:
@@ -48,31 +50,39 @@ class DeviceFunction:
 
     def mapping(self, device: int, states: int) -> str:
         """The mapping that a call with so many states takes."""
-        return self._choose(states, driver().properties(device))
+        return self._choose(self.kernels, states, driver().properties(device))
 
     def call(self, device: int, stream: int, arrays: Sequence[Rows], states: int) -> None:
         """Puts the kernels into a stream. arrays: inputs, then outputs."""
         api, mapping = driver(), self.mapping(device, states)
-        loaded = self._kernels_on(api, device, stream, mapping)
+        state = api.state_of(device, stream)
+        resident = self._resident(api, device, stream, mapping, state)
+        resident.put_into(state)
         kernels = self._kernels[mapping]
         group = WARP * kernels.slots * self.dtype.itemsize  # bytes of scratch for 32 states
         largest = max(LARGEST, api.properties(device).memory // SHARE)
         groups = min(-(-states // WARP), max(largest // group, 1)) if group else 0
         chunk = groups * WARP or max(states, 1)
-        with workspaces.borrowed(api, device, stream, groups * group) as scratch:
+        with workspaces.borrowed(api, device, state, groups * group) as scratch:
             for first in range(0, states, chunk):
                 count = min(chunk, states - first)
                 rows = [(x.address + first * x.stride, x.stride) for x in arrays]
                 values = [y for row in rows for y in row] + [scratch, count]
-                for kernel, launch in zip(loaded, kernels.launches, strict=True):
+                for kernel, launch in zip(resident.kernels, kernels.launches, strict=True):
                     own = [*values, *launch.arguments]
                     api.launch(device, stream, kernel, launch, count, own)
 
-    def _kernels_on(self, api: Driver, device: int, stream: int, mapping: str) -> list[Any]:
+    def _resident(
+        self, api: Driver, device: int, stream: int, mapping: str, state: StreamState
+    ) -> Resident:
+        """The kernels of a mapping on a device, loaded at the first call."""
         with self._lock:
-            if (device, mapping) not in self._loaded:
-                if api.is_capturing(device, stream):
+            if (device, mapping) not in self._residents:
+                if state.capturing:
                     raise DeviceError(CAPTURED)
+                unloading.behind(api, device, stream)
                 made = self.kernels(mapping)
-                self._loaded[device, mapping] = api.load(device, made.texts, made.launches)
-            return self._loaded[device, mapping]
+                resident = Resident(device, api.load(device, made.texts, made.launches))
+                unloading.when_collected(self, resident)
+                self._residents[device, mapping] = resident
+            return self._residents[device, mapping]

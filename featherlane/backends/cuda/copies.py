@@ -18,6 +18,7 @@ import numpy as np
 
 from featherlane.backends.cuda.calls import DeviceFunction, Rows
 from featherlane.backends.cuda.driver import Driver, driver
+from featherlane.backends.cuda.unloading import unloading
 from featherlane.errors import DeviceError
 
 CHUNK = 8 << 20  # bytes of a chunk: a few hundred microseconds of the bus
@@ -64,6 +65,7 @@ class Copies:
                     self._begin(api, lane, function, parts, [x[chunk] for x in results])
                 for lane in (*lanes[(n + 1) % LANES :], *lanes[: (n + 1) % LANES]):
                     self._end(api, lane)
+                    unloading.behind(api, self.device, lane.stream)
             except BaseException:
                 self._abandon(api)
                 raise

@@ -1,73 +1,59 @@
-"""NVIDIA's driver, through the package cuda-bindings: kernels loaded and launched, memory, copies,
-and the order of streams.
-
-Nothing is imported before a function is called on a GPU's array.
-"""
+"""NVIDIA's driver: kernels loaded and launched, memory, copies, and the order of streams."""
 
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, partial
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from featherlane.backends.cores import physical_cores
+from featherlane.backends.cuda.driver_calls import DriverCalls
+from featherlane.backends.cuda.driver_errors import MissingFunction
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, Launch
 from featherlane.errors import DeviceError
 
 LEGACY = 1  # the handle of the default stream, which 0 stands for too
 NON_BLOCKING, NO_TIMING = 1, 2  # of streams that do not wait for the default one, and of events
-LOST = (
-    "ASSERT",
-    "CONTEXT_IS_DESTROYED",
-    "DEVICE_UNAVAILABLE",
-    "ECC_UNCORRECTABLE",
-    "HARDWARE_STACK_ERROR",
-    "ILLEGAL_ADDRESS",
-    "ILLEGAL_INSTRUCTION",
-    "INVALID_ADDRESS_SPACE",
-    "INVALID_PC",
-    "LAUNCH_FAILED",
-    "LAUNCH_TIMEOUT",
-    "MISALIGNED_ADDRESS",
-    "NVLINK_UNCORRECTABLE",
-    "UNKNOWN",
-)
-"""Errors of the driver after which a device, and what is in its memory, is lost to the process."""
-ADVICE = {
-    **dict.fromkeys(
-        LOST,
-        "the GPU is lost to this process, here or by an earlier kernel: start another process; "
-        "arrays on the CPU still work",
-    ),
-    **dict.fromkeys(
-        (
-            "STREAM_CAPTURE_UNSUPPORTED",
-            "STREAM_CAPTURE_IMPLICIT",
-            "STREAM_CAPTURE_INVALIDATED",
-            "STREAM_CAPTURE_ISOLATION",
-            "STREAM_CAPTURE_MERGE",
-            "STREAM_CAPTURE_UNJOINED",
-            "STREAM_CAPTURE_WRONG_THREAD",
-        ),
-        "a CUDA graph is being captured: call the function once before, on the same stream",
-    ),
-    **dict.fromkeys(
-        ("NO_BINARY_FOR_GPU", "INVALID_PTX", "UNSUPPORTED_PTX_VERSION"),
-        "kernels need a GPU of compute capability 7.0 or more, and a driver of CUDA 12",
-    ),
-    "INVALID_DEVICE": "there is no GPU of this number",
-    "INVALID_HANDLE": "the stream was destroyed, or is one of another GPU",
-    "NOT_INITIALIZED": "a process cannot use GPUs that its parent used before the fork: start it "
-    "with the method 'spawn'",
-}
-NO_MEMORY = (
-    "the GPU has no memory left for {}: free arrays, or call fl.empty_cache(), which frees the "
-    "workspaces, or pass fewer states"
-)
+LOG_BYTES = 8 << 10  # of what the driver's compiler may say about a text
+
+
+class StreamState(NamedTuple):
+    """number: one that no other stream of this process ever has, as handles do; capturing: whether
+    the stream records a CUDA graph, in which nothing may be allocated or loaded.
+    """
+
+    number: int
+    capturing: bool
+
+
+class LoadedKernel(NamedTuple):
+    """A kernel that can be launched on a device, and the module that it belongs to."""
+
+    function: Any
+    module: Any
+
+
+class LoadedText(NamedTuple):
+    """A text on a device, its kernels by name, and how long that took."""
+
+    module: Any
+    kernels: Mapping[str, LoadedKernel]
+    seconds: float
+
+
+class CompileTime(NamedTuple):
+    """Of all texts that were loaded so far. seconds: of the calls by the clock; of_threads: of the
+    threads together, more than `seconds` if the driver compiles texts side by side.
+    """
+
+    texts: int = 0
+    seconds: float = 0.0
+    of_threads: float = 0.0
 
 
 class Properties(NamedTuple):
@@ -78,68 +64,13 @@ class Properties(NamedTuple):
     memory: int
 
 
-class Driver:
+class Driver(DriverCalls):
     """The driver's functions that this package calls, on the primary context of each device."""
 
     def __init__(self) -> None:
-        try:
-            from cuda.bindings import driver
-        except ImportError:
-            raise DeviceError(
-                "functions on GPUs need NVIDIA's driver API: pip install 'featherlane[cuda]'"
-            ) from None
-        self.cuda: Any = driver
-        try:
-            self._ask("cuInit", 0)
-        except DeviceError as error:
-            raise DeviceError(f"there is no NVIDIA driver that works here: {error}") from None
-        self._contexts: dict[int, Any] = {}
+        super().__init__()
         self._properties: dict[int, Properties] = {}
-        self._lock = threading.Lock()
-
-    def _ask(self, function: str, *arguments: Any) -> Any:
-        """Calls a function of the driver and returns its result. Raises MemoryError or DeviceError
-        for what the driver reports.
-        """
-        try:
-            code, *results = getattr(self.cuda, function)(*arguments)
-        except RuntimeError as error:  # cuda-bindings did not find the function
-            raise DeviceError(f"{error}; wanted a driver of CUDA 12 or later") from None
-        if code != self.cuda.CUresult.CUDA_SUCCESS:
-            name = getattr(code, "name", str(code))
-            if name == "CUDA_ERROR_OUT_OF_MEMORY":
-                raise MemoryError(NO_MEMORY.format(function))
-            advice = ADVICE.get(name.removeprefix("CUDA_ERROR_"), "")
-            told = f"NVIDIA's driver reports {name} in {function}"
-            raise DeviceError(f"{told}: {advice}" if advice else told)
-        return results[0] if len(results) == 1 else results
-
-    @contextmanager
-    def _on(self, device: int) -> Iterator[None]:
-        """A device's primary context, which other packages use too, as the current one."""
-        with self._lock:
-            if device not in self._contexts:
-                number = self._ask("cuDeviceGet", device)
-                self._contexts[device] = self._ask("cuDevicePrimaryCtxRetain", number)
-        self._ask("cuCtxPushCurrent", self._contexts[device])
-        try:
-            yield
-        except BaseException:
-            with suppress(DeviceError):  # the first error tells more
-                self._ask("cuCtxPopCurrent")
-            raise
-        self._ask("cuCtxPopCurrent")
-
-    @contextmanager
-    def _on_whatever_is_captured(self, device: int) -> Iterator[None]:
-        """A device where kernels or memory are made, whatever other streams capture meanwhile."""
-        relaxed = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        before = self._ask("cuThreadExchangeStreamCaptureMode", relaxed)
-        try:
-            with self._on(device):
-                yield
-        finally:
-            self._ask("cuThreadExchangeStreamCaptureMode", before)
+        self.compile_time = CompileTime()
 
     def ask(self, device: int, function: str, *arguments: Any) -> Any:
         """The result of any function of the driver, on a device: for benchmarks."""
@@ -149,7 +80,8 @@ class Driver:
     def device_of(self, address: int) -> int:
         """The number of the device whose memory an address belongs to."""
         what = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        return int(self._ask("cuPointerGetAttribute", what, address))
+        with self._on_any():
+            return int(self._ask("cuPointerGetAttribute", what, address))
 
     def properties(self, device: int) -> Properties:
         """What mappings and workspaces depend on."""
@@ -166,30 +98,68 @@ class Driver:
             self._properties[device] = Properties(processors, shared, memory)
         return self._properties[device]
 
-    def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[Any]:
-        """The kernels of PTX texts, which threads compile for a device at the same time."""
+    def load(
+        self, device: int, texts: Sequence[str], launches: Sequence[Launch]
+    ) -> list[LoadedKernel]:
+        """The kernel of each launch, whose texts threads compile for a device at the same time."""
+        begin = perf_counter()
+        shared = [dict[str, int]() for _ in texts]  # by text: bytes by the kernel's name
+        for x in launches:
+            shared[x.text][x.kernel] = max(x.shared, shared[x.text].get(x.kernel, 0))
         with ThreadPoolExecutor(physical_cores()) as threads:
-            modules = [*threads.map(partial(self._module, device), texts)]
-        with self._on_whatever_is_captured(device):
-            return [self._kernel(modules[x.text], x) for x in launches]
+            submit = partial(threads.submit, partial(self._loaded, device))
+            loading = [*map(submit, texts, shared)]
+        done = [x.result() for x in loading if not x.exception()]
+        if len(done) < len(texts):
+            self.unload(device, [x.module for x in done])
+        loaded = [x.result() for x in loading]  # or the error of the first that has one
+        spent = len(texts), perf_counter() - begin, sum(x.seconds for x in done)
+        with self._lock:
+            self.compile_time = CompileTime(*map(operator.add, self.compile_time, spent))
+        return [loaded[x.text].kernels[x.kernel] for x in launches]
 
-    def _kernel(self, module: Any, launch: Launch) -> Any:
-        """A kernel, which may ask for its shared memory."""
-        kernel = self._ask("cuModuleGetFunction", module, launch.kernel.encode())
-        if launch.shared > BLOCK_BYTES:
+    def _loaded(self, device: int, text: str, shared: Mapping[str, int]) -> LoadedText:
+        """A text. shared: the bytes of shared memory that each of its kernels asks for."""
+        begin = perf_counter()
+        with self._on_whatever_is_captured(device):
+            module = self._module(text)
+            try:
+                kernels = {name: self._kernel(module, name, size) for name, size in shared.items()}
+            except DeviceError:
+                with suppress(DeviceError):  # the first error tells more
+                    self._ask("cuModuleUnload", module)
+                raise
+        return LoadedText(module, kernels, perf_counter() - begin)
+
+    def _module(self, text: str) -> Any:
+        """A text, compiled. Raises DeviceError with the sentence of the driver's compiler."""
+        option, log = self.cuda.CUjit_option, bytearray(LOG_BYTES)
+        options = {
+            option.CU_JIT_ERROR_LOG_BUFFER: log,
+            option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+        }
+        data, count = text.encode() + b"\0", len(options)
+        return self._ask(
+            "cuModuleLoadDataEx", data, count, [*options], [*options.values()], log=log
+        )
+
+    def _kernel(self, module: Any, name: str, shared: int) -> LoadedKernel:
+        """A kernel, which may ask for its shared memory. It is loaded now, and not at its first
+        launch, which may be captured by a graph: drivers since CUDA 12.4 can be told so.
+        """
+        function = self._ask("cuModuleGetFunction", module, name.encode())
+        if shared > BLOCK_BYTES:
             what = self.cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._ask("cuFuncSetAttribute", kernel, what, launch.shared)
-        return kernel
-
-    def _module(self, device: int, text: str) -> Any:
-        with self._on_whatever_is_captured(device):
-            return self._ask("cuModuleLoadData", text.encode() + b"\0")
+            self._ask("cuFuncSetAttribute", function, what, shared)
+        with suppress(MissingFunction):
+            self._ask("cuFuncLoad", function)
+        return LoadedKernel(function, module)
 
     def launch(
         self,
         device: int,
         stream: int,
-        kernel: Any,
+        kernel: LoadedKernel,
         launch: Launch,
         states: int,
         values: Sequence[int],
@@ -198,18 +168,25 @@ class Driver:
         arguments = tuple(values), (ctypes.c_uint64,) * len(values)
         grid, block = (launch.blocks(states), 1, 1), (launch.threads, 1, 1)
         with self._on(device):
-            self._ask("cuLaunchKernel", kernel, *grid, *block, launch.shared, stream, arguments, 0)
+            self._ask(
+                "cuLaunchKernel",
+                kernel.function,
+                *(*grid, *block, launch.shared, stream, arguments, 0),
+            )
 
-    def is_capturing(self, device: int, stream: int) -> bool:
-        """Whether a stream records a CUDA graph, in which nothing may be allocated."""
+    def unload(self, device: int, modules: Iterable[Any]) -> None:
+        """Unloads modules of which no kernel runs."""
+        with self._on_whatever_is_captured(device):
+            for module in modules:
+                self._ask("cuModuleUnload", module)
+
+    def state_of(self, device: int, stream: int) -> StreamState:
+        """The number of a stream, and whether it is captured now."""
         with self._on(device):
+            number = int(self._ask("cuStreamGetId", stream))
             status = self._ask("cuStreamIsCapturing", stream)
-        return status != self.cuda.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
-
-    def number_of(self, device: int, stream: int) -> int:
-        """A number of a stream that no other one of this process ever has, as handles do."""
-        with self._on(device):
-            return int(self._ask("cuStreamGetId", stream))
+        none = self.cuda.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+        return StreamState(number, status != none)
 
     def follow(self, device: int, stream: int, before: int) -> None:
         """Lets what is put into a stream from now on wait for what another one has by now."""
@@ -231,6 +208,11 @@ class Driver:
         with self._on_whatever_is_captured(device):
             self._ask("cuCtxSynchronize")
             self._ask("cuMemFree", address)
+
+    def wait_for_all(self, device: int) -> None:
+        """Waits until all work in all streams of a device is done."""
+        with self._on_whatever_is_captured(device):
+            self._ask("cuCtxSynchronize")
 
     def allocate_host(self, device: int, size: int) -> int:
         """The address of new memory of the host, from and to which a device copies by itself."""
@@ -264,7 +246,7 @@ class Driver:
 
     def wait(self, device: int, stream: int) -> None:
         """Waits until all work in a stream is done."""
-        with self._on(device):
+        with self._on_whatever_is_captured(device):
             self._ask("cuStreamSynchronize", stream)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda.driver import Properties
+from featherlane.backends.cuda.driver import LoadedKernel, Properties, StreamState
 from featherlane.backends.cuda.emulated_memory import FIRST, EmulationError, Memory
 from featherlane.backends.cuda.emulator import Launched
 from featherlane.backends.cuda.kernel import Launch
@@ -23,6 +23,7 @@ class EmulatedDriver:
         self.device: dict[int, int] = {}  # of allocations, by address
         self.launched = list[tuple[int, int, str, int]]()  # device, stream, kernel, states
         self.loaded, self.allocated, self.freed = list[int](), list[int](), list[int]()
+        self.unloaded = list[tuple[int, str]]()  # device, text
         self.order, self.copied = list[tuple[int, int]](), list[tuple[int, int, int]]()
         self.capturing = self.full = self.lost = False
         self.current = 0  # the package's current device
@@ -40,15 +41,17 @@ class EmulatedDriver:
     def properties(self, device: int) -> Properties:
         return Properties(4, 227 << 10, 0)
 
-    def load(self, device: int, texts: Sequence[str], launches: Sequence[Launch]) -> list[str]:
+    def load(
+        self, device: int, texts: Sequence[str], launches: Sequence[Launch]
+    ) -> list[LoadedKernel]:
         self.loaded.append(device)
-        return [texts[launch.text] for launch in launches]
+        return [LoadedKernel(launch.kernel, texts[launch.text]) for launch in launches]
 
     def launch(
         self,
         device: int,
         stream: int,
-        kernel: str,
+        kernel: LoadedKernel,
         launch: Launch,
         states: int,
         values: Sequence[int],
@@ -57,8 +60,8 @@ class EmulatedDriver:
             raise DeviceError("NVIDIA's driver reports CUDA_ERROR_LAUNCH_FAILED: it is lost")
         self.launched.append((device, stream, launch.kernel, states))
         Launched(
-            kernel,
-            launch.kernel,
+            kernel.module,
+            kernel.function,
             values,
             self.memory,
             blocks=launch.blocks(states),
@@ -66,11 +69,11 @@ class EmulatedDriver:
             shared=launch.shared,
         ).run()
 
-    def is_capturing(self, device: int, stream: int) -> bool:
-        return self.capturing
+    def unload(self, device: int, modules: Iterable[str]) -> None:
+        self.unloaded += [(device, module) for module in modules]
 
-    def number_of(self, device: int, stream: int) -> int:
-        return stream
+    def state_of(self, device: int, stream: int) -> StreamState:
+        return StreamState(stream, self.capturing)
 
     def follow(self, device: int, stream: int, before: int) -> None:
         self.order.append((stream, before))
@@ -115,6 +118,9 @@ class EmulatedDriver:
         ctypes.memmove(host, self.memory.bytes[start : start + size].tobytes(), size)
 
     def wait(self, device: int, stream: int) -> None:
+        """All work is done when it is asked for."""
+
+    def wait_for_all(self, device: int) -> None:
         """All work is done when it is asked for."""
 
     def _check(self, start: int, size: int) -> None:

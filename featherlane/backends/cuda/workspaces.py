@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from featherlane.backends.cuda.driver import Driver
+from featherlane.backends.cuda.driver import Driver, StreamState
 from featherlane.errors import DeviceError
 
 LARGEST = 256 << 20  # bytes of a workspace: larger batches go in chunks
@@ -49,7 +49,7 @@ class Workspaces:
         self._blocks: dict[Key, list[Block]] = {}  # the streams used last, and the largest, at end
 
     @contextmanager
-    def borrowed(self, api: Driver, device: int, stream: int, size: int) -> Iterator[int]:
+    def borrowed(self, api: Driver, device: int, stream: StreamState, size: int) -> Iterator[int]:
         """The address of at least so many bytes, for kernels that are put into a stream meanwhile;
         0 for none. Raises DeviceError if they were to be allocated while the stream is captured,
         MemoryError if there are none.
@@ -57,11 +57,10 @@ class Workspaces:
         if not size:
             yield 0
             return
-        capturing, key = api.is_capturing(device, stream), (device, api.number_of(device, stream))
         with self._lock:
-            block = self._block(api, key, size, capturing)
+            block = self._block(api, (device, stream.number), size, stream.capturing)
             block.users += 1
-            block.recorded |= capturing
+            block.recorded |= stream.capturing
         try:
             with block.turn:
                 yield block.address

@@ -139,8 +139,8 @@ class Handler:
     def _called(self, address: int) -> int | None:
         frame = CallFrame.from_address(address)
         try:
-            if frame.extension:
-                _answer(frame.extension)
+            if metadata := _metadata(frame.extension):
+                _answer(metadata)
             elif frame.stage == EXECUTE:
                 self._execute(frame)
             return None
@@ -209,14 +209,24 @@ def _stream(frame: CallFrame) -> int:
     return asked.stream or LEGACY
 
 
-def _answer(address: int) -> None:
+def _metadata(address: int | None) -> MetadataExtension | None:
+    """The extension by which XLA asks for a handler's version, among those of a call frame. Others
+    add to a call, which computes as without them.
+    """
+    while address:
+        extension = MetadataExtension.from_address(address)
+        if extension.type == METADATA:
+            return extension
+        address = extension.next
+    return None
+
+
+def _answer(extension: MetadataExtension) -> None:
     """Tells XLA, when a handler is registered, the version that it was made for."""
-    extension = MetadataExtension.from_address(address)
-    if extension.type == METADATA:
-        told: Any = extension.metadata.contents
-        told.version.major, told.version.minor, told.traits = MAJOR, MINOR, 0
-        if told.size >= STATE_TYPE:
-            told.state_type = 0
+    told: Any = extension.metadata.contents
+    told.version.major, told.version.minor, told.traits = MAJOR, MINOR, 0
+    if told.size >= STATE_TYPE:
+        told.state_type = 0
 
 
 def _failed(frame: CallFrame, error: BaseException, code: int) -> int | None:
