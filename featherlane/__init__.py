@@ -18,7 +18,7 @@ from featherlane.api.ilqr import ilqr
 from featherlane.api.memory import empty_cache
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
-from featherlane.errors import CompileError, DeviceError, ModelError
+from featherlane.errors import MODULE, CompileError, DeviceError, ModelError, no_attribute
 from featherlane.functions.function import Function
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.functions.table import FUNCTIONS
@@ -102,11 +102,13 @@ __version__ = "0.2.0"
 _LATE = {"accelerator": "accelerators", "multifunction": "multifunction"}  # and their modules
 
 
-def __getattr__(name: str) -> Any:
-    """The names that few programs need: their modules are loaded when they are asked for."""
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"featherlane.api.{_LATE[name]}"), name)
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """The names that few programs need: their modules are loaded when they are asked for."""
+        if name not in _LATE:
+            raise no_attribute(name, f"module {__name__!r}", __all__, MODULE)
+        return getattr(import_module(f"featherlane.api.{_LATE[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,19 @@ errors are ValueError or TypeError.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from featherlane.field_names import (
+    CALLS,
+    KEYWORDS,
+    NOT_NEEDED,
+    OF_MODULE,
+    folded,
+    meaning,
+    meanings,
+    name_of,
+)
 
 
 class ModelError(ValueError):
@@ -50,6 +62,7 @@ class DeviceError(RuntimeError):
 
 
 LONGEST = 60  # characters of a value in a message
+COMPARED = 1000  # words that a wrong one is compared with, so that no file makes it slow
 
 
 def shown(value: object) -> str:
@@ -61,15 +74,75 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """The end of a message: the known words that are close to a wrong one, or nothing."""
+def nearest(word: object, words: Iterable[str], most: int = 2) -> list[str]:
+    """The known words that a wrong one was probably meant for: the one that the field calls so (see
+    `field_names`), or those that are written alike. Neither looks at case, hyphens or underscores.
+    """
     from difflib import get_close_matches  # slow to import
 
-    close = " or ".join(map(repr, get_close_matches(word, words, 2)))
+    text, words = str(word)[:LONGEST], [x for x in islice(words, COMPARED) if len(x) <= LONGEST]
+    if meant := meaning(text, words):
+        return [meant]
+    by_letters = {folded(other): other for other in reversed(words)}
+    close = get_close_matches(folded(text), by_letters, most)
+    return [by_letters[letters] for letters in close]
+
+
+def did_you_mean(word: object, words: Iterable[str]) -> str:
+    """The end of a message: the known words that are close to a wrong one, or nothing."""
+    close = " or ".join(map(repr, nearest(word, words)))
     return f"; did you mean {close}?" if close else ""
 
 
-def instead(word: str, words: Iterable[str]) -> str:
-    """The end of a message: the known words that are close to a wrong one, or all of them."""
+def instead(word: object, words: Iterable[str]) -> str:
+    """The end of a message: the known word that the field calls so, the words that are close to a
+    wrong one, or all of them.
+    """
     words = list(words)
+    if meant := meaning(str(word), words):
+        return f": {word} is {meant}"
     return did_you_mean(word, words) or f"; wanted one of {', '.join(words)}"
+
+
+def keyword_instead(function: str, keyword: str, known: Iterable[str]) -> str:
+    """The end of a message about a keyword that a function does not take: how it is said here, the
+    one probably meant, or all of them.
+    """
+    if advice := KEYWORDS.get(keyword):
+        return f": {advice.format(function)}"
+    return instead(keyword, known)
+
+
+def one_of(value: object, known: Iterable[object]) -> str:
+    """The end of a message about a value of a few: all of them, and the one probably meant."""
+    known = list(known)
+    listed = (" or " if len(known) < 3 else ", ").join(map(repr, known))
+    words = [word for word in known if isinstance(word, str)]
+    return f"wanted {'one of ' if len(known) > 2 else ''}{listed}{did_you_mean(value, words)}"
+
+
+def no_attribute(name: str, owner: str, known: Iterable[str], write: str) -> AttributeError:
+    """The error for an attribute that an object lacks, with the one that the field calls so, and
+    how to write it. owner: the object in words; write: the beginning of an expression for it.
+    """
+    message = f"{owner} has no attribute {name!r}"
+    if not name.startswith("_"):  # Python and other packages ask for those, and expect none
+        message = _said(name, [*known], write) or message + did_you_mean(name, known)
+    return AttributeError(message, name=name, obj=None)  # with obj, Python adds a guess of its own
+
+
+def _said(name: str, known: Collection[str], write: str) -> str:
+    """The meaning of the field's name, where it has one."""
+    for call in meanings(name):
+        if call in NOT_NEEDED:
+            return call
+        ours = name_of(call)
+        if call in OF_MODULE if write == MODULE else call not in OF_MODULE and ours in known:
+            return f"{name} is {ours}: {write}{call}"
+        if write == MODULE and call in CALLS:
+            told = f"{name} is a method of models" if name == ours else f"{name} is {ours}"
+            return f"{told}: model.{call}, with model = fl.load(source)"
+    return ""
+
+
+MODULE = "fl."

@@ -144,7 +144,7 @@ def test_mimic_in_three_ways(given, wanted):
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        ({"type": "hinge"}, ValueError, "type of joint 'swing' is 'hinge'; wanted one of fixed"),
+        ({"type": "hinge"}, ValueError, "type of joint 'swing' is 'hinge'; wanted one of 'fixed'"),
         ({"axis": (0, 0, 0)}, ValueError, "axis of joint 'swing' is zero"),
         ({"axis": (0, 0)}, ValueError, r"axis of joint 'swing' has shape \(2,\); wanted \(3,\)"),
         ({"axis": "z"}, TypeError, "axis of joint 'swing' is 'z'; wanted numbers"),

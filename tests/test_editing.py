@@ -183,7 +183,7 @@ def test_the_root_that_is_left():
 
 
 def test_wrong_positions_are_refused(iiwa, pendulum):
-    with pytest.raises(ValueError, match=r"no joint 'iiwa_joint_33' \(did you mean 'iiwa_joint_3'"):
+    with pytest.raises(ValueError, match=r"no joint 'iiwa_joint_33'.* among others, iiwa_joint_3"):
         iiwa.reduced({"iiwa_joint_33": 0.0})
     with pytest.raises(ValueError, match="wanted a number"):
         iiwa.reduced({"iiwa_joint_3": (0.0, 1.0)})

@@ -614,7 +614,7 @@ def test_a_model_made_by_hand_is_checked():
         "'j' is joint 0 and has parent 3": ((replace(one, parent=3),), (body,)),
         "'j' is joint 0 and has parent 0": ((replace(one, parent=0),), (body,)),
         "'j' is joint 0 and has parent -2": ((replace(one, parent=-2),), (body,)),
-        "'j' is of type 'hinge'; wanted one of revolute": ((replace(one, type="hinge"),), (body,)),
+        "'j' is of type 'hinge'; wanted one of 'revolute": ((replace(one, type="hinge"),), (body,)),
         "'j' mimics 'k'; wanted a joint": ((replace(one, mimic=Mimic("k")),), (body,)),
         "'j' mimics 'j'; wanted a joint": ((replace(one, mimic=Mimic("j")),), (body,)),
         "frame 'f' is on body 1": ((one,), (body,), (fl.Frame("f", 1),)),

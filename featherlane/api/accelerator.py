@@ -42,7 +42,7 @@ from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design, check_name
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.accelerator.drawing import legend, svg
 from featherlane.functions.accelerator.organisation import Organisation
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
@@ -242,9 +242,7 @@ class Accelerator:
         for a NaN.
         """
         if not isinstance(simulator, str) or simulator not in SIMULATORS:
-            raise ValueError(
-                f"simulator is {shown(simulator)}: wanted {' or '.join(map(repr, SIMULATORS))}"
-            )
+            raise ValueError(f"simulator is {shown(simulator)}: {one_of(simulator, SIMULATORS)}")
         stalls, seed = whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
         lead, states = self._states(inputs)
         made = self.design
@@ -477,7 +475,7 @@ def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
             f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}"
         )
     if not isinstance(sharing, str) or sharing not in SHARING:
-        raise ValueError(f"sharing is {shown(sharing)}: wanted {', '.join(map(repr, SHARING))}")
+        raise ValueError(f"sharing is {shown(sharing)}: {one_of(sharing, SHARING)}")
     if not is_real(clock, 1, 2000):
         raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
 

@@ -28,7 +28,7 @@ from featherlane.api.design_space import (
 from featherlane.api.model import Model
 from featherlane.api.multifunction import Multifunction, multifunction
 from featherlane.backends.fpga import devices
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import DEFERRED, FACTOR
 
@@ -211,8 +211,7 @@ def _arrays(given: Any, function: str | None) -> list[str | None]:
     for kind in found:
         if kind not in known:
             of = "all functions" if function is None else "a function"
-            wanted = f"wanted {' or '.join(map(repr, known))} of {of}"
-            raise ValueError(f"arrays has {shown(kind)}: {wanted}")
+            raise ValueError(f"arrays of {of} has {shown(kind)}: {one_of(kind, known)}")
     return [*dict.fromkeys(found)]
 
 

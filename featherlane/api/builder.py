@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.model import Model, held
+from featherlane.errors import one_of
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.constants import departure, direction
 from featherlane.robot.joints import JOINT_TYPES
@@ -121,8 +122,7 @@ class ModelBuilder:
         """
         where = f"joint {_name(name, 'name', 'a joint')!r}"
         if type not in BUILDER_TYPES:
-            known = ", ".join(BUILDER_TYPES)
-            raise ValueError(f"type of {where} is {type!r}; wanted one of {known}")
+            raise ValueError(f"type of {where} is {type!r}; {one_of(type, BUILDER_TYPES)}")
         nq, nv = (JOINT_TYPES[type].nq, JOINT_TYPES[type].nv) if type != "fixed" else (0, 0)
         low, high = _each(lower, nq, "lower", where), _each(upper, nq, "upper", where)
         if any(a > b for a, b in zip(low, high, strict=False)):

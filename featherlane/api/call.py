@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from featherlane.api.compiled import Compiled
-from featherlane.errors import instead
+from featherlane.errors import instead, keyword_instead
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.table import BY_NAME
 from featherlane.program.array import call_graph
@@ -64,7 +64,9 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     wrenches = given.pop("f_ext", None), given.pop("f_ext_frame", "body")
     values = tuple(given.pop(x) for x in inputs)
     if given:
-        raise TypeError(f"{name} takes no {min(given)}")
+        raise TypeError(
+            f"{name} takes no {min(given)}{keyword_instead(name, min(given), positions)}"
+        )
     if method != "auto":
         options["method"] = method
     return model._call(name, values, params, None, None, *wrenches, **options)

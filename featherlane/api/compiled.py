@@ -12,7 +12,7 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.progress import compiling
-from featherlane.errors import CompileError, instead
+from featherlane.errors import CompileError, did_you_mean, instead, nearest, one_of
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.array_like import Params, Threads
 from featherlane.functions.compile import (
@@ -174,7 +174,8 @@ class Compiled(model.Robot):
     ) -> Function:
         """Returns a function in fixed point."""
         if backend != "fixed":
-            raise ValueError(f"backend is {backend!r}: wanted 'cpu' or 'fixed'")
+            device = "; GPUs are a device: device='cuda'" if nearest(backend, ("cuda",)) else ""
+            raise ValueError(f"backend is {backend!r}: wanted 'cpu' or 'fixed'{device}")
         if any(x is not None for x in others):
             raise ValueError("backend='fixed' takes no width, device or mapping")
         from featherlane.api.fixed import fixed_function  # few need it
@@ -202,7 +203,7 @@ class Compiled(model.Robot):
         if not isinstance(name, str) or name not in CALLED:
             raise ValueError(f"there is no function {name!r}{instead(str(name), CALLED)}")
         if wrenches not in (None, *WRENCH_FRAMES):
-            raise ValueError(f"f_ext_frame is {wrenches!r}: wanted 'body' or 'world'")
+            raise ValueError(f"f_ext_frame is {wrenches!r}: {one_of(wrenches, WRENCH_FRAMES)}")
         check_parameters(parameters, wrt)
         if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
             raise ValueError(
@@ -221,7 +222,8 @@ class Compiled(model.Robot):
         for place in (*at, *([frame] if "frame" in takes else [])):
             self.frame(place)  # type: ignore[arg-type]
         if "reference" in takes and reference not in REFERENCES:
-            raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}")
+            meant = did_you_mean(reference, REFERENCES)
+            raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}{meant}")
         self._check_time(variant)
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
@@ -232,8 +234,7 @@ class Compiled(model.Robot):
         """Raises ValueError or TypeError for what functions in discrete time do not take."""
         name, integrator, actuation = variant.name, variant.integrator, variant.actuation
         if integrator is not None and integrator not in INTEGRATORS:
-            known = ", ".join(map(repr, INTEGRATORS))
-            raise ValueError(f"integrator is {integrator!r}: wanted one of {known}")
+            raise ValueError(f"integrator is {integrator!r}: {one_of(integrator, INTEGRATORS)}")
         if name == "linearize_step_reduced" and integrator in ("midpoint", "rk4"):
             wanted = "wanted a method of one stage; linearize_step takes all"
             raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
@@ -254,8 +255,8 @@ class Compiled(model.Robot):
     def _check_method(self, variant: Variant, method: str) -> None:
         name, known = variant.name, METHODS.get(variant.name, {})
         if method not in known:
-            told = ", ".join(map(repr, ("auto", *known)))
-            raise ValueError(f"method is {method!r}: wanted one of {told} for {name}")
+            wanted = one_of(method, ("auto", *known))
+            raise ValueError(f"method of {name} is {method!r}: {wanted}")
         refusals = {}
         for other, entry in known.items():
             tree = tree_of(self) if entry.regroup else build_tree(self, regroup=False)
@@ -453,7 +454,9 @@ class Compiled(model.Robot):
         except (KeyError, TypeError):  # the first time, or something that is refused below
             pass
         if f_ext_frame not in WRENCH_FRAMES:
-            raise ValueError(f"f_ext_frame is {f_ext_frame!r}: wanted 'body' or 'world'")
+            raise ValueError(
+                f"f_ext_frame is {f_ext_frame!r}: {one_of(f_ext_frame, WRENCH_FRAMES)}"
+            )
         if not isinstance(method, str):
             raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
         names = in_order(params)

@@ -10,7 +10,7 @@ from featherlane.api.fixed import Ends, array_formats
 from featherlane.api.model import Model
 from featherlane.api.pass_ranges import pass_formats
 from featherlane.backends.fpga.devices import Device
-from featherlane.errors import CompileError
+from featherlane.errors import CompileError, one_of
 from featherlane.functions.accelerator.arrays import Arrays
 from featherlane.functions.accelerator.functions_organisation import FunctionsOrganiser
 from featherlane.functions.accelerator.graph import SHARES
@@ -66,9 +66,9 @@ class FunctionCutter:
         self._organiser: Organiser | None = None
         if arrays == LIMBS:
             if variant.name not in SHARES:
-                told = ", ".join(map(repr, SHARES))
                 raise HasNoArrays(
-                    f"arrays is {arrays!r}, but function is {variant.name!r}: wanted {told}"
+                    f"arrays is {arrays!r}, but function is {variant.name!r}: "
+                    f"{one_of(variant.name, SHARES)}"
                 )
             self._organiser = Organiser(
                 model,

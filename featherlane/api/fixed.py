@@ -18,7 +18,7 @@ from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.circuits import (
     BOUNDED,
     CIRCUITS,
@@ -286,7 +286,7 @@ def checked_ranges(
         raise TypeError(f"ranges is {shown(ranges)}: wanted (low, high) by the name of an input")
     for name, ends in ({} if ranges is None else ranges).items():
         if name not in inputs:
-            raise ValueError(f"ranges names {name!r}: wanted some of {', '.join(inputs)}")
+            raise ValueError(f"ranges names {name!r}: {one_of(name, inputs)}")
         wanted = f"wanted (low, high), finite numbers or arrays of shape {inputs[name]}, low < high"
         try:
             low, high = (np.broadcast_to(np.asarray(x, np.float64), inputs[name]) for x in ends)

@@ -13,6 +13,7 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
+from featherlane.errors import one_of
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.gpu import kernels_of
@@ -96,7 +97,7 @@ def generate(
         named, dynamics = _discrete(model, functions, named, dtype)
         functions = named
     elif signature != "plain":
-        raise ValueError(f"signature is {signature!r}: wanted 'plain' or 'acados'")
+        raise ValueError(f"signature is {signature!r}: {one_of(signature, ('plain', 'acados'))}")
     prefix = _prefix(model, name)
     _check_folder(Path(folder), prefix)
     rng = np.random.default_rng(0)
@@ -137,8 +138,7 @@ def _check_arguments(
     if not str(folder):
         raise ValueError("folder is empty: name one, or '.' for the current one")
     if target not in TARGETS:
-        *most, last = map(repr, TARGETS)
-        raise ValueError(f"target is {target!r}: wanted {', '.join(most)} or {last}")
+        raise ValueError(f"target is {target!r}: {one_of(target, TARGETS)}")
     for what, count in counts.items():
         if count is not None and (not isinstance(count, Integral) or count < 1):
             raise ValueError(f"{what} is {count!r}: wanted a whole number, 1 or more")

@@ -11,7 +11,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
-from featherlane.errors import shown
+from featherlane.errors import one_of, shown
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.arguments import (
     F32,
@@ -45,6 +45,7 @@ COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
 TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
 TAKEN = ("q", "v", "tau")
+HESSIANS = ("gauss_newton", "exact")
 
 
 class History(NamedTuple):
@@ -363,8 +364,8 @@ def ilqr(
     """
     if not isinstance(model, Model):
         raise TypeError(f"model is {shown(model)}: wanted a featherlane.Model")
-    if hessian not in ("gauss_newton", "exact"):
-        raise ValueError(f"hessian is {shown(hessian)}: wanted 'gauss_newton' or 'exact'")
+    if hessian not in HESSIANS:
+        raise ValueError(f"hessian is {shown(hessian)}: {one_of(hessian, HESSIANS)}")
     if not is_count(iterations):
         raise ValueError(f"iterations is {shown(iterations)}: wanted a whole number, 1 or more")
     if progress is not None and not callable(progress):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from featherlane.api.kinematics import Kinematics
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
+from featherlane.errors import no_attribute
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
 from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.on_device import any_on_device
@@ -50,6 +51,13 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         >>> arm.gravity_torque(states).shape
         (1000, 2)
     """
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            owner = f"{type(self).__name__!r} object"
+            known = [x for x in dir(type(self)) if not x.startswith("_")]
+            raise no_attribute(name, owner, known, "model.")
 
     def inverse_dynamics(
         self,

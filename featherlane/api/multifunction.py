@@ -63,7 +63,7 @@ from featherlane.backends.fpga.network.verilog import Circuit, circuit
 from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.page.charts import Mark
 from featherlane.backends.fpga.verilog import check_name
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.accelerator.graph import (
     METHODS,
     NO_WRENCHES,
@@ -212,8 +212,7 @@ class Multifunction:
         the simulator is not installed, ValueError for tasks that are none.
         """
         if simulator not in SIMULATORS:
-            wanted = " or ".join(map(repr, SIMULATORS))
-            raise ValueError(f"simulator is {shown(simulator)}: wanted {wanted}")
+            raise ValueError(f"simulator is {shown(simulator)}: {one_of(simulator, SIMULATORS)}")
         stalls, seed = whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
         batch, circuit_ = self._words.batch(tasks), folder.simulated(self.circuit)
         given = self._words.given(batch)
@@ -446,8 +445,7 @@ def multifunction(
         kind = Formats.named(format).kind
         algorithm = FACTOR if arrays else BOUNDED if kind == PROVED else DEFERRED
     if algorithm not in METHODS:
-        wanted = " or ".join(map(repr, METHODS))
-        raise ValueError(f"algorithm is {shown(algorithm)}: wanted {wanted}")
+        raise ValueError(f"algorithm is {shown(algorithm)}: {one_of(algorithm, METHODS)}")
     top = identifier(f"{model.name}_functions") if name is None else name
     check_name(top)
     wrenches = with_wrenches(NO_WRENCHES, f_ext, frames)

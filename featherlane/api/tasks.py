@@ -15,7 +15,7 @@ from featherlane.backends.fpga.netlist import constant_integer
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Entry, Network
 from featherlane.backends.fpga.simulate import Streams
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.accelerator.graph import SHARES, function_datapath, variant_of
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
@@ -184,7 +184,7 @@ class TaskWords:
 def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> None:
     """Raises ValueError for the name of a function that a design has not."""
     if not isinstance(name, str) or name not in functions:
-        raise ValueError(f"function is {shown(name)}: wanted one of {', '.join(functions)}")
+        raise ValueError(f"function is {shown(name)}: {one_of(name, functions)}")
 
 
 def listed(name: str, given: Any, least: int = 1) -> list[Any]:

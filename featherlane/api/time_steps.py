@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.limits import Limits
-from featherlane.errors import instead, shown
+from featherlane.errors import shown
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.arguments import F32, F64, check_every, is_count, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
@@ -429,7 +429,10 @@ class TimeSteps(Limits):
         actuators = []
         for name, ratio in zip(names, gears, strict=True):
             if name not in places:
-                raise ValueError(f"there is no joint {name!r}{instead(name, places)}")
+                leader = self.joint(name).mimic  # joints that the robot lacks are refused here
+                raise ValueError(
+                    f"joint {name!r} follows {leader}: wanted joints with a v of their own"
+                )
             i = places[name]
             if self.types[i].nv != 1:
                 raise ValueError(f"joint {name!r} is {self.types[i].name}: wanted joints of one v")

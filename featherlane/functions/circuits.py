@@ -10,7 +10,7 @@ from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.mminv import Rows
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, intervals
-from featherlane.errors import shown
+from featherlane.errors import one_of, shown
 from featherlane.functions.compile import (
     dynamics_graph,
     input_shapes,
@@ -98,7 +98,7 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
     """
     known, coupled = CIRCUITS.get(variant.name, {}), tree_of(model).coupled
     if asked is not None and asked not in [*known]:  # of any type
-        wanted = f"wanted {' or '.join(map(repr, known))}" if known else "there is one alone"
+        wanted = one_of(asked, known) if known else "there is one alone"
         raise ValueError(f"algorithm is {shown(asked)} of {variant.name}: {wanted}")
     if asked in BY_JOINT and coupled:
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from featherlane.errors import did_you_mean
 from featherlane.functions import arguments
 from featherlane.functions.function import Function
 
@@ -80,5 +81,6 @@ def copied(function: Function, device: str | None) -> Function:
         return function
     found = re.fullmatch(r"cuda(?::(\d{1,4}))?", device) if isinstance(device, str) else None
     if found is None:
-        raise ValueError(f"device is {device!r}: wanted 'cpu', 'cuda' or, of several, 'cuda:1'")
+        wanted = "wanted 'cpu', 'cuda' or, of several, 'cuda:1'"
+        raise ValueError(f"device is {device!r}: {wanted}{did_you_mean(device, ('cpu', 'cuda'))}")
     return CopiedFunction(function, int(found[1] or 0))

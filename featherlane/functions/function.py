@@ -26,7 +26,7 @@ from featherlane.backends.cpu.threads.share import (
     spread_slices,
     task_of,
 )
-from featherlane.errors import CompileError
+from featherlane.errors import CompileError, did_you_mean
 from featherlane.functions import arguments, foreign, on_device
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.array_like import ArrayLike, Outs, Threads
@@ -264,8 +264,10 @@ class Function:
         given = dict(zip(self.inputs, arrays, strict=False))
         for name in named:
             if name not in self.inputs or name in given:
-                what = "a second" if name in given else "an unknown"
-                raise TypeError(f"{self.name} got {what} {name!r}, {wanted}")
+                if name in given:
+                    raise TypeError(f"{self.name} got a second {name!r}, {wanted}")
+                meant = did_you_mean(name, [*self.inputs, "out", "threads"])
+                raise TypeError(f"{self.name} got an unknown {name!r}, {wanted}{meant}")
         given |= named
         missing = [name for name in self.inputs if name not in given]
         if missing:

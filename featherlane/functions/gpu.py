@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from featherlane.errors import one_of
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sequences import is_planned, planned
 from featherlane.functions.table import Variant
@@ -82,7 +83,7 @@ class OnGPU:
     def _check(self, mapping: str) -> None:
         """Raises ValueError for a mapping that there is not."""
         if mapping not in self.mappings:
-            raise ValueError(f"mapping is {mapping!r}: wanted one of {', '.join(self.mappings)}")
+            raise ValueError(f"mapping is {mapping!r}: {one_of(mapping, self.mappings)}")
 
 
 def source_of(model: Robot, variant: Variant) -> Source:

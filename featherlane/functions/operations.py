@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.errors import instead, keyword_instead
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
 from featherlane.functions.function import Function
@@ -205,7 +206,7 @@ def bound(
     if "reference" in entry.takes:
         given.setdefault("reference", "body")
     if unknown := [x for x in given if x not in Variant._fields]:
-        raise TypeError(f"{name} got an unknown {unknown[0]!r}: wanted {', '.join(order)}")
+        raise TypeError(f"{name} takes no {unknown[0]}{keyword_instead(name, unknown[0], order)}")
     if isinstance(f_ext, Mapping):
         raise TypeError("f_ext is a dict: wanted an array (..., nbodies, 6) here")
     if f_ext is not None:
@@ -213,7 +214,7 @@ def bound(
     parameters = tuple(x for x in PARAMETERS if x in params)
     if len(parameters) < len(params):
         wrong = next(x for x in params if x not in PARAMETERS)
-        raise ValueError(f"params names {wrong!r}: wanted {', '.join(PARAMETERS)}")
+        raise ValueError(f"params names {wrong!r}{instead(wrong, PARAMETERS)}")
     variant = Variant(
         name,
         None if f_ext is None else axes,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from featherlane.api.model import Model
-from featherlane.errors import CompileError
+from featherlane.errors import CompileError, instead
 from featherlane.functions.table import TABLE
 from featherlane.interop.casadi_jacobians import analytic, jacobians, size
 from featherlane.interop.wrapped import required
@@ -82,7 +82,7 @@ def to_casadi(
     if isinstance(source, Graph):
         graph, blocks, told = source, jacobians(source), name or "graph"
     elif function is None or function not in TABLE:
-        raise ValueError(f"function is {function!r}: wanted one of {', '.join(TABLE)}")
+        raise ValueError(f"there is no function {function!r}{instead(function, TABLE)}")
     else:
         graph = source.graph(function, **options)
         blocks, told = analytic(source, function, graph, options), name or function

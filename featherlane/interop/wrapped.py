@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from featherlane.api.model import Model
+from featherlane.errors import no_attribute
 from featherlane.functions.operations import bound
 from featherlane.functions.table import BY_NAME, Variant
 
@@ -43,8 +44,10 @@ class WrappedModel:
     def __repr__(self) -> str:
         return f"<{self.model!r} for another framework>"
 
-    def __getattr__(self, name: str) -> Any:  # what __init__ has not set
-        raise AttributeError(f"there is no function {name!r}: wanted one of {', '.join(BY_NAME)}")
+    if not TYPE_CHECKING:  # type checkers would take any name for a function
+
+        def __getattr__(self, name: str) -> Any:  # what __init__ has not set
+            raise no_attribute(name, "a wrapped model", BY_NAME, "wrap(model).")
 
 
 def _call(run: Run, name: str, *args: Any, **named: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.errors import shown
+from featherlane.errors import one_of, shown
 from featherlane.functions.arguments import alike, counted, lead_of
 from featherlane.functions.function import Function
 from featherlane.functions.table import CALLED
@@ -58,7 +58,7 @@ def check_apart(source: Path, arrays: Iterable[str], target: Path) -> None:
 def function_of(model: Model, text: str, arrays: Iterable[str], axes: str) -> Function:
     """The function, with f_ext and the parameters that are among the arrays."""
     if axes not in WRENCH_FRAMES:
-        raise ValueError(f"f_ext_frame is {axes!r}: wanted 'body' or 'world'")
+        raise ValueError(f"f_ext_frame is {axes!r}: {one_of(axes, WRENCH_FRAMES)}")
     variant = variant_named(model, text)
     known = {*arrays}
     plain = model._function(variant)

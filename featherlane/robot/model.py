@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.errors import nearest, one_of
 from featherlane.robot.constants import rotated_matrix, total
 from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
 from featherlane.robot.spatial import dot, matmul, matvec, transpose
@@ -180,8 +181,8 @@ class Frame(NamedTuple):
 def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
     """Raises ValueError if the joint cannot be the i-th of a model with these leaders' names."""
     if joint.type not in JOINT_TYPES:
-        known = ", ".join(JOINT_TYPES)
-        raise ValueError(f"joint {joint.name!r} is of type {joint.type!r}; wanted one of {known}")
+        told = f"joint {joint.name!r} is of type {joint.type!r}"
+        raise ValueError(f"{told}; {one_of(joint.type, JOINT_TYPES)}")
     if not WORLD <= joint.parent < i:
         raise ValueError(
             f"joint {joint.name!r} is joint {i} and has parent {joint.parent}; wanted the number "
@@ -194,11 +195,13 @@ def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
         )
 
 
-def _unknown(what: str, name: object, names: Sequence[str]) -> ValueError:
-    """The error for a name that no joint or frame has, with the nearest names."""
-    from difflib import get_close_matches  # slow to import
-
-    known = ", ".join(get_close_matches(str(name), names, 5, 0.5) or names[:12]) or "none"
+def _unknown(what: str, name: object, names: Sequence[str], other: str = "") -> ValueError:
+    """The error for a name that no joint or frame has, with the nearest names. other: what has the
+    name instead.
+    """
+    if other:
+        return ValueError(f"there is no {what} {name!r}: {other}")
+    known = ", ".join(nearest(name, names, 5) or names[:12]) or "none"
     return ValueError(f"there is no {what} {name!r}: the model has, among others, {known}")
 
 
@@ -365,7 +368,7 @@ class Robot:
         """
         frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
-            raise _unknown("frame", name, self.frame_names)
+            raise _unknown("frame", name, self.frame_names, self._joint_named(name))
         return frame
 
     def joint(self, name: str) -> Joint:
@@ -377,8 +380,26 @@ class Robot:
             (1.0, 0.0, 0.0)
         """
         if name not in self.joint_names:
-            raise _unknown("joint", name, self.joint_names)
+            raise _unknown("joint", name, self.joint_names, self._frame_named(name))
         return self.joints[self.joint_names.index(name)]
+
+    def _joint_named(self, name: object) -> str:
+        """The frame that moves with the joint of a name, in words; "" if there is no such joint."""
+        if not isinstance(name, str) or name not in self.joint_names:
+            return ""
+        body = self.joint_names.index(name)
+        names = [frame.name for frame in self.frames if frame.body == body]
+        own = self.body_names[body] if self.body_names[body] in names else "".join(names[:1])
+        return "that is a joint" + (f"; its frame is {own!r}" if own else "")
+
+    def _frame_named(self, name: object) -> str:
+        """The joint that moves the frame of a name, in words; "" if there is no such frame."""
+        frame = self._frames.get(name) if isinstance(name, str) else None
+        if frame is None:
+            return ""
+        if frame.body == WORLD:
+            return "that is a frame, on the ground, which no joint moves"
+        return f"that is a frame; the joint that moves it is {self.joint_names[frame.body]!r}"
 
     @cached_property
     def _frames(self) -> dict[str, Frame]:

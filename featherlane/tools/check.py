@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.model import Model, load
+from featherlane.errors import one_of
 from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
@@ -146,13 +147,13 @@ def check(
     an unknown peer, dtype or function.
     """
     if against not in PEERS:
-        raise ValueError(f"against is {against!r}: wanted one of {', '.join(PEERS)}")
+        raise ValueError(f"against is {against!r}: {one_of(against, PEERS)}")
     dtype = np.dtype(dtype)
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
     functions = functions or tuple(FUNCTIONS)
     if unknown := set(functions) - set(FUNCTIONS):
-        raise ValueError(f"functions has {min(unknown)!r}: wanted some of {', '.join(FUNCTIONS)}")
+        raise ValueError(f"functions has {min(unknown)!r}: {one_of(min(unknown), FUNCTIONS)}")
     model, notes = comparable(load(source, root=root))
     peer = _peer(against, source, model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.convert.forms import Convention
+from featherlane.errors import did_you_mean
 from featherlane.functions.arguments import alike, as_array, lead_of
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
@@ -166,7 +167,10 @@ class Change:
         names = [name for name, x in arrays.items() if x is not None]
         if unknown := set(names) - set(State._fields):
             known = ", ".join(State._fields)
-            raise TypeError(f"there is no {min(unknown)!r} to convert: wanted some of {known}")
+            meant = did_you_mean(min(unknown), State._fields)
+            raise TypeError(
+                f"there is no {min(unknown)!r} to convert: wanted some of {known}{meant}"
+            )
         state = state_of(arrays, nq, self.model.nv)
         for name in names:
             needs = NEEDS.get(name, ())

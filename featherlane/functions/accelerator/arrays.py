@@ -22,7 +22,7 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS
 from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.accelerator.limb_graph import (
     first_freedoms,
     owners,
@@ -153,7 +153,7 @@ def arrays(
     assign: gives the formats of the flat graph. Raises ValueError for another root.
     """
     if root not in ROOTS:
-        raise ValueError(f"root is {shown(root)}: wanted {' or '.join(map(repr, ROOTS))}")
+        raise ValueError(f"root is {shown(root)}: {one_of(root, ROOTS)}")
     variant = Variant(function)
     cutter = Cutter(model, shared, first_freedoms(model) if root == PRESCRIBED else 0)
     graph = traced(model, variant, algorithm, cutter.limbs)

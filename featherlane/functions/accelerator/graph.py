@@ -11,7 +11,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds
-from featherlane.errors import shown
+from featherlane.errors import one_of, shown
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR, mass_bounds_of, with_rotations
 from featherlane.functions.compile import input_shapes, solvable
 from featherlane.functions.table import FUNCTIONS, Variant
@@ -95,7 +95,7 @@ def all_functions_graph(
     CompileError for what no circuit computes.
     """
     if method not in METHODS:
-        raise ValueError(f"algorithm is {shown(method)}: wanted {' or '.join(map(repr, METHODS))}")
+        raise ValueError(f"algorithm is {shown(method)}: {one_of(method, METHODS)}")
     options: dict[str, Any] = {}
     if method == BOUNDED:
         options["bounds"] = mass_bounds_of(model, inputs)

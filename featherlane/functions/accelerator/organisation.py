@@ -20,7 +20,7 @@ from featherlane.backends.fpga.arrays.schedule import turns
 from featherlane.backends.fpga.cost import multiplexer
 from featherlane.backends.fpga.devices import Device, load, operators, width
 from featherlane.backends.fpga.resources import NOTHING, Resources
-from featherlane.errors import shown
+from featherlane.errors import one_of, shown
 from featherlane.functions.accelerator.arrays import (
     COMPUTED,
     PRESCRIBED,
@@ -198,11 +198,10 @@ class Organiser:
         if not isinstance(model, Robot):
             raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
         if mode not in MODES:
-            raise ValueError(f"mode is {shown(mode)}: wanted {', '.join(map(repr, MODES))}")
+            raise ValueError(f"mode is {shown(mode)}: {one_of(mode, MODES)}")
         wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
         if function not in wanted:
-            told = ", ".join(map(repr, wanted))
-            raise ValueError(f"function is {shown(function)}: wanted {told}")
+            raise ValueError(f"function is {shown(function)}: {one_of(function, wanted)}")
         self.function, self.mode, self.before = function, mode, model
         self.device, self.clock = device, clock
         self.reasons = list[str]()

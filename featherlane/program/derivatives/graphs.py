@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from featherlane.errors import did_you_mean, one_of
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.op import ARITHMETIC
 
@@ -22,6 +23,8 @@ Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number
 
 FLAT = {"round", "less", "less_equal", "power_of_two", "exponent"}  # piecewise constant
 SWITCHES = {"select", "quarter"}  # the first operand chooses which of the others passes
+
+MODES = ("auto", "forward", "reverse")
 
 
 def _same(t: int) -> int:
@@ -230,8 +233,8 @@ def jacobian(graph: Graph, of: str, wrt: str, mode: str = "auto") -> Graph:
     reverse mode gives NaN where a `select` leaves out a branch whose derivative is infinite.
     Raises ValueError for unknown names or modes.
     """
-    if mode not in ("auto", "forward", "reverse"):
-        raise ValueError(f"mode is {mode!r}: wanted 'auto', 'forward' or 'reverse'")
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}: {one_of(mode, MODES)}")
     g, result, variables = _prepare(graph, of, wrt)
     one, size = g.constant(1.0), len(g)
     depends = _depends(g, variables)
@@ -255,7 +258,8 @@ def _checked(graph: Graph, of: Names, wrt: Names) -> None:
     for kind, names, known in (("output", of, graph.outputs), ("input", wrt, graph.inputs)):
         if unknown := [name for name in names if name not in known]:
             told = ", ".join(known) or "none"
-            raise ValueError(f"there is no {kind} {unknown[0]!r}: the graph has {told}")
+            meant = did_you_mean(unknown[0], known)
+            raise ValueError(f"there is no {kind} {unknown[0]!r}: the graph has {told}{meant}")
         if len(set(names)) < len(names):
             raise ValueError(f"an {kind} is named twice: {', '.join(names)}")
 
@@ -295,8 +299,8 @@ def jacobians(
     """The graph of all derivatives of several outputs by several inputs, by one sweep: an output
     "d{of}_d{wrt}" for each pair, as `jacobian` gives it; with `values` also the outputs themselves.
     """
-    if mode not in ("auto", "forward", "reverse"):
-        raise ValueError(f"mode is {mode!r}: wanted 'auto', 'forward' or 'reverse'")
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}: {one_of(mode, MODES)}")
     g, results, by_input = _of_all(graph, of, wrt)
     variables = [k for nodes in by_input.values() for k in nodes]
     one, size, depends = g.constant(1.0), len(g), _depends(g, variables)

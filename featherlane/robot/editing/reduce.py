@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from featherlane.robot.constants import total
-from featherlane.robot.editing.names import index
 from featherlane.robot.joints import near_unit
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
@@ -52,14 +51,13 @@ def _locked(model: Robot, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozense
     """Returns q (nq,) with the locked joints in place, and these joints with their followers."""
     q = np.concatenate([model.types[i].neutral for i in model.independent])
     for name, value in lock.items():
-        i = index("joint", name, model.joint_names)
-        joint = model.joints[i]
+        joint = model.joint(name)
         if joint.mimic:
             raise ValueError(
                 f"joint {quoted(name)} has no position of its own, it is {joint.mimic}: lock "
                 f"{quoted(joint.mimic.joint)}, and it stands still with it"
             )
-        first = model.first_q[i]
+        first = model.first_q[model.joints.index(joint)]
         q[first : first + joint.kind.nq] = _position(joint, value)
     joints = {
         i

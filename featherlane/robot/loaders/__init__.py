@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.errors import one_of
 from featherlane.robot.loaders.files import Source
 from featherlane.robot.loaders.mimics import MIMIC
 from featherlane.robot.loaders.order import JointOrder, checked_order
@@ -32,7 +33,7 @@ def load(
     """Loads a robot, as `featherlane.load` does, without the functions of its `Model`."""
     options = checked_options(root, gravity, mimic, joint_order)
     if loops not in LOOPS:
-        raise ValueError(f"loops is {loops!r}; wanted {' or '.join(map(repr, LOOPS))}")
+        raise ValueError(f"loops is {loops!r}; {one_of(loops, LOOPS)}")
     from featherlane.robot.loaders.documents import read  # imports lxml
 
     return read(source, loops, options)
@@ -56,7 +57,7 @@ def checked_options(
     Raises ValueError or TypeError naming the argument.
     """
     if mimic not in MIMIC:
-        raise ValueError(f"mimic is {mimic!r}; wanted {' or '.join(map(repr, MIMIC))}")
+        raise ValueError(f"mimic is {mimic!r}; {one_of(mimic, MIMIC)}")
     return {
         "root": None if root is None else checked_root(root),
         "gravity": None if gravity is None else _checked_gravity(gravity),

@@ -7,20 +7,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lxml import etree
 
-from featherlane.errors import ModelError
+from featherlane.errors import COMPARED, ModelError, nearest
 from featherlane.robot.loaders.files import Source, content
 from featherlane.robot.loaders.mjcf import read_mjcf
 from featherlane.robot.loaders.packages import description, expanded, left_over, uses_xacro
 from featherlane.robot.loaders.robots import bundled, text
 from featherlane.robot.loaders.urdf import read_urdf
-from featherlane.robot.loaders.words import COMPARED, quoted
+from featherlane.robot.loaders.words import quoted
 from featherlane.robot.loaders.xml import Document, Element, parsed_document
 from featherlane.robot.model import Robot
 
@@ -109,13 +108,13 @@ def _here() -> str:
 def _nearly(path: str) -> list[str]:
     """Returns the bundled robots, and the files in the path's folder, that have nearly its name."""
     folder, name = os.path.split(path)
-    robots = get_close_matches(Path(name).stem.lower(), bundled(), 2)
+    robots = nearest(Path(name).stem, bundled())
     try:
         with os.scandir(folder or ".") as entries:
             files = [file.name for file in islice(entries, COMPARED) if file.is_file()]
     except OSError:
         files = []
-    return robots + get_close_matches(name, files, 2)
+    return robots + nearest(name, files)
 
 
 # The format of a text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from featherlane.errors import did_you_mean
 from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import listed, quoted
 from featherlane.robot.model import WORLD
@@ -19,7 +20,9 @@ def checked_order(order: JointOrder) -> JointOrder:
     wanted = f"wanted one of {', '.join(map(repr, JOINT_ORDERS))}, or a sequence of joint names"
     if isinstance(order, str):
         if order not in JOINT_ORDERS:
-            raise ValueError(f"joint_order is {order!r}; {wanted}")
+            raise ValueError(
+                f"joint_order is {order!r}; {wanted}{did_you_mean(order, JOINT_ORDERS)}"
+            )
         return order
     if not isinstance(order, Sequence) or not all(isinstance(name, str) for name in order):
         raise TypeError(f"joint_order is {order!r}; {wanted}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from featherlane.errors import ModelError
+from featherlane.errors import ModelError, did_you_mean, one_of
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
 from featherlane.robot.loaders.words import quoted, unused
@@ -29,8 +29,8 @@ def checked_root(root: Root) -> Root:
                 f"{WORLD}, the ground"
             )
         if root.type not in JOINT_TYPES:
-            known = ", ".join(map(repr, JOINT_TYPES))
-            raise ValueError(f"root is a joint of type {root.type!r}; wanted one of {known}")
+            wanted = one_of(root.type, JOINT_TYPES)
+            raise ValueError(f"root is a joint of type {root.type!r}; {wanted}")
         return root
     if not isinstance(root, str):
         raise TypeError(f"root is of type {type(root).__name__}; wanted a name or a Joint")
@@ -39,6 +39,7 @@ def checked_root(root: Root) -> Root:
         example = f", a {root} one with its pitch or axes" if root in JOINT_TYPES else ""
         raise ValueError(
             f"root is {root!r}; wanted one of {known}, or a Joint of your own{example}"
+            f"{did_you_mean(root, ROOTS)}"
         )
     return root
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+
+from featherlane.errors import nearest
 
 WARNING = "warning: "  # the beginning of notes that come first on the card
 SHOWN = 60  # characters of a file's own text in a message
 LISTED = 8  # names in a message before "and 12 more"
-COMPARED = 1000  # names that a wrong one is compared with
 
 
 def quoted(text: str) -> str:
@@ -46,12 +46,6 @@ def all_named(kind: str, names: Sequence[str | None]) -> list[str]:
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """Suggests similar names: " (did you mean 'elbow'?)", or nothing.
-
-    It compares a bounded number of names of bounded length, so that no file makes it slow.
-    """
-    from difflib import get_close_matches  # slow to import
-
-    short = (other for other in names if len(other) <= SHOWN)
-    similar = get_close_matches(name[:SHOWN], islice(short, COMPARED), 3, 0.5)
+    """Suggests similar names: " (did you mean 'elbow'?)", or nothing."""
+    similar = nearest(name, names, 3)
     return f" (did you mean {listed(similar)}?)" if similar else ""
