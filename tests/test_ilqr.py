@@ -57,7 +57,7 @@ def solved(model, sample, hessian="gauss_newton", **options):
     return fl.ilqr(model, *state, DT, *COSTS[hessian], **given)
 
 
-def total_cost(model, sample, tau, hessian, integrator="semi_implicit"):
+def total_cost(model, sample, tau, hessian, integrator="implicit_damping"):
     """The costs of problems for controls (..., T, nu), by rollouts and NumPy."""
     q0, v0, _, target = sample
     cost, end = COSTS[hessian]
@@ -70,7 +70,7 @@ def total_cost(model, sample, tau, hessian, integrator="semi_implicit"):
     return np.array([one(*x) for x in zip(moved.q, moved.v, tau, target, strict=True)])
 
 
-def gradient(model, sample, tau, hessian, integrator="semi_implicit", h=1e-5):
+def gradient(model, sample, tau, hessian, integrator="implicit_damping", h=1e-5):
     """The derivatives of the costs by all controls, by central differences."""
     g = np.zeros_like(tau)
     for place in np.ndindex(tau.shape[1:]):

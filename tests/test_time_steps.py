@@ -617,7 +617,7 @@ def stepped(dt, dtype=float, **options):
         (
             lambda: stepped(0.01, integrator=["rk4"]),
             ValueError,
-            "integrator is ['rk4']: wanted one of 'semi_implicit', 'euler'",
+            "integrator is ['rk4']: wanted one of 'implicit_damping', 'semi_implicit'",
         ),
         (lambda: PENDULUM.function(["step"]), ValueError, "there is no function ['step']"),
         (

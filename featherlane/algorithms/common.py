@@ -83,5 +83,28 @@ def link_resistance_slope(link: Link, velocities: Scalars) -> list[Scalar]:
     return slopes
 
 
+def resistance_secant(tree: Tree, v: Scalars) -> list[Scalar]:
+    """Returns the diagonal of R(v), by which the joints resist motion with R(v) v: damping, and
+    f / sqrt(v^2 + v0^2) of smoothed Coulomb friction.
+    """
+    secants: list[Scalar] = []
+    for damping, frictions, x in zip(tree.damping, tree.frictions, v, strict=True):
+        secants.append(damping)
+        for f, v0 in frictions:
+            secants[-1] = secants[-1] + f / sqrt(x * x + v0 * v0)
+    return secants
+
+
+def resistance_secant_slope(tree: Tree, v: Scalars) -> list[Scalar]:
+    """Returns the derivatives of `resistance_secant`, each by its own velocity."""
+    slopes: list[Scalar] = []
+    for frictions, x in zip(tree.frictions, v, strict=True):
+        slopes.append(0.0)
+        for f, v0 in frictions:
+            square = x * x + v0 * v0
+            slopes[-1] = slopes[-1] - f * (x / (square * sqrt(square)))
+    return slopes
+
+
 def no_wrenches(model: Tree) -> list[Vector]:
     return [ZERO6] * model.nbodies

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.common import Scalars, resistance_secant, resistance_secant_slope
 from featherlane.algorithms.configurations import integrate
+from featherlane.algorithms.forward_derivatives import forward_dynamics_and_derivatives
 from featherlane.robot.joints import JointType
 from featherlane.robot.spatial import Vector, dot
 from featherlane.robot.tree import Tree
@@ -33,18 +34,43 @@ def _times(s: Scalar, a: Scalars) -> list[Scalar]:
     return [s * x for x in a]
 
 
+def _damped(tree: Tree, v: Scalars, dt: Scalar) -> Tree:
+    """Returns the tree with M + dt R(v) in place of M, where R(v) v is the joints' resistance."""
+    pairs = zip(tree.armature, resistance_secant(tree, v), strict=True)
+    armature = [a if is_zero(r) else a + dt * r for a, r in pairs]
+    return replace(tree, armature=armature)
+
+
 def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes of an algorithm of forward dynamics one that takes dt too, with M + dt D in place of M,
-    where D is the joints' damping: it resists the velocity at the end of the step.
+    """Makes of an algorithm of forward dynamics one that takes dt too, with M + dt R(v) in place of
+    M. Then M (v' - v) = dt (tau - C v - g - R(v) v'): damping resists the velocity v' of the step's
+    end, and friction does with its secant f / sqrt(v^2 + v0^2) at the beginning, so that neither
+    ever turns a velocity around, however long the step is.
     """
 
     def damped(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, **options: Any) -> Any:
-        pairs = zip(tree.armature, tree.damping, strict=True)
-        armature = [a if is_zero(d) else a + dt * d for a, d in pairs]
-        return algorithm(replace(tree, armature=armature), q, v, tau, **options)
+        return algorithm(_damped(tree, v, dt), q, v, tau, **options)
 
     damped.__name__ = f"damped_{algorithm.__name__}"
     return damped
+
+
+def damped_forward_dynamics_and_derivatives(
+    tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, **options: Any
+) -> tuple[list[Scalar], Rows, Rows, Rows]:
+    """Returns the acceleration a of `with_implicit_damping`, and its derivatives by q, v and tau.
+
+    Those by v see that R depends on v: (M + dt R) da/dv = -dtau/dv - dt diag(dR/dv a).
+    """
+    damped = _damped(tree, v, dt)
+    a, by_q, by_v, by_tau = forward_dynamics_and_derivatives(damped, q, v, tau, **options)
+    slopes = zip(resistance_secant_slope(tree, v), a, strict=True)
+    shifts = [s if is_zero(s) else dt * s * x for s, x in slopes]
+    by_v = [
+        [x if is_zero(s) else x - minv * s for x, minv, s in zip(*rows, shifts, strict=True)]
+        for rows in zip(by_v, by_tau, strict=True)
+    ]
+    return a, by_q, by_v, by_tau
 
 
 def advance(tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Moved:

@@ -114,11 +114,11 @@ class TimeSteps(Limits):
     """Steps of a `featherlane.Model` in discrete time.
 
     integrator: "semi_implicit" (v' = v + dt a, then q' = q + dt v'), "euler" (q' = q + dt v),
-    "midpoint" (order 2), "rk4" (order 4) or "implicit_damping", which is semi-implicit with M + dt
-    D in place of M, where D is the joints' damping. docs/time_steps.md has their order, stability
-    and cost. On joints with quaternions or headings, q' is `integrate` of the motion, and
-    derivatives are by motions in the tangent space. tau holds over the step; f_ext too, in its own
-    axes.
+    "midpoint" (order 2), "rk4" (order 4) or "implicit_damping", the default, which is semi-implicit
+    with M + dt R(v) in place of M, where R(v) v is the joints' damping and friction: stable for all
+    dt where these are stiff. docs/time_steps.md has their order, stability and cost. On joints with
+    quaternions or headings, q' is `integrate` of the motion, and derivatives are by motions in the
+    tangent space. tau holds over the step; f_ext too, in its own axes.
 
     dt: seconds, one or one for each state. actuation: controls take the place of joint forces, see
     `actuation`. A step that is unstable gives what the floats give, in the end NaN.

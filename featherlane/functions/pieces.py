@@ -25,7 +25,6 @@ from featherlane.functions.table import (
     SLOPES,
     STATE,
     VV,
-    Algorithm,
     DynamicsFunction,
     Sizes,
     V,
@@ -39,16 +38,13 @@ _and_derivatives = DynamicsFunction(
 
 
 def _damped(function: DynamicsFunction) -> DynamicsFunction:
+    """Forward dynamics with implicit damping and friction, which takes dt too."""
     algorithms, shared = (
-        entries and tuple(_implicit(algorithm) for algorithm in entries)
+        entries and tuple(map(integrators.with_implicit_damping, entries))
         for entries in (function.algorithms, function.shared)
     )
     inputs = {**function.inputs, **DT}
     return function._replace(inputs=inputs, algorithms=algorithms or (), shared=shared)
-
-
-def _implicit(algorithm: Algorithm) -> Algorithm:
-    return integrators.with_implicit_damping(algorithm)
 
 
 def _piece(inputs: Sizes, outputs: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
@@ -73,7 +69,9 @@ _MAPS: Sizes = dict.fromkeys(("moved_by_q", "moved_by_u", "rate_by_u", "rate_by_
 PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see functions/steps.py
     "forward_dynamics_and_derivatives": _and_derivatives,
     "damped_forward_dynamics": _damped(_forward),
-    "damped_forward_dynamics_and_derivatives": _damped(_and_derivatives),
+    "damped_forward_dynamics_and_derivatives": _and_derivatives._replace(
+        inputs={**QVT, **DT}, algorithms=(integrators.damped_forward_dynamics_and_derivatives,)
+    ),
     "actuate": DynamicsFunction({"tau": ("u",)}, {"forces": V}, (_actuate,), ("actuation",)),
     "actuated_slopes": DynamicsFunction(
         {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
