@@ -1,14 +1,15 @@
 """A GPU for the benchmarks: arrays on it, times of what is put into a stream, CUDA graphs.
 
-Where there is none, `Emulated` stands for it: kernels run in the emulator, so that all results are
+For a dry run, `Emulated` stands for it: kernels run in the emulator, so that all results are
 checked, and times mean nothing.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,28 @@ import featherlane as fl
 from featherlane.backends.cuda import calls, copies, kept
 from featherlane.backends.cuda import driver as drivers
 
+Work = Callable[[], object]
+NAN = 0xFF  # a byte: numbers of such bytes are NaN, so that what a kernel leaves out is seen
+WARM = 0.3  # seconds of work after which the clocks of an idle GPU have risen
+REPLAYED = 8  # calls of a CUDA graph whose time is taken: fewer would time Python
+LEAST, ROUNDS = 0.02, 5  # seconds of work that are timed, in so many rounds of which one is taken
+
 
 class DeviceArray:
     """An array on the GPU, with the interface that all packages of arrays on GPUs share."""
 
-    def __init__(self, card: Card, data: np.ndarray) -> None:
-        data = np.ascontiguousarray(data)
-        self.card, self.shape, self.dtype = card, data.shape, data.dtype
-        self.address = card.api.allocate(0, max(data.nbytes, 16))
-        card.copy_in(self.address, data)
+    def __init__(self, card: Card, shape: tuple[int, ...], dtype: Any) -> None:
+        self.card, self.shape, self.dtype = card, shape, np.dtype(dtype)
+        self.nbytes = math.prod(shape) * self.dtype.itemsize
+        self.address = card.api.allocate(0, max(self.nbytes, 16))
+        card.fill(self.address, self.nbytes)
+
+    @classmethod
+    def of(cls, card: Card, data: np.ndarray) -> DeviceArray:
+        """A copy of an array of the host."""
+        array = cls(card, data.shape, data.dtype)
+        card.copy_in(array.address, np.ascontiguousarray(data))
+        return array
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -40,21 +54,21 @@ class DeviceArray:
 
     def numpy(self) -> np.ndarray:
         """Its numbers, when all work is done."""
-        found = np.empty(self.shape, self.dtype)
-        self.card.copy_out(found, self.address)
-        return found
+        data = np.empty(self.shape, self.dtype)
+        self.card.copy_out(data, self.address)
+        return data
 
     def free(self) -> None:
         self.card.api.free(0, self.address)
 
 
 class Card:
-    """The first GPU, with a stream of its own."""
+    """The first GPU, with a stream of its own. Raises DeviceError where there is none."""
 
     emulated = False
 
     def __init__(self) -> None:
-        self.api = drivers.driver()
+        self.api: Any = drivers.driver()
         self.stream = self.api.new_stream(0)
 
     @property
@@ -66,17 +80,57 @@ class Card:
         """Calls a function of the driver."""
         return self.api.ask(0, function, *arguments)
 
+    def attribute(self, name: str) -> int:
+        """A figure of the device, by its name in the driver's API without CU_DEVICE_ATTRIBUTE_."""
+        what = getattr(self.api.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self.ask("cuDeviceGetAttribute", what, self.ask("cuDeviceGet", 0)))
+
+    def resources(self, kernel: Any) -> dict[str, int]:
+        """Registers and bytes of local memory, for spills, of a thread of a kernel."""
+        kinds = self.api.cuda.CUfunction_attribute
+        asked = {
+            "registers": kinds.CU_FUNC_ATTRIBUTE_NUM_REGS,
+            "local_bytes": kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+        }
+        return {x: int(self.ask("cuFuncGetAttribute", what, kernel)) for x, what in asked.items()}
+
     def copy_in(self, address: int, data: np.ndarray) -> None:
-        self.ask("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)
+        """Copies an array there. It is there when this returns, also for other streams."""
+        self.api.to_device(0, self.stream, address, data.ctypes.data, data.nbytes)
+        self.wait()
 
     def copy_out(self, data: np.ndarray, address: int) -> None:
+        """Fills an array of the host, when all work of the stream is done."""
+        self.api.to_host(0, self.stream, data.ctypes.data, address, data.nbytes)
         self.wait()
-        self.ask("cuMemcpyDtoH", data.ctypes.data, address, data.nbytes)
+
+    def fill(self, address: int, size: int, byte: int = NAN) -> None:
+        """Sets all bytes of memory, in the order of the stream."""
+        if size:
+            self.ask("cuMemsetD8Async", address, byte, size, self.stream)
 
     def wait(self) -> None:
         self.api.wait(0, self.stream)
 
-    def seconds(self, work: Callable[[], object], times: int) -> float:
+    def works(self) -> bool:
+        """Whether the context is still there: after some errors it is lost to the process."""
+        try:
+            self.wait()
+        except fl.DeviceError:
+            return False
+        return True
+
+    def warm(self) -> None:
+        """Works until the clocks have risen."""
+        size, end = 256 << 20, time.monotonic() + WARM
+        address = self.api.allocate(0, size)
+        while time.monotonic() < end:
+            for _ in range(20):
+                self.fill(address, size)
+            self.wait()
+        self.api.free(0, address)
+
+    def seconds(self, work: Work, times: int) -> float:
         """The time of `work` on the GPU, the mean of so many calls between two events."""
         begin, end = self.ask("cuEventCreate", 0), self.ask("cuEventCreate", 0)
         self.ask("cuEventRecord", begin, self.stream)
@@ -89,20 +143,42 @@ class Card:
             self.ask("cuEventDestroy", event)
         return float(seconds)
 
+    def median(self, work: Work) -> float:
+        """Seconds of `work` on the GPU, as it is called."""
+        once = self.seconds(work, 1)
+        times = max(min(math.ceil(LEAST / ROUNDS / max(once, 1e-7)), 1000), 1)
+        return float(np.median([self.seconds(work, times) for _ in range(ROUNDS)]))
+
+    def launched(self, *works: Work) -> float:
+        """Seconds of the launches of `works`, which take turns, one of them: they are replayed as a
+        CUDA graph, or Python's 10 to 150 us a call would be what is timed.
+        """
+        for work in works:
+            work()
+        turns = max(REPLAYED // len(works), 1)
+        calls = turns * len(works)
+        with self.graph(lambda: [work() for _ in range(turns) for work in works]) as replay:
+            return self.median(replay) / calls
+
     @contextmanager
-    def graph(self, work: Callable[[], object]) -> Iterator[Callable[[], object]]:
+    def graph(self, work: Work) -> Iterator[Work]:
         """What replays `work` as a CUDA graph. Its workspaces must have been made before."""
         mode = self.api.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self.ask("cuStreamBeginCapture", self.stream, mode)
         try:
             work()
-        finally:
-            graph = self.ask("cuStreamEndCapture", self.stream)
+        except BaseException:
+            with suppress(fl.DeviceError):  # the first error tells more
+                self.ask("cuStreamEndCapture", self.stream)
+            raise
+        graph = self.ask("cuStreamEndCapture", self.stream)
         ready = self.ask("cuGraphInstantiate", graph, 0)
-        yield lambda: self.ask("cuGraphLaunch", ready, self.stream)
-        self.wait()
-        self.ask("cuGraphExecDestroy", ready)
-        self.ask("cuGraphDestroy", graph)
+        try:
+            yield lambda: self.ask("cuGraphLaunch", ready, self.stream)
+            self.wait()
+        finally:
+            self.ask("cuGraphExecDestroy", ready)
+            self.ask("cuGraphDestroy", graph)
 
 
 class Emulated(Card):
@@ -114,33 +190,38 @@ class Emulated(Card):
     def __init__(self) -> None:
         from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 
-        self.api: Any = EmulatedDriver()
+        self.api = EmulatedDriver()
         for module in (drivers, calls, copies, kept):
             module.driver = lambda: self.api  # type: ignore[attr-defined, assignment]
         self.stream = self.api.new_stream(0)
 
-    def copy_in(self, address: int, data: np.ndarray) -> None:
-        self.api.to_device(0, self.stream, address, data.ctypes.data, data.nbytes)
+    def resources(self, kernel: Any) -> dict[str, int]:
+        return {}
 
-    def copy_out(self, data: np.ndarray, address: int) -> None:
-        self.api.to_host(0, self.stream, data.ctypes.data, address, data.nbytes)
+    def fill(self, address: int, size: int, byte: int = NAN) -> None:
+        data = np.full(size, byte, np.uint8)
+        if size:
+            self.api.to_device(0, self.stream, address, data.ctypes.data, size)
 
-    def wait(self) -> None:
+    def warm(self) -> None:
         pass
 
-    def seconds(self, work: Callable[[], object], times: int) -> float:
+    def seconds(self, work: Work, times: int) -> float:
         start = time.perf_counter()
         work()
         return time.perf_counter() - start
 
+    def median(self, work: Work) -> float:
+        return self.seconds(work, 1)
+
+    def launched(self, *works: Work) -> float:
+        return self.seconds(works[0], 1)
+
     @contextmanager
-    def graph(self, work: Callable[[], object]) -> Iterator[Callable[[], object]]:
+    def graph(self, work: Work) -> Iterator[Work]:
         yield work
 
 
-def card() -> Card:
-    """The GPU, or what stands for it."""
-    try:
-        return Card()
-    except fl.DeviceError:
-        return Emulated()
+def card(emulated: bool) -> Card:
+    """The GPU, or for a dry run what stands for it. Raises DeviceError where there is no GPU."""
+    return Emulated() if emulated else Card()

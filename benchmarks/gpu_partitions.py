@@ -16,13 +16,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gpu_card import card
+from gpu_cells import Bench, Cell, Row, rows
+from gpu_rates import by_the_clock
 from options import parser
-from robots import chosen, table
+from robots import States, table
 
-import featherlane as fl
 from featherlane.api.model import Model
 
 BATCHES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -50,38 +54,39 @@ def partitions(model: Model) -> dict[str, Partition]:
     return {"split": split, "fused": fused, "completely fused": completely_fused}
 
 
-def measured(model: Model, emulated: bool = False) -> Iterator[dict[str, Any]]:
-    """Seconds of each partition, and how far its result is from the CPU's."""
-    every = partitions(model)
-    cpu = model.function("forward_dynamics_derivatives")
-    for batch in (16,) if emulated else BATCHES:
-        rng = np.random.default_rng(0)
-        q = model.random_configuration(batch, seed=rng).astype(np.float32)
-        v, tau = rng.normal(size=(2, batch, model.nv)).astype(np.float32)
-        calls = {**every, "CPU alone": lambda *x: tuple(cpu(*x)[:2])}
-        wanted = calls["CPU alone"](q, v, tau)
-        for name, call in calls.items():
-            found = call(q, v, tau)
-            pairs = zip(found, wanted, strict=True)
-            error = max(float(np.abs(x - y).max() / np.abs(y).max()) for x, y in pairs)
-            times = []
-            for _ in range(1 if emulated else 15):
-                start = time.perf_counter()
-                call(q, v, tau)
-                times.append(time.perf_counter() - start)
-            seconds = float(np.median(times))
-            yield {"batch": batch, "who": name, "seconds": seconds, "value": f"{error:.0e}"}
+def cells(bench: Bench) -> Iterator[Cell]:
+    """Each partition, and the CPU alone, for so many states."""
+    for robot, model in [*bench.models()][:1]:
+        calls = {**partitions(model), "CPU alone": _on_cpu(model)}
+        for batch in bench.batches(*BATCHES):
+            for who, call in calls.items():
+                told = {"robot": robot.name, "function": "forward_dynamics_derivatives"}
+                work = partial(_measured, model, call, batch, bench.gpu.emulated)
+                yield Cell({**told, "dtype": "float32", "batch": batch, "who": who}, work)
+
+
+def _on_cpu(model: Model) -> Partition:
+    derivatives = model.function("forward_dynamics_derivatives")
+    return lambda *state: tuple(derivatives(*state)[:2])
+
+
+def _measured(model: Model, call: Partition, batch: int, once: bool) -> Row:
+    """Seconds of a partition, and how far its result is from the CPU's."""
+    state = States.random(model, batch).inputs(model, "forward_dynamics", "float32")
+    pairs = zip(call(*state), _on_cpu(model)(*state), strict=True)
+    error = max(float(np.abs(x - y).max() / np.abs(y).max()) for x, y in pairs)
+    seconds = by_the_clock(lambda: call(*state), once)
+    return {"seconds": seconds, "value": f"{error:.0e}"}
 
 
 def main() -> None:
-    from gpu_card import card
-
-    args, gpu = parser(__doc__, robots=("iiwa14",)).parse_args(), card()
-    for robot in chosen(args.robots):
-        model = fl.load(str(robot.urdf), root=robot.root)
-        found = [*measured(model, gpu.emulated)]
-        print(f"{robot.title}, {gpu.name}")
-        print(table([*found[0]], [[str(x) for x in each.values()] for each in found]))
+    options = parser(__doc__, robots=("iiwa14",))
+    options.add_argument("--emulated", action="store_true", help="a dry run in the emulator")
+    args = options.parse_args()
+    bench = Bench(card(args.emulated), Path(), tuple(args.robots), (), time.monotonic() + 600)
+    found = [row for row in rows(cells(bench), bench) if "begun" not in row]
+    print(bench.gpu.name)
+    print(table([*found[0]], [[str(x) for x in each.values()] for each in found]))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,80 @@
-"""What benchmarks/ asks of a GPU, run in the emulator and by NVIDIA's assembler."""
+"""What benchmarks/ asks of a GPU: run in the emulator, and by NVIDIA's assembler where it is."""
 
+import csv
+import itertools
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from documents import ROOT
+from processes import finished
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import gpu_questions
+from featherlane.backends.cuda import calls, copies, kept
+from featherlane.backends.cuda import driver as drivers
+from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.mappings import Work, cycles
+from featherlane.backends.cuda.stages import Kernels
+from featherlane.errors import DeviceError
+from featherlane.functions.table import Variant
+
+BENCHMARKS = ROOT / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+import gpu  # noqa: E402
+import gpu_cells  # noqa: E402
+import gpu_mappings  # noqa: E402
+import gpu_pack  # noqa: E402
+import gpu_packed  # noqa: E402
+import gpu_processes  # noqa: E402
+import gpu_questions  # noqa: E402
+import gpu_results  # noqa: E402
+import gpu_tools  # noqa: E402
+from gpu_card import Card, Emulated  # noqa: E402
+from gpu_cells import DIFFERENT, LEFT_OUT, SAME, Bench, Cell  # noqa: E402
+
+F32 = ("float32",)
+PACKED = (
+    gpu_pack.Wanted("iiwa14", ("forward_dynamics",), F32, form="lanes"),
+    gpu_pack.Wanted("iiwa14", ("inverse_dynamics",), F32, form="pitch"),
+    gpu_pack.Wanted("iiwa14", (Variant("rollout", integrator="rk4", steps=4),), F32, form="plans"),
+    gpu_pack.Wanted("iiwa14", ("inverse_dynamics",), F32),
+    gpu_pack.Wanted("iiwa14", ("inverse_dynamics_derivatives",), F32, ("lanes", "team:2")),
+)
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory):
+    """A folder with a few functions of one robot."""
+    folder = tmp_path_factory.mktemp("pack")
+    gpu_pack.write(folder, PACKED)
+    return folder
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    """The emulator as a GPU of the benchmarks, for one test."""
+    for module in (drivers, calls, copies, kept):
+        monkeypatch.setattr(module, "driver", module.driver)
+    return Emulated()
+
+
+@pytest.fixture
+def bench(emulated, pack):
+    return Bench(emulated, pack, ("iiwa14",), (), time.monotonic() + 600)
+
+
+def measured(cells, bench, first=0):
+    return [row for row in gpu_cells.rows(cells, bench, first) if "begun" not in row]
+
+
+def fails():
+    raise DeviceError("refused")
+
+
+# Straight-line code
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas")
@@ -19,3 +85,335 @@ def test_ptxas_takes_straight_line_code(count, tmp_path):
     call = ["ptxas", "-arch=sm_90", str(path), "-o", str(tmp_path / "f.cubin")]
     assembled = subprocess.run(call, capture_output=True, text=True)
     assert assembled.returncode == 0, assembled.stderr
+
+
+def test_straight_line_code_ends_where_the_assembler_would_take_minutes():
+    """65,536 lines take ptxas 184 s, 16,384 take it 4."""
+    assert gpu_questions.lengths(emulated=False) == [512, 1024, 2048, 4096, 8192, 16_384]
+
+
+# Cells
+
+
+def test_a_cell_that_fails_is_a_row_and_the_next_goes_on(bench):
+    cells = [
+        Cell({"batch": 1}, lambda: {"seconds": 1.0}),
+        Cell({"batch": 2}, fails),
+        Cell({"batch": 3}, lambda: [{"warps": 1}, {"warps": 2}]),
+    ]
+    assert measured(cells, bench) == [
+        {"batch": 1, "seconds": 1.0},
+        {"batch": 2, "value": "failed: DeviceError: refused"},
+        {"batch": 3, "warps": 1},
+        {"batch": 3, "warps": 2},
+    ]
+
+
+def test_no_cell_begins_after_the_deadline(bench):
+    def late():
+        bench.deadline = time.monotonic() - 1
+        return {"seconds": 1.0}
+
+    rows = measured([Cell({"batch": k}, late) for k in range(3)], bench)
+    assert [row["batch"] for row in rows] == [0, 1]
+    assert rows[1]["value"].startswith(LEFT_OUT)
+
+
+def test_a_part_ends_with_the_cell_that_loses_the_gpu(bench, monkeypatch):
+    monkeypatch.setattr(bench.gpu, "works", lambda: False)
+    cells = [Cell({}, dict), Cell({}, fails), Cell({}, dict)]
+    assert [row for row in gpu_cells.rows(cells, bench) if "lost" in row] == [{"lost": 1}]
+    assert len(measured(cells, bench, first=2)) == 1
+
+
+# Processes
+
+CHILD = """
+import json, os, sys, time
+def tell(**row): print("row: " + json.dumps(row), flush=True)
+for cell in range(int(sys.argv[1]), 4):
+    tell(begun=cell, batch=cell)
+    if cell == 1: {fault}
+    tell(batch=cell, seconds=1.0)
+tell(ended=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("os.kill(os.getpid(), 11)", "failed: the process ended with SIGSEGV"),
+        ("time.sleep(60)", "failed: no row for 1 s"),
+        ("raise ValueError('of our own')", "ValueError: of our own"),
+        ("tell(batch=1, value='failed: lost'); tell(lost=1); sys.exit(3)", "failed: lost"),
+    ],
+)
+def test_after_a_cell_that_ends_its_process_another_goes_on(fault, told, tmp_path):
+    child = CHILD.replace("{fault}", fault)
+    command = lambda first, seconds: [sys.executable, "-c", child, str(first)]
+    rows = list(gpu_processes.rows(command, 30, tmp_path / "log", silence=1.0))
+    assert [row["batch"] for row in rows] == [0, 1, 2, 3]
+    assert told in rows[1]["value"]
+    assert all(row["seconds"] == 1.0 for row in (rows[0], *rows[2:]))
+
+
+def test_a_process_that_cannot_begin_is_one_row(tmp_path):
+    command = lambda first, seconds: [sys.executable, "-c", "raise OSError('no driver')"]
+    (row,) = gpu_processes.rows(command, 30, tmp_path / "log")
+    assert row == {"value": "failed: the process ended with status 1: OSError: no driver"}
+
+
+def test_a_part_is_ended_when_its_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_processes, "GRACE", 0.5)
+    child = CHILD.replace("{fault}", "time.sleep(60)")
+    command = lambda first, seconds: [sys.executable, "-c", child, str(first)]
+    begin = time.monotonic()
+    rows = list(gpu_processes.rows(command, 1.0, tmp_path / "log"))
+    assert rows[-1] == {"batch": 1, "value": "failed: time is over"}
+    assert time.monotonic() - begin < 20
+
+
+# The time of parts
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test sets."""
+    now = [0.0]
+    monkeypatch.setattr(gpu.time, "monotonic", lambda: now[0])
+    return now
+
+
+def parts(*shares):
+    return [gpu.Part(f"part {k}", share, lambda bench: []) for k, share in enumerate(shares)]
+
+
+def test_a_part_that_is_asked_for_alone_has_all_the_time(clock):
+    assert [seconds for _, seconds in gpu.timed(parts(0.05), 60)] == [60]
+
+
+def test_later_parts_have_the_time_that_earlier_ones_leave(clock):
+    taken = []
+    for _, seconds in gpu.timed(parts(1, 1, 2), 80):
+        taken.append(seconds)
+        clock[0] += 8 if len(taken) == 1 else seconds
+    assert taken == [20, 24, 48]
+    assert clock[0] == 80
+
+
+def test_every_part_has_a_name_of_its_own():
+    assert len(gpu.PARTS) == len(gpu.SMOKE) + len(gpu.BITS) + len(gpu.RATES) + len(gpu.OTHERS)
+
+
+def test_the_largest_goals_come_first():
+    """What the time cuts off is what matters least."""
+    from gpu_rates import BATCHES
+
+    assert BATCHES == (65_536, 4096, 1_048_576, 256, 16, 1)
+
+
+# Arrays, and what is compared
+
+
+def test_results_are_full_of_nan_before_a_call_and_differ_then(bench):
+    (facts,) = bench.files("lanes")
+    with bench.resident(facts, 33) as resident:
+        assert all(np.isnan(x.numpy()).all() for x in resident.results)
+        assert resident.difference().startswith("result 0: 231 numbers differ, by inf")
+        resident.run()
+        assert resident.difference() == ""
+
+
+def test_no_results_are_made_on_the_host(bench, monkeypatch):
+    """As many gigabytes as they have would be copied over."""
+    (facts,) = bench.files("lanes")
+    copied = []
+    monkeypatch.setattr(bench.gpu, "copy_in", lambda address, data: copied.append(data.shape))
+    monkeypatch.setattr(bench.gpu, "fill", lambda *_: None)
+    with bench.resident(facts, 33):
+        assert copied == [(33, 7)] * 3
+
+
+def test_one_bit_is_a_difference(bench):
+    (facts,) = bench.files("lanes")
+    with bench.resident(facts, 65) as resident:
+        resident.run()
+        numbers = resident.results[0].numpy()
+        numbers.view(np.uint32)[64, 3] ^= 1
+        bench.gpu.copy_in(resident.results[0].address, numbers)
+        assert "1 numbers differ" in resident.difference()
+        assert "from state 64 on" in resident.difference()
+
+
+def test_what_is_written_between_rows_is_a_difference(bench):
+    (facts,) = bench.files("pitch")
+    with bench.resident(facts, 5, pitch=3) as resident:
+        resident.run()
+        assert resident.difference() == ""
+        numbers = resident.results[0].numpy()
+        numbers[2, 8] = 0.0
+        bench.gpu.copy_in(resident.results[0].address, numbers)
+        assert "from state 2 on" in resident.difference()
+
+
+def test_the_file_of_a_pack_has_all_that_was_packed(pack, iiwa):
+    facts = gpu_packed.index(pack)
+    assert [x.form for x in facts] == ["lanes", "pitch", "plans", "", "", ""]
+    assert facts[2].function == "rollout, rk4, 4 steps"
+    packed = gpu_packed.read(pack, facts[-1])
+    assert facts[-1].mapping == "team:2"
+    assert packed.kernels == gpu_pack.packed(iiwa, facts[-1].function, *facts[-1][3:5]).kernels
+    assert facts[3].work == gpu_packed.read(pack, facts[3]).kernels.work != Work(0, 0, 1)
+    assert [x.shape for x in packed.results] == [(37, 7, 7)] * 2
+    with pytest.raises(FileNotFoundError, match=r"gpu_pack\.py"):
+        gpu_packed.index(pack / "nothing")
+
+
+# Counts
+
+
+def test_a_multiply_add_is_one_operation_and_columns_count():
+    """As it is one instruction in the most that a GPU executes a second."""
+    text = gpu_questions.straight_line(24)
+    kernels = Kernels((text,), (Launch("f", 32, 0, 32, 3),), {}, {}, 0)
+    packed = gpu_packed.Packed(kernels, [], [np.zeros((1, 1), np.float32)])
+    assert packed.operations() == 3 * (24 + gpu_questions.SUMS - 1)
+    assert packed.scratch_bytes() == 3 * 2 * 4  # the line that loads, and the one that stores
+
+
+class Replaying(Card):
+    """A card that writes down what is called and what is replayed."""
+
+    def __init__(self):
+        self.log = []
+
+    def seconds(self, work, times):
+        work()
+        return 0.25
+
+    @contextmanager
+    def graph(self, work):
+        self.log.append("capture")
+        work()
+        yield lambda: self.log.append("replay")
+
+
+def test_launches_are_timed_as_a_replayed_graph():
+    """Python's part of a call takes longer than most kernels."""
+    card = Replaying()
+    works = [lambda k=k: card.log.append(k) for k in range(2)]
+    assert card.launched(*works) == 0.25 / 8
+    capture = card.log.index("capture")
+    assert card.log[:capture] == [0, 1]  # loads kernels, and is not timed
+    assert card.log[capture + 1 : capture + 9] == [0, 1] * 4
+    assert {*card.log[capture + 9 :]} == {"replay"}
+
+
+def test_kernels_are_timed_on_the_numbers_of_a_call(bench, monkeypatch):
+    """NaN and huge numbers would take the slow path of every division."""
+    (facts,) = bench.files("lanes")
+    held, seen = [], []
+
+    def resident(facts, batch):
+        held.append(Bench.resident(bench, facts, batch))
+        return held[0]
+
+    def launched(work):
+        seen.append(held[0].difference())
+        return 1.0
+
+    monkeypatch.setattr(bench, "resident", resident)
+    monkeypatch.setattr(bench.gpu, "launched", launched)
+    rows = list(gpu_questions._kernels(bench, facts))
+    assert [row["question"] for row in rows] == ["kernel FD, 1 columns"]
+    assert seen == [""]
+
+
+# The cost model
+
+
+def test_the_prediction_is_that_of_the_package():
+    work = Work(9_000, 12_000, 3)
+    row = {**work._asdict(), "batch": 5000, "multiprocessors": 132}
+    for warps in (1, 2, 4, 8):
+        mapping = f"team:{warps}" if warps > 1 else "lanes"
+        expected = gpu_mappings.predicted({**row, "mapping": mapping}, gpu_mappings.NOW)
+        assert expected == pytest.approx(cycles(work, 5000, warps, 132))
+
+
+def test_constants_are_found_again():
+    true = {"ISSUE": 4.1, "SHARE": 0.4, "LAUNCH": 2500.0}
+    true |= {"FILLED[2]": 0.8, "FILLED[4]": 0.6, "FILLED[8]": 0.45}
+    rows = []
+    works = (Work(3_000, 3_000, 1), Work(20_000, 30_000, 4), Work(60_000, 110_000, 16))
+    for work, mapping in itertools.product(works, ("lanes", "team:2", "team:4", "team:8")):
+        for batch in gpu_mappings.BATCHES:
+            row = {**work._asdict(), "mapping": mapping, "batch": batch, "multiprocessors": 132}
+            rows.append({**row, "part": "mappings", "cycles": gpu_mappings.predicted(row, true)})
+    found = gpu_mappings.fitted(rows)
+    assert found == pytest.approx(true, rel=0.05)
+    assert gpu_mappings.error(rows, found) < 0.02 < gpu_mappings.error(rows, gpu_mappings.NOW)
+    told = [row["question"] for row in gpu_mappings.conclusions(rows)]
+    assert told == [*(f"fitted {name}" for name in true), "error of the fit"]
+
+
+# NVIDIA's profiler
+
+PRINTED = """==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","7","dFD_0","dram__bytes.sum","Mbyte","1,234.5"
+"0","7","dFD_0","gpu__time_duration.sum","us","20.5"
+"1","7","dFD_1","dram__bytes.sum","Kbyte","8"
+"1","7","dFD_1","gpu__time_duration.sum","ns","900"
+"1","7","dFD_1","another","%","5"
+"""
+
+
+def test_what_the_profiler_prints():
+    assert gpu_tools.profile(PRINTED.splitlines()) == {
+        "dFD_0": {"dram_bytes": 1234.5e6, "nanoseconds": 20.5e3},
+        "dFD_1": {"dram_bytes": 8e3, "nanoseconds": 900.0},
+    }
+
+
+# Results
+
+
+def test_rows_are_in_the_file_as_soon_as_they_come(tmp_path):
+    results = gpu_results.Results(tmp_path / "a.csv")
+    results.add({"part": "lanes", "batch": 33, "seconds": 1e-3, "value": SAME, "unknown": 5})
+    results.add({"part": "lanes", "batch": 65_536, "value": f"{DIFFERENT}: 3 numbers"})
+    first, second = gpu_results.read([tmp_path / "a.csv"])
+    assert (first["batch"], first["seconds"]) == (33, 1e-3)
+    assert first["value"] == "the same; unknown 5"
+    assert [gpu_results.is_bad(x) for x in (first, second)] == [False, True]
+    page = gpu_results.page("title", results.rows)
+    assert "! lanes  65536  DIFFERENT: 3 numbers" in page
+    results.close()
+
+
+# Dry runs
+
+
+def test_all_parts_run_in_the_emulator(bench):
+    """In this process; the next test has processes of their own."""
+    for name in ("lanes", "plans", "graph", "pitch", "bits", "rates", "copies", "mappings"):
+        rows = measured(gpu.PARTS[name].cells(bench), bench)
+        assert rows, name
+        assert not [row for row in rows if gpu_results.is_bad(row)]
+    assert {row["mapping"] for row in rows} == {"lanes", "team:2"}
+    assert len({row["path"] for row in rows}) == 1  # which is that of lanes
+
+
+def test_a_dry_run_of_the_script(pack, tmp_path):
+    call = [sys.executable, str(BENCHMARKS / "gpu.py"), "--parts", "versions", "lanes", "latency"]
+    call += ["--emulated", "--pack", str(pack), "--out", str(tmp_path), "--minutes", "3"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*call, "--robots", "iiwa14"], **pipes)
+    printed = finished(process)
+    assert (tmp_path / "parts.txt").read_text() in printed
+    assert "times mean nothing" in printed
+    with (tmp_path / "parts.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["value"] for row in rows if row["part"] == "lanes"] == [SAME] * 4
+    assert {row["mapping"] for row in rows if row["part"] == "latency"} == {"lanes", "team:2"}

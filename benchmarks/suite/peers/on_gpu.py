@@ -1,6 +1,7 @@
-"""Peers on a GPU: grid-rbd and mujoco-warp on arrays that stay there, and MJX as on the CPU.
+"""Peers on a GPU: grid-rbd, mujoco-warp and loops of PyTorch on arrays that stay there, and MJX as
+on the CPU.
 
-For `benchmarks/gpu.py`; none has run where there was no GPU.
+For `benchmarks/gpu.py`; none but the loops of PyTorch has run where there was no GPU.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.robot.model import Robot
+
 from . import reduced
 from .base import FLOAT32, Arrays, Case, Peer, Prepared, Unsupported, lacks
 from .with_mjx import MJX
-from .with_mujoco import FIELDS, Robot
+from .with_mujoco import FIELDS
+from .with_mujoco import Robot as InMuJoCo
+from .with_torch import TorchLoop
 
 GRID = {
     "inverse_dynamics": "inverse_dynamics",
@@ -26,8 +31,22 @@ GRID = {
 LARGEST = 65_536  # states that grid-rbd's kernels are made for
 
 
+def grid_kernels(model: Robot) -> Any:
+    """grid-rbd's kernels of a robot, which nvcc compiles at the first time: some minutes."""
+    import grid_rbd
+
+    return grid_rbd.load_robot(
+        urdf_string=reduced.urdf(model),
+        backend="torch",
+        floating_base=model.root == "free",
+        max_batch_size=LARGEST,
+        algorithm_list=sorted(GRID.values()),
+        enable_mujoco_kernels=False,
+    )
+
+
 class Grid(Peer):
-    """grid-rbd, on tensors of torch. Its kernels of a robot take minutes to compile, once."""
+    """grid-rbd, on tensors of torch."""
 
     name, precisions, heavy = "grid-rbd", (FLOAT32,), True
 
@@ -38,22 +57,13 @@ class Grid(Peer):
         return metadata.version("grid-rbd")
 
     def prepare(self, case: Case) -> Prepared | Unsupported:
-        import grid_rbd
         import torch
 
         if case.name not in GRID:
             return Unsupported("not among its functions")
         if case.batch > LARGEST:
             return Unsupported(f"its kernels are made for {LARGEST:,} states")
-        handle = grid_rbd.load_robot(
-            urdf_string=reduced.urdf(case.model),
-            backend="torch",
-            floating_base=case.model.root == "free",
-            max_batch_size=LARGEST,
-            algorithm_list=sorted(GRID.values()),
-            enable_mujoco_kernels=False,
-        )
-        call = getattr(handle, GRID[case.name])
+        call = getattr(grid_kernels(case.model), GRID[case.name])
         given = [torch.tensor(x, device="cuda") for x in case.given()]
         last: list[Any] = [None]
 
@@ -94,7 +104,7 @@ class Warp(Peer):
         if case.name not in calls:
             return Unsupported("no function of its own for it")
         field, call, result = calls[case.name]
-        robot = Robot.read(case)
+        robot = InMuJoCo.read(case)
         q, v, u = robot.states(case)
         model = mujoco_warp.put_model(robot.model)
         data = mujoco_warp.make_data(robot.model, nworld=case.batch)
@@ -116,4 +126,4 @@ class Warp(Peer):
         return Prepared(passes, answers, settings=f"CUDA graph, field {FIELDS[case.name][1]}")
 
 
-GPU_PEERS: tuple[Peer, ...] = (Grid(), Warp(), MJX())
+GPU_PEERS: dict[str, Peer] = {peer.name: peer for peer in (Grid(), Warp(), MJX(), TorchLoop())}

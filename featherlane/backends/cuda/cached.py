@@ -20,17 +20,19 @@ def cached_kernels(key: str, make: Callable[[], Kernels]) -> Kernels:
 
     def text() -> bytes:
         made.append(make())
-        return _written(made[0])
+        return written(made[0])
 
     code = cache.fetch(f"{key} ptx", text)
-    return made[0] if made else _read(code)
+    return made[0] if made else read(code)
 
 
-def _written(kernels: Kernels) -> bytes:
+def written(kernels: Kernels) -> bytes:
+    """Kernels as JSON."""
     return json.dumps(kernels._asdict()).encode()
 
 
-def _read(code: bytes) -> Kernels:
+def read(code: bytes) -> Kernels:
+    """The kernels of `written`."""
     told = json.loads(code)
     launches = tuple(_launch(*launch) for launch in told.pop("launches"))
     inputs, outputs = _shapes(told.pop("inputs")), _shapes(told.pop("outputs"))
