@@ -11,7 +11,7 @@ from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is
 from featherlane.api import convert, editing, identification
 from featherlane.api.builder import ModelBuilder
 from featherlane.api.call import call
-from featherlane.api.compile import compile_function as compile
+from featherlane.api.compile import compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.generate import generate
 from featherlane.api.ilqr import ilqr

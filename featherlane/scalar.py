@@ -81,7 +81,7 @@ def _by_method(name: str, what: str, of_number: Any, of_array: Any) -> Any:
         method = getattr(x, name, None)
         return of_array(x) if method is None else method()
 
-    function.__name__ = name
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = _told(name, what, "x")
     return function
 
@@ -106,7 +106,7 @@ def _of_two(name: str, what: str, reflected: str, of_arrays: Any) -> Any:
             return method(x)
         return of_arrays(x, y)
 
-    function.__name__ = name
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = _told(name, what, "x, 0.25 + x")
     return function
 

@@ -21,7 +21,7 @@ from featherlane.program.program import Program
 MATRIX = 2  # dimensions that kernels take
 
 
-def compile_function(
+def compile(
     function: Callable[..., Any] | Graph,
     inputs: Mapping[str, Any] | None = None,
     *,

@@ -12,6 +12,7 @@ from featherlane.api.editing import Editing
 from featherlane.api.first_calls import FirstCalls
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
 from featherlane.api.kinematics import Kinematics
+from featherlane.api.presented import present
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
@@ -269,6 +270,7 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         return ForwardDynamicsDerivatives(da_dq, da_dv, known[3])
 
 
+present(Model)
 FROM_INVERSE = "forward_dynamics_derivatives_from"
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.api.compile import compile_function
+from featherlane.api.compile import compile
 from featherlane.api.derivatives import jacobian
 from featherlane.api.rerooting import OTHER, Rerooting, RootView
 from featherlane.functions.array_like import ArrayLike
@@ -111,4 +111,4 @@ def _kernel(model: Any) -> Any:
 
     graph = jacobian(motion, shapes, wrt=("q", "v"))
     del graph.outputs["dJ_dv"]  # J does not depend on v
-    return compile_function(graph)
+    return compile(graph)

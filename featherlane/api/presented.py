@@ -1,0 +1,119 @@
+"""The methods of a public class as users meet them.
+
+`Model` is put together from classes of one topic each, which no page shows. Here its methods get
+the name of the class that users hold, help that lists each argument with shape, unit and default,
+and errors that say what a keyword of another library is called here.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import FunctionType
+from typing import Any
+
+from featherlane.api.argument_texts import argument_text
+from featherlane.errors import keyword_instead
+
+WIDTH = 96
+NO_DEFAULT = object()
+
+
+def present(owner: type) -> None:
+    """Presents all public methods that the bases of this package bring to a class."""
+    for name, method in _methods(owner):
+        method.__qualname__ = f"{owner.__name__}.{name}"
+        setattr(owner, name, _presented(method, owner))
+
+
+def _methods(owner: type) -> Iterator[tuple[str, FunctionType]]:
+    for name in dir(owner):
+        base = next((base for base in owner.__mro__ if name in vars(base)), object)
+        method = vars(base)[name]
+        ours = base.__module__.startswith("featherlane.") and not name.startswith("_")
+        if ours and isinstance(method, FunctionType):
+            yield name, method
+
+
+def _presented(method: FunctionType, owner: type) -> Callable[..., Any]:
+    """A method with its help. A call of it takes some 0.2 us longer than one of the method: plain
+    calls of compiled functions do not come here, machine code takes them (`functions.fast_path`).
+    """
+
+    @wraps(method)
+    def presented(self: Any, /, *args: Any, **named: Any) -> Any:
+        try:
+            return method(self, *args, **named)
+        except TypeError:
+            if (unknown := named.keys() - _parameters(method)) and not _takes_any(method):
+                raise _unknown_keyword(method, min(unknown)) from None
+            raise
+
+    presented.__module__ = owner.__module__  # pickle looks for the name there
+    if method.__doc__:
+        presented.__doc__ = _with_arguments(method)
+    return presented
+
+
+def _parameters(method: FunctionType) -> dict[str, Any]:
+    """The parameters of a method with their defaults; `inspect.signature` takes ten times as long,
+    which imports would wait for.
+    """
+    code = method.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    defaults = method.__defaults__ or ()
+    values = dict.fromkeys((*positional, *keywords), NO_DEFAULT)
+    values |= dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    values |= method.__kwdefaults__ or {}
+    del values[positional[0]]  # self
+    return values
+
+
+def _star(method: FunctionType) -> str:
+    """The name of *args, or nothing."""
+    code = method.__code__
+    first = code.co_argcount + code.co_kwonlyargcount
+    return code.co_varnames[first] if code.co_flags & TAKES_ANY_POSITIONAL else ""
+
+
+TAKES_ANY_POSITIONAL, TAKES_ANY_NAMED = 4, 8  # flags of code objects, as `inspect` has them
+
+
+def _takes_any(method: FunctionType) -> bool:
+    return bool(method.__code__.co_flags & TAKES_ANY_NAMED)
+
+
+def _unknown_keyword(method: FunctionType, keyword: str) -> TypeError:
+    meant = keyword_instead(method.__name__, keyword, _parameters(method))
+    return TypeError(
+        f"{method.__qualname__}() got an unexpected keyword argument {keyword!r}{meant}"
+    )
+
+
+def _with_arguments(method: FunctionType) -> str:
+    """The documentation of a method with a list of its arguments, before the examples."""
+    parameters = _parameters(method)
+    if star := _star(method):
+        parameters |= {star: NO_DEFAULT}
+    lines = [_line(method.__name__, name, value) for name, value in parameters.items()]
+    text, examples, rest = str(method.__doc__).partition("        Examples:\n")
+    if not lines:
+        return str(method.__doc__)
+    listed = "\n".join(["        Arguments:", *lines])
+    return f"{text.rstrip()}\n\n{listed}\n\n{examples}{rest}".rstrip(" ")
+
+
+def _line(method: str, name: str, default: object) -> str:
+    told = "" if default is NO_DEFAULT else f" (default: {_shown(default)})"
+    text = f"{name}: {argument_text(method, name)}{told}"
+    indents = {"initial_indent": " " * 12, "subsequent_indent": " " * 16}
+    return textwrap.fill(text, WIDTH, **indents)  # type: ignore[arg-type]
+
+
+def _shown(default: object) -> str:
+    """A default as it is written: double quotes, names of types."""
+    if isinstance(default, str):
+        return f'"{default}"'
+    return default.__name__ if isinstance(default, type) else repr(default)
