@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import featherlane as fl
 from featherlane.backends.cuda import calls, copies, kept
 from featherlane.backends.cuda import driver as drivers
+from featherlane.backends.cuda.stages import Kernels
 
 Work = Callable[[], object]
 NAN = 0xFF  # a byte: numbers of such bytes are NaN, so that what a kernel leaves out is seen
@@ -85,14 +86,27 @@ class Card:
         what = getattr(self.api.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self.ask("cuDeviceGetAttribute", what, self.ask("cuDeviceGet", 0)))
 
+    @contextmanager
+    def loaded(self, kernels: Kernels) -> Iterator[Sequence[Any]]:
+        """The kernel of each launch, compiled now, until the end of the context."""
+        loaded = self.api.load(0, kernels.texts, kernels.launches)
+        try:
+            yield loaded
+        finally:
+            self.wait()
+            self.api.unload(0, {id(x.module): x.module for x in loaded}.values())
+
     def resources(self, kernel: Any) -> dict[str, int]:
-        """Registers and bytes of local memory, for spills, of a thread of a kernel."""
+        """Registers and bytes of local memory, for spills, of a thread of a loaded kernel."""
         kinds = self.api.cuda.CUfunction_attribute
         asked = {
             "registers": kinds.CU_FUNC_ATTRIBUTE_NUM_REGS,
             "local_bytes": kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
         }
-        return {x: int(self.ask("cuFuncGetAttribute", what, kernel)) for x, what in asked.items()}
+        return {
+            x: int(self.ask("cuFuncGetAttribute", what, kernel.function))
+            for x, what in asked.items()
+        }
 
     def copy_in(self, address: int, data: np.ndarray) -> None:
         """Copies an array there. It is there when this returns, also for other streams."""

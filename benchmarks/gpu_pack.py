@@ -72,7 +72,7 @@ FORMS = (  # one of each form of kernels: see docs/gpu_kernels.md
     Wanted(CHAIN, (Variant("forward_dynamics", method="aba"),), F32, ("links:1/2",), "links"),
 )
 FEW_FORMS = (0, 1, 3, 6, 7)  # of what the emulator runs quickly: with --quick
-ROLLOUT = Variant("rollout", integrator="semi_implicit_euler", steps=32)
+ROLLOUT = Variant("rollout", integrator="semi_implicit", steps=32)
 SUITE = (
     *(Wanted(robot, NAMES) for robot in ROBOTS),
     Wanted("iiwa14", DERIVATIVES, F32, ("team:2", "team:8")),

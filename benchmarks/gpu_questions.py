@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,7 @@ from gpu_packed import Facts, Resident
 
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry
+from featherlane.backends.cuda.stages import Kernels
 
 SUMS = 8  # chains of multiply-adds of a thread
 BLOCKS = 132 * 8
@@ -79,21 +80,21 @@ def straight_line(count: int) -> str:
 def _code(gpu: Card, count: int) -> Iterator[Row]:
     """Multiply-adds a second, by the warps of a block."""
     numbers = DeviceArray.of(gpu, np.ones(BLOCKS * 512, np.float32))
+    launch = Launch("f", WARP, 0, 1, 1)
     begin = time.perf_counter()
-    (kernel,) = gpu.api.load(0, (straight_line(count),), (Launch("f", WARP, 0, WARP, 1),))
-    compiled = time.perf_counter() - begin
-    blocks = 2 if gpu.emulated else BLOCKS
-    for warps in WARPS:
-        launch = Launch("f", WARP * warps, 0, 1, 1)
-        run = partial(gpu.api.launch, 0, gpu.stream, kernel, launch, blocks, [numbers.address])
-        seconds = gpu.launched(run)
-        done = count * WARP * warps * blocks
-        yield {
-            "warps": warps,
-            "seconds": seconds,
-            "operations_per_second": done / seconds,
-            "compiled_seconds": compiled,
-        }
+    with gpu.loaded(Kernels((straight_line(count),), (launch,), {}, {}, 0)) as (kernel,):
+        compiled = time.perf_counter() - begin
+        blocks = 2 if gpu.emulated else BLOCKS
+        for warps in WARPS:
+            each = launch._replace(threads=WARP * warps)
+            run = partial(gpu.api.launch, 0, gpu.stream, kernel, each, blocks, [numbers.address])
+            seconds = gpu.launched(run)
+            yield {
+                "warps": warps,
+                "seconds": seconds,
+                "operations_per_second": count * WARP * warps * blocks / seconds,
+                "compiled_seconds": compiled,
+            }
     numbers.free()
 
 
@@ -134,26 +135,22 @@ def _call(bench: Bench, facts: Facts) -> Iterator[Row]:
 def _kernels(bench: Bench, facts: Facts) -> Iterator[Row]:
     """The kernels of a function, each alone on the numbers that it has in a call."""
     gpu = bench.gpu
-    with bench.resident(facts, 33 if gpu.emulated else ALONE) as resident, _scratch(resident) as at:
-        kernels = resident.packed.kernels
-        loaded = gpu.api.load(0, kernels.texts, kernels.launches)
-        values = [y for row in resident.rows for y in row] + [at, resident.batch]
+    batch = 33 if gpu.emulated else ALONE
+    kernels = bench.loaded(facts)[0].kernels
+    with ExitStack() as stack:
+        resident = stack.enter_context(bench.resident(facts, batch))
+        address = stack.enter_context(_scratch(resident))
+        loaded = stack.enter_context(gpu.loaded(kernels))
+        values = [y for row in resident.rows for y in row] + [address, batch]
+        launch = partial(gpu.api.launch, 0, gpu.stream)
         works = [
-            partial(
-                gpu.api.launch,
-                0,
-                gpu.stream,
-                x,
-                launch,
-                resident.batch,
-                [*values, *launch.arguments],
-            )
-            for x, launch in zip(loaded, kernels.launches, strict=True)
+            partial(launch, kernel, each, batch, [*values, *each.arguments])
+            for kernel, each in zip(loaded, kernels.launches, strict=True)
         ]
         for work in works:
             work()
-        for work, launch in zip(works, kernels.launches, strict=True):
-            told = f"kernel {launch.kernel}, {launch.columns} columns"
+        for work, each in zip(works, kernels.launches, strict=True):
+            told = f"kernel {each.kernel}, {each.columns} columns"
             yield {"question": told, "seconds": gpu.launched(work)}
 
 

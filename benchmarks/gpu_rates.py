@@ -15,6 +15,7 @@ from gpu_card import REPLAYED
 from gpu_cells import BEYOND_CACHE, Bench, Cell, Row
 from gpu_packed import Facts
 from gpu_smoke import IN_EMULATOR, compared, one_call_of
+from ptx_assembled import alone
 from robots import DTYPES, States, as_tuple
 
 from featherlane.api.model import Model
@@ -61,12 +62,11 @@ def compiling(bench: Bench) -> Iterator[Cell]:
 
 def _compiled(bench: Bench, facts: Facts, how: str) -> Row:
     kernels = bench.loaded(facts)[0].kernels
-    every = [kernels.launches] if how == "at once" else [(x,) for x in kernels.launches]
+    parts = [kernels] if how == "at once" else [*alone(kernels)]
     begin = time.perf_counter()
-    for launches in every:
-        used = sorted({x.text for x in launches})
-        own = [x._replace(text=used.index(x.text)) for x in launches]
-        bench.gpu.api.load(0, [kernels.texts[k] for k in used], own)
+    for part in parts:
+        with bench.gpu.loaded(part):
+            pass
     return {"seconds": time.perf_counter() - begin, "kernels": len(kernels.launches)}
 
 

@@ -5,6 +5,7 @@ Parts of `gpu.py --smoke`, each a process of its own, so that what fails names i
 
 from __future__ import annotations
 
+import datetime
 import platform
 import shutil
 import time
@@ -16,6 +17,8 @@ import numpy as np
 from gpu_card import NAN, Card, DeviceArray
 from gpu_cells import DIFFERENT, LEFT_OUT, SAME, Bench, Cell, Row
 from gpu_packed import Facts, Resident
+
+import featherlane as fl
 
 PACKAGES = (
     "numpy",
@@ -35,6 +38,8 @@ PITCH = 3  # numbers between two rows: no multiple of 16 bytes
 
 def versions(bench: Bench) -> Iterator[Cell]:
     """What is installed."""
+    yield Cell({"question": "date"}, lambda: {"value": datetime.date.today().isoformat()})
+    yield Cell({"question": "version of featherlane"}, lambda: {"value": fl.__version__})
     yield Cell({"question": "version of Python"}, lambda: {"value": platform.python_version()})
     for package in PACKAGES:
         yield Cell({"question": f"version of {package}"}, partial(_version, package))
@@ -106,18 +111,23 @@ def compared(bench: Bench, facts: Facts, batch: int) -> Row:
     packed, function = bench.loaded(facts)
     figures = Row()
     if facts.file not in bench.scratch:
-        begin = time.perf_counter()
-        kernels = bench.gpu.api.load(0, packed.kernels.texts, packed.kernels.launches)
-        seconds = time.perf_counter() - begin
-        figures = {"kernels": len(kernels), "compiled_seconds": seconds}
-        each = [bench.gpu.resources(kernel) for kernel in kernels]
-        figures |= {x: max(y[x] for y in each) for x in each[0]}
-        bench.scratch[facts.file] = True
+        figures = bench.scratch[facts.file] = compiled(bench, facts)
     pitch = PITCH if facts.form == "pitch" else 0
     with Resident(bench.gpu, packed, function, batch, pitch) as resident:
         resident.run()
         told = resident.difference()
     return {"value": f"{DIFFERENT}: {told}" if told else SAME, **figures}
+
+
+def compiled(bench: Bench, facts: Facts) -> Row:
+    """What the kernels of a function take: the driver's time, and the most of a thread."""
+    kernels = bench.loaded(facts)[0].kernels
+    begin = time.perf_counter()
+    with bench.gpu.loaded(kernels) as loaded:
+        seconds = time.perf_counter() - begin
+        each = [bench.gpu.resources(kernel) for kernel in loaded]
+    most = {x: max(y[x] for y in each) for x in each[0]}
+    return {"compiled_seconds": seconds, "kernels": len(each), **most}
 
 
 def graph(bench: Bench) -> Iterator[Cell]:

@@ -417,3 +417,28 @@ def test_a_dry_run_of_the_script(pack, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["value"] for row in rows if row["part"] == "lanes"] == [SAME] * 4
     assert {row["mapping"] for row in rows if row["part"] == "latency"} == {"lanes", "team:2"}
+
+
+# Figures
+
+
+def test_the_figures_of_a_run(tmp_path):
+    pytest.importorskip("matplotlib")
+    import gpu_figure
+
+    results = gpu_results.Results(tmp_path / "b.csv")
+    results.add({"part": "device", "question": "device: name", "value": "a card"})
+    for batch, name in itertools.product((1, 65_536), ("mass_matrix", "inverse_dynamics")):
+        facts = {"robot": "iiwa14", "function": name, "dtype": "float32", "batch": batch}
+        facts |= {"mapping": "lanes", "states_per_second": 1e6, "seconds": batch / 1e6}
+        shares = {"share_of_memory": 0.5, "share_of_arithmetic": 0.1}
+        results.add({"part": "rates", **facts, **shares})
+        results.add({"part": "latency", **facts})
+        results.add({"part": "mjx", "who": "mjx", **facts})
+    results.close()
+    assert gpu_figure.draw_all([tmp_path / "b.csv"], tmp_path) == ["gpu_rates", "gpu_bounds"]
+    drawn = [(tmp_path / f"{name}.svg").read_text() for name in ("gpu_rates", "gpu_bounds")]
+    assert all("Measured on a card" in text for text in drawn)
+    assert "beside peers" in drawn[1]
+    assert "one state, float32" in drawn[1]
+    assert gpu_figure.draw_all([], tmp_path) == []
