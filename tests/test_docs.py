@@ -8,7 +8,7 @@ from repetition import repeated
 import featherlane as fl
 
 PAGES = (
-    *("start", "tour", "traces", "frames", "real_time", "optimal_control"),
+    *("start", "tour", "traces", "frames", "real_time", "optimal_control", "robot_files"),
     *("dev/compiler", "theory/gradients", "theory/accelerator"),
 )
 # Their subjects have quick tests

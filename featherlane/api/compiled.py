@@ -12,7 +12,14 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.progress import compiling
-from featherlane.errors import CompileError, did_you_mean, instead, nearest, one_of
+from featherlane.errors import (
+    CompileError,
+    ModelError,
+    did_you_mean,
+    instead,
+    nearest,
+    one_of,
+)
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.array_like import Params, Threads
 from featherlane.functions.compile import (
@@ -33,6 +40,7 @@ from featherlane.functions.table import (
     CALLED,
     CONFIGURATIONS,
     DEFAULT_INTEGRATOR,
+    DIVIDES,
     INTEGRATORS,
     METHODS,
     REFERENCE_HINT,
@@ -44,6 +52,7 @@ from featherlane.functions.table import (
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
 from featherlane.program.graph import Graph
 from featherlane.robot import model
+from featherlane.robot.massless import massless_refusal
 from featherlane.robot.parameters import BASE, PARAMETERS
 from featherlane.robot.tree import Tree, is_chain
 from featherlane.robot.tree_of import build_tree, tree_of
@@ -53,6 +62,7 @@ LONG = 100  # links from which on algorithms are recorded steps, see "Long robot
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
 INERTIAL = {"mass", "com", "inertia"}
+WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
 ON_MOVING_GROUND = (
     "inverse_dynamics",
     "inverse_dynamics_parameter_derivatives",
@@ -227,6 +237,9 @@ class Compiled(model.Robot):
         self._check_time(variant)
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
+        needs_inertia = name in DIVIDES and not WITH_INERTIA & {*parameters}
+        if needs_inertia and (why := massless_refusal(self, name)):
+            raise ModelError(why)
         if method is not None:
             self._check_method(variant, method)
 

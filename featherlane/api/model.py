@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -296,6 +296,7 @@ def load(
     mimic: str = "project",
     joint_order: loaders.JointOrder = "depth-first",
     loops: str = "refuse",
+    lock: Mapping[str, Any] | None = None,
 ) -> Model:
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
     or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
@@ -315,6 +316,10 @@ def load(
     robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
     bodies, or "drop" them.
 
+    lock: {joint: position}, joints that are locked there, as `Model.reduced` does. Joints that move
+    no mass and no inertia are a warning of the card: kinematics, inverse dynamics and M work, what
+    divides by M raises ModelError naming the joint, until it is locked.
+
     Raises ModelError, with file, line and element, for a robot that cannot be used, and for what is
     no regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
 
@@ -324,8 +329,7 @@ def load(
         >>> fl.load("double_pendulum", root="free", gravity=(0, 0, -1.62))
         <Model 'double_pendulum': free root, 3 bodies, nq 9, nv 8>
     """
-    return held(
-        loaders.load(
-            source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order, loops=loops
-        )
+    robot = loaders.load(
+        source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order, loops=loops
     )
+    return held(robot).reduced({} if lock is None else lock)

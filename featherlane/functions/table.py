@@ -317,6 +317,12 @@ BY_NAME = {**TABLE, "rollout": ROLLOUTS["rollout"]}
 without the policies and trajectories that the other rollouts take.
 """
 
+DIVIDES = {
+    *(name for name in TABLE if name.startswith("forward_dynamics")),
+    *("mass_matrix_inverse", *STEPS, *ROLLOUTS),
+}
+"""The functions that divide by the mass matrix."""
+
 
 def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of sizes for a variant of a model."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.robot.loaders.words import WARNING
+from featherlane.robot.massless import massless_joints, massless_notes
 from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.spatial import Articulated, Transform
 from featherlane.robot.tree import Tree
@@ -31,16 +32,18 @@ LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
 
 
 def singular_notes(model: Robot) -> Iterator[str]:
-    """Yields a note on joints that make the mass matrix singular or nearly so at q = 0."""
+    """Yields notes on joints that make the mass matrix singular or nearly so at q = 0."""
+    yield from massless_notes(model)
+    massless = massless_joints(model)
     if tree_of(model).coupled and model.nbodies > LARGEST_SHARED:
         yield f"not checked whether M is singular: over {LARGEST_SHARED} bodies share coordinates"
     kappa = conditioning(model)
-    if suspects := [i for i, x in enumerate(kappa) if x == inf]:
+    if suspects := [i for i, x in enumerate(kappa) if x == inf and i not in massless]:
         yield (
             f"{WARNING}the mass matrix is singular or not positive definite at q = 0: "
             f"too little inertia resists {_names(model, suspects)}"
         )
-    elif (largest := max(kappa, default=0.0)) > NEARLY:
+    elif NEARLY < (largest := max(kappa, default=0.0)) < inf:
         weakest = [i for i, x in enumerate(kappa) if x > largest / 10]
         left = " and ".join(f"{_digits(largest, eps)} in {name}" for name, eps in DIGITS.items())
         yield (

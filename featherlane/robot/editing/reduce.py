@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.constants import total
 from featherlane.robot.joints import near_unit
 from featherlane.robot.loaders.tree import Attachment
@@ -33,15 +34,17 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
     for body, at in zip(model.bodies, attached, strict=False):
         parts[at.body].append((body, at.placement))
     grounded = total(body.mass for body, _ in parts[WORLD])
-    return replace(
+    smaller = replace(
         model,
         joints=tuple(_joint(model.joints[i], attached) for i in moving),
         bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(moving)),
         frames=tuple(_frame(frame, attached) for frame in model.frames),
         root=_root(model, locked),
         ground_mass=model.ground_mass + grounded,
-        notes=(*model.notes, *_notes(model, q, locked, grounded)),
     )
+    outdated, fresh = {*singular_notes(model)}, [*singular_notes(smaller)]
+    kept = [note for note in model.notes if note not in outdated]
+    return replace(smaller, notes=(*fresh, *kept, *_notes(model, q, locked, grounded)))
 
 
 # The locked joints and their positions

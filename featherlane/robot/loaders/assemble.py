@@ -13,7 +13,6 @@ from featherlane.robot.constants import total
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.checks import (
     check_finite,
-    check_inertia,
     check_joint,
     huge_limit_notes,
     inertia_notes,
@@ -50,8 +49,7 @@ def assemble(
     A body's frame is the frame of the link which its joint moves. Every link becomes a Frame, and
     so do `frames`. root: the joint between the ground and the root link, None for "fixed". gravity:
     m/s^2, None for the Earth's. mimic, joint_order: see `load`; siblings are in the order of
-    `joints`. Raises ModelError where the links are not one tree, where figures are not finite, or
-    where no inertia would resist a joint.
+    `joints`. Raises ModelError where the links are not one tree, where figures are not finite.
     """
     root, gravity = root or "fixed", gravity or EARTH_GRAVITY
     base = root_link(links, joints, source)
@@ -72,7 +70,6 @@ def assemble(
         ground_mass=total(link.mass for link in grouped[WORLD]),
     )
     check_finite(model, moving)
-    check_inertia(model, moving)
     merged = sum(joint.type == "fixed" for joint in joints)
     card = [*_merge_notes(model, merged, grouped[WORLD]), *notes, *mimic_notes(joints, mimic)]
     card += [*inertia_notes(links), *physics_notes(model), *singular_notes(model)]

@@ -12,8 +12,8 @@ from featherlane.robot.constants import eigenvalues
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Moving
-from featherlane.robot.loaders.words import WARNING, counted, quoted
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.loaders.words import WARNING, counted
+from featherlane.robot.model import Robot
 from featherlane.robot.spatial import dot
 from featherlane.robot.unlimited import UNLIMITED
 
@@ -71,31 +71,6 @@ def check_finite(model: Robot, moving: Moving) -> None:
     physics = [*model.armature, *model.damping, *model.friction]
     if not np.all(np.isfinite(positions)) or not np.all(np.isfinite([model.ground_mass, *physics])):
         raise ModelError(f"{model.source}: its figures are too large to compute with")
-
-
-def check_inertia(model: Robot, moving: Moving) -> None:
-    """Raises ModelError for a joint that moves no inertia: any force accelerates it infinitely.
-
-    A mimic joint moves with its leader; inertia on one of them is enough.
-    """
-    resists = [body.mass > 0 or bool(np.any(body.inertia)) for body in model.bodies]
-    for i in range(model.nbodies - 1, -1, -1):
-        if resists[i] and model.parent[i] != WORLD:
-            resists[model.parent[i]] = True
-    moved = np.array(model.armature > 0)
-    for i in range(model.nbodies):
-        moved[model.dofs[i].start : model.dofs[i].stop] |= resists[i]
-    for i in range(model.nbodies):
-        if not all(moved[k] for k in model.dofs[i]):
-            raise ModelError(_nothing_resists(moving[i][0]))
-
-
-def _nothing_resists(spec: JointSpec) -> str:
-    return (
-        f"{spec.where}: link {quoted(spec.child)} and all links beyond it have no mass and no "
-        f"inertia, so nothing resists joint {quoted(spec.name)} and the mass matrix has no "
-        "inverse; give the link mass and inertia, or make the joint fixed"
-    )
 
 
 def inertia_notes(links: Iterable[LinkSpec]) -> Iterator[str]:
