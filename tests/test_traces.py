@@ -1,5 +1,6 @@
 """Traced arrays do what NumPy does; models, graphs and derivatives of functions inside traces."""
 
+import math
 import pickle
 from collections import namedtuple
 
@@ -164,15 +165,32 @@ def test_arrays_stay_arrays():
 
 
 REFUSED = [
-    (lambda q, A, s: q if s > 0 else -q, r"np\.where\(a < b, x, y\) or featherlane\.select"),
+    (lambda q, A, s: q if s > 0 else -q, r"`if` asks .*np\.where\(a < b, x, y\) or featherlane\."),
     (lambda q, A, s: q if (q > 0).all() else -q, r"np\.where\(a < b, x, y\)"),
     (lambda q, A, s: q if q == q else -q, r"np\.where\(a < b, x, y\)"),
-    (lambda q, A, s: float(s), "is not known while tracing"),
+    (lambda q, A, s: s and q, r"`and`.* asks for the value"),
+    (lambda q, A, s: not s, "`not` asks for the value"),
+    (lambda q, A, s: [x for x in q if x > 0], "`if` asks for the value"),
+    (lambda q, A, s: any(x > 0 for x in q), r"any\(\) asks for the value .*np\.any"),
+    (lambda q, A, s: [*range(s)], r"range\(\) asks for the value .*rounds"),
+    (lambda q, A, s: f"{s:.3f}", "a formatted text asks for|a value was"),
+    (lambda q, A, s: math.sin(s), r"math\.sin\(\) asks for the value .*: write np\.sin \("),
+    (lambda q, A, s: math.acos(q[0]), r"math\.acos\(\) asks for the value .*: write np\.arccos \("),
+    (lambda q, A, s: math.sin(q), r"math\.sin\(\) asks for the value"),
+    (lambda q, A, s: int(s), r"int\(\) asks for the value .*leave it out"),
+    (lambda q, A, s: np.take(np.ones(3), s), r"np\.take\(\) asks for the value .*np\.arange\(n\)"),
+    (lambda q, A, s: np.take(q, s), r"np\.take\(\) cannot take traced .*NumPy: Cannot cast"),
+    (lambda q, A, s: np.ones(3)[s], r"the index of np\.ones\(3\)\[s\] cannot take traced values"),
+    (lambda q, A, s: np.ones(4).__setitem__(q > 0, 1.0), "cannot take traced values: "),
+    (lambda q, A, s: np.fft.fft(q), r"np\.fft\.fft\(\) cannot take .*docs/traces\.md"),
+    (lambda q, A, s: np.polyfit(q, q, 1), r"np\.polyfit\(\) cannot take traced values"),
+    (lambda q, A, s: np.random.normal(q), r"np\.random\.normal\(\) cannot take traced values"),
+    (lambda q, A, s: float(s), r"float\(\) asks .* is not known while tracing: leave it out"),
     (lambda q, A, s: max(q), "np.maximum"),
     (lambda q, A, s: np.array([s, 1.0], float), r"np\.stack\(\[x, y\]\)"),
-    (lambda q, A, s: np.zeros(3).__setitem__(0, s), r"np\.zeros_like\(q\)"),
+    (lambda q, A, s: np.zeros(3).__setitem__(0, s), r"__setitem__\(\) asks for the value"),
     (lambda q, A, s: np.ones(4).__iadd__(q), r"array of float64: write x = x \+ y for x \+= y"),
-    (lambda q, A, s: np.minimum(np.array([s, s]), 0.0), r"instead of np\.array\(\[x, y\]\)"),
+    (lambda q, A, s: np.minimum(np.array([s, s]), 0.0), r"in place of np\.array\(\[x, y\]\)"),
     (lambda q, A, s: np.linalg.solve(A, q), r"np\.linalg\.solve .*robot\.forward_dynamics"),
     (lambda q, A, s: np.linalg.inv(A), r"np\.linalg\.inv .*pivots"),
     (lambda q, A, s: np.linalg.eigvalsh(A), r"np\.linalg\.eigvalsh .*outside the trace"),
@@ -190,7 +208,7 @@ REFUSED = [
     (lambda q, A, s: np.log2(q), r"write np\.log\(x\) / np\.log\(2\.0\)"),
     (lambda q, A, s: np.sinh(s), r"np\.sinh of traced values: write"),
     (lambda q, A, s: np.logaddexp(q, s), r"np\.logaddexp of traced values: write m \+"),
-    (lambda q, A, s: np.gcd(q, 2), r"np\.gcd of traced values: .*docs/traces\.md"),
+    (lambda q, A, s: np.gcd(q, 2), r"np\.gcd of .*docs/traces\.md .*have absolute, add, .*where"),
     (lambda q, A, s: q.astype("f4"), "dtype=float32|dtype=f4"),
     (lambda q, A, s: np.sum(q, where=[True] * 4), r"where= of np\.add"),
     (lambda q, A, s: np.add.reduceat(q, [0, 2]), r"np\.add\.reduceat of traced values"),
@@ -210,6 +228,50 @@ def test_what_cannot_be_traced_says_what_to_write(function, message):
     with pytest.raises(TypeError, match=message) as told:
         fl.trace(function, SHAPES)
     assert "\n" not in str(told.value)
+    line = function.__code__.co_firstlineno
+    assert f"(test_traces.py, line {line})" in str(told.value)
+
+
+def test_statements_that_cannot_be_traced_are_named():
+    def grows(q):
+        while q[0] < 1:
+            q = q + 1
+        return q
+
+    def stores(q):
+        x = np.zeros(3)
+        x[0] = q[0]
+        return x
+
+    def picks(q):
+        x = np.ones(2)
+        x[q > 0] = 0.0
+        return x
+
+    first = grows.__code__.co_firstlineno
+    for function, line, message in (
+        (grows, 1, r"^`while` asks for the value of a traced scalar"),
+        (stores, 7, r"^x\[0\] = \.\.\. asks for the value .*np\.zeros_like\(q\)"),
+        (picks, 12, r"^x\[q > 0\] = \.\.\. cannot take traced values: write np\.where"),
+    ):
+        with pytest.raises(
+            TypeError, match=rf"{message}.*\(test_traces\.py, line {first + line}\)"
+        ):
+            fl.compile(function, {"q": 2})
+
+
+def test_code_without_a_file_is_refused_too():
+    """Of a shell, say."""
+    with pytest.raises(TypeError, match=r"`if`, `while`, .* asks for the value .*line 1\)"):
+        fl.trace(eval("lambda s: s if s > 0 else -s"), {"s": ()})
+
+
+def test_errors_of_ones_own_pass_through():
+    def fails(q):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$"):
+        fl.trace(fails, {"q": 2})
 
 
 def test_results_have_names():

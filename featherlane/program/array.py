@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from featherlane.program.graph import Graph
-from featherlane.program.node import NO_VALUE, Node
+from featherlane.program.node import Node
+from featherlane.program.refusal import no_value, refused
 from featherlane.program.trace import FLAT, Shape, call, program_of
 
 Scalars = Callable[..., Any]  # of scalars, of which one is traced at least
@@ -93,8 +94,9 @@ INSTEAD = {  # what to write for functions that no graph can compute, or that ha
 
 
 def _refusal(name: str) -> TypeError:
-    told = INSTEAD.get(name.split(".")[-1], "write it with the operations in docs/traces.md")
-    return TypeError(f"np.{name} of traced values: {told}")
+    exist = f"traces have {', '.join(sorted({*SCALARS, *(f.__name__ for f in FUNCTIONS)}))}"
+    told = INSTEAD.get(name.split(".")[-1], f"docs/traces.md has the operations; {exist}")
+    return refused(f"np.{name} of traced values: {told}")
 
 
 # What universal functions are for scalars
@@ -134,7 +136,7 @@ def _clipped(x: Any, low: Any, high: Any) -> Any:
 
 def _inverted(x: Any) -> Any:
     if not hasattr(x, "holds"):
-        raise TypeError("~ of a traced number: wanted a condition, as in ~(x < 0)")
+        raise refused("~ of a traced number: wanted a condition, as in ~(x < 0)")
     return ~x
 
 
@@ -207,7 +209,7 @@ def _ufunc(
 ) -> Any:
     """NEP 13: a universal function of traced values, or a reduction with it."""
     if options.pop("where", True) is not True:
-        raise TypeError(f"where= of np.{ufunc.__name__}: use np.where(condition, x, y) on traces")
+        raise refused(f"where= of np.{ufunc.__name__}: use np.where(condition, x, y) on traces")
     options.pop("casting", None), options.pop("subok", None)
     dtype = options.pop("dtype", None)
     _check_dtype(None if ufunc.__name__ in LOGICAL else dtype)
@@ -220,7 +222,7 @@ def _ufunc(
     elif method in ("accumulate", "outer"):
         result = getattr(_loop(ufunc), method)(*map(_plain, inputs), **options)
     else:
-        raise TypeError(f"np.{ufunc.__name__}.{method} of traced values: write a loop in Python")
+        raise refused(f"np.{ufunc.__name__}.{method} of traced values: write a loop in Python")
     return _wrapped(result) if out is None or out[0] is None else _stored(out[0], result)
 
 
@@ -229,12 +231,12 @@ def _check_dtype(dtype: Any) -> None:
     choose.
     """
     if dtype is not None and np.dtype(dtype) not in (np.dtype(float), np.dtype(object)):
-        raise TypeError(f"dtype={dtype} of traced values: leave it out, inputs choose the dtype")
+        raise refused(f"dtype={dtype} of traced values: leave it out, inputs choose the dtype")
 
 
 def _stored(out: Any, result: Any) -> Any:
     if out.dtype != object:
-        raise TypeError(
+        raise refused(
             f"traced values cannot be stored in an array of {out.dtype}: write x = x + y for "
             "x += y, or make the array with np.zeros_like(q), np.stack or np.concatenate"
         )
@@ -321,7 +323,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
         return np.sum(np.abs(x), **where)
     if vector and ord == np.inf:
         return np.max(np.abs(x), **where)
-    raise TypeError(
+    raise refused(
         f"np.linalg.norm of traced values with ord={ord!r}: wanted None, of vectors 1, 2 or inf too"
     )
 
@@ -365,7 +367,9 @@ class TracedArray(np.ndarray):
     __str__ = __repr__
 
     def __bool__(self) -> bool:
-        raise TypeError(NO_VALUE)
+        raise no_value()
+
+    __float__ = __int__ = __index__ = __complex__ = __bool__  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Any:
         _check_index(index)
@@ -400,7 +404,7 @@ def _check_index(index: Any) -> None:
     """Raises TypeError for an index that is a traced value."""
     for part in index if type(index) is tuple else (index,):
         if isinstance(part, Node | TracedArray):
-            raise TypeError(
+            raise refused(
                 "an index is a traced value: write np.where(condition, x, y) instead of "
                 "x[condition], and np.sum(np.where(k == np.arange(n), x, 0.0)) instead of x[k]"
             )
@@ -456,7 +460,7 @@ def traced_array(name: str, value: Any) -> np.ndarray:
     made = _plain(value)
     for x in made.flat:
         if not isinstance(x, Node | float | int | np.floating | np.integer | np.bool_):
-            raise TypeError(f"{name} holds {type(x).__name__} {x!r}: wanted real numbers")
+            raise refused(f"{name} holds {type(x).__name__} {x!r}: wanted real numbers")
     return made.view(TracedArray)
 
 

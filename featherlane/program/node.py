@@ -8,15 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from featherlane.program.graph import Graph
+from featherlane.program.refusal import no_value, refused
 from featherlane.scalar import scale_to_one
 
 REAL = (int, float, np.integer, np.floating, np.bool_)
-NO_VALUE = (
-    "the value of a traced scalar is not known while tracing: use the functions of NumPy or of "
-    "featherlane (np.sin, featherlane.sin) instead of those of math; instead of if, and, or, min, "
-    "max: np.where(a < b, x, y) or featherlane.select, &, |, ~, np.minimum, np.maximum; instead of "
-    "np.array([x, y]) and of storing in an array of floats: np.stack([x, y]) or np.zeros_like(q)"
-)
 
 
 def _unary(enter: Callable[[Graph, int], int]) -> Callable[[Node], Node]:
@@ -93,7 +88,7 @@ class Node:
         elif isinstance(other, np.ndarray):
             wanted += "; for arrays use the function of NumPy, as np.where instead of select"
         kind = type(other).__name__
-        raise TypeError(f"a traced scalar was combined with {kind} {other!r}: wanted {wanted}")
+        raise refused(f"a traced scalar was combined with {kind} {other!r}: wanted {wanted}")
 
     def _constant(self, x: float) -> Node:
         return Node(self.graph, self.graph.constant(x))
@@ -102,9 +97,14 @@ class Node:
         return f"<Node %{self.k} = {self.graph.op[self.k]}>"
 
     def __bool__(self) -> bool:
-        raise TypeError(NO_VALUE)
+        raise no_value()
 
     __float__ = __int__ = __index__ = __complex__ = __bool__
+
+    def __format__(self, form: str) -> str:
+        if form:
+            raise no_value()
+        return repr(self)
 
     __hash__ = object.__hash__
 
@@ -146,7 +146,7 @@ class Node:
         if isinstance(exponent, np.ndarray):
             return NotImplemented
         if not isinstance(exponent, REAL) or not (2.0 * exponent).is_integer():
-            raise TypeError(
+            raise refused(
                 f"a traced scalar was raised to {exponent!r}: wanted a whole number or half of "
                 "one, as in x ** 2 or x ** 0.5; for others write np.exp(p * np.log(x))"
             )
@@ -160,9 +160,7 @@ class Node:
     def __rpow__(self, base: Any) -> Node:
         if isinstance(base, np.ndarray):
             return NotImplemented
-        raise TypeError(
-            f"{base!r} was raised to a traced scalar: write np.exp(x * np.log({base!r}))"
-        )
+        raise refused(f"{base!r} was raised to a traced scalar: write np.exp(x * np.log({base!r}))")
 
     def square(self) -> Node:
         return self * self
@@ -205,7 +203,7 @@ class Node:
 
     def __round__(self, digits: None = None) -> Node:
         if digits is not None:
-            raise TypeError("a traced scalar is rounded to whole numbers: wanted round(x)")
+            raise refused("a traced scalar is rounded to whole numbers: wanted round(x)")
         return self.rint()
 
     def _divided(self, other: Any) -> tuple[Node, Node]:
@@ -316,7 +314,7 @@ class Condition(Node):
         if isinstance(other, Condition | bool | np.bool_):
             return other
         told = "a traced number" if isinstance(other, Node) else f"{type(other).__name__} {other!r}"
-        raise TypeError(f"a condition was combined with {told}: wanted a comparison, as in x < 0")
+        raise refused(f"a condition was combined with {told}: wanted a comparison, as in x < 0")
 
     def __and__(self, other: Any) -> Condition:
         if isinstance(other, np.ndarray):
@@ -339,4 +337,10 @@ class Condition(Node):
         return self._chosen(False, True)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __format__(self, form: str) -> str:
+        if form:
+            raise no_value()
+        return repr(self)
+
     __hash__ = object.__hash__

@@ -21,6 +21,7 @@ from featherlane.program.graph import Graph, Output, copied, simplify
 from featherlane.program.nested import SCALAR, Form, build, entries_of, flatten, lasting, nest
 from featherlane.program.node import REAL, Node
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.refusal import of_numpy
 from featherlane.scalar import Tag, tracer
 
 Shape = int | Sequence[int]
@@ -259,7 +260,10 @@ def program_of(
         arguments.append(whole([Node(graph, k) for k in graph.declare(name, sizes)], sizes))
     with no_garbage():
         with following(tracing):
-            result = function(*arguments)
+            try:
+                result = function(*arguments)
+            except (TypeError, ValueError, IndexError) as error:
+                raise of_numpy(error) or error from None
         graph.current_tag = None
         for name, value in _named(result).items():
             graph.outputs[name] = _output(graph, name, value)
