@@ -114,7 +114,7 @@ def main():
     print(json.dumps({f"{i} {m.name}": told(m) for i, m in enumerate(robots())}))
     for model, method in counted():
         graph = model.graph("forward_dynamics", method=method)
-        text = hashlib.sha256(str(graph).encode()).hexdigest()
+        text = hashlib.sha256(graph.text().encode()).hexdigest()
         print(json.dumps([model.name, method, graph.cost().operations, text]))
 
 

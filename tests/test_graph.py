@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import featherlane as fl
 from featherlane.backends.reference import evaluate
 from featherlane.program.graph import Graph, Output, rewrite, simplify
 from featherlane.program.op import OPS
@@ -16,7 +17,7 @@ def line(function, n=3):
     """The last node of a function's graph, as text without its number."""
     names = {f"x{i}": () for i in range(n)}
     g = trace(lambda *x: function(*x[: function.__code__.co_argcount]), names)
-    return str(g).splitlines()[g.outputs["out"].nodes[0]].split(" = ")[1]
+    return g.text().splitlines()[g.outputs["out"].nodes[0]].split(" = ")[1]
 
 
 # Interning
@@ -216,7 +217,7 @@ def test_text_has_a_line_for_each_node_and_output():
     a, b = g.declare("x", (2,))
     g.current_tag = "first"
     g.outputs["y"] = Output((), (g.sub(g.mul(g.constant(2), b), a),))
-    assert str(g).splitlines() == [
+    assert g.text().splitlines() == [
         "%0 = input x[0]",
         "%1 = input x[1]",
         "%2 = constant 2.0  ; first",
@@ -224,6 +225,15 @@ def test_text_has_a_line_for_each_node_and_output():
         "%4 = sub %3 %0  ; first",
         "y = %4",
     ]
+
+
+def test_printing_a_graph_is_a_summary():
+    graph = fl.load("iiwa14").graph("forward_dynamics")
+    summary = str(graph).splitlines()
+    assert summary[0] == repr(graph)
+    assert summary[1] == str(graph.cost())
+    assert len(summary) == 3
+    assert len(graph.text().splitlines()) == len(graph) + 1
 
 
 # Reading and rewriting

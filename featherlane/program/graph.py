@@ -35,8 +35,10 @@ class Graph:
         >>> graph = fl.trace(lambda x: x @ x, {"x": 3})
         >>> graph
         <Graph (x[3]) -> (out[]): 8 nodes>
-        >>> graph.cost().operations
-        5
+        >>> print(graph)
+        <Graph (x[3]) -> (out[]): 8 nodes>
+        5 operations (3 mul, 2 add), depth 3, at most 2 live values
+        text() has a line for each node
     """
 
     def __init__(self) -> None:
@@ -58,7 +60,21 @@ class Graph:
         return f"<Graph ({shape}) -> ({gives}): {len(self)} nodes>"
 
     def __str__(self) -> str:
-        """One line a node: number, operation, operands, tag."""
+        """A summary: inputs and outputs, operations and depth."""
+        return f"{self!r}\n{self.cost()}\ntext() has a line for each node"
+
+    def text(self) -> str:
+        """The graph as text: a line for each node, with number, operation, operands and tag, and
+        one for each output.
+
+        Examples:
+            >>> print(fl.trace(lambda x: x * x + 1, {"x": ()}).text())
+            %0 = input x[0]
+            %1 = mul %0 %0
+            %2 = constant 1.0
+            %3 = add %1 %2
+            out = %3
+        """
         show = {"constant": repr, "input": lambda v: f"{v[0]}[{v[1]}]", "call": "f{}".format}
         lines = []
         for k, (op, args, value, tag) in enumerate(

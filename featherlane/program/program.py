@@ -81,8 +81,8 @@ class Program:
         return operations(self.main) + sum(n * operations(f.graph) for n, f in each)
 
     def __str__(self) -> str:
-        functions = [f"f{n} {f.name}:\n{f.graph}\n" for n, f in enumerate(self.functions)]
-        return "\n".join([*functions, str(self.main)])
+        functions = [f"f{n} {f.name}:\n{f.graph.text()}\n" for n, f in enumerate(self.functions)]
+        return "\n".join([*functions, self.main.text()])
 
 
 def _called(graph: Graph) -> list[Any]:
