@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -297,6 +298,8 @@ def load(
     joint_order: loaders.JointOrder = "depth-first",
     loops: str = "refuse",
     lock: Mapping[str, Any] | None = None,
+    xacro_args: Mapping[str, Any] | None = None,
+    packages: Iterable[str | os.PathLike[str]] = (),
 ) -> Model:
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
     or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
@@ -308,8 +311,12 @@ def load(
     -9.81). mimic: "project" (joints that follow another have no entries in q and v) or "keep" (they
     are independent). joint_order: "depth-first", "breadth-first" (both with siblings by name),
     "file" (as in the file, parents first), or the names of all moving joints. print(model) shows
-    what was read, merged and ignored. A xacro file is expanded by xacrodoc, if that is installed;
-    xacro evaluates code, so the file must be trusted.
+    what was read, merged and ignored.
+
+    A xacro file is expanded by xacrodoc, if that is installed; xacro evaluates code, so the file
+    must be trusted. xacro_args: values of its arguments by name, as {"prefix": "left_"}. packages:
+    folders in which $(find name) looks for packages first; then it looks around the file, in
+    ROS_PACKAGE_PATH and in AMENT_PREFIX_PATH.
 
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
     by default as in the file, siblings are in its order, and `root` replaces the free joint of the
@@ -330,6 +337,13 @@ def load(
         <Model 'double_pendulum': free root, 3 bodies, nq 9, nv 8>
     """
     robot = loaders.load(
-        source, root=root, gravity=gravity, mimic=mimic, joint_order=joint_order, loops=loops
+        source,
+        root=root,
+        gravity=gravity,
+        mimic=mimic,
+        joint_order=joint_order,
+        loops=loops,
+        xacro_args=xacro_args,
+        packages=packages,
     )
     return held(robot).reduced({} if lock is None else lock)

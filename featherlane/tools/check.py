@@ -17,7 +17,7 @@ gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
@@ -135,11 +135,12 @@ def check(
     same_angles: bool = True,
     progress: Progress = lambda step: None,
     evaluate: Evaluate | None = None,
+    xacro_args: Mapping[str, str] | None = None,
 ) -> CheckReport:
     """Compares the seven functions, or some of them, with the results of a peer.
 
-    source, root: as in `load`; the peer reads the same text. functions: names, all by default.
-    f_ext: the frames in which external forces are given; None compares without forces.
+    source, root, xacro_args: as in `load`; the peer reads the same text. functions: names, all by
+    default. f_ext: the frames in which external forces are given; None compares without forces.
     same_angles: see above. progress: is told what is compared next. evaluate: computes a function
     from (model, name, frame of f_ext, inputs) in place of the compiled code.
 
@@ -154,8 +155,8 @@ def check(
     functions = functions or tuple(FUNCTIONS)
     if unknown := set(functions) - set(FUNCTIONS):
         raise ValueError(f"functions has {min(unknown)!r}: {one_of(min(unknown), FUNCTIONS)}")
-    model, notes = comparable(load(source, root=root))
-    peer = _peer(against, source, model, same_angles, notes)
+    model, notes = comparable(load(source, root=root, xacro_args=xacro_args))
+    peer = _peer(against, xml_text(source, xacro_args), model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
     compared = _Comparison(model, peer, given, dtype, evaluate or _compiled)
     cases = [
@@ -181,10 +182,14 @@ def check(
 
 
 def _peer(
-    against: str, source: str | os.PathLike[str], model: Model, same_angles: bool, notes: list[str]
+    against: str,
+    document: tuple[bytes, str | None],
+    model: Model,
+    same_angles: bool,
+    notes: list[str],
 ) -> Any:
     """The robot in another library, with results in the coordinates of the model."""
-    every, (text, path) = independent(model), xml_text(source)
+    every, (text, path) = independent(model), document
     peer = PEERS[against](text, every, same_angles, path)
     notes += getattr(peer, "warnings", [])
     if every == model:

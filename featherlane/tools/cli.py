@@ -23,9 +23,11 @@ from featherlane.tools.options import ROBOT
 ABOUT_ROBOTS = (
     "ROBOT: a bundled robot (featherlane list), a URDF, MJCF or xacro file, a name of "
     "robot_descriptions such as go2_description, or - for XML on stdin. "
+    "NAME:=VALUE, anywhere behind the command, sets an argument of a xacro file. "
     "MJCF, xacro and robot_descriptions each need an extra: "
     "pip install 'featherlane[mjcf,xacro,descriptions]'."
 )
+XACRO_ARGUMENT = re.compile(r"([A-Za-z_]\w*):=(.*)", re.DOTALL)
 RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 VERDICT = re.compile(r"\b(?:(PASS)|FAIL|TOO LARGE)\b")
 
@@ -70,10 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     cannot be used or a library is missing.
     """
     top = parser()
-    args, unknown = top.parse_known_args(argv)
+    words, xacro_args = _without_xacro_arguments(sys.argv[1:] if argv is None else argv)
+    args, unknown = top.parse_known_args(words)
     command = COMMANDS[args.command]
+    if xacro_args and not any(option.name == ROBOT.name for option in command.options):
+        unknown = [f"{name}:={value}" for name, value in xacro_args.items()] + unknown
     if unknown:
         _refuse(unknown, command)
+    args.xacro_args = xacro_args
     try:
         answer = command.run(args)
         if args.json:
@@ -92,10 +98,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _without_xacro_arguments(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Splits words into those of this command line and NAME:=VALUE, as ROS writes arguments."""
+    matches = [XACRO_ARGUMENT.fullmatch(word) for word in words]
+    rest = [word for word, match in zip(words, matches, strict=True) if match is None]
+    return rest, {match[1]: match[2] for match in matches if match is not None}
+
+
 def _refuse(unknown: Sequence[str], command: Command) -> NoReturn:
     """Ends the program: arguments are left over."""
     first = unknown[0].partition("=")[0]
-    message = f"{first!r} is one argument too many"
+    message = f"{unknown[0]!r} is one argument too many"
     if first.startswith("-"):
         names = [option.name for option in command.options if not option.positional]
         message = f"there is no option {first} (see --help){did_you_mean(first, names)}"

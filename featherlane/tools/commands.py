@@ -91,8 +91,8 @@ def _source(robot: str) -> str:
 
 
 def _model(args: argparse.Namespace) -> Model:
-    """The robot that ROBOT and --root ask for."""
-    return load(_source(args.robot), root=args.root)
+    """The robot that ROBOT, NAME:=VALUE and --root ask for."""
+    return load(_source(args.robot), root=args.root, xacro_args=args.xacro_args)
 
 
 @command(
@@ -142,6 +142,7 @@ def check(args: argparse.Namespace) -> Answer:
             states=args.states,
             dtype=args.dtype,
             progress=progress,
+            xacro_args=args.xacro_args,
         )
     return Answer(report.to_dict(), report, report.passed)
 
@@ -398,7 +399,7 @@ def view(args: argparse.Namespace) -> Answer:
 
     model, out = _model(args), sys.stdout
     with redirect_stdout(StringIO()):  # viser prints messages of its own
-        page = show(model, port=args.port)
+        page = show(model, port=args.port, xacro_args=args.xacro_args)
         if not args.json:
             print(f"{page.url} (Ctrl-C ends it)", file=out, flush=True)
         page.wait()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,24 +30,30 @@ def load(
     mimic: str = "project",
     joint_order: JointOrder = "depth-first",
     loops: str = "refuse",
+    xacro_args: Mapping[str, Any] | None = None,
+    packages: Iterable[str | os.PathLike[str]] = (),
 ) -> Robot:
     """Loads a robot, as `featherlane.load` does, without the functions of its `Model`."""
     options = checked_options(root, gravity, mimic, joint_order)
     if loops not in LOOPS:
         raise ValueError(f"loops is {loops!r}; {one_of(loops, LOOPS)}")
-    from featherlane.robot.loaders.documents import read  # imports lxml
+    from featherlane.robot.loaders.documents import checked_expansion, read  # imports lxml
 
-    return read(source, loops, options)
+    return read(source, loops, checked_expansion(xacro_args, packages), options)
 
 
-def xml_text(source: Source) -> tuple[bytes, str | None]:
+def xml_text(
+    source: Source,
+    xacro_args: Mapping[str, Any] | None = None,
+    packages: Iterable[str | os.PathLike[str]] = (),
+) -> tuple[bytes, str | None]:
     """Returns the XML that `load` reads of a source, xacro expanded, and the path if it is a file.
 
     Comparisons give it to other libraries. Raises ModelError as `load` does.
     """
-    from featherlane.robot.loaders.documents import text_and_path  # imports lxml
+    from featherlane.robot.loaders.documents import checked_expansion, text_and_path  # imports lxml
 
-    return text_and_path(source)
+    return text_and_path(source, checked_expansion(xacro_args, packages))
 
 
 def checked_options(

@@ -5,7 +5,6 @@ format.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,14 +13,24 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from featherlane.errors import COMPARED, ModelError, nearest
+from featherlane.robot.loaders.descriptions import description
 from featherlane.robot.loaders.files import Source, content
 from featherlane.robot.loaders.mjcf import read_mjcf
-from featherlane.robot.loaders.packages import description, expanded, left_over, uses_xacro
 from featherlane.robot.loaders.robots import bundled, text
 from featherlane.robot.loaders.urdf import read_urdf
 from featherlane.robot.loaders.words import quoted
+from featherlane.robot.loaders.xacro import (
+    Expansion,
+    checked_expansion,
+    expanded,
+    has_expressions,
+    left_over,
+    uses_xacro,
+)
 from featherlane.robot.loaders.xml import Document, Element, parsed_document
 from featherlane.robot.model import Robot
+
+__all__ = ["checked_expansion", "read", "text_and_path"]
 
 REFUSED = {  # complaints about root elements of other formats
     "mujocoinclude": "this is a part of an MJCF file; load the file that includes it",
@@ -36,13 +45,13 @@ class File(NamedTuple):
     name: str = "<text>"  # in messages
     robot: str = "robot"  # the name of the robot if the text does not name it
     path: str | None = None
-    arguments: Mapping[str, str] | None = None  # for xacro
+    known: Expansion = Expansion()  # arguments and packages that its description knows
 
 
-def read(source: Source, loops: str, options: dict[str, Any]) -> Robot:
-    """Returns the robot of a source. loops, options: as `load` has checked them."""
+def read(source: Source, loops: str, expansion: Expansion, options: dict[str, Any]) -> Robot:
+    """Returns the robot of a source. The options are as `load` has checked them."""
     file = _read(source)
-    document = _document(file)
+    document = _document(file, expansion)
     robot = _robot(document, file, loops, options)
     return replace(robot, notes=(*robot.notes, *document.notes)) if document.notes else robot
 
@@ -55,10 +64,10 @@ def _robot(document: Document, file: File, loops: str, options: dict[str, Any]) 
     return read_urdf(root, file.robot, options)
 
 
-def text_and_path(source: Source) -> tuple[bytes, str | None]:
+def text_and_path(source: Source, expansion: Expansion) -> tuple[bytes, str | None]:
     """Returns what `loaders.xml_text` does."""
     file = _read(source)
-    return etree.tostring(_document(file).root.node), file.path
+    return etree.tostring(_document(file, expansion).root.node), file.path
 
 
 # The text of a source
@@ -77,15 +86,15 @@ def _read(source: Source) -> File:
         raise TypeError(f"source is of type {kind}; wanted a path, XML text or a robot's name")
     path = os.fsdecode(source)
     if isinstance(source, str) and not os.path.exists(path) and (robot := description(path)):
-        return _read_file(robot.path, robot.arguments)
+        return _read_file(robot.path)._replace(known=robot.expansion)
     return _read_file(path)
 
 
-def _read_file(path: str, arguments: Mapping[str, str] | None = None) -> File:
+def _read_file(path: str) -> File:
     if not path:
         raise ModelError(f"source is empty; the bundled robots are {', '.join(bundled())}")
     try:
-        return File(content(path), path, Path(path).stem, path, arguments)
+        return File(content(path), path, Path(path).stem, path)
     except FileNotFoundError:
         near = " or ".join(map(quoted, _nearly(path)))
         raise ModelError(
@@ -120,15 +129,21 @@ def _nearly(path: str) -> list[str]:
 # The format of a text
 
 
-def _document(file: File) -> Document:
+def _document(file: File, expansion: Expansion) -> Document:
     """Returns the parsed document of a file, expanded if it is xacro."""
     document = parsed_document(file.text, file.name)
-    if (file.path or "").endswith(".xacro") or uses_xacro(document.root) is not None:
-        if not (tags := left_over(document.root)):
-            return document._replace(root=expanded(document.root, file.path, file.arguments))
-        note = f"tags that an expansion of xacro has left over, ignored: {', '.join(tags)}"
-        return document._replace(notes=(*document.notes, note))
-    return document
+    root = document.root
+    tagged = (file.path or "").endswith(".xacro") or uses_xacro(root) is not None
+    tags = left_over(root) if tagged else []
+    if (tagged and not tags) or (expansion.arguments and has_expressions(root)):
+        options = file.known._replace(arguments=expansion.arguments, packages=expansion.packages)
+        root = expanded(root, file.path, options)
+        return document._replace(root=root, text=etree.tostring(root.node))
+    if expansion.arguments:
+        names = ", ".join(map(quoted, expansion.arguments))
+        raise ModelError(f"{file.name}: it takes no xacro_args ({names}): it is not a xacro file")
+    note = f"tags that an expansion of xacro has left over, ignored: {', '.join(tags)}"
+    return document._replace(notes=(*document.notes, note)) if tags else document
 
 
 def _check_format(robot: Element) -> None:
