@@ -1,6 +1,5 @@
 """Configurations: integrate and difference as functions, their derivatives, random velocities."""
 
-import dual
 import numpy as np
 import pytest
 import textbook
@@ -8,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import repeated
 
 import featherlane as fl
+from featherlane.backends import dual
 from featherlane.robot import exponential
 from featherlane.robot.joints import JOINT_TYPES
 

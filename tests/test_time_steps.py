@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 
-import dual
 import numpy as np
 import pytest
 import textbook
@@ -13,6 +12,7 @@ from test_worst_case import Outside
 
 import featherlane as fl
 from featherlane.api import compiled
+from featherlane.backends import dual
 from featherlane.functions import sequences
 from featherlane.functions.table import INTEGRATORS
 

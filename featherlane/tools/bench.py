@@ -49,6 +49,9 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+BUSY = 0.1  # the part of its time for which a thread waits for a core on a machine that is busy
+
+
 @dataclass(frozen=True)
 class BenchReport:
     """The self-check and the speeds of one robot, in calls with `batch` states."""
@@ -101,12 +104,14 @@ class BenchReport:
 
     def _check_lines(self) -> Iterator[str]:
         dtypes = self._dtypes()
-        yield f"self-check   {STATES} random states, largest error relative to the largest entry"
-        yield " " * 30 + "".join(f"{dtype:>15}" for dtype in dtypes)
+        yield f"self-check   {STATES} random states, largest error and limit, in units of M_ii = 1"
+        yield " " * 30 + "".join(f"{dtype:>30}" for dtype in dtypes)
         for name in dict.fromkeys(check.name for check in self.checks):
             checks = [check for check in self.checks if check.name == name]
-            cells = [f"{c.error:.1e} {'PASS' if c.passed else 'FAIL'}" for c in checks]
-            yield f"  {name:28}" + "".join(f"{cell:>15}" for cell in cells)
+            yield f"  {name:28}" + "".join(f"{_cell(check):>30}" for check in checks)
+        for check in self.checks:
+            if check.states < STATES:
+                yield _left_out(check)
 
     def _speed_lines(self, dtype: str) -> Iterator[str]:
         lanes = self.machine["vector_bits"] // (8 * np.dtype(dtype).itemsize)
@@ -133,6 +138,22 @@ class BenchReport:
         told = [f"{name} {m[name]}" for name in versions]
         yield ", ".join([*told, f"commit {m['commit']}", str(datetime.date.today())])
         yield "medians; first call: until a function is compiled, or loaded from the cache"
+        yield "ns/state and us: processor time; states/s and first call: by the clock on the wall"
+        waited = max((s.waited for s in self.speeds), default=0.0)
+        if waited > BUSY:
+            yield f"this machine is busy: a thread waited for a core {waited:.0%} of its time;"
+            yield "states/s and first calls are those beside other programs"
+
+
+def _cell(check: Check) -> str:
+    if not check.states:
+        return "no digit left"
+    return f"{check.error:.1e} of {check.bound:.1e} {'PASS' if check.passed else 'FAIL'}"
+
+
+def _left_out(check: Check) -> str:
+    left_out = f"{STATES - check.states} of {STATES} states left out"
+    return f"  {check.name}, {check.dtype}: {left_out}, M is nearly singular or indefinite there"
 
 
 def bench(

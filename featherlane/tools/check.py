@@ -29,8 +29,8 @@ from featherlane.errors import one_of
 from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
+from featherlane.tools.measures import largest_entry
 from featherlane.tools.peers import PEERS, Blocks, Projected, States, independent
-from featherlane.tools.selfcheck import largest_entry
 from featherlane.tools.timing import Progress
 
 Case = tuple[str, str | None]  # a function and the axes of f_ext, None without

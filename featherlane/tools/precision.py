@@ -12,7 +12,7 @@ from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.lower import lower
 from featherlane.tools.check import DIVIDES, NOISE, random_states
-from featherlane.tools.selfcheck import largest_entry
+from featherlane.tools.measures import conditioning, largest_entry
 
 Arrays = dict[str, np.ndarray]
 EPS = float(np.finfo(np.float32).eps)
@@ -28,12 +28,6 @@ def evaluated(model: Model, name: str, inputs: Arrays, *dtypes: type) -> list[Ar
     return [
         reference.evaluate(lower(program, "cpu", np.dtype(dtype)), given, dtype) for dtype in dtypes
     ]
-
-
-def conditioning(M: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """Returns max_i M_ii (M^-1)_ii (...) of mass matrices and their inverses (..., nv, nv)."""
-    diagonals = (np.diagonal(x, axis1=-2, axis2=-1) for x in (M, inverse))
-    return np.asarray(np.prod([*diagonals], axis=0).max(-1))
 
 
 def float32_errors(
@@ -52,7 +46,7 @@ def float32_errors(
         for name in ("mass_matrix", "mass_matrix_inverse")
         for x in evaluated(model, name, given, np.float64)[0].values()
     )
-    kappa, force = conditioning(M, inverse), float(np.abs(M).max())
+    kappa, force = conditioning(M), float(np.abs(M).max())
     given["minv"] = inverse.astype(np.float32).astype(float)
     result = {}
     for name in functions:

@@ -39,37 +39,64 @@ REPEATS = 5, 200  # the least and the most measurements for one median
 LONGEST = 2.0  # s: longer calls are not repeated
 DISTINCT = 4096  # random states; larger batches repeat them
 PART = 4  # the arrays of a call take at most 1 / PART of the machine's memory
+COARSEST = 1e-6  # s: a clock of processor time that ticks more slowly is not used
+PROCESSOR = (
+    time.thread_time
+    if time.get_clock_info("thread_time").resolution <= COARSEST
+    else time.perf_counter
+)
 MEMORY = 8 << 30  # bytes: the machine's memory if the system does not report it
 
 
+class Times(NamedTuple):
+    """Seconds of a call: by the clock on the wall, and of processor time of the calling thread.
+    Other programs lengthen the first alone, by the time for which the thread has no core.
+    """
+
+    wall: float
+    processor: float
+
+    @property
+    def waited(self) -> float:
+        """The part of the time in which the thread had no core, 0 to 1."""
+        return max(0.0, 1.0 - self.processor / self.wall)
+
+
 def median_seconds(call: Call, seconds: float | None = None) -> float:
-    """The median time of a call, without the first one. seconds: the total time of all calls,
-    SECONDS by default. A call that takes more than LONGEST is made once. Calls shorter than
+    """Returns the median time of a call on the wall, see `median_times`."""
+    return median_times(call, seconds).wall
+
+
+def median_times(call: Call, seconds: float | None = None) -> Times:
+    """Returns the median times of a call, without the first one. seconds: the total time of all
+    calls, SECONDS by default. A call that takes more than LONGEST is made once. Calls shorter than
     SHORTEST are timed several at once: alone, a call would find its code and data evicted.
     """
     seconds = SECONDS if seconds is None else seconds
     least, most = REPEATS
-    if (first := _timed(call)) > LONGEST:
+    if (first := _timed(call)).wall > LONGEST:
         return first
-    count = _at_once(call)
-    times: list[float] = []
-    while len(times) < most and sum(times) < (LONGEST if len(times) < least else seconds):
+    count, total = _at_once(call), 0.0
+    times: list[Times] = []
+    while len(times) < most and total < (LONGEST if len(times) < least else seconds):
         times.append(_timed(call, count))
-    return median(times) / count
+        total += times[-1].wall
+    return Times(*(median(each) / count for each in zip(*times, strict=True)))
 
 
 def _at_once(call: Call) -> int:
-    """The number of calls that together take SHORTEST."""
-    once = _timed(call)
-    return 1 if once > SHORTEST else math.ceil(SHORTEST / (_timed(call, TRIED) / TRIED))
+    """Returns the number of calls that together take SHORTEST."""
+    once = _timed(call).wall
+    return 1 if once > SHORTEST else math.ceil(SHORTEST / (_timed(call, TRIED).wall / TRIED))
 
 
-def _timed(call: Call, count: int = 1) -> float:
-    """The seconds that `count` calls take."""
-    start = time.perf_counter()
+def _timed(call: Call, count: int = 1) -> Times:
+    """Returns the seconds that `count` calls take."""
+    start, used = time.perf_counter(), PROCESSOR()
     for _ in repeat(None, count):
         call()
-    return time.perf_counter() - start
+    processor = PROCESSOR() - used
+    return Times(time.perf_counter() - start, processor)
 
 
 def inputs(
@@ -126,10 +153,11 @@ class Speed(NamedTuple):
     dtype: str
     operations: int | None  # additions and multiplications of one state, where they can be counted
     first_call_s: float  # until the function could be called: compiled, or loaded from the cache
-    ns_per_state: float  # on one thread
+    ns_per_state: float  # of processor time, on one thread
     states_per_us: float  # on all threads that were asked for: million states per second
-    one_state_us: float  # a call with one state
+    one_state_us: float  # of processor time, a call with one state
     batch: int  # the states in a call: fewer than wanted where memory is short
+    waited: float = 0.0  # the part of its time in which the one thread had no core
 
 
 def method(model: Model, name: str) -> Callable[..., Any]:
@@ -161,10 +189,10 @@ def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: 
     batch = fitting(model, name, dtype, batch)
     given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
     out = outputs(model, name, batch, dtype)
-    alone = median_seconds(partial(function, *given, out=out, threads=1)) / batch
+    alone = median_times(partial(function, *given, out=out, threads=1))
     together = median_seconds(partial(function, *given, out=out, threads=threads)) / batch
     state = [x[0].copy() for x in given]
     method(model, name)(*state)  # after the first call, the method is machine code
-    latency = median_seconds(partial(method(model, name), *state), SECONDS / 4)
-    times = ready, alone * 1e9, 1e-6 / together, latency * 1e6
-    return Speed(name, dtype, operations(model, name), *times, batch)
+    latency = median_times(partial(method(model, name), *state), SECONDS / 4)
+    times = ready, alone.processor / batch * 1e9, 1e-6 / together, latency.processor * 1e6
+    return Speed(name, dtype, operations(model, name), *times, batch, alone.waited)
