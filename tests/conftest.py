@@ -21,6 +21,8 @@ except ModuleNotFoundError:
 def pytest_addoption(parser):
     told = "also the repetitions: more robots, seeds and dtypes of what every run tries"
     parser.addoption("--full", action="store_true", help=told)
+    told = "also the processor time of the run, and of its dearest files"
+    parser.addoption("--costs", action="store_true", help=told)
 
 
 def pytest_configure(config):

@@ -1,23 +1,40 @@
-"""What a run of the tests leaves out, and what it costs: two paragraphs below its results.
+"""The end of a run, below pytest's results: what was not run and why, and where failures go.
 
-Costs are seconds of processor time, of the processes that tests start too: other load on the
-machine does not change them much. They are shown and never asserted.
+With --costs, for those who write tests, also the processor time of the dearest files, of the
+processes that tests start too. Costs are shown and never asserted.
 """
 
 import os
 import time
 from collections import Counter
+from importlib import metadata
 
 import pytest
 
 BUDGET = 540  # seconds of a run without --full (docs/dev/rules.md)
-DEAREST = 10  # files that are named when more have run
+DEAREST = 10  # files that are named
+REASONS = 15  # that are listed, the most frequent ones
 
 
 def processor_seconds():
     """Of this process and of all that it has waited for."""
     used = os.times()
     return time.process_time() + used.children_user + used.children_system
+
+
+def reason_of(report):
+    """Why a test was skipped, in its own words."""
+    words = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return words.removeprefix("Skipped: ").splitlines()[0]
+
+
+def place_for_reports():
+    urls = dict(x.split(", ", 1) for x in metadata.metadata("featherlane").get_all("Project-URL"))
+    return urls["Issues"]
+
+
+def counted(number, what):
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class Summary:
@@ -63,15 +80,32 @@ class Summary:
         told = getattr(node, "workeroutput", {})  # a worker that has crashed says nothing
         self.left_out = max(self.left_out, told.get("left_out", 0))
 
-    def pytest_terminal_summary(self, terminalreporter):
-        if self.left_out:
-            told = "more robots, seeds and dtypes of what has run: --full runs them"
-            terminalreporter.line(f"{self.left_out:,} tests were left out, {told}")
-        if len(self.costs) > DEAREST:
-            for line in self._told():
-                terminalreporter.line(line)
+    def pytest_terminal_summary(self, terminalreporter, config):
+        for line in [*self._told(terminalreporter.stats), *self._costs(config.option.costs)]:
+            terminalreporter.line(line)
 
-    def _told(self):
+    def _told(self, stats):
+        """For the reader: what held, what this machine could not run, and what to do next."""
+        passed, skipped = len(stats.get("passed", ())), stats.get("skipped", ())
+        failed = len(stats.get("failed", ())) + len(stats.get("error", ()))
+        yield f"{counted(passed, 'test')} passed, {failed:,} failed, {len(skipped):,} skipped"
+        reasons = Counter(map(reason_of, skipped)).most_common()
+        for reason, count in reasons[:REASONS]:
+            yield f"  {count:,} skipped: {reason}"
+        if rest := sum(count for _, count in reasons[REASONS:]):
+            yield f"  {rest:,} skipped for other reasons: -rs lists them"
+        if self.left_out:
+            more = "the same with more robots, seeds and dtypes"
+            yield f"{counted(self.left_out, 'repetition')}, {more}, are run by --full"
+        if failed:
+            told = "with the failure above and the output of `featherlane info --system`"
+            yield f"a failure is a bug, of the package or its tests: {place_for_reports()},"
+            yield told
+
+    def _costs(self, wanted):
+        """For those who write tests: processor time."""
+        if not wanted:
+            return
         dearest = ", ".join(f"{file} {s:.0f}" for file, s in self.costs.most_common(DEAREST))
         total = self.costs.total()
         yield f"{total:.0f} s of processor time; the dearest files: {dearest}"

@@ -6,6 +6,7 @@ that URDF does not know are in test_joint_types.py.
 """
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -181,7 +182,8 @@ def test_an_mjcf_file_against_mujoco(tmp_path):
     assert report.passed, str(report)
     assert {row.f_ext for row in report.rows} == {None, "body", "world"}
     assert (report.root, len(report.unavailable)) == ("free", 3)
-    for note in ("armature is in both", "switched off", "projected", "no f_ext acts on bodies"):
+    resisted = "mujoco has no damping and no friction: their torques are added to it"
+    for note in ("armature is in both", resisted, "projected", "no f_ext acts on bodies"):
         assert note in str(report)
     with pytest.raises(RuntimeError, match="compared with the root that it has"):
         check(path, "fixed", against="mujoco")
@@ -206,7 +208,7 @@ def test_what_mujoco_refuses_is_told():
 
 
 def test_wrong_requests():
-    with pytest.raises(ValueError, match="wanted one of pinocchio, mujoco"):
+    with pytest.raises(ValueError, match="wanted 'pinocchio' or 'mujoco'"):
         check("iiwa14", against="drake")
     with pytest.raises(ValueError, match="wanted float64 or float32"):
         check("iiwa14", dtype=np.float16)
@@ -241,8 +243,73 @@ def test_mimic_joints_damping_and_friction(root):
     assert report.passed, str(report)
     assert {row.function for row in report.rows} == set(FUNCTIONS)
     assert report.root == root
-    assert "damping and friction are switched off" in str(report)
+    assert "pinocchio has no damping and no friction: their torques are added" in str(report)
     assert "projected from the peer's independent ones" in str(report)
+
+
+def test_wrong_friction_is_found():
+    def wrong(model, name, frame, inputs):
+        joints = (replace(model.joints[0], friction=(0.1999,)), *model.joints[1:])
+        return evaluate(replace(model, joints=joints), name, frame, inputs)
+
+    report = check(GRIPPER, states=3, evaluate=wrong)
+    failed = {(row.function, row.block) for row in report.rows if not row.passed}
+    assert ("inverse_dynamics", "tau") in failed
+    assert {("inverse_dynamics_derivatives", "dtau_dv"), ("forward_dynamics", "a")} < failed
+    assert ("mass_matrix", "M") not in failed
+
+
+ONE_JOINT = f"""<robot name="one"><link name="base"/>
+  <link name="tip">{LINK.format(2)}<origin xyz="0.1 0 0.2"/></inertial></link>
+  <joint name="turn" type="continuous"><parent link="base"/><child link="tip"/>
+    <axis xyz="0 1 0"/></joint></robot>"""
+
+
+def test_a_robot_of_one_joint():
+    """Pinocchio's matrices of one column are vectors in NumPy."""
+    report = check(ONE_JOINT, states=5)
+    assert report.passed, str(report)
+    assert {row.function for row in report.rows} == set(FUNCTIONS)
+
+
+def test_dual_numbers_decide_whose_rounding_it_is(monkeypatch):
+    right = Pinocchio.inverse_dynamics_derivatives
+
+    def rounded(self, s, frame):
+        blocks = right(self, s, frame)
+        return {**blocks, "dtau_dv": blocks["dtau_dv"] + 1e-8}
+
+    def wrong(model, name, frame, inputs):
+        results = evaluate(model, name, frame, inputs)
+        if name == "inverse_dynamics_derivatives":
+            results[1][..., 0, 0] += 1e-8
+        return results
+
+    monkeypatch.setattr(Pinocchio, "inverse_dynamics_derivatives", rounded)
+    report = check(GRIPPER, states=3, evaluate=evaluate)
+    rows = [row for row in report.rows if row.share > 1]
+    assert {row.function for row in rows} == {
+        "inverse_dynamics_derivatives",
+        "forward_dynamics_derivatives",
+        "forward_dynamics_derivatives_from",
+    }
+    assert all(row.passed and row.exact < 0.01 for row in rows)
+    assert "*: pinocchio rounds" in str(report)
+    report = check(GRIPPER, states=3, evaluate=wrong)
+    failed = {(row.function, row.block) for row in report.rows if not row.passed}
+    assert failed == {("inverse_dynamics_derivatives", "dtau_dv")}
+
+
+def test_where_m_is_not_positive_definite_nan_is_right(monkeypatch):
+    def indefinite(self, s, frame):
+        M = right(self, s, frame)["M"]
+        return {"M": M * np.where(np.arange(len(M)) == 1, -1.0, 1.0)[:, None, None]}
+
+    right = Pinocchio.mass_matrix
+    monkeypatch.setattr(Pinocchio, "mass_matrix", indefinite)
+    report = check(ONE_JOINT, states=3, functions=["forward_dynamics"])
+    assert (report.passed, report.singular, report.indefinite) == (True, 1, 1)
+    assert "M is not positive definite in 1 of these: FD is NaN there" in str(report)
 
 
 def test_mimic_joints_as_pinocchio_itself_has_them():

@@ -38,3 +38,32 @@ def test_repetitions_run_when_asked_for(given, markers, names, kept):
         SimpleNamespace(args=names, option=option, hook=hook), items
     )
     assert (len(items), summary.left_out) == (kept, 2 - kept)
+
+
+def report(reason):
+    return SimpleNamespace(longrepr=("tests/a.py", 1, f"Skipped: {reason}"))
+
+
+def test_the_end_of_a_run_speaks_to_its_reader():
+    summary = Summary()
+    summary.left_out = 1200
+    skipped = [report("no GPU here"), report("no qemu"), report("no GPU here")]
+    assert [*summary._told({"passed": [0], "skipped": skipped})] == [
+        "1 test passed, 0 failed, 3 skipped",
+        "  2 skipped: no GPU here",
+        "  1 skipped: no qemu",
+        "1,200 repetitions, the same with more robots, seeds and dtypes, are run by --full",
+    ]
+    *_, place, what = summary._told({"passed": [0] * 9, "failed": [0]})
+    assert "https://github.com/" in place
+    assert "featherlane info --system" in what
+    assert [*summary._costs(wanted=False)] == []
+
+
+def test_costs_are_for_those_who_ask():
+    summary = Summary()
+    summary.left_out = 1
+    summary.costs.update({"tests/a.py": 600.0, "tests/b.py": 3.0})
+    costs, budget = summary._costs(wanted=True)
+    assert costs == "603 s of processor time; the dearest files: tests/a.py 600, tests/b.py 3"
+    assert "540 s" in budget

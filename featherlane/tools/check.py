@@ -6,8 +6,13 @@ A block that is zero but for rounding (below NOISE times the function's largest 
 and NOISE times the force of a unit acceleration) is divided by that bound instead. The error may be
 BASE: 1e-10 in float64, 1e-5 in float32. Functions that divide by the mass matrix M lose cond(M)
 digits in any library, so their error may be SLACK eps cond(M) if that is larger, with cond(M) of
-that state and eps of the dtype. If eps cond(M) exceeds 1, no digit is left: such states are counted
-and excluded from these functions.
+that state and eps of the dtype. If eps cond(M) exceeds 1, no digit is left, and where M is not
+positive definite, forward dynamics is NaN: such states are counted and excluded from these
+functions.
+
+Peers have no damping and no friction; their torques are added to the peer's. Where derivatives
+differ by more than the limit, dual numbers decide (`exact_derivatives`): if ours agree with them,
+the difference is the peer's rounding, and the report says so.
 
 In float32 the inputs are rounded first, and the peer computes in float64 from the rounded inputs,
 so that the error is that of the computation alone. For the same reason a right angle that the file
@@ -26,11 +31,12 @@ import numpy as np
 
 from featherlane.api.model import Model, load
 from featherlane.errors import one_of
-from featherlane.functions.table import FUNCTIONS
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
-from featherlane.tools.measures import largest_entry
-from featherlane.tools.peers import PEERS, Blocks, Projected, States, independent
+from featherlane.tools.exact_derivatives import state_derivatives
+from featherlane.tools.measures import conditioning, largest_entry
+from featherlane.tools.peers import PEERS, Blocks, Projected, Resisted, States, independent
 from featherlane.tools.timing import Progress
 
 Case = tuple[str, str | None]  # a function and the axes of f_ext, None without
@@ -47,6 +53,9 @@ DIVIDES = {  # the functions that divide by the mass matrix
 }
 
 
+SLOPES = ("dtau_dq", "dtau_dv", "da_dq", "da_dv")  # blocks that dual numbers give, too
+
+
 @dataclass(frozen=True)
 class ComparedBlock:
     """The largest error of one block of a function, and the state in which it occurs."""
@@ -58,10 +67,17 @@ class ComparedBlock:
     state: int  # which of the random states has that error
     limit: float  # what the rule allows there
     share: float  # the largest ratio of error and limit in any state
+    exact: float | None = (
+        None  # the ratio beside dual numbers, of derivatives whose share is above 1
+    )
 
     @property
     def passed(self) -> bool:
-        return self.share <= 1
+        return self.share <= 1 or self.is_rounding_of_the_peer
+
+    @property
+    def is_rounding_of_the_peer(self) -> bool:
+        return self.exact is not None and self.exact <= 1
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,8 @@ class CheckReport:
     states: int
     seed: int
     condition: float  # the largest cond(M) of the states
-    singular: int  # states in which M is singular in this dtype
+    singular: int  # states in which M is singular in this dtype, or not positive definite
+    indefinite: int  # those in which M is not positive definite
     adjusted: int  # joints of the peer whose rounded right angles were made exact
     rows: tuple[ComparedBlock, ...]
     unavailable: tuple[str, ...]  # functions that the peer does not have
@@ -95,7 +112,14 @@ class CheckReport:
         return worst
 
     def to_dict(self) -> dict[str, Any]:
-        rows = [{**asdict(row), "passed": row.passed} for row in self.rows]
+        rows = [
+            {
+                **asdict(row),
+                "is_rounding_of_the_peer": row.is_rounding_of_the_peer,
+                "passed": row.passed,
+            }
+            for row in self.rows
+        ]
         return {**asdict(self), "rows": rows, "passed": self.passed}
 
     def __str__(self) -> str:
@@ -107,19 +131,32 @@ class CheckReport:
         lines = [title, head]
         for row in self.rows:
             place = f"{row.function:34} {row.block:8} {row.f_ext or '-':6}"
-            verdict = "" if row.passed else "  TOO LARGE"
-            lines.append(f"  {place} {row.error:8.1e} {row.limit:8.1e} {row.state:6}{verdict}")
+            lines.append(
+                f"  {place} {row.error:8.1e} {row.limit:8.1e} {row.state:6}{_verdict(row)}"
+            )
+        if any(row.is_rounding_of_the_peer for row in self.rows):
+            lines.append(f"  *: {self.against} rounds; ours agree with dual numbers to the limit")
         if self.adjusted:
             angles = f"{self.adjusted} joints have right angles that the file rounds"
             lines.append(f"  {angles}: they are exact in both")
         if self.singular:
             singular = f"M is singular in {self.singular} of {self.states} states"
             lines.append(f"  {singular}: they are left out of what divides by M")
+        if self.indefinite:
+            lines.append(
+                f"  M is not positive definite in {self.indefinite} of these: FD is NaN there"
+            )
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  {name:34} not available in {self.against}" for name in self.unavailable]
         failed = sum(not row.passed for row in self.rows)
         lines.append(f"{failed} of {len(self.rows)} comparisons failed" if failed else "all agree")
         return "\n".join(lines)
+
+
+def _verdict(row: ComparedBlock) -> str:
+    if row.is_rounding_of_the_peer:
+        return " *"
+    return "" if row.passed else "  TOO LARGE"
 
 
 def check(
@@ -155,7 +192,9 @@ def check(
     functions = functions or tuple(FUNCTIONS)
     if unknown := set(functions) - set(FUNCTIONS):
         raise ValueError(f"functions has {min(unknown)!r}: {one_of(min(unknown), FUNCTIONS)}")
-    model, notes = comparable(load(source, root=root, xacro_args=xacro_args))
+    model, notes = load(source, root=root, xacro_args=xacro_args), list[str]()
+    if model.armature.any():
+        notes.append("armature is in both")
     peer = _peer(against, xml_text(source, xacro_args), model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
     compared = _Comparison(model, peer, given, dtype, evaluate or _compiled)
@@ -175,6 +214,7 @@ def check(
         condition=float(compared.condition.max()),
         adjusted=peer.adjusted,
         singular=int(np.sum(compared.singular)),
+        indefinite=int(np.sum(compared.indefinite)),
         rows=tuple(compared.rows(cases, progress)),
         unavailable=tuple(x for x in functions if x not in peer.functions),
         notes=tuple(notes),
@@ -192,6 +232,9 @@ def _peer(
     every, (text, path) = independent(model), document
     peer = PEERS[against](text, every, same_angles, path)
     notes += getattr(peer, "warnings", [])
+    if every.damping.any() or every.friction.any():
+        peer = Resisted(peer, every)
+        notes.append(f"{against} has no damping and no friction: their torques are added to it")
     if every == model:
         return peer
     notes.append("joints that follow others are projected from the peer's independent ones")
@@ -218,7 +261,8 @@ class _Comparison:
         self.force = float(np.abs(M).max())  # the largest force of a unit acceleration
         self.condition = np.linalg.cond(M)
         # in these states M leaves no digit to a quotient; a NaN counts as singular
-        self.singular = ~(np.finfo(dtype).eps * self.condition <= 1)
+        self.indefinite = np.isinf(conditioning(M))
+        self.singular = ~(np.finfo(dtype).eps * self.condition <= 1) | self.indefinite
         with np.errstate(all="ignore"):
             minv = peer.mass_matrix_inverse(given, None)["Minv"]
         self.given = given._replace(minv=_rounded(minv, dtype))
@@ -231,9 +275,12 @@ class _Comparison:
                 rows = [*self._compare(name, frame, self._blocks(name, frame), expected)]
             yield from rows
 
-    def _blocks(self, name: str, frame: str | None) -> Blocks:
+    def _inputs(self, name: str, frame: str | None) -> dict[str, np.ndarray]:
         names = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
-        inputs = [getattr(self.given, x).astype(self.dtype) for x in names]
+        return {x: getattr(self.given, x) for x in names}
+
+    def _blocks(self, name: str, frame: str | None) -> Blocks:
+        inputs = [x.astype(self.dtype) for x in self._inputs(name, frame).values()]
         results = self.evaluate(self.model, name, frame, inputs)
         results = results if isinstance(results, tuple) else (results,)
         return dict(zip(FUNCTIONS[name].outputs, results, strict=True))
@@ -256,19 +303,42 @@ class _Comparison:
             error = np.where(np.isnan(error), np.inf, error)
             error[~used] = 0.0
             at, share = int(np.argmax(error)), float(np.max(error / limits))
-            yield ComparedBlock(name, block, frame, float(error[at]), at, float(limits[at]), share)
+            row = ComparedBlock(name, block, frame, float(error[at]), at, float(limits[at]), share)
+            if share > 1 and block in SLOPES:
+                size = np.maximum(largest[block], floor) * limits
+                row = replace(row, exact=self._beside_dual_numbers(row, x, size, error > limits))
+            yield row
+
+    def _beside_dual_numbers(
+        self, row: ComparedBlock, x: np.ndarray, size: np.ndarray, states: np.ndarray
+    ) -> float:
+        """Returns the largest ratio of error and limit of derivatives beside those of dual numbers,
+        in some states. size: the errors that are allowed.
+        """
+        name = row.function.removesuffix("_derivatives")
+        if name.endswith("_from"):
+            name = "inverse_dynamics"  # whose derivatives are multiplied by minv
+        inputs = self._inputs(row.function, row.f_ext)
+        minv = inputs.pop("minv", None)
+        inputs = {key: array[states] for key, array in inputs.items()}
+        dq, dv = state_derivatives(
+            self.model, Variant(name, row.f_ext), inputs, np.arange(self.model.nv)
+        )
+        exact = dq if row.block.endswith("dq") else dv
+        if minv is not None:
+            exact = -minv[states] @ exact
+        error = largest_entry(x[states].astype(float) - exact) / size[states]
+        return float(np.nan_to_num(error, nan=np.inf).max())
 
 
 def comparable(model: Model) -> tuple[Model, list[str]]:
-    """Returns the robot without damping and friction, which peers ignore, and notes on changes."""
-    notes = []
-    if model.damping.any() or model.friction.any():
-        joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
-        model = replace(model, joints=joints)
-        notes.append("damping and friction are switched off: the peer's functions have none")
-    if model.armature.any():
-        notes.append("armature is in both")
-    return model, notes
+    """Returns the robot without damping and friction, for measurements beside libraries that have
+    none, and notes on what changed.
+    """
+    if not (model.damping.any() or model.friction.any()):
+        return model, []
+    joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
+    return replace(model, joints=joints), ["damping and friction are switched off"]
 
 
 def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

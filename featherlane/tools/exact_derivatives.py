@@ -13,15 +13,15 @@ from featherlane.functions.table import Variant
 
 
 def state_derivatives(
-    model: Model, name: str, inputs: dict[str, np.ndarray], columns: np.ndarray
+    model: Model, variant: Variant, inputs: dict[str, np.ndarray], columns: np.ndarray
 ) -> list[np.ndarray]:
     """Returns the derivatives of a function of (q, v, u) by q, in the tangent space, and by v, each
     (states, nv, columns).
 
-    name: inverse_dynamics or forward_dynamics. inputs: its arrays (states, n) by name. columns: the
+    variant: of inverse or forward dynamics. inputs: its arrays (states, n) by name. columns: the
     degrees of freedom along which derivatives are taken.
     """
-    program, still = dynamics_program(model, Variant(name)), np.zeros(inputs["v"].shape)
+    program, still = dynamics_program(model, variant), np.zeros(inputs["v"].shape)
     along = np.zeros((len(columns), *still.shape))
     along[np.arange(len(columns)), :, columns] = 1.0
     motion = {"q": inputs["q"], "v": still}

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
+from featherlane.functions.table import Variant
 from featherlane.tools.exact_derivatives import state_derivatives
 from featherlane.tools.measures import conditioning, largest_entry
 from featherlane.tools.timing import Progress, inputs
@@ -105,7 +106,7 @@ def _by_dual_numbers(s: _Results, name: str, **u: np.ndarray) -> list[np.ndarray
     nv = s.model.nv
     columns = np.random.default_rng(0).permutation(nv)[:COLUMNS]
     values = {x: array.astype(float) for x, array in {"q": s.q, "v": s.v, **u}.items()}
-    exact = state_derivatives(s.model, name, values, columns)
+    exact = state_derivatives(s.model, Variant(name), values, columns)
     compiled = s.dID if name == "inverse_dynamics" else s.dFD
     return [*(x[..., columns] - y for x, y in zip(compiled, exact, strict=False)), *exact]
 

@@ -87,11 +87,15 @@ class Pinocchio:
         result[self.order] = x
         return result
 
+    def _square(self, matrix: Any) -> np.ndarray:
+        """Returns a matrix (nv, nv) of Pinocchio's; one column arrives as a vector."""
+        return np.array(matrix).reshape(self.model.nv, self.model.nv)
+
     def _matrix(self, matrix: np.ndarray) -> np.ndarray:
         return matrix[np.ix_(self.order, self.order)]
 
-    def _symmetric(self, upper: np.ndarray) -> np.ndarray:
-        full = np.triu(upper)
+    def _symmetric(self, upper: Any) -> np.ndarray:
+        full = np.triu(self._square(upper))
         return self._matrix(full + np.triu(full, 1).T)
 
     def _each(self, s: States, x: np.ndarray, frame: str | None) -> Iterator[tuple[Any, ...]]:
@@ -123,6 +127,7 @@ class Pinocchio:
         total = np.zeros((self.model.nv, self.model.nv))
         for joint in self.joints:
             J = self.pin.getJointJacobian(self.peer, self.data, joint, self.pin.LOCAL)
+            J = np.reshape(J, (6, self.model.nv))
             f = wrenches[0][joint]
             total += J.T @ np.vstack([np.array(skew(x)) @ J[3:] for x in (f.linear, f.angular)])
         return total
@@ -152,7 +157,7 @@ class Pinocchio:
         dq, dv = [], []
         for q, v, a, *f in self._each(s, s.a, frame):
             d = self.pin.computeRNEADerivatives(self.peer, self.data, q, v, a, *f)
-            dtau_dq, dtau_dv = np.array(d[0]), np.array(d[1])
+            dtau_dq, dtau_dv = self._square(d[0]), self._square(d[1])
             if frame == "world":
                 dtau_dq -= self._world_term(q, f)
             dq.append(self._matrix(dtau_dq))
@@ -163,7 +168,7 @@ class Pinocchio:
         blocks: dict[str, list[np.ndarray]] = {"da_dq": [], "da_dv": [], "da_dtau": []}
         for q, v, tau, *f in self._each(s, s.tau, frame):
             d = self.pin.computeABADerivatives(self.peer, self.data, q, v, tau, *f)
-            da_dq, da_dv, minv = (np.array(x) for x in d)
+            da_dq, da_dv, minv = map(self._square, d)
             minv = np.triu(minv) + np.triu(minv, 1).T
             if frame == "world":
                 da_dq += minv @ self._world_term(q, f)
