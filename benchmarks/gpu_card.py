@@ -22,6 +22,7 @@ from featherlane.backends.cuda.stages import Kernels
 Work = Callable[[], object]
 NAN = 0xFF  # a byte: numbers of such bytes are NaN, so that what a kernel leaves out is seen
 WARM = 0.3  # seconds of work after which the clocks of an idle GPU have risen
+HEAT = 256 << 20  # bytes that this work sets
 REPLAYED = 8  # calls of a CUDA graph whose time is taken: fewer would time Python
 LEAST, ROUNDS = 0.02, 5  # seconds of work that are timed, in so many rounds of which one is taken
 
@@ -136,11 +137,11 @@ class Card:
 
     def warm(self) -> None:
         """Works until the clocks have risen."""
-        size, end = 256 << 20, time.monotonic() + WARM
-        address = self.api.allocate(0, size)
+        end = time.monotonic() + WARM
+        address = self.api.allocate(0, HEAT)
         while time.monotonic() < end:
             for _ in range(20):
-                self.fill(address, size)
+                self.fill(address, HEAT)
             self.wait()
         self.api.free(0, address)
 

@@ -34,6 +34,7 @@ INSTRUCTION = 16  # bytes
 LONGEST = 16_384
 IN_CACHE = 1024  # so many fit into any cache for instructions
 WARPS = (1, 2, 4, 8, 16)  # of a block
+COPIED = 1 << 30  # bytes whose copy gives the bandwidth of memory
 ALONE = 4096  # states of kernels that are timed one by one
 
 
@@ -107,13 +108,13 @@ def bandwidth(gpu: Card) -> float:
     """Bytes a second that a copy inside of the GPU reads and writes."""
     if gpu.emulated:
         return float("nan")
-    size = 1 << 30
-    first, second = gpu.api.allocate(0, size), gpu.api.allocate(0, size)
-    gpu.fill(first, size, 0)
-    seconds = gpu.median(lambda: gpu.ask("cuMemcpyDtoDAsync", second, first, size, gpu.stream))
+    first, second = gpu.api.allocate(0, COPIED), gpu.api.allocate(0, COPIED)
+    gpu.fill(first, COPIED, 0)
+    copy = ("cuMemcpyDtoDAsync", second, first, COPIED, gpu.stream)
+    seconds = gpu.median(lambda: gpu.ask(*copy))
     for address in (first, second):
         gpu.api.free(0, address)
-    return 2 * size / seconds
+    return 2 * COPIED / seconds
 
 
 def _call(bench: Bench, facts: Facts) -> Iterator[Row]:
