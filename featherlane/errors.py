@@ -74,6 +74,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+def clause(error: BaseException) -> str:
+    """The text of another package's error in a message that goes on: one line, no period."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
 def nearest(word: object, words: Iterable[str], most: int = 2) -> list[str]:
     """The known words that a wrong one was probably meant for: the one that the field calls so (see
     `field_names`), or those that are written alike. Neither looks at case, hyphens or underscores.

@@ -1,10 +1,13 @@
 """What users pass to functions: dtypes, masks, shapes, names, and errors that teach."""
 
 import array
+import ast
 import copy
 import inspect
 import pickle
+import re
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -438,3 +441,77 @@ def test_differences_of_angles_and_orientations(arm):
     v[3:6] = 0.0, 0.0, 1.5 * np.pi
     found = free.difference(q0, free.integrate(q0, v))
     np.testing.assert_allclose(found[3:6], [0, 0, -0.5 * np.pi], atol=1e-12)
+
+
+# Arguments in each other's place
+
+
+@pytest.fixture(scope="module")
+def flyer():
+    """nq = 9, nv = 8, nbodies = 3."""
+    return fl.load("double_pendulum", root="free")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, q, v: m.inverse_dynamics(v, q, v), "q and v seem to be exchanged: .* q, v, a$"),
+        (lambda m, q, v: m.step(v, q, v, 0.01), "q and v seem to be exchanged: the order is q, v"),
+        (lambda m, q, v: m.step(q, v, 0.01, v), "tau and dt seem to be|dt and the number before"),
+        (lambda m, q, v: m.step(q, v, 0.01, v + 1), "tau and dt seem to be exchanged"),
+        (lambda m, q, v: m.forward_dynamics(q, q, v), "v has shape .*this is the size of q"),
+        (lambda m, q, v: m.mass_matrix(v), "q has shape .*this is the size of v"),
+        (lambda m, q, v: m.mass_matrix(np.zeros((9, 50))), r"states go in rows, pass q\.T"),
+        (lambda m, q, v: m.inverse_dynamics(q, np.zeros((8, 50)), v), r"in rows, pass v\.T"),
+        (lambda m, q, v: m.inverse_dynamics(q, v, v, np.zeros((4, 6))),
+         r"the ground has none .*f_ext\[1:\]"),
+        (lambda m, q, v: m.inverse_dynamics(q, v, v, np.zeros((6, 3))), r"np\.swapaxes\(f_ext"),
+        (lambda m, q, v: m.jacobian("link2", q), "frame is array.*arrays come first"),
+        (lambda m, q, v: m.frame(None), "frame is None: wanted the name of a frame$"),
+        (lambda m, q, v: m.joint(2), "joint is 2: wanted the name of a joint$"),
+    ],
+)  # fmt: skip
+def test_arguments_in_each_others_place(flyer, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(flyer, flyer.neutral(), np.zeros(8))
+
+
+def test_controls_with_steps_in_columns(arm):
+    with pytest.raises(ValueError, match=r"tau has shape \(2, 50\).*go in rows, pass tau\.T"):
+        arm.rollout(np.zeros(2), np.zeros(2), np.zeros((2, 50)), 0.01)
+
+
+def test_no_message_ends_one_sentence_and_begins_another():
+    """ ".;" or ":;" come from two templates that do not fit together."""
+    wrong = re.compile(r"[.:,;]\s*;|;\s*[.:,]|::|\?\?| ,|\.\.(?!\.)(?<!\.\.\.)")
+    found = {
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in PACKAGE.rglob("*.py")
+        for line, text in templates(path.read_text(encoding="utf-8"))
+        if wrong.search(text)
+    }
+    assert found == set()
+
+
+PACKAGE = Path(fl.__file__).parent
+
+
+def templates(source):
+    """The texts of errors that a file raises, with its values as "x"."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            for argument in node.exc.args:
+                yield node.lineno, text_of(argument)
+
+
+def text_of(node):
+    """A text as it is written, with values that are put in as "x": errors end with a period."""
+    if isinstance(node, ast.FormattedValue):
+        return "." if isinstance(node.value, ast.Name) and node.value.id == "error" else "x"
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    if isinstance(node, ast.BinOp):
+        return text_of(node.left) + text_of(node.right)
+    return "x"

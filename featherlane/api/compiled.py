@@ -416,7 +416,7 @@ class Compiled(model.Robot):
         if actuation and name in ("tau", "dtau"):
             return self._explain_controls(actuation)
         if name == "f_ext":
-            return f"one [force; moment] for each of the {self.nbodies} moving bodies"
+            return self._explain_wrenches(shape)
         if name == "direction":
             return f"the model has nv = {self.nv}, as many entries along each of q, v and tau"
         if name in PARAMETERS:
@@ -425,14 +425,22 @@ class Compiled(model.Robot):
             return ""
         wanted = "nq" if name.startswith("q") else "nv"
         size = f"the model has {wanted} = {getattr(self, wanted)}"
+        if len(shape) == 2 and shape[0] == getattr(self, wanted):
+            return f"{size}; states go in rows, pass {name}.T"
         if self.nq == self.nv:
-            turned = len(shape) == 2 and shape[0] == self.nv
-            return f"{size}; states go in rows, pass {name}.T" if turned else size
+            return size
         free = "a free joint takes 7 entries of q (position, quaternion xyzw) and 6 of v"
         other, size_of_other = ("v", self.nv) if wanted == "nq" else ("q", self.nq)
         if last == size_of_other:
             return f"{size}; this is the size of {other}. {free[0].upper()}{free[1:]}"
         return f"{size}; {free}" if any(t.name == "free" for t in self.types) else size
+
+    def _explain_wrenches(self, shape: tuple[int, ...]) -> str:
+        told = f"one [force; moment] for each of the {self.nbodies} moving bodies"
+        if shape[-2:] == (self.nbodies + 1, 6):
+            return f"{told}; the ground has none (of Pinocchio's universe: pass f_ext[1:])"
+        turned = shape[-2:] == (6, self.nbodies)
+        return f"{told}; they go in rows, pass np.swapaxes(f_ext, -1, -2)" if turned else told
 
     def _explain_controls(self, actuation: Actuation) -> str:
         own = {self.first_v[i]: self.joints[i].name for i in self.independent}

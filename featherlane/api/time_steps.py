@@ -66,7 +66,10 @@ def _time_steps(dt: Any, *others: Any) -> Any:
         return dt
     if not good:
         finite = "finite seconds" if own else f"finite seconds in {dtype}"
-        raise ValueError(f"dt is {shown(dt)}: wanted positive, {finite}, one or one for each state")
+        wanted = f"wanted positive, {finite}, one or one for each state"
+        exchanged = np.ndim(dt) and not np.ndim(others[-1])
+        hint = "; dt and the number before it seem to be exchanged" if exchanged else ""
+        raise ValueError(f"dt is {shown(dt)}: {wanted}{hint}")
     return dt if own else array
 
 

@@ -105,10 +105,12 @@ def lead_of(
     explain(name, shape): the likely confusion behind a wrong shape. Raises ValueError for wrong
     core shapes, and for leading dimensions that do not broadcast or are more than `most`.
     """
-    leads = [
-        _lead(name, array.shape, core, explain, most)
-        for array, (name, core) in zip(arrays, inputs.items(), strict=True)
-    ]
+    given = dict(zip(inputs, (array.shape for array in arrays), strict=True))
+
+    def hint(name: str, shape: tuple[int, ...]) -> str:
+        return _exchanged(name, given, inputs) or explain(name, shape)
+
+    leads = [_lead(name, given[name], core, hint, most) for name, core in inputs.items()]
     if all(lead == leads[0] for lead in leads):  # saves a microsecond
         return leads[0] if leads else ()
     try:
@@ -116,6 +118,21 @@ def lead_of(
     except ValueError:
         told = ", ".join(f"{name} {lead}" for name, lead in zip(inputs, leads, strict=True))
         raise ValueError(f"the leading dimensions do not broadcast: {told}") from None
+
+
+def _exchanged(name: str, given: Shapes, inputs: Shapes) -> str:
+    """Says so where an array with a wrong shape has the shape of another input, and that one's
+    array has the shape that was wanted here.
+    """
+
+    def fits(array: str, core: tuple[int, ...]) -> bool:
+        shape = given[array]
+        return shape[len(shape) - len(core) :] == core if core else not shape
+
+    for other, core in inputs.items():
+        if other != name and fits(name, core) and fits(other, inputs[name]):
+            return f"{name} and {other} seem to be exchanged: the order is {', '.join(inputs)}"
+    return ""
 
 
 def _lead(

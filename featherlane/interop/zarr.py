@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.errors import shown
+from featherlane.errors import clause, shown
 from featherlane.interop.executors import Place, check_place, place_of
 from featherlane.interop.packed import PackedFunction, prepared
 from featherlane.interop.wrapped import required
@@ -263,5 +263,5 @@ def _os_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise RuntimeError(
-            f"{error}; finished chunks stay, the same call goes on with the rest"
+            f"{clause(error)}; finished chunks stay, the same call goes on with the rest"
         ) from error

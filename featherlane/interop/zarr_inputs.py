@@ -12,7 +12,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
-from featherlane.errors import one_of, shown
+from featherlane.errors import clause, one_of, shown
 from featherlane.functions.arguments import alike, counted, lead_of
 from featherlane.functions.function import Function
 from featherlane.functions.table import CALLED
@@ -93,7 +93,7 @@ def dtype_of(arrays: Mapping[str, Any], asked: Any, path: Path) -> np.dtype:
     try:
         return alike(empty)[0]
     except TypeError as error:
-        raise TypeError(f"{path}: {error}; or choose one with dtype=") from None
+        raise TypeError(f"{path}: {clause(error)}; or choose one with dtype=") from None
 
 
 def states_of(function: Function, arrays: Mapping[str, Any], path: Path) -> int:

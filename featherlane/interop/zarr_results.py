@@ -15,6 +15,7 @@ import numpy as np
 import featherlane
 from featherlane.api.model import Model
 from featherlane.backends.package_text import package_hash
+from featherlane.errors import clause
 from featherlane.functions.function import Function
 from featherlane.interop.wrapped import required
 
@@ -117,7 +118,7 @@ def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
     except (FileNotFoundError, NotADirectoryError, zarr.errors.ContainsArrayError):
         before = None
     except ValueError as error:  # what is no JSON, no group of this format
-        raise ValueError(f"{target}: its description cannot be read: {error}") from error
+        raise ValueError(f"{target}: its description cannot be read: {clause(error)}") from error
     if not isinstance(before, dict):
         raise ValueError(f"{target} is there and no run of featherlane map has made it")
     for name in {**before, **facts}:
@@ -143,7 +144,7 @@ def _check_arrays(
     try:
         arrays = dict(zarr.open_group(target, mode="r").arrays())
     except ValueError as error:  # what is no JSON, no array of this format
-        told = f"{target}: the description of an array cannot be read: {error}"
+        told = f"{target}: the description of an array cannot be read: {clause(error)}"
         raise ValueError(f"{told}; {hint}") from error
     for name, core in function.outputs.items():
         if name not in arrays:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.errors import nearest, one_of
+from featherlane.errors import nearest, one_of, shown
 from featherlane.robot.constants import rotated_matrix, total
 from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
 from featherlane.robot.spatial import dot, matmul, matvec, transpose
@@ -199,6 +199,9 @@ def _unknown(what: str, name: object, names: Sequence[str], other: str = "") -> 
     """The error for a name that no joint or frame has, with the nearest names. other: what has the
     name instead.
     """
+    if not isinstance(name, str):
+        order = "; arrays come first, as in jacobian(q, frame)" if hasattr(name, "__len__") else ""
+        return ValueError(f"{what} is {shown(name)}: wanted the name of a {what}{order}")
     if other:
         return ValueError(f"there is no {what} {name!r}: {other}")
     known = ", ".join(nearest(name, names, 5) or names[:12]) or "none"

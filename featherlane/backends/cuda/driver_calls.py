@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from featherlane.backends.cuda.driver_errors import MissingFunction, error_of
-from featherlane.errors import DeviceError
+from featherlane.errors import DeviceError, clause
 
 
 class DriverCalls:
@@ -43,7 +43,7 @@ class DriverCalls:
         try:
             code, *results = call(*arguments)
         except RuntimeError as error:  # cuda-bindings did not find the function
-            raise MissingFunction(f"{error}; wanted a driver of CUDA 12 or later") from None
+            raise MissingFunction(f"{clause(error)}; wanted a driver of CUDA 12 or later") from None
         if code != self.cuda.CUresult.CUDA_SUCCESS:
             text = (log or b"").split(b"\0")[0].decode(errors="replace")
             raise error_of(getattr(code, "name", str(code)), function, text)

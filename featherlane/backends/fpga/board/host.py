@@ -21,7 +21,7 @@ from featherlane.backends.fpga.board.registers import (
     set_bits,
 )
 from featherlane.backends.fpga.board.transport import BoardTransport
-from featherlane.errors import DeviceError, instead, shown
+from featherlane.errors import DeviceError, clause, instead, shown
 from featherlane.program.passes.guards import LOST
 
 Array = Any
@@ -208,7 +208,7 @@ class BoardDriver:
         except (TimeoutError, OSError) as error:
             told = self._errors()
             self.reset()
-            raise DeviceError(f"{error}{told}; the board was reset") from error
+            raise DeviceError(f"{clause(error)}{told}; the board was reset") from error
         told = self._errors()
         if received != found.size or told:
             self.reset()
