@@ -24,6 +24,7 @@ from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDyn
 from featherlane.functions.table import FUNCTIONS
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph
+from featherlane.robot.actuators import JointActuator
 from featherlane.robot.loaders import bundled
 from featherlane.robot.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import (
@@ -57,6 +58,7 @@ __all__ = [
     "Graph",
     "InverseDynamicsDerivatives",
     "Joint",
+    "JointActuator",
     "Mimic",
     "Model",
     "ModelBuilder",

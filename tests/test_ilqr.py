@@ -372,7 +372,7 @@ def test_parameters_have_any_name(pendulum):
 
 def test_an_actuators_limit_is_one_of_its_control(pendulum):
     q0, v0, tau, _ = sample(pendulum, 3)
-    motor = Actuation((Actuator(1, 2.0, 0.1),))
+    motor = Actuation((Actuator(1, 2.0, (-0.1, 0.1)),))
     cost = lambda q, v, tau: np.concatenate([q - 1, 0.1 * v])
     options = {"cost": cost, "actuation": motor}
     solve = lambda tau, **more: fl.ilqr(pendulum, q0, v0, tau[..., :1], DT, **options, **more)

@@ -98,7 +98,7 @@ def test_actuators_in_rollouts(model, wrapped):
 def test_texts_name_all_options(model):
     variants = [
         Variant("rollout", "world", ("mass",), steps=12, every=3, integrator="rk4"),
-        Variant("step", actuation=Actuation((Actuator(0, -0.1, float("inf")),))),
+        Variant("step", actuation=Actuation((Actuator(0, -0.1),))),
         Variant("linearize_step", "body", by_wrenches=True),
         Variant("jacobian", frame=model.frame_names[-1], reference="world"),
     ]

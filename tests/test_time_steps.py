@@ -628,7 +628,7 @@ def stepped(dt, dtype=float, **options):
         (
             lambda: stepped(0.01, actuation=["joint1"]),
             TypeError,
-            "actuation is list: wanted one from model.actuation(...)",
+            "actuation is ['joint1']: wanted one from model.actuation(...)",
         ),
         (
             lambda: stepped(0.01, actuation=ONE_MOTOR),

@@ -34,9 +34,14 @@ def _times(s: Scalar, a: Scalars) -> list[Scalar]:
     return [s * x for x in a]
 
 
-def _damped(tree: Tree, v: Scalars, dt: Scalar) -> Tree:
-    """Returns the tree with M + dt R(v) in place of M, where R(v) v is the joints' resistance."""
-    pairs = zip(tree.armature, resistance_secant(tree, v), strict=True)
+def _damped(tree: Tree, v: Scalars, dt: Scalar, servo_damping: Scalars) -> Tree:
+    """Returns the tree with M + dt R(v) in place of M, where R(v) v is the joints' resistance, and
+    that of servos.
+    """
+    resistance: Sequence[Scalar] = resistance_secant(tree, v)
+    if servo_damping:
+        resistance = _plus(servo_damping, resistance, 1.0)
+    pairs = zip(tree.armature, resistance, strict=True)
     armature = [a if is_zero(r) else a + dt * r for a, r in pairs]
     return replace(tree, armature=armature)
 
@@ -48,21 +53,35 @@ def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
     ever turns a velocity around, however long the step is.
     """
 
-    def damped(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, **options: Any) -> Any:
-        return algorithm(_damped(tree, v, dt), q, v, tau, **options)
+    def damped(
+        tree: Tree,
+        q: Scalars,
+        v: Scalars,
+        tau: Scalars,
+        dt: Scalar,
+        servo_damping: Scalars = (),
+        **options: Any,
+    ) -> Any:
+        return algorithm(_damped(tree, v, dt, servo_damping), q, v, tau, **options)
 
     damped.__name__ = f"damped_{algorithm.__name__}"
     return damped
 
 
 def damped_forward_dynamics_and_derivatives(
-    tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, **options: Any
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    servo_damping: Scalars = (),
+    **options: Any,
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
     """Returns the acceleration a of `with_implicit_damping`, and its derivatives by q, v and tau.
 
     Those by v see that R depends on v: (M + dt R) da/dv = -dtau/dv - dt diag(dR/dv a).
     """
-    damped = _damped(tree, v, dt)
+    damped = _damped(tree, v, dt, servo_damping)
     a, by_q, by_v, by_tau = forward_dynamics_and_derivatives(damped, q, v, tau, **options)
     slopes = zip(resistance_secant_slope(tree, v), a, strict=True)
     shifts = [s if is_zero(s) else dt * s * x for s, x in slopes]

@@ -19,8 +19,9 @@ from featherlane.errors import (
     instead,
     nearest,
     one_of,
+    shown,
 )
-from featherlane.functions.actuation import Actuation
+from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actuation
 from featherlane.functions.array_like import Params, Threads
 from featherlane.functions.compile import (
     compile_single,
@@ -106,6 +107,11 @@ def settled(variant: Variant) -> Variant:
     return variant
 
 
+ACTUATION_HINT = (
+    "wanted one from model.actuation(...), or 'file' for the actuators of the robot's file"
+)
+
+
 class Compiled(model.Robot):
     """The functions of `functions.table.CALLED`, by name."""
 
@@ -128,7 +134,7 @@ class Compiled(model.Robot):
         wrt: str | None = None,
         method: str | None = None,
         integrator: str | None = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         by_wrenches: bool = False,
         steps: int = 0,
         policy: Policy | None = None,
@@ -170,8 +176,9 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
+        controls = self._actuation(actuation)
         variant = Variant(
-            name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
+            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -191,6 +198,14 @@ class Compiled(model.Robot):
         from featherlane.api.fixed import fixed_function  # few need it
 
         return fixed_function(self, settled(variant), format, ranges)  # type: ignore[arg-type]
+
+    def _actuation(self, actuation: Actuated) -> Actuation | None:
+        """Returns the actuation that an argument stands for."""
+        if isinstance(actuation, str):
+            if actuation != FILE:
+                raise ValueError(f"actuation is {actuation!r}: {ACTUATION_HINT}")
+            return file_actuation(self)
+        return actuation
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
         variant = settled(variant)
@@ -252,8 +267,7 @@ class Compiled(model.Robot):
             wanted = "wanted a method of one stage; linearize_step takes all"
             raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
         if actuation is not None and not isinstance(actuation, Actuation):
-            kind = type(actuation).__name__
-            raise TypeError(f"actuation is {kind}: wanted one from model.actuation(...)")
+            raise TypeError(f"actuation is {shown(actuation)}: {ACTUATION_HINT}")
         if actuation and any(k >= self.nv for k, *_ in actuation.actuators):
             raise ValueError(f"actuation is of another robot: {self.name!r} has nv = {self.nv}")
         if variant.by_wrenches and (name != "linearize_step" or not variant.wrenches):
@@ -386,7 +400,7 @@ class Compiled(model.Robot):
         wrt: str | None = None,
         method: str | None = None,
         integrator: str | None = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         by_wrenches: bool = False,
         steps: int = 0,
         policy: Policy | None = None,
@@ -401,8 +415,9 @@ class Compiled(model.Robot):
         """
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
+        controls = self._actuation(actuation)
         variant = Variant(
-            name, f_ext, *places, integrator, actuation, by_wrenches, steps, policy, every
+            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every
         )
         variant = settled(variant)
         self._checked(variant)
@@ -492,6 +507,8 @@ class Compiled(model.Robot):
             arrays = (*arrays, f_ext)
         axes = None if f_ext is None else f_ext_frame
         chosen = None if method == "auto" else method
+        if options.get("actuation") is not None:
+            options["actuation"] = self._actuation(options["actuation"])
         variant = Variant(name, axes, names, at=at, method=chosen, **options)
         function = self._function(variant)
         if usual:

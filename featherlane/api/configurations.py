@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from operator import index
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +49,26 @@ class Configurations(Limits):
     def _own_coordinates(self) -> list[tuple[JointType, int, int]]:
         """Returns type, first entry of q and of v of each joint that follows no other."""
         return [(self.types[i], self.first_q[i], self.first_v[i]) for i in self.independent]
+
+    @cached_property
+    def configurations(self) -> Mapping[str, np.ndarray]:
+        """The configurations (nq,) that have a name, in rad and m: the keyframes of an MJCF file,
+        and the group states of an SRDF file, see `load`. Joints that they do not place are neutral.
+
+        Examples:
+            >>> dict(arm.configurations)
+            {}
+        """
+        starts = {self.joints[i].name: self.first_q[i] for i in self.independent}
+        named = {}
+        for name, joints in self.named_configurations:
+            q = np.concatenate([np.zeros(0), *(self.types[i].neutral for i in self.independent)])
+            for joint, values in joints:
+                if joint in starts:
+                    q[starts[joint] : starts[joint] + len(values)] = values
+            q.flags.writeable = False
+            named[name] = q
+        return MappingProxyType(named)
 
     def integrate(
         self, q: ArrayLike, v: ArrayLike, *, out: Out = None, threads: Threads = None

@@ -12,7 +12,7 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.errors import one_of, shown
-from featherlane.functions.actuation import Actuation
+from featherlane.functions.actuation import Actuated, Actuation
 from featherlane.functions.arguments import (
     F32,
     TRACED,
@@ -108,18 +108,19 @@ def _tolerance(asked: float | None, dtype: np.dtype) -> float:
     return float(asked)
 
 
-def _most(actuation: Actuation | None, nu: int) -> np.ndarray:
-    """The limits of the actuators (nu,), behind which a control changes nothing."""
-    none = np.full(nu, np.inf)
-    return np.array([x.limit for x in actuation.actuators]) if actuation else none
+def _ranges(actuation: Actuation | None, nu: int) -> np.ndarray:
+    """The ranges of the controls (2, nu), outside of which they change nothing."""
+    if actuation is None:
+        return np.stack([np.full(nu, -np.inf), np.full(nu, np.inf)])
+    return np.array([x.control for x in actuation.actuators]).T
 
 
-def _limits(tau_limits: Any, most: np.ndarray) -> dict[str, Any]:
+def _limits(tau_limits: Any, ranges: np.ndarray) -> dict[str, Any]:
     """The limits as arrays by name; none if there are none."""
-    if tau_limits is None and np.isinf(most).all():
+    if tau_limits is None and np.isinf(ranges).all():
         return {}
     if tau_limits is None:  # as lists, which follow the dtype of the arrays
-        tau_limits = [*-most], [*most]
+        tau_limits = [*ranges[0]], [*ranges[1]]
     try:
         low, high = tau_limits
     except (TypeError, ValueError):
@@ -196,8 +197,8 @@ def _inputs(
     """
     nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
     _check_names(own, over)
-    most = _most(actuation, nu)
-    limits = _limits(tau_limits, most)
+    ranges = _ranges(actuation, nu)
+    limits = _limits(tau_limits, ranges)
     label = {x: f"parameter {x!r}" for x in own} | {x: f"reference {x!r}" for x in over}
     named = {label[x]: a for x, a in {**own, **over}.items()}  # which may be called "dt", too
     dtype, arrays = alike({**state, **limits, **named})
@@ -216,8 +217,8 @@ def _inputs(
     columns |= {x: _columns(label[x], arrays[label[x]], lead, steps + 1) for x in over}
     fixed = {OWN.format(x): column for x, column in columns.items()} | {"dt": flat["dt"][None]}
     if limits:
-        most = most.astype(dtype)
-        fixed["limits"] = np.stack([np.clip(flat[x], -most, most) for x in limits], 1)[None]
+        ranges = ranges.astype(dtype)
+        fixed["limits"] = np.stack([np.clip(flat[x], *ranges) for x in limits], 1)[None]
     shapes = {x: column.shape[2:] for x, column in columns.items()}
     tau = np.ascontiguousarray(np.moveaxis(flat["tau"], 1, 0))
     return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
@@ -317,7 +318,7 @@ def ilqr(
     references: Mapping[str, ArrayLike] | None = None,
     tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
     integrator: str = DEFAULT_INTEGRATOR,
-    actuation: Actuation | None = None,
+    actuation: Actuated = None,
     hessian: str = "gauss_newton",
     iterations: int = 100,
     tolerance: float | None = None,
@@ -371,6 +372,7 @@ def ilqr(
     if progress is not None and not callable(progress):
         told = "wanted a function of (problems that have ended, problems)"
         raise TypeError(f"progress is {shown(progress)}: {told}")
+    actuation = model._actuation(actuation)
     model.function("step", integrator=integrator, actuation=actuation)  # refuses what is unknown
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     own, over = ({} if x is None else x for x in (parameters, references))

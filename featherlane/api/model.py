@@ -41,7 +41,8 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
 
     Data: `name`; `joints`, `bodies` and `frames`, tuples of `Joint`, `Body` and `Frame`; `gravity`
     (3,), m/s^2; `root`, the type of its root joint; `source`, the file; `notes`, what the loader
-    merged or ignored; `ground_mass`, kg; `friction_velocity`, rad/s or m/s.
+    merged or ignored; `ground_mass`, kg; `friction_velocity`, rad/s or m/s; `actuators`, a tuple of
+    `JointActuator`; `named_configurations`, of which `configurations` makes arrays.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
 
@@ -300,6 +301,7 @@ def load(
     lock: Mapping[str, Any] | None = None,
     xacro_args: Mapping[str, Any] | None = None,
     packages: Iterable[str | os.PathLike[str]] = (),
+    srdf: loaders.Source | None = None,
 ) -> Model:
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
     or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
@@ -321,7 +323,9 @@ def load(
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
     by default as in the file, siblings are in its order, and `root` replaces the free joint of the
     robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
-    bodies, or "drop" them.
+    bodies, or "drop" them. `actuators` are those of the file, and its keyframes `configurations`.
+
+    srdf: an SRDF file, or its text, whose group states are `configurations`, too.
 
     lock: {joint: position}, joints that are locked there, as `Model.reduced` does. Joints that move
     no mass and no inertia are a warning of the card: kinematics, inverse dynamics and M work, what
@@ -345,5 +349,6 @@ def load(
         loops=loops,
         xacro_args=xacro_args,
         packages=packages,
+        srdf=srdf,
     )
     return held(robot).reduced({} if lock is None else lock)

@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.api.limits import Limits
 from featherlane.errors import shown
-from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.actuation import Actuated, Actuation, Actuator, file_actuation
 from featherlane.functions.arguments import F32, F64, check_every, is_count, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches
 from featherlane.functions.foreign import is_foreign
@@ -124,7 +124,8 @@ class TimeSteps(Limits):
     tangent space. tau holds over the step; f_ext too, in its own axes.
 
     dt: seconds, one or one for each state. actuation: controls take the place of joint forces, see
-    `actuation`. A step that is unstable gives what the floats give, in the end NaN.
+    `actuation`; "file" stands for the actuators of the robot's file. A step that is unstable gives
+    what the floats give, in the end NaN.
     """
 
     def _in_time(
@@ -132,7 +133,7 @@ class TimeSteps(Limits):
         name: str,
         arrays: tuple[Any, ...],
         integrator: str,
-        actuation: Actuation | None,
+        actuation: Actuated,
         *others: Any,
         **options: Any,
     ) -> Any:
@@ -151,7 +152,7 @@ class TimeSteps(Limits):
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
@@ -178,7 +179,7 @@ class TimeSteps(Limits):
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         by_wrenches: bool = False,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
@@ -218,7 +219,7 @@ class TimeSteps(Limits):
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> ReducedStep:
@@ -254,7 +255,7 @@ class TimeSteps(Limits):
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Direction:
@@ -284,7 +285,7 @@ class TimeSteps(Limits):
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> Gradients:
@@ -314,7 +315,7 @@ class TimeSteps(Limits):
         every: int = 1,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Trajectory:
@@ -350,7 +351,7 @@ class TimeSteps(Limits):
         every: int = 1,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> PolicyTrajectory:
@@ -388,7 +389,7 @@ class TimeSteps(Limits):
         integrator: str = DEFAULT_INTEGRATOR,
         f_ext_frame: str = "body",
         params: Params = None,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> RolloutGradient:
@@ -413,19 +414,23 @@ class TimeSteps(Limits):
         return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)
 
     def actuation(
-        self, joints: Sequence[str], gear: ArrayLike = 1.0, *, clip: bool = True
+        self, joints: Sequence[str] | None = None, gear: ArrayLike = 1.0, *, clip: bool = True
     ) -> Actuation:
         """Returns the map from controls u (nu,), in the order of `joints`, to joint forces: u times
-        gear, kept within the joint's limit of effort if `clip`; other joints get 0.
+        gear, kept within the joint's limit of effort if `clip`; other joints get 0. Without joints,
+        the map of the file's `actuators`, servos included, which actuation="file" stands for.
 
         gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints of
-        several degrees of freedom, and gears that are zero or not finite.
+        several degrees of freedom, gears that are zero or not finite, and where joints is None and
+        the file has no actuators.
 
         Examples:
             >>> motor = arm.actuation(["joint1"], gear=10.0, clip=False)
             >>> arm.step(q, v, [0.1], dt, actuation=motor).q.shape
             (2,)
         """
+        if joints is None:
+            return file_actuation(self)
         names = _names(joints)
         gears = _gears(gear, len(names))
         places = {self.joints[i].name: i for i in self.independent}
@@ -442,7 +447,7 @@ class TimeSteps(Limits):
             if not (np.isfinite(ratio) and ratio):
                 raise ValueError(f"the gear of {name!r} is {ratio}: wanted a number that is not 0")
             limit = float(self.effort_limits[self.first_v[i]]) / abs(ratio) if clip else inf
-            actuators.append(Actuator(self.first_v[i], ratio, limit))
+            actuators.append(Actuator(self.first_v[i], ratio, (-limit, limit)))
         if not actuators:
             raise ValueError("joints is empty: wanted the name of a joint for each control")
         return Actuation(tuple(actuators))
@@ -452,7 +457,7 @@ class TimeSteps(Limits):
         function: Callable[..., Any],
         parameters: Mapping[str, Shape] | None = None,
         *,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
     ) -> Policy:
         """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
         time since the rollout began. parameters: the shapes of further arrays by name. Raises
@@ -470,6 +475,7 @@ class TimeSteps(Limits):
         state = {"q": self.nq, "v": self.nv, "t": ()}
         check_function(function, [*state], [*shapes])
         policy = Policy.traced(function, state, shapes)
+        actuation = self._actuation(actuation)
         controls = actuation.controls if actuation else self.nv
         if policy.shape != (controls,):
             raise ValueError(

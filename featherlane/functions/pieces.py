@@ -47,12 +47,34 @@ def _damped(function: DynamicsFunction) -> DynamicsFunction:
     return function._replace(inputs=inputs, algorithms=algorithms or (), shared=shared)
 
 
+_damped_and_derivatives = _and_derivatives._replace(
+    inputs={**QVT, **DT}, algorithms=(integrators.damped_forward_dynamics_and_derivatives,)
+)
+
+
+def _with_servos(function: DynamicsFunction) -> DynamicsFunction:
+    """The function with the damping of servos as its last input."""
+    return function._replace(inputs={**function.inputs, "servo_damping": V})
+
+
 def _piece(inputs: Sizes, outputs: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
     return DynamicsFunction(inputs, outputs, (algorithm,))
 
 
 def _actuate(tree: Tree, u: Any, actuation: Actuation) -> tuple[Any, ...]:
     return (actuation.forces(tree.nv, u),)
+
+
+def _servo_forces(tree: Tree, q: Any, v: Any, u: Any, actuation: Actuation) -> tuple[Any, ...]:
+    return (actuation.forces(tree.nv, u, q, v),)
+
+
+def _servo_damping(tree: Tree, q: Any, v: Any, u: Any, actuation: Actuation) -> tuple[Any, ...]:
+    return (actuation.servo_damping(tree.nv, u, q, v),)
+
+
+def _servo_slopes(tree: Tree, *inputs: Any, actuation: Actuation) -> tuple[Any, ...]:
+    return actuation.servo_slopes(*inputs)
 
 
 def _actuated_slopes(tree: Tree, da_dtau: Any, u: Any, actuation: Actuation) -> tuple[Any, ...]:
@@ -69,12 +91,21 @@ _MAPS: Sizes = dict.fromkeys(("moved_by_q", "moved_by_u", "rate_by_u", "rate_by_
 PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see functions/steps.py
     "forward_dynamics_and_derivatives": _and_derivatives,
     "damped_forward_dynamics": _damped(_forward),
-    "damped_forward_dynamics_and_derivatives": _and_derivatives._replace(
-        inputs={**QVT, **DT}, algorithms=(integrators.damped_forward_dynamics_and_derivatives,)
-    ),
+    "damped_forward_dynamics_and_derivatives": _damped_and_derivatives,
+    "servo_damped_forward_dynamics": _with_servos(_damped(_forward)),
+    "servo_damped_forward_dynamics_and_derivatives": _with_servos(_damped_and_derivatives),
     "actuate": DynamicsFunction({"tau": ("u",)}, {"forces": V}, (_actuate,), ("actuation",)),
     "actuated_slopes": DynamicsFunction(
         {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
+    ),
+    "servo_forces": DynamicsFunction(
+        {**STATE, "tau": ("u",)}, {"forces": V}, (_servo_forces,), ("actuation",)
+    ),
+    "servo_damping": DynamicsFunction(
+        {**STATE, "tau": ("u",)}, {"servo_damping": V}, (_servo_damping,), ("actuation",)
+    ),
+    "servo_slopes": DynamicsFunction(
+        {**STATE, **SLOPES, "tau": ("u",)}, BY_CONTROLS, (_servo_slopes,), ("actuation",)
     ),
     "slopes_by_wrenches": DynamicsFunction(  # beside those by controls
         {"q": ("q",), "da_dtau": VV, "da_du": ("v", "u")},

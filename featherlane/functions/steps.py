@@ -57,21 +57,41 @@ class _Calls:
         return results
 
     @cached_property
-    def forces(self) -> str:
-        """The array of joint forces."""
+    def has_servos(self) -> bool:
+        """Whether joint forces depend on the state of each stage."""
+        return bool(self.variant.actuation and self.variant.actuation.has_servos)
+
+    @cached_property
+    def _forces_of_motors(self) -> str:
+        """The array of joint forces that hold over the step."""
         return self("actuate", "tau", to="forces")[0] if self.variant.actuation else "tau"
+
+    def forces(self, q: str, v: str, number: str) -> str:
+        """The array of joint forces at a stage."""
+        if self.has_servos:
+            return self("servo_forces", q, v, "tau", to=f"forces{number}")[0]
+        return self._forces_of_motors
 
     def slopes(self, number: str = "") -> tuple[str, str, str]:
         """The arrays of the derivatives of an acceleration by q, v and controls, and wrenches."""
-        controls = self.by_forces(number)
+        controls, by_forces = self.by_forces(number), self.by_forces(number)
+        q, v = (f"{x}{number}" if number not in ("", "1") else x for x in ("q", "v"))
         if self.variant.actuation:
-            to = f"da_dc{number}" if self.variant.by_wrenches else f"da_du{number}"
-            (controls,) = self("actuated_slopes", controls, "tau", to=to)
+            controls = f"da_dc{number}" if self.variant.by_wrenches else f"da_du{number}"
+        if self.has_servos:
+            of_motion = self.by_motion(number)
+            to = f"da_dq{number} da_dv{number} {controls}"
+            self("servo_slopes", q, v, *of_motion, by_forces, "tau", to=to)
+        elif self.variant.actuation:
+            self("actuated_slopes", by_forces, "tau", to=controls)
         if self.variant.by_wrenches:
-            q = f"q{number}" if number not in ("", "1") else "q"
-            inputs = q, self.by_forces(number), controls
-            self("slopes_by_wrenches", *inputs, to=f"da_du{number}")
+            self("slopes_by_wrenches", q, by_forces, controls, to=f"da_du{number}")
         return f"da_dq{number}", f"da_dv{number}", f"da_du{number}"
+
+    def by_motion(self, number: str) -> tuple[str, str]:
+        """The arrays of the derivatives of an acceleration by q and v under held joint forces."""
+        held = "held_" if self.has_servos else ""
+        return f"{held}da_dq{number}", f"{held}da_dv{number}"
 
     def by_forces(self, number: str) -> str:
         """The array of the derivatives of an acceleration by joint forces."""
@@ -81,12 +101,14 @@ class _Calls:
     def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
         """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
         name = "forward_dynamics_and_derivatives" if derivatives else "forward_dynamics"
-        inputs = [q, v, self.forces]
+        inputs = [q, v, self.forces(q, v, number)]
         if self.variant.integrator == "implicit_damping":
             name, inputs = f"damped_{name}", [*inputs, "dt"]
-        by = f" da_dq{number} da_dv{number} {self.by_forces(number)}"
-        more = by if derivatives else ""
-        return self(name, *inputs, to=f"a{number}{more}")[0]
+            if self.has_servos:
+                name = f"servo_{name}"
+                inputs += self("servo_damping", q, v, "tau", to="servo_damping")
+        by = [*self.by_motion(number), self.by_forces(number)] if derivatives else []
+        return self(name, *inputs, to=" ".join([f"a{number}", *by]))[0]
 
 
 END = "q_next v_next"

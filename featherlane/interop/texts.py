@@ -41,13 +41,19 @@ def text_of(model: str, variant: Variant) -> str:
 
 def _told(x: Any) -> str:
     if isinstance(x, Actuation):
-        return ",".join(f"{a.freedom}:{float(a.gear)}:{float(a.limit)}" for a in x.actuators)
+        return ",".join(":".join(map(str, _numbers(a))) for a in x.actuators)
     return ",".join(x) if isinstance(x, tuple) else str(x)
 
 
+def _numbers(a: Actuator) -> list[float]:
+    return [a.freedom, float(a.gear), *a.control, a.gain, *a.bias, *a.force, a.coordinate]
+
+
 def _actuator(text: str) -> Actuator:
-    freedom, gear, limit = text.split(":")
-    return Actuator(int(freedom), float(gear), float(limit))
+    freedom, *numbers, coordinate = text.split(":")
+    gear, low, high, gain, b0, b1, b2, least, most = map(float, numbers)
+    bias, force = (b0, b1, b2), (least, most)
+    return Actuator(int(freedom), gear, (low, high), gain, bias, force, int(coordinate))
 
 
 @cache

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.errors import nearest, one_of, shown
+from featherlane.robot.actuators import JointActuator
 from featherlane.robot.constants import rotated_matrix, total
 from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
+from featherlane.robot.named_configurations import NamedConfiguration
 from featherlane.robot.spatial import dot, matmul, matvec, transpose
 
 SHORT = reprlib.Repr()
@@ -195,6 +197,16 @@ def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
         )
 
 
+def _check_actuator(actuator: JointActuator, joints: Sequence[Joint]) -> None:
+    """Raises ValueError unless the actuator is on a joint of one degree of freedom."""
+    kinds = {joint.name: joint.kind for joint in joints}
+    if actuator.joint not in kinds or kinds[actuator.joint].nv != 1:
+        raise ValueError(
+            f"actuator {actuator.name!r} is on {actuator.joint!r}; wanted a joint of the model "
+            "with one degree of freedom"
+        )
+
+
 def _unknown(what: str, name: object, names: Sequence[str], other: str = "") -> ValueError:
     """The error for a name that no joint or frame has, with the nearest names. other: what has the
     name instead.
@@ -228,6 +240,8 @@ class Robot:
     ground_mass: float = 0.0  # kg fixed to the ground
     friction_velocity: float = 0.01
     """rad/s or m/s: friction f resists v with f v / sqrt(v^2 + friction_velocity^2)."""
+    actuators: tuple[JointActuator, ...] = ()  # of the file, in its order
+    named_configurations: tuple[NamedConfiguration, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.joints)
@@ -238,6 +252,8 @@ class Robot:
         leaders = {joint.name for joint in self.joints if joint.mimic is None}
         for i, joint in enumerate(self.joints):
             _check_joint(i, joint, leaders)
+        for actuator in self.actuators:
+            _check_actuator(actuator, self.joints)
         for frame in self.frames:
             if not WORLD <= frame.body < n:
                 raise ValueError(

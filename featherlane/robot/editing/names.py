@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from featherlane.robot.actuators import on_joints
 from featherlane.robot.loaders.words import near, quoted
 from featherlane.robot.model import Mimic, Robot
 
@@ -28,6 +29,8 @@ def renamed(
         ),
         bodies=tuple(replace(b, name=body[b.name]) for b in model.bodies),
         frames=tuple(f._replace(name=frame[f.name]) for f in model.frames),
+        actuators=on_joints(model.actuators, joint),
+        named_configurations=tuple(c.of_joints(joint) for c in model.named_configurations),
         notes=(*model.notes, *_notes({"joints": joint, "bodies": body, "frames": frame})),
     )
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from featherlane.robot.actuators import on_joints
 from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.constants import total
 from featherlane.robot.joints import near_unit
@@ -34,6 +35,7 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
     for body, at in zip(model.bodies, attached, strict=False):
         parts[at.body].append((body, at.placement))
     grounded = total(body.mass for body, _ in parts[WORLD])
+    names = {name: name for name in (model.joints[i].name for i in moving)}
     smaller = replace(
         model,
         joints=tuple(_joint(model.joints[i], attached) for i in moving),
@@ -41,6 +43,8 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
         frames=tuple(_frame(frame, attached) for frame in model.frames),
         root=_root(model, locked),
         ground_mass=model.ground_mass + grounded,
+        actuators=on_joints(model.actuators, names),
+        named_configurations=tuple(c.of_joints(names) for c in model.named_configurations),
     )
     outdated, fresh = {*singular_notes(model)}, [*singular_notes(smaller)]
     kept = [note for note in model.notes if note not in outdated]

@@ -18,7 +18,18 @@ import numpy as np
 from featherlane.robot.editing.names import index
 from featherlane.robot.joints import conjugate, quaternion_turn, unit_quaternion
 from featherlane.robot.loaders.words import quoted
-from featherlane.robot.model import IDENTITY, WORLD, Floats, Frame, Joint, Placement, Robot, joined
+from featherlane.robot.model import (
+    IDENTITY,
+    WORLD,
+    Floats,
+    Frame,
+    Joint,
+    Placement,
+    Robot,
+    floats,
+    joined,
+)
+from featherlane.robot.named_configurations import NamedConfiguration
 from featherlane.robot.walk import children, path_to_root
 
 Array = np.ndarray
@@ -122,8 +133,25 @@ def on_free_joint(model: M, new: int) -> M:
             f if f.body == WORLD else Frame(f.name, place[f.body], back[f.body] * f.placement)
             for f in model.frames
         ),
+        named_configurations=tuple(_reversed(c, model, path) for c in model.named_configurations),
         notes=(*model.notes, *_notes(model, path)),
     )
+
+
+def _reversed(
+    configuration: NamedConfiguration, model: Robot, path: Sequence[int]
+) -> NamedConfiguration:
+    """Returns the configuration with the coordinates of reversed joints, and without the free
+    joint's, which carries another body now.
+    """
+    kinds = {model.joints[j].name: model.joints[j].type for j in path[:-1]}
+    root = model.joints[path[-1]].name
+    joints = []
+    for name, q in configuration.joints:
+        if name in kinds:
+            q = floats(REVERSALS[kinds[name]].q(np.array(q)))
+        joints += [(name, q)] if name != root else []
+    return configuration._replace(joints=tuple(joints))
 
 
 def _joints(
@@ -184,6 +212,12 @@ def _notes(model: Robot, path: Sequence[int]) -> Iterator[str]:
         if np.any(np.isfinite((*joint.lower, *joint.upper)))
         and REVERSALS[joint.type].joint is _unlimited
     ]
+    root = model.joints[path[-1]].name
+    if any(root in dict(configuration.joints) for configuration in model.named_configurations):
+        yield (
+            "named configurations are without the pose of the free joint, which carries another "
+            "body: featherlane.editing.rerooting(...).to(q) converts whole ones"
+        )
     if lost:
         yield f"limits dropped, which are none as seen from the other body: {', '.join(lost)}"
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.model import WORLD, Body, Joint, Robot
+from featherlane.robot.named_configurations import NamedConfiguration
 
 M = TypeVar("M", bound=Robot)
 TRANSLATION, ROTATION = "_translation", "_rotation"  # behind the name of the free joint
@@ -40,4 +41,14 @@ def split_root(model: M) -> M:
         joints=(translation, rotation, *(replace(j, parent=j.parent + 1) for j in others)),
         bodies=(Body(first.name + TRANSLATION), *model.bodies),
         frames=tuple(frames),
+        named_configurations=tuple(_split(c, first.name) for c in model.named_configurations),
     )
+
+
+def _split(configuration: NamedConfiguration, free: str) -> NamedConfiguration:
+    """Returns the configuration with the entries of the free joint on its two joints."""
+    joints = []
+    for name, q in configuration.joints:
+        parts = [(name + TRANSLATION, q[:3]), (name + ROTATION, q[3:])]
+        joints += parts if name == free else [(name, q)]
+    return configuration._replace(joints=tuple(joints))

@@ -32,6 +32,7 @@ def load(
     loops: str = "refuse",
     xacro_args: Mapping[str, Any] | None = None,
     packages: Iterable[str | os.PathLike[str]] = (),
+    srdf: Source | None = None,
 ) -> Robot:
     """Loads a robot, as `featherlane.load` does, without the functions of its `Model`."""
     options = checked_options(root, gravity, mimic, joint_order)
@@ -39,7 +40,12 @@ def load(
         raise ValueError(f"loops is {loops!r}; {one_of(loops, LOOPS)}")
     from featherlane.robot.loaders.documents import checked_expansion, read  # imports lxml
 
-    return read(source, loops, checked_expansion(xacro_args, packages), options)
+    robot = read(source, loops, checked_expansion(xacro_args, packages), options)
+    if srdf is None:
+        return robot
+    from featherlane.robot.loaders.srdf import with_group_states
+
+    return with_group_states(robot, srdf)
 
 
 def xml_text(

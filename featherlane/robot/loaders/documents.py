@@ -70,6 +70,11 @@ def text_and_path(source: Source, expansion: Expansion) -> tuple[bytes, str | No
     return etree.tostring(_document(file, expansion).root.node), file.path
 
 
+def root_element(source: Source) -> Element:
+    """Returns the root element of a source's XML, xacro expanded."""
+    return _document(_read(source), checked_expansion(None, ())).root
+
+
 # The text of a source
 
 

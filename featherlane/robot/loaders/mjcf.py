@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.actuators import on_joints
 from featherlane.robot.constants import rotated_matrix
 from featherlane.robot.loaders.assemble import assemble
+from featherlane.robot.loaders.mjcf_actuators import efforts, joint_actuators, keyframes
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf, compiled
 from featherlane.robot.loaders.mjcf_notes import (
     BALL,
@@ -31,7 +33,7 @@ from featherlane.robot.loaders.mjcf_notes import (
     notes,
 )
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
-from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
+from featherlane.robot.loaders.specs import FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
 from featherlane.robot.model import IDENTITY, Floats, Placement, Robot, floats, rows3
@@ -41,6 +43,14 @@ from featherlane.scalar import sine_cosine
 MJ_TYPES = ("free", "spherical", "prismatic", "revolute")  # by mjtJoint
 MJ_DOFS = (6, 3, 1, 1)
 WORLD_LINK = "world"
+
+
+class _Actuated(NamedTuple):
+    """Figures of joints that come from their actuators: of each freedom, and of each joint."""
+
+    armature: np.ndarray
+    damping: np.ndarray
+    effort: np.ndarray
 
 
 @dataclass
@@ -89,7 +99,25 @@ def read_mjcf(
         notes=notes(robot),
         **{**options, "root": None, "gravity": options["gravity"] or _gravity(robot)},
     )
-    return replace(model, root=file_root if root is None else described(root))
+    return replace(
+        model,
+        root=file_root if root is None else described(root),
+        **_of_moving_joints(robot, model),
+    )
+
+
+def _of_moving_joints(robot: CompiledMjcf, model: Robot) -> dict[str, Any]:
+    """Returns the actuators and named configurations of the joints that the model has."""
+    single = {joint.name: joint.name for joint in model.joints if joint.kind.nv == 1}
+    sizes = {joint.name: joint.kind.nq for joint in model.joints}
+    configurations = []
+    for keyframe in keyframes(robot):
+        kept = {name: name for name, q in keyframe.joints if sizes.get(name) == len(q)}
+        configurations.append(keyframe.of_joints(kept))
+    return {
+        "actuators": on_joints(joint_actuators(robot), single),
+        "named_configurations": tuple(configurations),
+    }
 
 
 def _gravity(robot: CompiledMjcf) -> Floats:
@@ -100,17 +128,19 @@ def _gravity(robot: CompiledMjcf) -> Floats:
 
 
 def _parts(robot: CompiledMjcf) -> _Parts:
-    parts, coupled, reflected = _Parts(robot), followers(robot), geared(robot)
+    parts, coupled = _Parts(robot), followers(robot)
+    armature, damping = geared(robot)
+    figures = _Actuated(armature, damping, efforts(robot))
     parts.links.append(LinkSpec(WORLD_LINK, where=robot.source))
     parts.at.append((WORLD_LINK, IDENTITY))
     for b in range(1, robot.m.nbody):
-        _body(parts, b, coupled, reflected)
+        _body(parts, b, coupled, figures)
     for i in range(robot.m.nsite):
         _site(parts, i)
     return parts
 
 
-def _body(parts: _Parts, b: int, coupled: dict[int, Any], reflected: np.ndarray) -> None:
+def _body(parts: _Parts, b: int, coupled: dict[int, Any], figures: _Actuated) -> None:
     """Adds a link for each joint of a body, or one link on a fixed joint if it has none."""
     robot, where = parts.robot, parts.robot.where(b)
     m, body = robot.m, robot.bodies[b]
@@ -126,7 +156,7 @@ def _body(parts: _Parts, b: int, coupled: dict[int, Any], reflected: np.ndarray)
         at_end = j == joints[-1] and not np.any(anchor)
         link = body if at_end else unused(f"{body}/{robot.joints[j]}", parts.taken)
         frame = IDENTITY if kind == FREE else place * _joint_frame(m, j, anchor - origin)
-        spec = _joint(robot, j, parent, link, frame, reflected)
+        spec = _joint(robot, j, parent, link, frame, figures)
         parts.joints.append(replace(spec, mimic=coupled.get(j), where=where))
         if j != joints[-1]:
             parts.links.append(LinkSpec(link, where=where))
@@ -161,13 +191,12 @@ def _joint(
     parent: str,
     child: str,
     placement: Placement,
-    reflected: np.ndarray,
+    figures: _Actuated,
 ) -> JointSpec:
     m, kind = robot.m, int(robot.m.jnt_type[j])
     dofs = slice(int(m.jnt_dofadr[j]), int(m.jnt_dofadr[j]) + MJ_DOFS[kind])
     limited = bool(m.jnt_limited[j]) and kind in (SLIDE, HINGE)
     lower, upper = ((float(x),) if limited else () for x in m.jnt_range[j])
-    forces = m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else [INF]
     damped, frictional = not robot.disabled("DAMPER"), has_friction(robot)
     return JointSpec(
         robot.joints[j],
@@ -178,9 +207,9 @@ def _joint(
         axis=floats(m.jnt_axis[j]) if kind in (SLIDE, HINGE) else (0.0, 0.0, 1.0),
         lower=lower,
         upper=upper,
-        effort=float(np.max(np.abs(forces))),
-        armature=_any(m.dof_armature[dofs] + reflected[0][dofs]),
-        damping=_any((m.dof_damping[dofs] + reflected[1][dofs]) * damped),
+        effort=float(figures.effort[j]),
+        armature=_any(m.dof_armature[dofs] + figures.armature[dofs]),
+        damping=_any((m.dof_damping[dofs] + figures.damping[dofs]) * damped),
         friction=_any(m.dof_frictionloss[dofs] * frictional),
     )
 

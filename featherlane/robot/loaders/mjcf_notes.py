@@ -8,23 +8,29 @@ from typing import Any
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.loaders.mjcf_actuators import (
+    BALL,
+    FREE,
+    HINGE,
+    SLIDE,
+    acts_on_joint,
+    left_out,
+    motors,
+    servos,
+)
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
 from featherlane.robot.loaders.words import WARNING, counted, listed
 from featherlane.robot.model import Mimic
 
-FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
-ON_JOINTS = ("JOINT", "JOINTINPARENT")  # transmissions of actuators, of mjtTrn
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq
 IGNORED = {  # objects without a part in the equation of motion without contacts, and their counts
     "geom": "ngeom",
     "contact pair": "npair",
     "contact exclusion": "nexclude",
-    "actuator": "nu",
     "sensor": "nsensor",
     "camera": "ncam",
     "light": "nlight",
     "skin": "nskin",
-    "keyframe": "nkey",
 }
 
 
@@ -120,11 +126,10 @@ def _described(robot: CompiledMjcf, i: int) -> str:
 
 def _transmissions(robot: CompiledMjcf) -> Iterator[tuple[int, bool]]:
     """Yields actuators with armature or damping, and whether they act on a joint."""
-    direct = [int(getattr(robot.mujoco.mjtTrn, f"mjTRN_{kind}")) for kind in ON_JOINTS]
     armature, damping = robot.array("actuator_armature"), robot.array("actuator_damping")
     for i in range(len(armature)):
         if armature[i] or np.any(damping[i]):
-            yield i, int(robot.m.actuator_trntype[i]) in direct
+            yield i, acts_on_joint(robot, i)
 
 
 def geared(robot: CompiledMjcf) -> np.ndarray:
@@ -263,6 +268,8 @@ WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
     "armature and damping of actuators that act on no joint are not applied": lambda r: _actuators(
         r, False
     ),
+    'servos act only where actuation="file" is passed': servos,
+    "actuators that are not applied": left_out,
     "equalities other than linear relations between two joints are not applied": _other_equalities,
 }
 REMARKS: dict[str, NamesOf] = {
@@ -277,6 +284,7 @@ REMARKS: dict[str, NamesOf] = {
     "armature and damping of actuators are counted with their joints": lambda r: _actuators(
         r, True
     ),
+    'motors act where actuation="file" is passed': motors,
     "bodies of several joints are chains, all but the last without mass": _chains,
     "frames of bodies are at the anchors of these joints": _anchored,
     "joints with a ref, q there": _referred,
