@@ -16,6 +16,7 @@ from featherlane.backends.cuda.ptx import WARP, Text
 PITCH = WARP + 1  # places from one value to the next, where values lie by slot and state
 SHORT = 24  # entries of an array up to which a warp takes several rows at a time
 CHUNK = 16  # bytes that a thread moves at once
+TOGETHER = 8  # numbers of float32 in a sector of memory; two sectors of float64
 FLIGHT = 8  # chunks that a thread asks memory for before it waits
 
 
@@ -292,9 +293,12 @@ def _show_numbers(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> N
 
 def flushes(nodes: Sequence[int], most: int) -> Iterator[list[int]]:
     """Cuts the values that outputs show, in the order in which they are computed, into as few parts
-    as possible of at most `most`, of the same size but for one.
+    as possible of at most `most`, of the same size but for one: of whole sectors of memory, where
+    values are entries in their order.
     """
     parts = -(-len(nodes) // most)
     size = -(-len(nodes) // parts) if parts else 1
+    if -size % TOGETHER + size <= most:
+        size += -size % TOGETHER
     for first in range(0, len(nodes), size):
         yield list(nodes[first : first + size])

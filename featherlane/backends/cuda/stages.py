@@ -3,11 +3,13 @@
 A graph that fits into registers, and that the driver's compiler takes quickly, is one kernel. A
 longer one is cut into stretches; calls of one function, the columns, are one kernel with a block
 for each call. What one kernel computes and another needs is kept in slots of scratch memory.
+Results of columns, and outputs that would leave sector by sector in several kernels, leave with a
+last kernel, which copies them from their slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise, starmap
 from typing import NamedTuple
 
@@ -25,6 +27,7 @@ from featherlane.backends.cuda.kernel import (
 )
 from featherlane.backends.cuda.mappings import Work
 from featherlane.backends.cuda.ptx import HEADER
+from featherlane.backends.cuda.sectors import copied
 from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph
@@ -64,8 +67,10 @@ class Kernels(NamedTuple):
 def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     """The kernels of a lowered program."""
     dtype = np.dtype(dtype)
-    stages, slots = stages_of(program, longest(dtype))
     arrays = arrays_of(program)
+    stages, slots = stages_of(program, longest(dtype))
+    if len(stages) > 1 and (scattered := copied(stages, dtype, arrays)):
+        stages, slots = stages_of(program, longest(dtype), scattered)
     made = [
         stage_kernel(stage, one, dtype, arrays, slots)
         for stage, one in zip(stages, names(name, len(stages)), strict=True)
@@ -101,11 +106,14 @@ def together(
     return Kernels(texts, launches, dict(program.inputs), outputs, slots, work)
 
 
-def stages_of(program: Program, longest: int) -> tuple[list[Stage], int]:
+def stages_of(
+    program: Program, longest: int, copies: Set[str] = frozenset()
+) -> tuple[list[Stage], int]:
     """The stages of a lowered program, of so many operations at most, and the slots of scratch
-    memory that they share.
+    memory that they share. copies: outputs of which the last stage copies all entries, besides the
+    results of columns.
     """
-    return _Stages(program, longest).made()
+    return _Stages(program, longest, copies).made()
 
 
 class _Stretch(NamedTuple):
@@ -136,8 +144,9 @@ class _Stages:
     function that is called is one more; a value is a node of the graph of a step.
     """
 
-    def __init__(self, program: Program, longest: int) -> None:
+    def __init__(self, program: Program, longest: int, copies: Set[str]) -> None:
         self.program, self.main, self.longest = program, program.main, longest
+        self.copies = copies
         self.calls = calls_of(self.main)
         end = self.main.op.index("call") if self.calls else len(self.main)
         if any(self.main.op[k] not in ("call", "result") for k in range(end, len(self.main))):
@@ -228,6 +237,7 @@ class _Stages:
                     value = self._operand(stretch.step, node)
                     if not self._is_leaf(value):
                         last[value] = s
+        last |= dict.fromkeys(self._copied_values(), len(self.stretches))
         self.slot, self.slots, free = dict[Value, int](), 0, list[int]()
         for s in range(len(self.stretches)):
             for value in sorted(v for v in last if self.stage_of[v] == s):
@@ -254,15 +264,23 @@ class _Stages:
         return stores
 
     def _shown(self) -> dict[Value, list[Entry]]:
-        """The entries of outputs that show a value, but for those of columns."""
+        """The entries of outputs that show a value, but for those that the last stage copies."""
         shown: dict[Value, list[Entry]] = {}
         for name, out in self.program.outputs.items():
             for e, node in enumerate(out.nodes):
-                if node not in self.of_column:
+                if node not in self.of_column and name not in self.copies:
                     shown.setdefault(self.single.get(node, (0, node)), []).append(
                         (("output", name), e)
                     )
         return shown
+
+    def _copied_values(self) -> Iterator[Value]:
+        """The values that the last stage copies, but for leaves and results of columns."""
+        for name in self.copies:
+            for node in self.program.outputs[name].nodes:
+                value = self.single.get(node, (0, node))
+                if node not in self.of_column and not self._is_leaf(value):
+                    yield value
 
     def _stage(self, s: int) -> Stage:
         step, nodes = self.stretches[s]
@@ -293,16 +311,31 @@ class _Stages:
         return Stage(graph, nodes, inputs, numbers, slots, operands, stores, shown, columns)
 
     def _last_stage(self) -> Iterator[Stage]:
-        """Copies the results of columns from their slots to the user's arrays."""
-        if not self.columns:
-            return
-        graph, slots, shown = Graph(), dict[int, int](), dict[int, list[Entry]]()
+        """Copies entries from slots to the user's arrays, in their order, so that the sectors of a
+        row are written as a whole: a value that several entries show is brought for each.
+        """
+        graph, shown = Graph(), dict[int, list[Entry]]()
+        inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()
         for name, out in self.program.outputs.items():
             for e, node in enumerate(out.nodes):
+                if node not in self.of_column and name not in self.copies:
+                    continue
+                k = graph.node("input", value=(name, e))
+                shown[k] = [(("output", name), e)]
+                step, x = self.single.get(node, (0, node))
                 if node in self.of_column:
-                    step, c, i = self.of_column[node]
-                    area = self.areas[step]
-                    k = graph.node("input", value=("result", node))
-                    slots[k] = area.result + c * area.results + i
-                    shown.setdefault(k, []).append((("output", name), e))
-        yield Stage(graph, range(len(graph)), {}, {}, slots, {}, {}, shown)
+                    slots[k] = self._column_slot(node)
+                elif (step, x) in self.slot:
+                    slots[k] = self.slot[step, x]
+                elif self.graphs[step].op[x] == "constant":
+                    numbers[k] = float(self.graphs[step].value[x])
+                else:
+                    inputs[k] = _entry(self.main, x)
+        if shown:
+            yield Stage(graph, range(len(graph)), inputs, numbers, slots, {}, {}, shown)
+
+    def _column_slot(self, node: int) -> int:
+        """Where a result of a column is kept."""
+        step, c, i = self.of_column[node]
+        area = self.areas[step]
+        return area.result + c * area.results + i

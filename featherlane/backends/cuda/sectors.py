@@ -1,0 +1,49 @@
+"""Which outputs leave by copies, so that the sectors of their rows are written as a whole.
+
+Memory is written by sectors of 32 bytes: of one that is written in part, the rest is read before,
+and it is written again when the other part comes, since the rows of all warps that a GPU computes
+at a time are more than its L2 holds. Entries of a matrix leave when they are known, those of a
+column before those of the next one, or in another kernel, so that most sectors leave in parts. If
+values wait in scratch memory instead, a last kernel can write row after row, for the price of one
+more store and load of each value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from featherlane.backends.cuda.kernel import Body, Key, Shape, Stage
+from featherlane.backends.cuda.ptx import WARP
+
+SECTOR = 32  # bytes
+
+
+def copied(stages: Sequence[Stage], dtype: np.dtype, arrays: Mapping[Key, Shape]) -> set[str]:
+    """The outputs for which fewer bytes move if a last kernel copies them."""
+    size, numbers = dtype.itemsize, {x: math.prod(shape) for x, shape in arrays.items()}
+    direct, copying = dict[Key, float](), dict[Key, float]()
+    for stage in stages:
+        computed = {k for k in stage.shown if stage.graph.args[k]}  # others need no scratch memory
+        for part in Body(stage, "", dtype, numbers).parts:
+            values = {slot for k, slot in part.slots.items() if k in computed}
+            for x, pairs in part.shown.items():
+                n = numbers[x]
+                more = written(n, size, [e for e, _ in pairs])
+                direct[x] = direct.get(x, 0) + more
+                kept = len({slot for _, slot in pairs if slot in values})
+                copying.setdefault(x, written(n, size, range(n)))
+                copying[x] += 2 * size * kept
+    return {x[1] for x, moved in direct.items() if moved > copying[x]}
+
+
+def written(n: int, size: int, entries: Sequence[int]) -> float:
+    """The bytes of memory that a warp moves for a state to write some entries of rows of n numbers
+    at one time: sectors, and those that it writes in part twice.
+    """
+    at = np.arange(WARP)[:, None] * n + np.array(entries)
+    counts = np.bincount(at.ravel() * size // SECTOR)
+    whole, touched = (counts * size == SECTOR).sum(), (counts > 0).sum()
+    return float(SECTOR * (2 * touched - whole)) / WARP
