@@ -526,8 +526,6 @@ CLOSED = {
     '<connect name="e" body1="a" body2="c" anchor="0 0 0"/>': "connect e (a, c)",
     '<weld body1="a" body2="c"/>': "weld equality0 (a, c)",
     '<weld body1="a"/>': "weld equality0 (a, world)",
-    '<joint name="e" joint1="k" polycoef=".2 1 0 0 0"/>': "joint e (k)",
-    '<joint joint1="k" joint2="j" polycoef=".2 0 0 0 0"/>': "joint equality0 (k, j)",
 }
 
 
@@ -541,6 +539,52 @@ def test_loops_are_refused_or_dropped(constraint):
     assert sum(CLOSED[constraint] in note for note in model.notes) == 1
     inactive = text.replace(constraint, constraint.replace("/>", ' active="false"/>'))
     assert any("inactive" in note for note in fl.load(inactive).notes)
+
+
+HELD = [  # at qpos0 + 0.2
+    '<joint name="e" joint1="k" polycoef=".2 1 0 0 0"/>',
+    '<joint joint1="k" joint2="j" polycoef=".2 0 0 0 0"/>',
+]
+
+
+@pytest.mark.parametrize("loops", ["refuse", "drop"])
+@pytest.mark.parametrize("kind", ["hinge", "slide"])
+@pytest.mark.parametrize("constraint", HELD)
+def test_equalities_that_hold_a_joint_lock_it(constraint, kind, loops):
+    """The robot of MuJoCo with this joint there, and of fl.load with the joint locked."""
+    joint = f'<joint name="k" type="{kind}" axis="1 2 3" pos=".1 .2 .3" ref=".5"/>'
+    tree = body(f'<joint name="j"/>{GEOM}' + body(joint + GEOM, "c", OFF), "a")
+    radian = '<compiler angle="radian"/>'
+    text = mjcf(tree, radian)
+    model = fl.load(mjcf(tree, f"{radian}<equality>{constraint}</equality>"), loops=loops)
+    free = fl.load(text)
+    assert model.joint_names == ("j",)
+    assert any("equalities hold" in n and n.endswith(": k at 0.7") for n in model.notes)
+    locked = free.reduced({"k": 0.7})
+    q, v = np.array([0.3]), np.array([1.0])
+    close(model.forward_dynamics(q, v, v), locked.forward_dynamics(q, v, v))
+    m = mujoco.MjModel.from_xml_string(text)
+    d = mujoco.MjData(m)
+    d.qpos[:] = 0.3, 0.7
+    mujoco.mj_kinematics(m, d)
+    close(model.frame_placement(q, "c")[:3, 3], d.body("c").xpos)
+    close(model.frame_placement(q, "c")[:3, :3], d.body("c").xmat.reshape(3, 3))
+
+
+def test_followers_of_a_held_joint_are_held():
+    line = '<joint joint1="y" joint2="x" polycoef="1 2 0 0 0"/><joint joint1="x" polycoef=".5"/>'
+    model = fl.load(couple(line))
+    assert model.joint_names == ("z",)
+    assert any(note.endswith("with their followers: x at 0.8") for note in model.notes)
+    free = fl.load(couple())  # y + 0.2 = 1 + 2 * 0.5
+    q = free.neutral()
+    q[[free.joint_names.index("x"), free.joint_names.index("y")]] = 0.8, 1.8
+    for name in "xy":
+        close(model.frame_placement([0.0], name), free.frame_placement(q, name))
+    assert fl.load(couple(line), mimic="keep").joint_names == ("y", "z")
+    both = '<joint joint1="y" joint2="x"/><joint name="e" joint1="y" polycoef=".5"/>'
+    refused(couple(both), "joint e (y)", 'loops="drop"')
+    assert fl.load(couple(both), loops="drop").nq == 2
 
 
 def test_soft_bodies_are_refused_or_dropped():
@@ -571,7 +615,7 @@ BAD = {
         '<asset><mesh name="m" file="foo.stl"/></asset>',
     ): (
         "foo.stl",
-        "by its path",
+        "body 'b' has no <inertial>",
     ),
     '<mujoco><include file="nothere.xml"/></mujoco>': ("line 1", "nothere.xml", "by its path"),
     mjcf(body(f"<joint/>{GEOM}"))[:-4]: ("line 1", "not well-formed"),

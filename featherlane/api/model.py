@@ -322,8 +322,9 @@ def load(
 
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
     by default as in the file, siblings are in its order, and `root` replaces the free joint of the
-    robot's base. loops: "refuse" constraints that close loops or hold a joint still, and soft
-    bodies, or "drop" them. `actuators` are those of the file, and its keyframes `configurations`.
+    robot's base. Joints that an equality holds are fixed there, and assets that no inertia depends
+    on may be missing. loops: "refuse" constraints that close loops, and soft bodies, or "drop"
+    them. `actuators` are those of the file, and its keyframes `configurations`.
 
     srdf: an SRDF file, or its text, whose group states are `configurations`, too.
 

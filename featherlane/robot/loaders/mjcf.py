@@ -30,6 +30,7 @@ from featherlane.robot.loaders.mjcf_notes import (
     followers,
     geared,
     has_friction,
+    held_joints,
     notes,
 )
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
@@ -84,9 +85,11 @@ def read_mjcf(
     joint_order of `assemble`; None stands for the file's own root and gravity. Raises ModelError
     with MuJoCo's complaint or one of this module.
     """
-    robot = compiled(document, text, path)
+    root = options["root"]
+    robot = compiled(document, text, path, every=root not in (None, "fixed"))
     check_loops(robot, loops)
-    parts, root = _parts(robot), options["root"]
+    parts = _parts(robot)
+    _hold(parts, held_joints(robot, options["mimic"] == "project"))
     file_root = _file_root(robot)
     if root is not None and not (root == file_root == "free"):
         _put_root(parts, root)
@@ -125,6 +128,25 @@ def _gravity(robot: CompiledMjcf) -> Floats:
 
 
 # Bodies and joints
+
+
+def _hold(parts: _Parts, held: dict[int, float]) -> None:
+    """Makes joints that equalities hold fixed ones, at their positions."""
+    positions = {parts.robot.joints[j]: q for j, q in held.items()}
+    for n, spec in enumerate(parts.joints):
+        if spec.name in positions:
+            place = spec.placement * _displacement(spec, positions[spec.name])
+            fixed = JointSpec(spec.name, "fixed", spec.parent, spec.child, place, where=spec.where)
+            parts.joints[n] = fixed
+
+
+def _displacement(spec: JointSpec, q: float) -> Placement:
+    """Returns where a hinge or a slide at q has its child's frame."""
+    axis = np.array(spec.axis)
+    if spec.type == "prismatic":
+        return Placement.of(np.eye(3), axis * q)
+    s, c = sine_cosine(q / 2)
+    return _placement([c, *(s * axis)], np.zeros(3))
 
 
 def _parts(robot: CompiledMjcf) -> _Parts:

@@ -14,6 +14,7 @@ from typing import Any
 from lxml import etree
 
 from featherlane.errors import ModelError
+from featherlane.robot.loaders.mjcf_assets import Needed, missing_inertia, use_stand_ins
 from featherlane.robot.loaders.mjcf_traps import whole
 from featherlane.robot.loaders.words import all_named, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
@@ -22,10 +23,7 @@ EXTRA = (
     "MJCF is read by the compiler of the mujoco package, 3.4 or newer, which is not installed: "
     "pip install 'featherlane[mjcf]'"
 )
-MESHES = (
-    "; shapes and inertias may depend on it: load the robot by its path, with all its files where "
-    "they belong, or take the element out that names it, where bodies have an <inertial>"
-)
+MESHES = "; load the robot by its path, with all its files where they belong"
 MEMORY = "its compiler gave up without a reason, as it does when a file asks for too much memory"
 DEPTH = "its elements are nested too deeply; it reads about 500 inside one another"
 USER_DATA = ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor")
@@ -44,6 +42,7 @@ class CompiledMjcf:
     unnamed: tuple[str, ...]  # the bodies and joints that are named by their number
     lines: dict[int, str]  # ", line 12" of bodies
     warnings: tuple[str, ...]  # MuJoCo's
+    unread: str = ""  # its complaint about assets that have stand-ins
 
     def where(self, b: int) -> str:
         """Returns a body's place and name for messages."""
@@ -71,20 +70,29 @@ def object_type(mujoco: Any, kind: str) -> Any:
     return getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
 
 
-def compiled(document: Element, text: str | bytes, path: str | None) -> CompiledMjcf:
+def compiled(
+    document: Element, text: str | bytes, path: str | None, every: bool = False
+) -> CompiledMjcf:
     """Compiles an MJCF text, or the file at `path`, whose includes and meshes are then found.
 
-    Raises ModelError with MuJoCo's complaint.
+    Assets that cannot be read have stand-ins where no inertia depends on them. every: the inertia
+    of bodies on the ground counts, too. Raises ModelError with MuJoCo's complaint.
     """
     mujoco = _module(document.source)
     text, document = _decoded(text, document), whole(document, path)
     messages: list[str] = []
+    unread = ""
     try:
         with _collected_warnings(mujoco, messages):
             spec = _spec(mujoco, text, path)
             m = spec.compile()
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
-        raise _complaint(error, document) from None
+        if next(document.node.iter("asset"), None) is None:
+            raise _complaint(error, document) from None
+        messages.clear()
+        with _collected_warnings(mujoco, messages):
+            spec, m = _with_stand_ins(mujoco, document, text, path, every)
+        unread = _one_line(str(error))
     if any("NaN" in message for message in messages):  # where `whole` takes it for a name
         raise ModelError(f"{document.source}: it holds numbers that are NaN; wanted finite ones")
     bodies, no_body = _names(mujoco, m, "body", m.nbody)
@@ -92,7 +100,29 @@ def compiled(document: Element, text: str | bytes, path: str | None) -> Compiled
     # With includes, lines are those of other files than the message names.
     lines = _lines(spec) if document.node.find(".//include") is None else {}
     unnamed, warned = no_body + no_joint, tuple(dict.fromkeys(messages))
-    return CompiledMjcf(m, mujoco, document.source, bodies, joints, unnamed, lines, warned)
+    return CompiledMjcf(m, mujoco, document.source, bodies, joints, unnamed, lines, warned, unread)
+
+
+def _with_stand_ins(
+    mujoco: Any, document: Element, text: str, path: str | None, every: bool
+) -> tuple[Any, Any]:
+    """Returns the specification and the model of a text without assets that no inertia needs."""
+    needed: list[Needed] = []
+    folder = os.path.dirname(path or "")
+    try:
+        spec = _spec(mujoco, text, path)
+        folder = os.path.join(folder, spec.meshdir or "")
+        needed = use_stand_ins(mujoco, spec, every)
+        return spec, spec.compile()
+    except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
+        complaint = _complaint(error, document)
+        if missing := missing_inertia(needed, _one_line(str(error)), folder):
+            raise ModelError(f"{complaint}; {missing}") from None
+        raise complaint from None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("Error: ", "").split())
 
 
 def _spec(mujoco: Any, text: str, path: str | None) -> Any:

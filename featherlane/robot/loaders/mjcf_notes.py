@@ -89,16 +89,46 @@ def check_loops(robot: CompiledMjcf, loops: str) -> None:
     if loops == "drop" or not (closing := _closing(robot)):
         return
     raise ModelError(
-        f"{robot.source}: bodies are closed into loops or soft, or joints held still: "
+        f"{robot.source}: bodies are closed into loops or soft: "
         f"{listed(closing)}; only trees of rigid bodies are supported; load with "
-        'loops="drop" to leave these out (model.reduced holds joints still)'
+        'loops="drop" to leave these out'
     )
 
 
 def _closing(robot: CompiledMjcf) -> list[str]:
     """Describes what closes loops or holds joints: 'weld grip (hand, cup)', and soft bodies."""
     soft = [f"flex {robot.name('flex', i)}" for i in range(getattr(robot.m, "nflex", 0))]
-    return [_described(robot, i) for i in [*_equalities(robot, *CLOSING), *_holding(robot)]] + soft
+    held = _held_alone(robot)
+    others = [i for i in _holding(robot) if i not in held.values()]
+    return [_described(robot, i) for i in [*_equalities(robot, *CLOSING), *others]] + soft
+
+
+def _held_alone(robot: CompiledMjcf) -> dict[int, int]:
+    """Returns the equality that holds each joint, but for joints that also follow another."""
+    followers, held = _coupled(robot), dict[int, int]()
+    for i in _holding(robot):
+        if (j := int(robot.m.eq_obj1id[i])) not in followers:
+            held.setdefault(j, i)
+    return held
+
+
+def held_joints(robot: CompiledMjcf, with_followers: bool) -> dict[int, float]:
+    """Returns the positions of joints that equalities hold, and of those that follow them."""
+    m = robot.m
+    held = {
+        j: float(m.qpos0[m.jnt_qposadr[j]] + m.eq_data[i][0]) for j, i in _held_alone(robot).items()
+    }
+    laws = followers(robot) if with_followers else {}
+    for _ in laws:  # a follower may follow another one
+        for j, law in laws.items():
+            leader = robot.joints.index(law.joint)
+            if leader in held:
+                held[j] = law.multiplier * held[leader] + law.offset
+    return held
+
+
+def _held(robot: CompiledMjcf) -> list[str]:
+    return [f"{robot.joints[j]} at {q:.6g}" for j, q in held_joints(robot, False).items()]
 
 
 def _holding(robot: CompiledMjcf) -> list[int]:
@@ -253,7 +283,7 @@ def _disabled(robot: CompiledMjcf) -> list[str]:
 NamesOf = Callable[[CompiledMjcf], list[str]]
 
 WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
-    "loop closures, soft bodies and holds of joints are dropped, as asked": _closing,
+    "loop closures and soft bodies are dropped, as asked": _closing,
     "joint springs are not applied": _springs,
     "damping is applied without the terms of higher order in v": _curved_damping,
     "gravity compensation (gravcomp) is not applied": lambda r: _named(
@@ -277,6 +307,8 @@ REMARKS: dict[str, NamesOf] = {
     "equalities of joints, which MuJoCo keeps softly, are exact": lambda r: [
         _described(r, i) for i in _coupled(r).values()
     ],
+    "joints that equalities hold are fixed there (rad, m), with their followers": _held,
+    "assets without a part in dynamics are not read": lambda r: [r.unread] * bool(r.unread),
     "inactive equalities are ignored": lambda r: [
         _described(r, i) for i in _equalities(r, *_all_kinds(r), active=False)
     ],
