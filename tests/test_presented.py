@@ -178,7 +178,7 @@ def test_keywords_of_other_libraries(arm, call, message):
 
 
 def test_errors_of_a_method_pass_through(arm):
-    with pytest.raises(TypeError, match="actuation is int: wanted one from model"):
+    with pytest.raises(TypeError, match="actuation is 1: wanted one from model"):
         arm.step(np.zeros(2), np.zeros(2), np.zeros(2), 0.1, actuation=1)
 
 

@@ -46,6 +46,7 @@ from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.accelerator.drawing import legend, svg
 from featherlane.functions.accelerator.organisation import Organisation
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
+from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
@@ -338,7 +339,7 @@ def accelerator(
     sharing: str = "module",
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
-    f_ext: str | None = None,
+    f_ext: WrenchFrame | None = None,
     frames: Sequence[str] = (),
     name: str | None = None,
     arrays: str | None = None,

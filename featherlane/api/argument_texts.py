@@ -26,7 +26,7 @@ ARGUMENTS = {
     "integrator": (
         '"semi_implicit", "euler", "midpoint", "rk4" or "implicit_damping" (docs/time_steps.md)'
     ),
-    "actuation": "from `actuation`: then tau are controls (..., nu) in place of joint forces",
+    "actuation": 'from `actuation`, or "file": tau are then controls (..., nu), no joint forces',
     "every": "whole number of steps, a divisor of their count: from one state kept to the next",
     "steps": "whole number of steps, 1 or more",
     "by_wrenches": "True: B has six more columns for each wrench of f_ext",

@@ -22,7 +22,7 @@ from featherlane.errors import (
     shown,
 )
 from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actuation
-from featherlane.functions.array_like import Params, Threads
+from featherlane.functions.array_like import Integrator, Params, Reference, Threads, WrenchFrame
 from featherlane.functions.compile import (
     compile_single,
     dynamics_graph,
@@ -126,14 +126,14 @@ class Compiled(model.Robot):
     def function(
         self,
         name: str,
-        f_ext: str | None = None,
+        f_ext: WrenchFrame | None = None,
         *,
         params: Iterable[str] = (),
         frame: str | None = None,
-        reference: str | None = None,
+        reference: Reference | None = None,
         wrt: str | None = None,
         method: str | None = None,
-        integrator: str | None = None,
+        integrator: Integrator | None = None,
         actuation: Actuated = None,
         by_wrenches: bool = False,
         steps: int = 0,
@@ -392,14 +392,14 @@ class Compiled(model.Robot):
     def graph(
         self,
         name: str,
-        f_ext: str | None = None,
+        f_ext: WrenchFrame | None = None,
         *,
         params: Iterable[str] = (),
         frame: str | None = None,
-        reference: str | None = None,
+        reference: Reference | None = None,
         wrt: str | None = None,
         method: str | None = None,
-        integrator: str | None = None,
+        integrator: Integrator | None = None,
         actuation: Actuated = None,
         by_wrenches: bool = False,
         steps: int = 0,
@@ -474,7 +474,7 @@ class Compiled(model.Robot):
         arrays: Arrays,
         params: Params = None,
         f_ext: Any = None,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         method: str = "auto",
         **options: Any,
     ) -> tuple[Function, Arrays]:

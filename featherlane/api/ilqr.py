@@ -22,7 +22,7 @@ from featherlane.functions.arguments import (
     rows,
     threads_asked,
 )
-from featherlane.functions.array_like import ArrayLike, Threads
+from featherlane.functions.array_like import ArrayLike, Hessian, Integrator, Threads
 from featherlane.functions.control_costs import Wanted, cost_graphs, zero
 from featherlane.functions.control_pool import (
     CONVERGED,
@@ -317,9 +317,9 @@ def ilqr(
     parameters: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, ArrayLike] | None = None,
     tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
-    integrator: str = DEFAULT_INTEGRATOR,
+    integrator: Integrator = DEFAULT_INTEGRATOR,
     actuation: Actuated = None,
-    hessian: str = "gauss_newton",
+    hessian: Hessian = "gauss_newton",
     iterations: int = 100,
     tolerance: float | None = None,
     gains: bool = True,

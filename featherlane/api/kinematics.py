@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.api.compiled import Compiled
-from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
+from featherlane.functions.array_like import (
+    ArrayLike,
+    Out,
+    Params,
+    Reference,
+    Threads,
+    Wrenches,
+    WrenchFrame,
+)
 
 
 class Kinematics(Compiled):
@@ -46,7 +54,7 @@ class Kinematics(Compiled):
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: str = "body",
+        reference: Reference = "body",
         *,
         params: Params = None,
         out: Out = None,
@@ -72,7 +80,7 @@ class Kinematics(Compiled):
         v: ArrayLike,
         a: ArrayLike,
         frame: str,
-        reference: str = "body",
+        reference: Reference = "body",
         *,
         params: Params = None,
         out: Out = None,
@@ -100,7 +108,7 @@ class Kinematics(Compiled):
         self,
         q: ArrayLike,
         frame: str,
-        reference: str = "body",
+        reference: Reference = "body",
         *,
         params: Params = None,
         out: Out = None,
@@ -122,7 +130,7 @@ class Kinematics(Compiled):
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: str = "body",
+        reference: Reference = "body",
         *,
         params: Params = None,
         out: Out = None,
@@ -264,7 +272,7 @@ class Kinematics(Compiled):
         v: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: Out = None,
         threads: Threads = None,

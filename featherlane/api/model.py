@@ -18,7 +18,7 @@ from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
 from featherlane.errors import no_attribute
-from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.on_device import any_on_device
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
@@ -69,7 +69,7 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         a: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         method: str = "auto",
         out: Out = None,
@@ -96,7 +96,7 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         tau: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         method: str = "auto",
         out: Out = None,
@@ -146,7 +146,7 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         a: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         method: str = "auto",
         out: tuple[np.ndarray, np.ndarray] | None = None,
@@ -175,7 +175,7 @@ class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, First
         *,
         a: ArrayLike | None = None,
         minv: ArrayLike | None = None,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,

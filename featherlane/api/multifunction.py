@@ -75,6 +75,7 @@ from featherlane.functions.accelerator.graph import (
 )
 from featherlane.functions.accelerator.organisation import Organisation
 from featherlane.functions.arguments import counted, whole
+from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
@@ -398,7 +399,7 @@ def multifunction(
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     tag_bits: int = 16,
-    f_ext: str | None = None,
+    f_ext: WrenchFrame | None = None,
     frames: Sequence[str] = (),
     name: str | None = None,
     arrays: str | None = None,

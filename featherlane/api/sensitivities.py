@@ -8,7 +8,7 @@ import numpy as np
 
 from featherlane.api.compiled import Arrays, Compiled, check_parameters
 from featherlane.functions.arguments import LEADING, alike, lead_of
-from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
 from featherlane.robot.parameters import PARAMETERS, parameter_value
 
@@ -53,7 +53,7 @@ class Sensitivities(Compiled):
         wrt: str = "inertial",
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: Out = None,
         threads: Threads = None,
@@ -102,7 +102,7 @@ class Sensitivities(Compiled):
         wrt: str = "inertial",
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
@@ -128,7 +128,7 @@ class Sensitivities(Compiled):
         a: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         threads: Threads = None,
     ) -> InverseDynamicsSecondDerivatives:
@@ -155,7 +155,7 @@ class Sensitivities(Compiled):
         weights: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
@@ -178,7 +178,7 @@ class Sensitivities(Compiled):
         weights: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
@@ -202,7 +202,7 @@ class Sensitivities(Compiled):
         direction: ArrayLike,
         f_ext: Wrenches = None,
         *,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: Out = None,
         threads: Threads = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -34,6 +34,10 @@ also has text and complex numbers.
 """
 Wrenches = ArrayLike | Mapping[str, ArrayLike] | None
 """External forces: an array, or arrays by the name of their frame."""
+WrenchFrame = Literal["body", "world"]
+Reference = Literal["body", "world", "spatial"]
+Integrator = Literal["implicit_damping", "semi_implicit", "euler", "rk4", "midpoint"]
+Hessian = Literal["gauss_newton", "exact"]
 Params = Mapping[str, ArrayLike] | None
 Out = np.ndarray | None
 Outs = np.ndarray | Sequence[np.ndarray] | None

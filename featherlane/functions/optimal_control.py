@@ -16,6 +16,7 @@ import numpy as np
 
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
+from featherlane.functions.array_like import Integrator
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.function import Function
 from featherlane.functions.results import named_results
@@ -57,7 +58,7 @@ class ControlProblem:
     """
 
     model: Robot
-    integrator: str
+    integrator: Integrator
     actuation: Actuation | None
     limited: bool
     exact: bool  # Hessians; else J^T J of the residuals

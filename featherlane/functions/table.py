@@ -17,6 +17,7 @@ from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.actuation import Actuation
+from featherlane.functions.array_like import Integrator
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     DifferenceDerivatives,
@@ -205,7 +206,7 @@ NEXT: Sizes = {"q_next": ("q",), "v_next": V}
 MOVED: Sizes = {**NEXT, "motion": V}  # how it moved, in the tangent space of the beginning
 LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "columns")}
 BY_ALL: Size = ("v", "2v+columns")  # derivatives by [q, v, controls]
-DEFAULT_INTEGRATOR = "implicit_damping"
+DEFAULT_INTEGRATOR: Integrator = "implicit_damping"
 INTEGRATORS = ("implicit_damping", "semi_implicit", "euler", "rk4", "midpoint")
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
 IN_TIME = ("f_ext", "integrator", "actuation")

@@ -9,6 +9,7 @@ import numpy as np
 
 from featherlane.algorithms.derivatives import world_fixed
 from featherlane.functions.arguments import alike, lead_of
+from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.table import Variant
 from featherlane.robot.model import WORLD, Frame, Robot
 from featherlane.robot.spatial import (
@@ -51,7 +52,7 @@ def stacked(
     return tuple(frames.values()), rows
 
 
-WRENCH_FRAMES = ("body", "world")
+WRENCH_FRAMES: tuple[WrenchFrame, ...] = ("body", "world")
 
 
 def wrenches_on(model: Robot, tree: Tree, variant: Variant, q: list, f_ext: list) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from featherlane.interop.wrapped import WrappedModel, required
 dask, da = required("dask", "dask"), required("dask.array", "dask")
 
 
-def wrap(model: Model, *, threads: int = 1) -> WrappedModel:
+def wrap(model: Model, *, threads: int = 1) -> WrappedModel[Any]:
     """The functions of a model on Dask arrays, whose leading dimensions may be chunked in any way.
 
     Arrays of Zarr and h5py, NumPy's and numbers are taken too. threads: of the kernel in each

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from featherlane.api.model import Model
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
 from featherlane.interop.wrapped import WrappedModel, in_front, required
 from featherlane.interop.xla_calls import PLATFORMS, checked_lead, compute
+
+if TYPE_CHECKING:
+    from jax import Array
 
 jax = required("jax", "jax")
 jnp = jax.numpy
@@ -29,7 +32,7 @@ evaluate = core.Primitive("featherlane")
 evaluate.multiple_results = True
 
 
-def wrap(model: Model) -> WrappedModel:
+def wrap(model: Model) -> WrappedModel[Array]:
     """The functions of a model on JAX arrays, on the CPU or a GPU, differentiable by all of them (q
     by its nq entries). float32 unless JAX has 64 bits enabled.
 

@@ -9,12 +9,15 @@ GPU on PyTorch's current stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from featherlane.api.model import Model
 from featherlane.functions.operations import Operation
 from featherlane.interop.texts import adjoints, operation, tangents, text_of, text_of_model
 from featherlane.interop.wrapped import WrappedModel, in_front, lead_of, required
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 torch = required("torch", "torch")
 Tensor = torch.Tensor
@@ -23,7 +26,7 @@ DEVICES = ("cpu", "cuda", "meta")
 SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
 
 
-def wrap(model: Model) -> WrappedModel:
+def wrap(model: Model) -> WrappedModel[Tensor]:
     """The functions of a model on tensors, differentiable by all of them (q by its nq entries).
 
     Examples:

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.errors import no_attribute
 from featherlane.functions.operations import bound
+from featherlane.functions.results import (
+    DifferenceDerivatives,
+    Direction,
+    ForwardDynamicsDerivatives,
+    Gradients,
+    IntegrateDerivatives,
+    InverseDynamicsDerivatives,
+    LinearStep,
+    ReducedStep,
+    Step,
+    Trajectory,
+)
 from featherlane.functions.table import BY_NAME, Variant
 
+Array = TypeVar("Array")  # of the framework
 Run = Callable[[Variant, Sequence[Any]], Sequence[Any]]
 
 
@@ -26,13 +39,52 @@ def required(module: str, extra: str) -> Any:
         raise ImportError(told) from error
 
 
-class WrappedModel:
+class WrappedModel(Generic[Array]):
     """A model whose attributes are all functions of `functions.table.BY_NAME`, by their names.
 
     Each takes the arguments of `model.function(name)`: arrays with leading dimensions that
     broadcast, and f_ext, f_ext_frame, params, frame, reference, wrt and method like the model's
     methods. It returns one array, or the function's tuple.
     """
+
+    if TYPE_CHECKING:  # `__init__` sets them
+        inverse_dynamics: Callable[..., Array]
+        forward_dynamics: Callable[..., Array]
+        mass_matrix: Callable[..., Array]
+        mass_matrix_inverse: Callable[..., Array]
+        inverse_dynamics_derivatives: Callable[..., InverseDynamicsDerivatives[Array]]
+        forward_dynamics_derivatives: Callable[..., ForwardDynamicsDerivatives[Array]]
+        forward_dynamics_derivatives_from: Callable[..., tuple[Array, Array]]
+        forward_dynamics_derivatives_at: Callable[..., ForwardDynamicsDerivatives[Array]]
+        frame_placement: Callable[..., Array]
+        frame_velocity: Callable[..., Array]
+        frame_acceleration: Callable[..., Array]
+        jacobian: Callable[..., Array]
+        jacobian_time_derivative: Callable[..., Array]
+        center_of_mass: Callable[..., Array]
+        center_of_mass_jacobian: Callable[..., Array]
+        centroidal_momentum: Callable[..., Array]
+        centroidal_momentum_matrix: Callable[..., Array]
+        kinetic_energy: Callable[..., Array]
+        potential_energy: Callable[..., Array]
+        coriolis_matrix: Callable[..., Array]
+        gravity_torque: Callable[..., Array]
+        bias_force: Callable[..., Array]
+        integrate: Callable[..., Array]
+        difference: Callable[..., Array]
+        interpolate: Callable[..., Array]
+        integrate_derivatives: Callable[..., IntegrateDerivatives[Array]]
+        difference_derivatives: Callable[..., DifferenceDerivatives[Array]]
+        step: Callable[..., Step[Array]]
+        linearize_step: Callable[..., LinearStep[Array]]
+        linearize_step_reduced: Callable[..., ReducedStep[Array]]
+        step_jvp: Callable[..., Direction[Array]]
+        step_vjp: Callable[..., Gradients[Array]]
+        inverse_dynamics_parameter_derivatives: Callable[..., Array]
+        inverse_dynamics_second_derivatives: Callable[..., tuple[Array, Array, Array, Array]]
+        inverse_dynamics_hessian_product: Callable[..., Array]
+        forward_dynamics_hessian_product: Callable[..., Array]
+        rollout: Callable[..., Trajectory[Array]]
 
     def __init__(self, model: Model, run: Run) -> None:
         if not isinstance(model, Model):

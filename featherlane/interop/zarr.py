@@ -19,6 +19,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.errors import clause, shown
+from featherlane.functions.array_like import WrenchFrame
 from featherlane.interop.executors import Place, check_place, place_of
 from featherlane.interop.packed import PackedFunction, prepared
 from featherlane.interop.wrapped import required
@@ -99,7 +100,7 @@ def map_store(
     chunk: int | None = None,
     workers: int | None = None,
     scheduler: Any = "threads",
-    f_ext_frame: str = "body",
+    f_ext_frame: WrenchFrame = "body",
     progress: Progress = lambda step: None,
 ) -> Report:
     """Computes a function for all states of a Zarr group in a folder, into a new group.

@@ -31,16 +31,18 @@ import numpy as np
 
 from featherlane.api.model import Model, load
 from featherlane.errors import one_of
+from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
+from featherlane.robot.loaders.roots import Root
 from featherlane.tools.exact_derivatives import state_derivatives
 from featherlane.tools.measures import conditioning, largest_entry
 from featherlane.tools.peers import PEERS, Blocks, Projected, Resisted, States, independent
 from featherlane.tools.timing import Progress
 
-Case = tuple[str, str | None]  # a function and the axes of f_ext, None without
-Evaluate = Callable[[Model, str, str | None, Sequence[np.ndarray]], Any]
+Case = tuple[str, WrenchFrame | None]  # a function and the axes of f_ext, None without
+Evaluate = Callable[[Model, str, WrenchFrame | None, Sequence[np.ndarray]], Any]
 
 BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 SLACK = 10.0
@@ -62,7 +64,7 @@ class ComparedBlock:
 
     function: str
     block: str
-    f_ext: str | None  # the frame of the external forces, None without
+    f_ext: WrenchFrame | None  # the frame of the external forces, None without
     error: float
     state: int  # which of the random states has that error
     limit: float  # what the rule allows there
@@ -161,14 +163,14 @@ def _verdict(row: ComparedBlock) -> str:
 
 def check(
     source: str | os.PathLike[str],
-    root: str | None = None,
+    root: Root | None = None,
     *,
     against: str = "pinocchio",
     states: int = 100,
     seed: int = 0,
     dtype: Any = np.float64,
     functions: Sequence[str] | None = None,
-    f_ext: Sequence[str | None] = (None, *WRENCH_FRAMES),
+    f_ext: Sequence[WrenchFrame | None] = (None, *WRENCH_FRAMES),
     same_angles: bool = True,
     progress: Progress = lambda step: None,
     evaluate: Evaluate | None = None,
@@ -275,18 +277,18 @@ class _Comparison:
                 rows = [*self._compare(name, frame, self._blocks(name, frame), expected)]
             yield from rows
 
-    def _inputs(self, name: str, frame: str | None) -> dict[str, np.ndarray]:
+    def _inputs(self, name: str, frame: WrenchFrame | None) -> dict[str, np.ndarray]:
         names = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
         return {x: getattr(self.given, x) for x in names}
 
-    def _blocks(self, name: str, frame: str | None) -> Blocks:
+    def _blocks(self, name: str, frame: WrenchFrame | None) -> Blocks:
         inputs = [x.astype(self.dtype) for x in self._inputs(name, frame).values()]
         results = self.evaluate(self.model, name, frame, inputs)
         results = results if isinstance(results, tuple) else (results,)
         return dict(zip(FUNCTIONS[name].outputs, results, strict=True))
 
     def _compare(
-        self, name: str, frame: str | None, blocks: Blocks, expected: Blocks
+        self, name: str, frame: WrenchFrame | None, blocks: Blocks, expected: Blocks
     ) -> Iterator[ComparedBlock]:
         limits = np.full(len(self.condition), BASE[self.dtype])
         used, unit = np.full(len(self.condition), True), self.force
@@ -355,5 +357,7 @@ def random_states(model: Model, count: int, seed: int, dtype: np.dtype) -> State
     return States(q, v, a, tau, f_ext, np.empty((count, 0, 0)))
 
 
-def _compiled(model: Model, name: str, frame: str | None, inputs: Sequence[np.ndarray]) -> Any:
+def _compiled(
+    model: Model, name: str, frame: WrenchFrame | None, inputs: Sequence[np.ndarray]
+) -> Any:
     return model.function(name, frame)(*inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Literal
 
 from featherlane.errors import ModelError, did_you_mean, one_of
 from featherlane.robot.joints import JOINT_TYPES
@@ -17,7 +18,18 @@ PLAIN = tuple(name for name in JOINT_TYPES if name not in ("helical", "universal
 ROOTS = ("fixed", "free", "planar", FREE_SPLIT, *sorted(set(PLAIN) - {"free", "planar"}))
 GROUND = ""  # the name of no link
 
-Root = str | Joint
+RootName = Literal[
+    "fixed",
+    "free",
+    "planar",
+    "free-split",
+    "cylindrical",
+    "prismatic",
+    "revolute",
+    "spherical",
+    "translation",
+]
+Root = RootName | Joint
 
 
 def checked_root(root: Root) -> Root:

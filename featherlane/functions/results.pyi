@@ -1,0 +1,85 @@
+"""The named tuples of results for type checkers, generic in the type of their arrays: NumPy's, or
+those of the framework that a model is wrapped for. At run time they are plain: frameworks take
+named tuples apart whose only base is `tuple`.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+from typing_extensions import TypeVar
+
+Array = TypeVar("Array", default=np.ndarray)
+
+def named_results(names: tuple[str, ...]) -> type[tuple]: ...
+def results_of(names: tuple[str, ...], values: Iterable[Any]) -> Any: ...
+
+class InverseDynamicsDerivatives(NamedTuple, Generic[Array]):
+    dtau_dq: Array
+    dtau_dv: Array
+
+class ForwardDynamicsDerivatives(NamedTuple, Generic[Array]):
+    da_dq: Array
+    da_dv: Array
+    da_dtau: Array
+
+class InverseDynamicsSecondDerivatives(NamedTuple, Generic[Array]):
+    d2tau_dqdq: Array
+    d2tau_dvdq: Array
+    d2tau_dvdv: Array
+    d2tau_dadq: Array
+
+class IntegrateDerivatives(NamedTuple, Generic[Array]):
+    dq_next_dq: Array
+    dq_next_dv: Array
+
+class DifferenceDerivatives(NamedTuple, Generic[Array]):
+    dv_dq0: Array
+    dv_dq1: Array
+
+class Step(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+
+class LinearStep(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    A: Array
+    B: Array
+
+class ReducedStep(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    da_dq: Array
+    da_dv: Array
+    da_du: Array
+
+class Direction(NamedTuple, Generic[Array]):
+    dq: Array
+    dv: Array
+
+class Gradients(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    tau: Array
+
+class Trajectory(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+
+class PolicyTrajectory(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    tau: Array
+
+class RolloutGradient(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    tau: Array
+
+class InverseKinematics(NamedTuple, Generic[Array]):
+    q: Array
+    converged: Array
+    position_error: Array
+    rotation_error: Array
+    iterations: Array
