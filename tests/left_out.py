@@ -5,11 +5,12 @@ processes that tests start too. Costs are shown and never asserted.
 """
 
 import os
+import re
 import time
 from collections import Counter
-from importlib import metadata
 
 import pytest
+from documents import ROOT
 
 BUDGET = 540  # seconds of a run without --full (docs/dev/rules.md)
 DEAREST = 10  # files that are named
@@ -29,8 +30,7 @@ def reason_of(report):
 
 
 def place_for_reports():
-    urls = dict(x.split(", ", 1) for x in metadata.metadata("featherlane").get_all("Project-URL"))
-    return urls["Issues"]
+    return re.search(r'^Issues = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
 
 
 def counted(number, what):
@@ -88,7 +88,7 @@ class Summary:
         """For the reader: what held, what this machine could not run, and what to do next."""
         passed, skipped = len(stats.get("passed", ())), stats.get("skipped", ())
         failed = len(stats.get("failed", ())) + len(stats.get("error", ()))
-        yield f"{counted(passed, 'test')} passed, {failed:,} failed, {len(skipped):,} skipped"
+        yield f"tests: {passed} passed, {failed} failed, {len(skipped)} skipped"
         reasons = Counter(map(reason_of, skipped)).most_common()
         for reason, count in reasons[:REASONS]:
             yield f"  {count:,} skipped: {reason}"

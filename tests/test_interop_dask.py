@@ -1,6 +1,7 @@
 """Functions of models on Dask arrays, in threads and in a local cluster of processes."""
 
 import os
+import pickle
 import signal
 import time
 
@@ -74,6 +75,15 @@ def test_results_have_the_same_bits_whatever_the_chunks(model, states, chunks):
     with dask.config.set(scheduler="threads"):
         results = dask.compute(*made)
     assert the_same(results, tuple(model.forward_dynamics_derivatives(*states)))
+
+
+def test_wrapped_models_and_their_functions_are_pickled(model):
+    wrapped = interop.wrap(model)
+    q = da.from_array(model.random_configuration(3, seed=0))
+    other, torque = pickle.loads(pickle.dumps((wrapped, wrapped.gravity_torque)))
+    assert other.model == model
+    for found in (other.gravity_torque(q), torque(q)):
+        assert np.array_equal(np.asarray(found), np.asarray(wrapped.gravity_torque(q)))
 
 
 def test_float32_wrenches_parameters_and_arrays_of_numpy(model, states):

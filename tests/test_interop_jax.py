@@ -1,6 +1,7 @@
 """Functions of models on arrays of JAX, with derivatives of any order, called by XLA."""
 
 import ctypes
+import pickle
 import sys
 from types import SimpleNamespace
 
@@ -63,6 +64,15 @@ def test_results_are_those_of_arrays(model, wrapped, dtype):
         wrapped.kinetic_energy(q[0, 0], v[0, 0]), model.kinetic_energy(q, v)[0, 0]
     )
     assert wrapped.mass_matrix(q[0, :0]).shape == (0, model.nv, model.nv)
+
+
+def test_wrapped_models_and_their_functions_are_pickled(model):
+    wrapped = interop.wrap(model)
+    q = jnp.asarray(model.random_configuration(3, seed=0))
+    other, torque = pickle.loads(pickle.dumps((wrapped, wrapped.gravity_torque)))
+    assert other.model == model
+    for found in (other.gravity_torque(q), torque(q)):
+        assert np.array_equal(np.asarray(found), np.asarray(wrapped.gravity_torque(q)))
 
 
 def test_xla_calls_machine_code(model, wrapped):

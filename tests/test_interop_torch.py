@@ -1,9 +1,12 @@
 """Functions of models on tensors of PyTorch, with derivatives of any order."""
 
+import copy
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import finished, python
 
 import featherlane as fl
 
@@ -32,7 +35,7 @@ def states(model, *lead, dtype=torch.float64, grad=False):
 
 def test_every_function_is_there(wrapped):
     assert {*TABLE, "rollout"} <= vars(wrapped).keys()
-    with pytest.raises(AttributeError, match="there is no function 'dynamics': wanted one of"):
+    with pytest.raises(AttributeError, match="a wrapped model has no attribute 'dynamics'"):
         wrapped.dynamics  # noqa: B018
 
 
@@ -49,6 +52,37 @@ def test_results_are_those_of_arrays(model, wrapped, dtype):
     frame = model.frame_names[-1]
     assert np.array_equal(wrapped.jacobian(q, frame), model.jacobian(arrays[0], frame))
     assert np.array_equal(wrapped.kinetic_energy(q, v), model.kinetic_energy(*arrays[:2]))
+
+
+class Gravity(torch.nn.Module):
+    """A user's module that holds a wrapped model and one of its functions."""
+
+    def __init__(self, wrapped):
+        super().__init__()
+        self.wrapped, self.energy = wrapped, wrapped.potential_energy
+
+    def forward(self, q):
+        return self.wrapped.gravity_torque(q), self.energy(q)
+
+
+def test_modules_that_hold_one_are_saved_and_copied(model, wrapped, tmp_path):
+    """Another process has not wrapped the model before."""
+    file, q = tmp_path / "module.pt", torch.from_numpy(model.random_configuration(3, seed=0))
+    torch.save(Gravity(wrapped), file)
+    code = """
+    import sys, torch
+    sys.path.insert(0, sys.argv[2])
+    module = torch.load(sys.argv[1], weights_only=False)
+    q = torch.tensor(eval(sys.argv[3]), dtype=torch.float64, requires_grad=True)
+    torque, energy = module(q)
+    energy.sum().backward()
+    assert q.grad.abs().sum() > 0
+    print(torque.tolist())
+    """
+    found = eval(finished(python(code, str(file), str(Path(__file__).parent), repr(q.tolist()))))
+    assert found == model.gravity_torque(q.numpy()).tolist()
+    copied = copy.deepcopy(Gravity(wrapped))
+    assert torch.equal(copied(q)[0], torch.tensor(found, dtype=torch.float64))
 
 
 def test_gradients(model, wrapped):

@@ -49,7 +49,7 @@ def test_the_end_of_a_run_speaks_to_its_reader():
     summary.left_out = 1200
     skipped = [report("no GPU here"), report("no qemu"), report("no GPU here")]
     assert [*summary._told({"passed": [0], "skipped": skipped})] == [
-        "1 test passed, 0 failed, 3 skipped",
+        "tests: 1 passed, 0 failed, 3 skipped",
         "  2 skipped: no GPU here",
         "  1 skipped: no qemu",
         "1,200 repetitions, the same with more robots, seeds and dtypes, are run by --full",

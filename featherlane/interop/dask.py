@@ -8,6 +8,7 @@ chunks wait: one worker compiles, the others load the code from the cache on dis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def wrap(model: Model, *, threads: int = 1) -> WrappedModel[Any]:
     """
     threads = counted("threads", threads)
     run = lambda variant, arrays: _results(model._function(variant), arrays, threads)
-    return WrappedModel(model, run)
+    return WrappedModel(model, run, partial(wrap, threads=threads))
 
 
 def apply(function: Function, *arrays: Any, threads: int = 1) -> Any:

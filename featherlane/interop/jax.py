@@ -48,7 +48,7 @@ def wrap(model: Model) -> WrappedModel[Array]:
         dtype = jnp.result_type(*made, jnp.float32)
         return evaluate.bind(*[x.astype(dtype) for x in made], op=Operation(model, variant))
 
-    return WrappedModel(model, run)
+    return WrappedModel(model, run, wrap)
 
 
 @evaluate.def_abstract_eval

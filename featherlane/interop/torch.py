@@ -38,7 +38,7 @@ def wrap(model: Model) -> WrappedModel[Tensor]:
         True
     """
     text = text_of_model(model) if isinstance(model, Model) else ""
-    return WrappedModel(model, lambda variant, x: _run(text_of(text, variant), _tensors(x)))
+    return WrappedModel(model, lambda variant, x: _run(text_of(text, variant), _tensors(x)), wrap)
 
 
 def _tensors(arrays: Sequence[Any]) -> Tensors:

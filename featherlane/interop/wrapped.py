@@ -45,6 +45,9 @@ class WrappedModel(Generic[Array]):
     Each takes the arguments of `model.function(name)`: arrays with leading dimensions that
     broadcast, and f_ext, f_ext_frame, params, frame, reference, wrt and method like the model's
     methods. It returns one array, or the function's tuple.
+
+    It and its functions can be pickled and copied, for spawned workers of a loader and for modules
+    that hold it. The model goes along, compiled code does not.
     """
 
     if TYPE_CHECKING:  # `__init__` sets them
@@ -86,12 +89,20 @@ class WrappedModel(Generic[Array]):
         forward_dynamics_hessian_product: Callable[..., Array]
         rollout: Callable[..., Trajectory[Array]]
 
-    def __init__(self, model: Model, run: Run) -> None:
+    def __init__(
+        self, model: Model, run: Run, wrap: Callable[[Model], WrappedModel[Array]]
+    ) -> None:
+        """run: computes a function of a framework's arrays. wrap: a function of a module, or a
+        partial of one, by which unpickling makes this again of the model.
+        """
         if not isinstance(model, Model):
             raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it")
-        self.model = model
+        self.model, self._run, self._wrap = model, run, wrap
         for name in BY_NAME:
-            setattr(self, name, partial(_call, run, name))
+            setattr(self, name, partial(_call, self, name))
+
+    def __reduce__(self) -> tuple[Callable[[Model], WrappedModel[Array]], tuple[Model]]:
+        return self._wrap, (self.model,)
 
     def __repr__(self) -> str:
         return f"<{self.model!r} for another framework>"
@@ -102,8 +113,8 @@ class WrappedModel(Generic[Array]):
             raise no_attribute(name, "a wrapped model", BY_NAME, "wrap(model).")
 
 
-def _call(run: Run, name: str, *args: Any, **named: Any) -> Any:
-    results = run(*bound(name, args, named))
+def _call(wrapped: WrappedModel[Any], name: str, *args: Any, **named: Any) -> Any:
+    results = wrapped._run(*bound(name, args, named))
     if len(results) == 1:
         return results[0]
     collect = BY_NAME[name].collect
