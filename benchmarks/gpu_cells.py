@@ -62,14 +62,14 @@ class Bench:
         return every if not self.gpu.emulated else tuple(b for b in every if b < 64) or (16,)
 
     def files(self, form: str | None = None, dtypes: tuple[str, ...] = ()) -> list[Facts]:
-        """The functions of the pack that are asked for. form: of the smoke test, "" for others,
-        None for all.
+        """The functions of the pack that are asked for, those of the chain always. form: of the
+        smoke test, "" for others, None for all.
         """
         return [
             x
             for x in gpu_packed.index(self.pack)
             if form is None or x.form == form
-            if x.form or not self.robots or x.robot in self.robots
+            if x.form or not self.robots or x.robot in (*self.robots, gpu_packed.CHAIN)
             if x.form or not self.functions or x.function in self.functions
             if not dtypes or x.dtype in dtypes
         ]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import gpu_packed
 import numpy as np
-from gpu_packed import Facts, Packed
+from gpu_packed import CHAIN, Facts, Packed
 from options import parser
 from robots import DTYPES, SHORT, as_tuple, chosen, say
 
@@ -37,7 +37,6 @@ NAMES = (
 )
 DERIVATIVES = NAMES[4:]
 F32 = ("float32",)
-CHAIN = "chain100"
 
 
 class Wanted(NamedTuple):

@@ -25,6 +25,7 @@ from featherlane.backends.cuda.parse import Instruction, parsed
 from featherlane.backends.cuda.stages import Kernels
 
 INDEX = "index.json"
+CHAIN = "chain100"  # the robot of many links, for which there are no options
 FLOATS = {"f32", "f64"}  # ends of the names of instructions that compute with numbers
 MOVES = {"ld", "st", "mov", "cvt", "selp", "setp"}
 

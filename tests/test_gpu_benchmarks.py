@@ -2,6 +2,8 @@
 
 import csv
 import itertools
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -390,6 +392,39 @@ def test_rows_are_in_the_file_as_soon_as_they_come(tmp_path):
     page = gpu_results.page("title", results.rows)
     assert "! lanes  65536  DIFFERENT: 3 numbers" in page
     results.close()
+
+
+# Peers
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics", "mass_matrix"])
+def test_a_loop_of_pytorch_computes_what_we_compute(name, bench):
+    pytest.importorskip("torch")
+    cells = gpu.PARTS["torch-loop"].cells(bench)
+    cell = next(x for x in cells if x.facts["function"] == name)
+    row = cell.measure()
+    assert row["value"].startswith("loop over links, CPU; differs by ")
+    assert float(row["value"].split()[-1]) < 1e-5
+
+
+# The page
+
+
+def commands(script):
+    """The arguments of a script's commands on the page of the first run."""
+    page = (ROOT / "docs" / "dev" / "gpu_first_run.md").read_text(encoding="utf-8")
+    found = re.findall(rf"python benchmarks/{script} ([^#`\n]+)", page)
+    assert found, script
+    return [shlex.split(x) for x in found]
+
+
+def test_the_commands_of_the_page_are_those_of_the_scripts(monkeypatch):
+    parsed = [gpu._options().parse_args(x) for x in commands("gpu.py")]
+    assert [x.script for x in parsed if x.script] == list(gpu.SCRIPTS)
+    assert {x.minutes for x in parsed if x.script} == {None}  # the ten minutes of the page
+    assert all(len(x) == 4 for x in commands("gpu_tools.py"))
+    assert [x[-2] for x in commands("gpu_figure.py")] == ["--folder"]
+    assert commands("gpu_pack.py") == [[str(parsed[0].pack)]]
 
 
 # Dry runs
