@@ -1,12 +1,13 @@
 """The model card."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from repetition import full
 
 import featherlane as fl
-from featherlane.api.card import WIDTH, card
+from featherlane.api.card import WIDTH, card, portable_card
 from featherlane.robot.loaders import bundled, load
 from featherlane.robot.model import Joint
 
@@ -122,3 +123,80 @@ def test_thousands_of_fixed_links_are_cut():
     model = load(chain(2000, type="fixed"), root="free")
     assert len(card(model).splitlines()) < 30
     assert len(model.frames) == 2000
+
+
+def test_long_names_are_whole():
+    """They stand on a line of their own where their column has no room."""
+    names = [f"a_link_of_the_robot_with_quite_a_long_name_{i}" for i in range(3)]
+    text = chain(4, name="l{}").replace('name="jl1"', f'name="{names[0]}"')
+    text = text.replace('"l2"', f'"{names[1]}"').replace('name="jl3"', f'name="{names[2]}"')
+    model = load(text, root="free")
+    lines = card(model).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    for name in names:
+        assert any(name in line for line in lines)
+    assert f"  3  {names[2]} on {names[1]}" in lines
+    at = lines.index(f"  3  {names[2]} on {names[1]}")
+    assert lines[at + 1].split() == ["continuous", "9", "8", "x", "none", "1"]
+    both = load(text.replace(names[2], names[2] * 2), root="free")
+    lines = card(both).splitlines()
+    assert f"       on {names[1]}".strip() in map(str.strip, lines)
+    assert f"  3  {names[2] * 2}" in lines
+
+
+@pytest.mark.parametrize("robot", ["atlas", "g1", "hyq", "mobile_arm", "quadruped_arm"])
+def test_no_name_of_a_bundled_robot_is_cut(robot):
+    model = load(robot, root="free")
+    text = card(model).partition("joint physics")[0].partition("frames (")[0]
+    carriers = [model.body_names[i] for i in model.parent if i >= 0]
+    assert all(name in text for name in (*model.joint_names, *carriers))
+
+
+def test_a_body_with_a_long_name_is_whole_beside_its_frames():
+    name = "body_with_a_name_of_more_than_twenty_eight_characters"
+    text = chain(2).replace('"l1"', f'"{name}"')
+    fixed = '<link name="tip"/><joint name="end" type="fixed"><parent link="{}"/>'
+    text = text.replace("</robot>", fixed.format(name) + '<child link="tip"/></joint></robot>')
+    lines = card(load(text)).splitlines()
+    at = lines.index("frames (3), by the body that carries them")
+    assert f"  {name}" in lines[at:]
+    assert f"{name}, tip" in lines[lines.index(f"  {name}", at) + 1]
+
+
+def test_continuous_joints_are_told():
+    assert "  jl1    continuous  (ground)" in card(load(chain(2)))
+    limited = card(load(chain(2, extra='<limit lower="-1" upper="1"/>')))
+    assert "revolute" in limited
+    assert "continuous" not in limited
+
+
+def test_the_command_line_is_told_of_the_free_root():
+    text = " ".join(card(load("iiwa14")).split())
+    assert 'fixed to the ground (root="free", on the command line --root free, lets them)' in text
+    still = card(load('<robot name="r"><link name="a"/></robot>'))
+    assert "--root free" in still
+
+
+def test_a_card_for_others_has_no_folders(tmp_path):
+    file = tmp_path / "arm.urdf"
+    file.write_text(chain(2))
+    model = replace(fl.load(file), notes=(f"opened '{tmp_path}/a b/mesh.stl' in m/s^2, N s/m",))
+    assert str(tmp_path) in card(model)
+    text = portable_card(model)
+    assert str(tmp_path) not in text
+    assert "source   arm.urdf" in text
+    assert "mesh.stl' in m/s^2, N s/m" in text
+    windows = replace(model, source="C:\\Users\\me\\arm.urdf", notes=("in C:\\Users\\me\\x.stl",))
+    assert "Users" not in portable_card(windows)
+
+
+@pytest.mark.parametrize("target", ["c", "wasm"])
+def test_generated_files_have_no_folders(tmp_path, target):
+    file = tmp_path / "secret" / "arm.urdf"
+    file.parent.mkdir()
+    file.write_text(
+        chain(2, extra='<axis xyz="0 1 0"/>').replace("<mass", '<origin xyz="1 0 0"/><mass')
+    )
+    fl.generate(fl.load(file), tmp_path / "out", ["inverse_dynamics"], target=target)
+    for written in (tmp_path / "out").iterdir():
+        assert b"secret" not in written.read_bytes()

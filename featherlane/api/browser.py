@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.api.card import card
+from featherlane.api.card import portable_card
 from featherlane.api.model import Model
 from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
@@ -42,7 +42,7 @@ def facts(model: Model | None, name: str) -> dict[str, Any]:
         return made
     neutral = np.asarray(model.neutral()).tolist()
     return made | {
-        "card": card(model),
+        "card": portable_card(model),
         "nq": model.nq,
         "nv": model.nv,
         "neutral": neutral,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from textwrap import wrap
 
@@ -12,7 +14,7 @@ from featherlane.robot.model import WORLD, Floats, Joint, Robot
 WIDTH = 100
 INDENT = "  "
 GROUND = "(ground)"
-NAME = 28  # characters of a body's name before its frames
+NAME = 28  # characters of a body's name beside its frames; a longer one has a line of its own
 ROOT_TITLES = {
     "fixed": "the root link is the ground",
     "free": "six degrees of freedom",
@@ -21,7 +23,8 @@ ROOT_TITLES = {
 }
 COLUMN_TITLES = ("", "joint", "type", "on body", "q", "v", "axis", "limits rad, m", "mass kg")
 RIGHT_ALIGNED = (0, 4, 5, 8)
-SHORTENED = (1, 3)  # the columns of names, which share the width that the others leave
+NAMES = (1, 3)  # the columns of joints and bodies, which share the width that the others leave
+FOLDERS = re.compile(r"""(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^/\\\s'":,;]+)+[/\\](?=\w)""")
 GROUPS = 20  # lists of frames, or of joints of the same physics
 GROUP_LINES = 3  # of one list
 AXES = 34  # characters of a joint's axes
@@ -44,6 +47,13 @@ def card(model: Robot) -> str:
     return "\n\n".join(filter(None, paragraphs))
 
 
+def portable_card(model: Robot) -> str:
+    """Returns the card without folders of this machine, for files that are given to others."""
+    source = re.split(r"[/\\]", model.source)[-1]
+    notes = tuple(FOLDERS.sub("", note) for note in model.notes)
+    return card(replace(model, source=source, notes=notes))
+
+
 def _head(model: Robot) -> Iterator[str]:
     title = ROOT_TITLES.get(model.root)
     root = f"{model.root}, {title}" if title else _clean(model.root, 80)
@@ -64,15 +74,40 @@ def _joints(model: Robot) -> Iterator[str]:
         return
     rows = [COLUMN_TITLES, *(_row(model, i) for i in range(model.nbodies))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    first, second = SHORTENED
+    first, second = NAMES
     others = sum(widths) - widths[first] - widths[second]
     room = WIDTH - others - len(INDENT) * len(widths)
-    # a narrow column leaves what it does not need to the other
-    widths[first] = min(widths[first], max(room // 2, room - widths[second]))
-    widths[second] = min(widths[second], room - widths[first])
+    if widths[first] + widths[second] > room:
+        widths[first], widths[second] = _widths_of_names(rows, room)
     for row in rows:
+        if any(len(row[k]) > widths[k] for k in NAMES):
+            yield from _names_of_row(row, widths[0])
+            row = tuple("" if k in (0, *NAMES) else cell for k, cell in enumerate(row))
         cells = [_aligned(cell, widths[k], k) for k, cell in enumerate(row)]
         yield (INDENT + INDENT.join(cells)).rstrip()
+
+
+def _widths_of_names(rows: Sequence[tuple[str, ...]], room: int) -> tuple[int, int]:
+    """Returns the widths of the columns of names in which the names of most rows fit."""
+    first, second = NAMES
+    titles = [len(COLUMN_TITLES[k]) for k in NAMES]
+    fits = lambda width: sum(
+        len(row[first]) <= width and len(row[second]) <= room - width for row in rows
+    )
+    width = max(range(titles[0], room - titles[1] + 1), key=fits, default=titles[0])
+    return width, max(room - width, titles[1])
+
+
+def _names_of_row(row: tuple[str, ...], width: int) -> Iterator[str]:
+    """Yields the number and the names of a row whose names are too long for their columns."""
+    number, (joint, body) = row[0].rjust(width), (row[k] for k in NAMES)
+    head = INDENT + number + INDENT
+    together = f"{head}{joint} on {body}"
+    if len(together) <= WIDTH:
+        yield together
+        return
+    yield head + _shortened(joint, WIDTH - len(head))
+    yield " " * len(head) + "on " + _shortened(body, WIDTH - len(head) - len("on "))
 
 
 def _row(model: Robot, i: int) -> tuple[str, ...]:
@@ -81,7 +116,7 @@ def _row(model: Robot, i: int) -> tuple[str, ...]:
     return (
         str(i),
         _clean(joint.name),
-        joint.type,
+        _type(joint),
         _clean(_own_name(model, joint.parent)),
         follows + _span(model.first_q[i], kind.nq),
         follows + _span(model.first_v[i], kind.nv),
@@ -89,6 +124,11 @@ def _row(model: Robot, i: int) -> tuple[str, ...]:
         _limits(joint),
         f"{model.bodies[i].mass:.5g}",
     )
+
+
+def _type(joint: Joint) -> str:
+    """Returns a joint's type, "continuous" for a revolute one without limits, as in URDF."""
+    return "continuous" if joint.type == "revolute" and _limits(joint) == "none" else joint.type
 
 
 def _aligned(cell: str, width: int, column: int) -> str:
@@ -146,7 +186,7 @@ def _physics(model: Robot) -> Iterator[str]:
         (figures, ["every joint"] if len(names) == model.nbodies > 1 else names)
         for figures, names in grouped.items()
     ]
-    yield from _lists(lists, "groups of joints")
+    yield from _lists(lists, "groups of joints", FIGURES)
 
 
 def _range(figures: Floats) -> str:
@@ -167,19 +207,26 @@ def _frames(model: Robot) -> Iterator[str]:
         grouped.setdefault(frame.body, []).append(frame.name)
     listed = {i: names for i, names in sorted(grouped.items()) if names != [_own_name(model, i)]}
     yield f"frames ({len(model.frames)}), by the body that carries them"
-    lists = [(_clean(_own_name(model, i), NAME), names) for i, names in listed.items()]
-    yield from _lists(lists, "bodies with several frames")
+    lists = [(_clean(_own_name(model, i)), names) for i, names in listed.items()]
+    yield from _lists(lists, "bodies with several frames", NAME)
     if len(grouped) > len(listed):
         rest = "each body carries" if not listed else "every other body carries"
         yield f"{INDENT}{rest} one frame, of its own name"
 
 
-def _lists(lists: Sequence[tuple[str, list[str]]], what: str) -> Iterator[str]:
-    """Lists names behind aligned titles; lists that are too many are counted."""
-    width = max((len(title) for title, _ in lists[:GROUPS]), default=0)
+def _lists(lists: Sequence[tuple[str, list[str]]], what: str, widest: int) -> Iterator[str]:
+    """Lists names behind aligned titles; lists that are too many are counted.
+
+    widest: characters from which on a title has a line of its own.
+    """
+    lengths = [len(title) for title, _ in lists[:GROUPS]]
+    width = max((n for n in lengths if n <= widest), default=0)
     for title, names in lists[:GROUPS]:
+        if len(title) > width:
+            yield INDENT + _shortened(title, WIDTH - len(INDENT))
+        beside = title if len(title) <= width else ""
         text = ", ".join(map(_clean, names))
-        yield from _wrapped(f"{INDENT}{title.ljust(width)}{INDENT}", text, GROUP_LINES)
+        yield from _wrapped(f"{INDENT}{beside.ljust(width)}{INDENT}", text, GROUP_LINES)
     if len(lists) > GROUPS:
         yield f"{INDENT}... and {len(lists) - GROUPS} more {what}"
 

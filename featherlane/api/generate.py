@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featherlane.api.card import card
+from featherlane.api.card import portable_card
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
 from featherlane.errors import one_of
@@ -331,7 +331,7 @@ def _preface(name: str, model: Model | None, dtype: np.dtype) -> list[str]:
         if kind in types
     ]
     order = "Entries of q and v (a and tau as v) stand in the table of joints. Units:"
-    return [*lines, *card(model).split("\n"), "", order, *units]
+    return [*lines, *portable_card(model).split("\n"), "", order, *units]
 
 
 def _check_folder(folder: Path, name: str) -> None:

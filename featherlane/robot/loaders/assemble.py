@@ -27,6 +27,8 @@ from featherlane.robot.loaders.words import WARNING, counted, quoted
 from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Robot, floats, joined
 from featherlane.robot.unlimited import UNLIMITED, lower_limits, upper_limits
 
+FREE_ROOT = 'root="free", on the command line --root free,'
+
 __all__ = ["FrameSpec", "JointSpec", "LinkSpec", "assemble"]
 
 
@@ -152,6 +154,6 @@ def _merge_notes(model: Robot, merged: int, ground: Sequence[LinkSpec]) -> Itera
     if model.ground_mass > 0:
         names = ", ".join(link.name for link in ground if link.mass)
         kg = f"{model.ground_mass:.6g} kg"
-        yield f'{kg} do not move, fixed to the ground (root="free" lets them): {names}'
+        yield f"{kg} do not move, fixed to the ground ({FREE_ROOT} lets them): {names}"
     if not model.joints:
-        yield f'{WARNING}there is no moving joint (root="free" lets the whole robot move)'
+        yield f"{WARNING}there is no moving joint ({FREE_ROOT} lets the whole robot move)"
