@@ -25,6 +25,7 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph
 from featherlane.robot.actuators import JointActuator
+from featherlane.robot.constraints import Constraints, Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.loaders import bundled
 from featherlane.robot.model import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import (
@@ -51,11 +52,14 @@ __all__ = [
     "FUNCTIONS",
     "Body",
     "CompileError",
+    "Constraints",
+    "Coupling",
     "DeviceError",
     "ForwardDynamicsDerivatives",
     "Frame",
     "Function",
     "Graph",
+    "Hinge",
     "InverseDynamicsDerivatives",
     "Joint",
     "JointActuator",
@@ -63,7 +67,10 @@ __all__ = [
     "Model",
     "ModelBuilder",
     "ModelError",
+    "Pin",
     "Placement",
+    "Rod",
+    "Weld",
     "accelerator",
     "acos",
     "asin",

@@ -18,6 +18,13 @@ from featherlane.algorithms.configurations import (
     integrate_derivatives,
     interpolate,
 )
+from featherlane.algorithms.constrained import (
+    constrained_forward_dynamics,
+    delassus_matrix,
+    impulse,
+)
+from featherlane.algorithms.constrained_derivatives import constrained_forward_dynamics_derivatives
+from featherlane.algorithms.constraints import constraint_error, constraint_jacobian
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.forward_derivatives import (
@@ -50,7 +57,12 @@ __all__ = [
     "center_of_mass_jacobian",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
+    "constrained_forward_dynamics",
+    "constrained_forward_dynamics_derivatives",
+    "constraint_error",
+    "constraint_jacobian",
     "coriolis_matrix",
+    "delassus_matrix",
     "difference",
     "difference_derivatives",
     "factored_forward_dynamics",
@@ -63,6 +75,7 @@ __all__ = [
     "frame_placement",
     "frame_velocity",
     "gravity_torque",
+    "impulse",
     "integrate",
     "integrate_derivatives",
     "interpolate",

@@ -50,18 +50,35 @@ class Factor(NamedTuple):
 
     def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
         """Returns M^-1 b, for one right-hand side."""
-        x, rows = list(b), [([*row], [*row.values()]) for row in self.L]
+        return self.outward(self.inward(b))
+
+    def inward(self, b: Sequence[Scalar]) -> list[Scalar]:
+        """Returns L^-T b."""
+        x = list(b)
         for i in entries_inward(self.model, "L"):
-            above, entries = rows[i]
+            above, entries = [*self.L[i]], [*self.L[i].values()]
             left = call(_less_multiple, [x[k] for k in above], entries, x[i])
             for k, entry in zip(above, left, strict=True):
                 x[k] = entry
+        return x
+
+    def outward(self, y: Sequence[Scalar]) -> list[Scalar]:
+        """Returns L^-1 D^-1 y."""
+        x = list(y)
         for i in entries_outward(self.model, "L"):
             x[i] = call(mul, self.Dinv[i], x[i])
         for i in entries_outward(self.model, "L"):
-            above, entries = rows[i]
+            above, entries = [*self.L[i]], [*self.L[i].values()]
             x[i] = call(_less_products, x[i], entries, [x[k] for k in above])
         return x
+
+    def row_inward(self, row: dict[int, Scalar]) -> dict[int, Scalar]:
+        """Returns L^-T b for a b with few entries, which stay few: those of their ancestors."""
+        y = dict(row)
+        for i in entries_inward(self.model, "L"):
+            for k, entry in self.L[i].items() if i in y else ():
+                y[k] = y.get(k, 0.0) - entry * y[i]
+        return y
 
     def acceleration(self, tau: Scalars, bias: Scalars) -> list[Scalar]:
         """Returns qdd = M^-1 (tau - bias)."""

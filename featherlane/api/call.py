@@ -7,6 +7,7 @@ from typing import Any
 from featherlane.api.compiled import Compiled
 from featherlane.errors import instead, keyword_instead
 from featherlane.functions.arguments import steps_of
+from featherlane.functions.constraint_inputs import constraints_in
 from featherlane.functions.table import BY_NAME
 from featherlane.program.array import call_graph
 from featherlane.program.graph import Graph
@@ -18,7 +19,8 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
     call(graph, **inputs): the graph's outputs by name, for all of its inputs by name.
     call(model, name, *inputs, **options): one of the functions of a model (see `Model.function`),
     with its inputs by position or by name, f_ext, f_ext_frame, params, method, frame, reference,
-    wrt, integrator and actuation; a rollout, with a step for each row of tau, has every. Gives an
+    wrt, integrator and actuation, and constraints with active and anchors; a rollout, with a step
+    for each row of tau, has every. Gives an
     array, or the function's named tuple of several; arrays of NumPy give numbers.
 
     Raises TypeError or ValueError that names the argument.
@@ -63,6 +65,9 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     params, method = given.pop("params", None), given.pop("method", "auto")
     wrenches = given.pop("f_ext", None), given.pop("f_ext_frame", "body")
     values = tuple(given.pop(x) for x in inputs)
+    if "constraints" in takes:
+        options["constraints"], more = constraints_in(given)
+        values = *values, *more
     if given:
         raise TypeError(
             f"{name} takes no {min(given)}{keyword_instead(name, min(given), positions)}"

@@ -31,6 +31,7 @@ from featherlane.functions.compile import (
     input_shapes,
     output_shapes,
 )
+from featherlane.functions.constraint_inputs import ConstraintInputs, check_anchors
 from featherlane.functions.copied import copied
 from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
@@ -40,6 +41,7 @@ from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
     CALLED,
     CONFIGURATIONS,
+    CONSTRAINED,
     DEFAULT_INTEGRATOR,
     DIVIDES,
     INTEGRATORS,
@@ -53,6 +55,7 @@ from featherlane.functions.table import (
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
 from featherlane.program.graph import Graph
 from featherlane.robot import model
+from featherlane.robot.constraints import Constraints, resolved
 from featherlane.robot.massless import massless_refusal
 from featherlane.robot.parameters import BASE, PARAMETERS
 from featherlane.robot.tree import Tree, is_chain
@@ -139,6 +142,9 @@ class Compiled(model.Robot):
         steps: int = 0,
         policy: Policy | None = None,
         every: int = 1,
+        constraints: Constraints | None = None,
+        active: bool = False,
+        anchors: bool = False,
         width: int | None = None,
         device: str | None = None,
         mapping: str | None = None,
@@ -154,7 +160,8 @@ class Compiled(model.Robot):
         of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
         `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
         actuation, by_wrenches, steps, policy, every: of functions in discrete time, see `step`,
-        `actuation`, `linearize_step`, `rollout` and `policy`. width:
+        `actuation`, `linearize_step`, `rollout` and `policy`. constraints, active, anchors: those
+        of `constraints`, and whether arrays of these names are inputs. width:
         lanes of a vector, by default the processor's most; results do not depend on it. device:
         "cuda", or "cuda:1" of several, copies NumPy arrays to a GPU and results back; arrays that
         live on a GPU need none. mapping: of the work to the threads of a GPU, "lanes", "team:4" or,
@@ -177,8 +184,9 @@ class Compiled(model.Robot):
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
         controls = self._actuation(actuation)
+        held = ConstraintInputs(constraints, active, anchors) if constraints else None
         variant = Variant(
-            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every
+            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every, held
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -249,6 +257,7 @@ class Compiled(model.Robot):
         if "reference" in takes and reference not in REFERENCES:
             meant = did_you_mean(reference, REFERENCES)
             raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}{meant}")
+        self._check_constraints(variant)
         self._check_time(variant)
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
@@ -257,6 +266,30 @@ class Compiled(model.Robot):
             raise ModelError(why)
         if method is not None:
             self._check_method(variant, method)
+
+    def _check_constraints(self, variant: Variant) -> None:
+        """Raises ValueError or TypeError for constraints that do not go with the function."""
+        name, given, takes = variant.name, variant.constraints, CALLED[variant.name].takes
+        if given is None:
+            if name in CONSTRAINED:
+                raise TypeError(f"{name} misses constraints: wanted model.constraints([...])")
+            return
+        if "constraints" not in takes:
+            raise ValueError(f"{name} takes no constraints")
+        if not isinstance(given.constraints, Constraints):
+            kind = type(given.constraints).__name__
+            raise TypeError(
+                f"constraints is {kind}: wanted those that model.constraints(...) gives"
+            )
+        if given.constraints != resolved(self, given.constraints):
+            raise ValueError(
+                f"constraints are of {given.constraints.robot!r}, and mean something else in "
+                f"{self.name!r}: make them by its own constraints(...)"
+            )
+        if given.anchors and "anchors" not in takes:
+            raise ValueError(f"{name} takes no anchors")
+        if "anchors" in takes:
+            check_anchors(given, positions=name == "constraint_error")
 
     def _check_time(self, variant: Variant) -> None:
         """Raises ValueError or TypeError for what functions in discrete time do not take."""
@@ -296,7 +329,9 @@ class Compiled(model.Robot):
         """Whether one piece of code would be too long. Chains are long from half as many links,
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
-        if variant.name in (CONFIGURATIONS | STEPS | ROLLOUTS):  # joint by joint, or of others
+        if variant.name in (
+            CONFIGURATIONS | STEPS | ROLLOUTS | CONSTRAINED
+        ):  # joint by joint, or of others
             return False
         # Few links are never long. A first call from the cache needs no tree, which takes 25 ms;
         # a universal joint is two of its links.
@@ -405,6 +440,9 @@ class Compiled(model.Robot):
         steps: int = 0,
         policy: Policy | None = None,
         every: int = 1,
+        constraints: Constraints | None = None,
+        active: bool = False,
+        anchors: bool = False,
     ) -> Graph:
         """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
         counts its operations. For the arguments see `function`.
@@ -416,8 +454,9 @@ class Compiled(model.Robot):
         chosen = None if method == "auto" else method
         places = tuple(params), frame, reference, wrt, (), chosen
         controls = self._actuation(actuation)
+        held = ConstraintInputs(constraints, active, anchors) if constraints else None
         variant = Variant(
-            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every
+            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every, held
         )
         variant = settled(variant)
         self._checked(variant)
@@ -432,6 +471,8 @@ class Compiled(model.Robot):
             return self._explain_controls(actuation)
         if name == "f_ext":
             return self._explain_wrenches(shape)
+        if name in ("active", "restitution", "anchors"):
+            return "one for each of the constraints, in their order, see print(constraints)"
         if name == "direction":
             return f"the model has nv = {self.nv}, as many entries along each of q, v and tau"
         if name in PARAMETERS:

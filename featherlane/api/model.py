@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featherlane.api.compiled import Arrays
+from featherlane.api.constrained import ConstrainedDynamics
 from featherlane.api.editing import Editing
 from featherlane.api.first_calls import FirstCalls
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
@@ -25,7 +26,15 @@ from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDyn
 from featherlane.robot import loaders, model
 
 
-class Model(Kinematics, Sensitivities, InverseKinematicsMethod, TimeSteps, FirstCalls, Editing):
+class Model(
+    Kinematics,
+    Sensitivities,
+    InverseKinematicsMethod,
+    ConstrainedDynamics,
+    TimeSteps,
+    FirstCalls,
+    Editing,
+):
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau

@@ -39,6 +39,8 @@ def _input_sizes(variant: Variant) -> Sizes:
         sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
     if variant.policy is not None:
         sizes |= dict(variant.policy.parameters)
+    if variant.constraints is not None:
+        sizes |= variant.constraints.sizes
     if variant.wrenches:
         each = ("steps",) if variant.steps else ()
         sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
@@ -79,6 +81,8 @@ def _traceable(
             options["reference"] = variant.reference
         if variant.actuation is not None and "actuation" in EVERY[variant.name].takes:
             options["actuation"] = variant.actuation
+        if variant.constraints is not None:
+            options |= variant.constraints.options(given)
         return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
 
     return run

@@ -14,6 +14,7 @@ from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.errors import instead, keyword_instead
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
+from featherlane.functions.constraint_inputs import constraints_in
 from featherlane.functions.function import Function
 from featherlane.functions.gpu import OnGPU, Source, source_of
 from featherlane.functions.rollout_derivatives import compile_derivative, derivative_source
@@ -205,6 +206,10 @@ def bound(
     axes, method = given.pop("f_ext_frame", "body"), given.pop("method", None)
     if "reference" in entry.takes:
         given.setdefault("reference", "body")
+    if "constraints" in entry.takes:
+        held, more = constraints_in(given)
+        arrays += more
+        given["constraints"] = held
     if unknown := [x for x in given if x not in Variant._fields]:
         raise TypeError(f"{name} takes no {unknown[0]}{keyword_instead(name, unknown[0], order)}")
     if isinstance(f_ext, Mapping):

@@ -163,3 +163,32 @@ class InverseKinematics(NamedTuple):
     position_error: np.ndarray
     rotation_error: np.ndarray
     iterations: np.ndarray
+
+
+class ConstrainedForwardDynamics(NamedTuple):
+    """The acceleration a (..., nv) with constraints, and their forces (..., rows)."""
+
+    a: np.ndarray
+    force: np.ndarray
+
+
+class ConstrainedForwardDynamicsDerivatives(NamedTuple):
+    """Acceleration a (..., nv) and forces (..., rows) with constraints, and the derivatives of both
+    by q, v and tau: (..., nv, nv) and (..., rows, nv), those by q in the tangent space.
+    """
+
+    a: np.ndarray
+    force: np.ndarray
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_dtau: np.ndarray
+    dforce_dq: np.ndarray
+    dforce_dv: np.ndarray
+    dforce_dtau: np.ndarray
+
+
+class Impulse(NamedTuple):
+    """The velocity v (..., nv) after an impact, and the impulses (..., rows), N s and N m s."""
+
+    v: np.ndarray
+    impulse: np.ndarray

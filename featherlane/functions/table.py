@@ -18,12 +18,16 @@ from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynam
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.array_like import Integrator
+from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
+    ConstrainedForwardDynamics,
+    ConstrainedForwardDynamicsDerivatives,
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
     Gradients,
+    Impulse,
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
@@ -51,8 +55,8 @@ REFERENCE_HINT = (
 
 
 class DynamicsFunction(NamedTuple):
-    """inputs, outputs: sizes by name. takes: which of "f_ext", "frame", "reference" and "wrt" a
-    variant may have besides.
+    """inputs, outputs: sizes by name. takes: which options a variant may have besides:
+    "f_ext", "frame", "reference", "wrt" and others.
     """
 
     inputs: Sizes
@@ -81,6 +85,7 @@ class Variant(NamedTuple):
     steps: int = 0  # of a rollout
     policy: Policy | None = None  # the feedback law of a rollout
     every: int = 1  # the steps of a rollout from one state that is kept to the next
+    constraints: ConstraintInputs | None = None
 
 
 def one_output(algorithm: Callable[..., Any]) -> Algorithm:
@@ -89,6 +94,16 @@ def one_output(algorithm: Callable[..., Any]) -> Algorithm:
     @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
         return (algorithm(tree, *inputs, **options),)
+
+    return run
+
+
+def without_fixed(algorithm: Callable[..., Any]) -> Algorithm:
+    """Ignores `fixed`, which only derivatives read, for an algorithm of several outputs."""
+
+    @wraps(algorithm)
+    def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
+        return algorithm(tree, *inputs, **options)
 
     return run
 
@@ -195,6 +210,51 @@ CONFIGURATIONS: dict[str, DynamicsFunction] = {
         {"dv_dq0": VV, "dv_dq1": VV},
         (algorithms.difference_derivatives,),
         collect=DifferenceDerivatives,
+    ),
+}
+
+
+ROWS_OF: Size = ("rows",)  # of constraints
+ROWS_BY_V: Size = ("rows", "v")
+CONSTRAINED: dict[str, DynamicsFunction] = {
+    "constrained_forward_dynamics": DynamicsFunction(
+        QVT,
+        {"a": V, "force": ROWS_OF},
+        (without_fixed(algorithms.constrained_forward_dynamics),),
+        ("constraints", "anchors", "f_ext"),
+        collect=ConstrainedForwardDynamics,
+    ),
+    "constrained_forward_dynamics_derivatives": DynamicsFunction(
+        QVT,
+        {
+            **{"a": V, "force": ROWS_OF, "da_dq": VV, "da_dv": VV, "da_dtau": VV},
+            **{"dforce_dq": ROWS_BY_V, "dforce_dv": ROWS_BY_V, "dforce_dtau": ROWS_BY_V},
+        },
+        (algorithms.constrained_forward_dynamics_derivatives,),
+        ("constraints", "anchors", "f_ext"),
+        collect=ConstrainedForwardDynamicsDerivatives,
+    ),
+    "impulse": DynamicsFunction(
+        {**STATE, "restitution": ("constraints",)},
+        {"v_next": V, "impulse": ROWS_OF},
+        (algorithms.impulse,),
+        ("constraints",),
+        collect=Impulse,
+    ),
+    "constraint_jacobian": DynamicsFunction(
+        Q, {"J": ROWS_BY_V}, (one_output(algorithms.constraint_jacobian),), ("constraints",)
+    ),
+    "constraint_error": DynamicsFunction(
+        Q,
+        {"error": ROWS_OF},
+        (one_output(algorithms.constraint_error),),
+        ("constraints", "anchors"),
+    ),
+    "delassus_matrix": DynamicsFunction(
+        Q,
+        {"S": ("rows", "rows")},
+        (one_output(algorithms.delassus_matrix),),
+        ("constraints",),
     ),
 }
 
@@ -312,8 +372,8 @@ TABLE = {
     **DERIVED,
 }
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
-CALLED = {**TABLE, **ROLLOUTS}
-BY_NAME = {**TABLE, "rollout": ROLLOUTS["rollout"]}
+CALLED = {**TABLE, **CONSTRAINED, **ROLLOUTS}
+BY_NAME = {**TABLE, **CONSTRAINED, "rollout": ROLLOUTS["rollout"]}
 """What other frameworks and `featherlane.call` have: functions whose arrays say all of their sizes,
 without the policies and trajectories that the other rollouts take.
 """
@@ -321,6 +381,7 @@ without the policies and trajectories that the other rollouts take.
 DIVIDES = {
     *(name for name in TABLE if name.startswith("forward_dynamics")),
     *("mass_matrix_inverse", *STEPS, *ROLLOUTS),
+    *(name for name in CONSTRAINED if not name.startswith("constraint_")),
 }
 """The functions that divide by the mass matrix."""
 
@@ -335,6 +396,9 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
     curved = (model.types[i] for i in model.independent)
     of |= {"curved": sum(kind.nv**2 for kind in curved if kind.commutator is not None)}
     of |= {"kept": variant.steps // variant.every + 1}
+    if variant.constraints is not None:
+        held = variant.constraints.constraints
+        of |= {"rows": held.rows, "constraints": held.count}
 
     def number(entry: str | int) -> int:
         if entry == "wrt":

@@ -328,6 +328,10 @@ class Transform:
         E = Rotation(matmul(self.E.rows, other.E.rows))
         return Transform(E, other.r + other.E.to_parent(self.r), (self, other))
 
+    def inverse(self) -> Transform:
+        """Returns the transform from child to parent coordinates."""
+        return Transform(Rotation(transpose(self.E.rows)), -self.E.to_child(self.r))
+
     def motion(self, v: Sequence[Scalar]) -> Vector:
         """Takes a motion vector from parent to child coordinates, X v."""
         w, vo = split(v)

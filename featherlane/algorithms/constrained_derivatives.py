@@ -1,0 +1,322 @@
+"""Exact derivatives of dynamics with constraints, by differentiating the equations that hold:
+
+    M da + X - J^T df = 0,    J da + A = 0
+
+where X are the derivatives of M a + h - J^T f - tau and A those of J a + g, at fixed a and f. With
+U = M^-1 J^T, P = M^-1 - U S^-1 U^T and B = U S^-1:
+
+    da = -P X - B A,    df = B^T X - S^-1 A
+
+X is that of inverse dynamics less H = d(J^T f)/dq (see `constraint_slopes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches
+from featherlane.algorithms.constrained import residuals
+from featherlane.algorithms.constraint_slopes import ResidualSlopes, residual_slopes
+from featherlane.algorithms.constraints import (
+    Constrained,
+    Row,
+    RowGroup,
+    constrained_at,
+    flat,
+    groups_of,
+    item_masks,
+    user_forces,
+)
+from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system, sparse_dot
+from featherlane.algorithms.derivatives import Fixed, assembled, loads, motion
+from featherlane.algorithms.factor import factor
+from featherlane.algorithms.forward_derivatives import (
+    Columns,
+    by_free_roots,
+    mass_matrix_of_pairs,
+)
+from featherlane.algorithms.mminv import Rows, square
+from featherlane.algorithms.rnea import rnea
+from featherlane.robot.constraints import Constraints, FramePair
+from featherlane.robot.spatial import Vector, cross, dot, matmul, split, transpose
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, is_zero, repeat
+
+
+class Solution(NamedTuple):
+    """The matrices of da = -P X - B A and df = B^T X - S^-1 A; rows of B are entries of v."""
+
+    P: Rows
+    B: Rows
+    Sinv: Rows
+
+    def column(self, n: int, m: int, x: Row, y: Row) -> tuple[list[Scalar], list[Scalar]]:
+        """Returns da and df for a column of X and one of A."""
+        da = [
+            sum((-self.P[i][k] * b for k, b in x.items()), start=0.0)
+            - sum((self.B[i][r] * b for r, b in y.items()), start=0.0)
+            for i in range(n)
+        ]
+        df = [
+            sum((self.B[k][r] * b for k, b in x.items()), start=0.0)
+            - sum((self.Sinv[r][s] * b for s, b in y.items()), start=0.0)
+            for r in range(m)
+        ]
+        return da, df
+
+    def columns(self, places: Sequence[tuple[Row, Row]]) -> list[tuple[list[Scalar], list[Scalar]]]:
+        """Returns da and df for many columns (x, y); those with entries in the same places are
+        repeats of one function.
+        """
+        n, m = len(self.P), len(self.Sinv)
+        packed = [x for M in self for row in M for x in row]
+        supports: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+        for place, (x, y) in enumerate(places):
+            supports.setdefault((tuple(sorted(x)), tuple(sorted(y))), []).append(place)
+        found: dict[int, tuple[list[Scalar], list[Scalar]]] = {}
+        for (ks, rs), own in supports.items():
+
+            def column(
+                shared: Scalars, b: Scalars, ks: tuple[int, ...] = ks, rs: tuple[int, ...] = rs
+            ) -> list[Scalar]:
+                matrices = _unpacked(shared, n, m)
+                x, y = dict(zip(ks, b, strict=False)), dict(zip(rs, b[len(ks) :], strict=True))
+                da, df = matrices.column(n, m, x, y)
+                return [*da, *df]
+
+            right = [[*[places[j][0][k] for k in ks], *[places[j][1][r] for r in rs]] for j in own]
+            for j, both in zip(own, repeat(column, packed, right), strict=True):
+                found[j] = both[:n], both[n:]
+        return [found[j] for j in range(len(places))]
+
+
+def _unpacked(packed: Scalars, n: int, m: int) -> Solution:
+    """Returns the matrices from one list."""
+    entries, at = list(packed), 0
+    matrices = []
+    for rows, columns in ((n, n), (n, m), (m, m)):
+        matrices.append([entries[at + i * columns : at + (i + 1) * columns] for i in range(rows)])
+        at += rows * columns
+    return Solution(*matrices)
+
+
+def solution(system: ConstrainedSystem) -> Solution:
+    """Returns the matrices of a system after three proximal iterations.
+
+    With S + R = C E^-1 C^T, K = C^-1, Z = K U^T and Q = K R K^T, these invert S by K^T G K with
+    G = E + E Q E + E Q E Q E. Where rows are redundant, E is large and Z small, and no product of
+    both loses more digits than a solution by substitution.
+    """
+    n, m, S = len(system.mass.Dinv), len(system.Y), system.S
+    K = S.inverse()
+    G = S.iterations(K)
+    U = [system.mass.outward([row.get(k, 0.0) for k in range(n)]) for row in system.Y]
+    Z = [
+        [sum((K[r][s] * U[s][k] for s in range(r)), start=U[r][k]) for k in range(n)]
+        for r in range(m)
+    ]
+    GZ = matmul(G, Z)
+    P = system.mass.inverted().inverse()
+    for i in range(n):
+        for j in range(i + 1):
+            products = dot((Z[r][i] for r in range(m)), (GZ[r][j] for r in range(m)))
+            P[i][j] = P[j][i] = P[i][j] - products
+    B = [
+        [sum((K[s][r] * GZ[s][k] for s in range(r + 1, m)), start=GZ[r][k]) for r in range(m)]
+        for k in range(n)
+    ]
+    return Solution(P, B, _between(K, G))
+
+
+def _between(K: Rows, G: Sequence[Sequence[Scalar]]) -> Rows:
+    """Returns K^T G K for a symmetric G and a K whose rows end before their unit diagonal."""
+    m = len(G)
+    GK = [
+        [sum((G[r][t] * K[t][c] for t in range(c + 1, m)), start=G[r][c]) for c in range(m)]
+        for r in range(m)
+    ]
+    result = square(m)
+    for i in range(m):
+        for j in range(i + 1):
+            product = sum((K[t][i] * GK[t][j] for t in range(i + 1, m)), start=GK[i][j])
+            result[i][j] = result[j][i] = product
+    return result
+
+
+class Differentiated(NamedTuple):
+    """Accelerations and forces, and the derivatives of both by q, v and tau."""
+
+    a: list[Scalar]
+    force: list[Scalar]
+    da_dq: Rows
+    da_dv: Rows
+    da_dtau: Rows
+    df_dq: Rows
+    df_dv: Rows
+    df_dtau: Rows
+
+
+def constrained_forward_dynamics_derivatives(
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    tau: Scalars,
+    constraints: Constraints,
+    active: Scalars | None = None,
+    anchors: Sequence[Scalars] | None = None,
+    f_ext: Wrenches | None = None,
+    fixed: Fixed = None,
+) -> Differentiated:
+    """Returns the acceleration, the forces, and their derivatives in the tangent space of q."""
+    f_ext, still = f_ext or no_wrenches(model), [0.0] * model.nv
+    m = motion(model, q, qd)
+    groups = groups_of(constrained_at(model, constraints, q, qd, still, anchors))
+    factored = factor(model, mass_matrix_of_pairs(model, m))
+    system = constrained_system(factored, groups, item_masks(constraints, active))
+    bias = rnea(model, q, qd, still, f_ext)
+    a, f = system.solve([t - h for t, h in zip(tau, bias, strict=True)], residuals(groups))
+    constrained = constrained_at(model, constraints, q, qd, a, anchors)
+    slopes = all_slopes(constrained, f, system)
+    load = loads(model, m, a, f_ext, fixed)
+    X_q, X_v = assembled(model, m, load)
+    known_q, known_v = by_free_roots(model, m, load, fixed)
+    J = masked_rows(groups, system)
+    still_q, still_v = _moved(J, slopes.by_q, known_q), _boosted(constrained, J, slopes, known_v)
+    by_q = right_sides(_less(X_q, slopes.H, known_q), slopes.by_q, still_q)
+    by_v = right_sides(_less(X_v, {}, known_v), slopes.by_v, still_v)
+    matrices = solution(system)
+    found = matrices.columns([*by_q, *by_v])
+    da_dq, df_dq = matrix_of(found[: model.nv], known_q)
+    da_dv, df_dv = matrix_of(found[model.nv :], known_v)
+    df_dtau = [[-x for x in row] for row in transpose(matrices.B)]
+    return Differentiated(
+        a,
+        user_forces(groups, f),
+        da_dq,
+        da_dv,
+        matrices.P,
+        force_slopes(constrained, df_dq, f),
+        force_slopes(constrained, df_dv),
+        force_slopes(constrained, df_dtau),
+    )
+
+
+def all_slopes(
+    constrained: Sequence[Constrained], f: Scalars, system: ConstrainedSystem
+) -> ResidualSlopes:
+    """Returns the derivatives of all constraints, those of inactive rows times 0."""
+    total, at = ResidualSlopes([], [], {}), count()
+    rest = list(f)
+    for one in constrained:
+        n = sum(len(group.rows) for group in one.groups)
+        own = residual_slopes(one, rest[:n])
+        rest = rest[n:]
+        for by_q, by_v, place in zip(own.by_q, own.by_v, at, strict=False):
+            total.by_q.append(_masked(by_q, system, place))
+            total.by_v.append(_masked(by_v, system, place))
+        for key, x in own.H.items():
+            total.H[key] = total.H[key] + x if key in total.H else x
+    return total
+
+
+def _masked(row: Row, system: ConstrainedSystem, place: int) -> Row:
+    return row if system.masks is None else {k: system.masks[place] * x for k, x in row.items()}
+
+
+def masked_rows(groups: Sequence[Sequence[RowGroup]], system: ConstrainedSystem) -> list[Row]:
+    """Returns the rows of J, those of inactive rows times 0."""
+    rows = [row for group in flat(groups) for row in group.rows]
+    return [_masked(row, system, place) for place, row in enumerate(rows)]
+
+
+# Without constraints, the pose and the linear velocity of a free root change accelerations by a
+# known c: X = -M c. With constraints da = c - B (A + J c) and df = -S^-1 (A + J c).
+
+
+def _less(X: Rows, H: dict[tuple[int, int], Scalar], known: Columns) -> list[Row]:
+    """Returns the columns of X - H, of known columns those of -H, without the number 0."""
+    columns: list[Row] = [
+        {} if k in known else {i: row[k] for i, row in enumerate(X) if not is_zero(row[k])}
+        for k in range(len(X))
+    ]
+    for (i, k), x in H.items():
+        columns[k][i] = columns[k].get(i, 0.0) - x
+    return columns
+
+
+def _moved(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict[int, Row]:
+    """Returns the columns of A + J c."""
+    return {
+        k: {r: x for r in range(len(J)) if not is_zero(x := _moved_entry(J[r], A[r], k, c))}
+        for k, c in known.items()
+    }
+
+
+def _moved_entry(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
+    return slopes.get(k, 0.0) + sparse_dot(row, {i: x for i, x in enumerate(c) if not is_zero(x)})
+
+
+def _boosted(
+    constrained: Sequence[Constrained], J: Sequence[Row], slopes: ResidualSlopes, known: Columns
+) -> dict[int, Row]:
+    """Returns the columns of A + J c for a change of the whole robot's linear velocity: kd J, as
+    accelerations stay the same in the world, but for rods, whose ends turn about each other.
+    """
+    columns = _moved(J, slopes.by_v, known)
+    rows = [(one, r) for one in constrained for group in one.groups for r in group.rows]
+    for place, (one, _) in enumerate(rows):
+        if isinstance(one.place, FramePair) and one.place.length is None:
+            for k, column in columns.items():
+                column.pop(place, None)
+                if k in J[place] and not is_zero(one.gains.d):
+                    column[place] = one.gains.d * J[place][k]
+    return columns
+
+
+def right_sides(X: Sequence[Row], A: Sequence[Row], known: dict[int, Row]) -> list[tuple[Row, Row]]:
+    """Returns the columns of X and A, those of A in `known` as they are there."""
+    return [
+        (x, known[k] if k in known else {r: row[k] for r, row in enumerate(A) if k in row})
+        for k, x in enumerate(X)
+    ]
+
+
+def matrix_of(
+    columns: Sequence[tuple[list[Scalar], list[Scalar]]], known: Columns
+) -> tuple[Rows, Rows]:
+    """Returns the matrices whose columns are da and df."""
+    columns_of_a = [
+        [x + y for x, y in zip(da, known[k], strict=True)] if k in known else da
+        for k, (da, _) in enumerate(columns)
+    ]
+    df = [list(row) for row in transpose([df for _, df in columns])]
+    return [list(row) for row in transpose(columns_of_a)], df
+
+
+def force_slopes(constrained: Sequence[Constrained], df: Rows, f: Scalars | None = None) -> Rows:
+    """Returns the derivatives of forces in the axes of `to`. f: the multipliers, for derivatives by
+    q: forces in the axes of `frame` turn with it.
+    """
+    result, start = list[list[Scalar]](), 0
+    for one in constrained:
+        for group in one.groups:
+            rows = df[start : start + len(group.rows)]
+            if group.to_axes is not None and one.pair is not None:
+                own = Vector(f[start : start + 3]) if f is not None else None
+                rows = _in_axes(one, group, rows, own)
+            result += rows
+            start += len(group.rows)
+    return result
+
+
+def _in_axes(one: Constrained, group: RowGroup, rows: Rows, f: Vector | None) -> Rows:
+    """Returns three rows of derivatives in the axes of `to`."""
+    assert one.pair is not None
+    assert group.to_axes is not None
+    columns = [Vector(column) for column in zip(*rows, strict=True)]
+    if f is not None:
+        for k, J in one.pair.chain.columns:
+            columns[k] = columns[k] + cross(split(J)[0], f)
+    return [list(row) for row in zip(*map(group.to_axes.to_parent, columns), strict=True)]

@@ -1,0 +1,241 @@
+"""The user's methods for constraints: contacts, closed loops and couplings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from featherlane.algorithms.constraints import constraint_jacobian
+from featherlane.api.configurations import Configurations
+from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
+from featherlane.functions.constraint_inputs import with_constraints
+from featherlane.functions.results import (
+    ConstrainedForwardDynamics,
+    ConstrainedForwardDynamicsDerivatives,
+    Impulse,
+)
+from featherlane.robot.constraints import Constraint, Constraints, constraints_on
+
+
+class ConstrainedDynamics(Configurations):
+    """Dynamics of a `featherlane.Model` with contacts, closed loops and couplings.
+
+    c: from `constraints`, n of them with so many rows. The equations are M a + h = tau + J^T force
+    and J a + dJ/dt v = 0. Forces act on the body of the constraint's `frame`, at its origin, in the
+    axes of `to` (the world's if there is none); the opposite force acts on the body of `to`, at the
+    same point. active (..., n): 1, or 0 for constraints that do not hold in a state, whose forces
+    are 0; by default all hold. docs/constraints.md has the conventions of other packages.
+    """
+
+    def constraints(
+        self, constraints: Sequence[Constraint], kp: ArrayLike = 0.0, kd: ArrayLike = 0.0
+    ) -> Constraints:
+        """Returns constraints of this robot, of `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
+        `fl.Coupling`, for the functions that take them; print them for their rows and rank.
+
+        kp (1/s^2) and kd (1/s), one number or one for each, pull errors back: J a + dJ/dt v +
+        kd J v + kp error = 0 (Baumgarte 1972); kd = 2 sqrt(kp) is critical. To the world, errors of
+        position are measured from `anchors`. Raises ValueError or TypeError that names the
+        constraint.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2", axes="z")])
+            >>> print(held)
+            1 constraint of double_pendulum: 1 rows
+              0: Pin link2 z, rows 0
+            rank 1 of 1 rows at a random configuration, nv = 2
+        """
+        found = constraints_on(self, constraints, kp, kd)
+        q = self.random_configuration(seed=0).tolist()
+        J = np.array(constraint_jacobian(self.tree, q, found), float)
+        return replace(found, rank=int(np.linalg.matrix_rank(J)))
+
+    def _constrained(
+        self,
+        name: str,
+        arrays: tuple[Any, ...],
+        constraints: Any,
+        active: Any,
+        anchors: Any,
+        *others: Any,
+    ) -> Any:
+        """Calls a function with constraints. others: params, out, threads, f_ext, f_ext_frame."""
+        given, more = with_constraints(constraints, active, anchors)
+        return self._call(name, (*arrays, *more), *others, constraints=given)
+
+    def constrained_forward_dynamics(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        c: Constraints,
+        active: ArrayLike | None = None,
+        f_ext: Wrenches = None,
+        *,
+        anchors: ArrayLike | None = None,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        threads: Threads = None,
+    ) -> ConstrainedForwardDynamics:
+        """a (..., nv), rad/s^2 or m/s^2, under joint forces tau, and the forces (..., rows) of the
+        constraints, N and N m. Carpentier, Budhiraja and Mansard 2021.
+
+        anchors (..., n, 7): placements [x y z, qx qy qz qw] in the world, for constraints to the
+        world that have kp. Redundant rows are no harm: a is unique, and force the least. Where
+        rows contradict each other, a comes as near as it can.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2", axes="z")])
+            >>> a, force = arm.constrained_forward_dynamics(q, v, tau, held)
+            >>> J = arm.constraint_jacobian(q, held)
+            >>> np.allclose(arm.inverse_dynamics(q, v, a), tau + J.T @ force)
+            True
+        """
+        others = params, out, threads, f_ext, f_ext_frame
+        name = "constrained_forward_dynamics"
+        return self._constrained(name, (q, v, tau), c, active, anchors, *others)
+
+    def constrained_forward_dynamics_derivatives(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        c: Constraints,
+        active: ArrayLike | None = None,
+        f_ext: Wrenches = None,
+        *,
+        anchors: ArrayLike | None = None,
+        f_ext_frame: str = "body",
+        params: Params = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> ConstrainedForwardDynamicsDerivatives:
+        """a (..., nv) and force (..., rows) of `constrained_forward_dynamics`, and their exact
+        derivatives by q, v and tau: da_dq, da_dv, da_dtau (..., nv, nv) and dforce_dq,
+        dforce_dv, dforce_dtau (..., rows, nv), in rad/s^2 or m/s^2, N and N m by units of q, v and
+        tau. The terms of kp, kd and anchors are in them.
+
+        Where rows contradict each other, or their rank changes, there are no derivatives; those
+        of the regularised equations are returned. Carpentier and Mansard 2018, with the derivatives
+        of the constraints from Singh, Russell and Wensing 2022.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2", axes="z")])
+            >>> d = arm.constrained_forward_dynamics_derivatives(q, v, tau, held)
+            >>> h = np.array([1e-6, 0.0])
+            >>> ahead = arm.constrained_forward_dynamics(q + h, v, tau, held)
+            >>> behind = arm.constrained_forward_dynamics(q - h, v, tau, held)
+            >>> np.allclose(d.dforce_dq[:, 0], (ahead.force - behind.force) / 2e-6)
+            True
+        """
+        others = params, out, threads, f_ext, f_ext_frame
+        name = "constrained_forward_dynamics_derivatives"
+        return self._constrained(name, (q, v, tau), c, active, anchors, *others)
+
+    def impulse(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        c: Constraints,
+        active: ArrayLike | None = None,
+        restitution: ArrayLike = 0.0,
+        *,
+        params: Params = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        threads: Threads = None,
+    ) -> Impulse:
+        """v (..., nv) after an impact, rad/s or m/s, and the impulses (..., rows), N s and N m s:
+        M (v' - v) = J^T impulse and J v' = -restitution J v.
+
+        restitution: one number, or (..., n), one for each constraint: 0 stops it, 1 reflects it.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2", axes="z")])
+            >>> after, _ = arm.impulse(q, v, held, restitution=0.5)
+            >>> J = arm.constraint_jacobian(q, held)
+            >>> np.allclose(J @ after, -0.5 * J @ v)
+            True
+        """
+        restitution = self._each(c, restitution)
+        arrays = (q, v, restitution)
+        return self._constrained("impulse", arrays, c, active, None, params, out, threads)
+
+    @staticmethod
+    def _each(c: Any, x: Any) -> Any:
+        """Returns a number of Python once for each constraint; arrays as they are."""
+        single = isinstance(x, int | float) and isinstance(c, Constraints)
+        return [float(x)] * c.count if single else x
+
+    def constraint_jacobian(
+        self,
+        q: ArrayLike,
+        c: Constraints,
+        active: ArrayLike | None = None,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
+    ) -> np.ndarray:
+        """J (..., rows, nv), m/rad or m/m and alike, in the axes of `to`: J v are the velocities
+        that the constraints hold at 0, and J^T force the joint forces of theirs. Rows of inactive
+        constraints are 0.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2")])
+            >>> J = arm.constraint_jacobian(q, held)
+            >>> np.allclose(J, arm.jacobian(q, "link2", "world")[:3])
+            True
+        """
+        return self._constrained("constraint_jacobian", (q,), c, active, None, params, out, threads)
+
+    def constraint_error(
+        self,
+        q: ArrayLike,
+        c: Constraints,
+        *,
+        anchors: ArrayLike | None = None,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
+    ) -> np.ndarray:
+        """Errors of position (..., rows), m or rad, in the axes of `to`: of a frame's origin; of
+        its turn, 2 sin(angle / 2) times the axis; of a hinge's axis, the sine; of a rod, its length
+        less the one that it has; of a coupling, q less its polynomial.
+
+        anchors (..., n, 7): the placements in the world of the frames of a `Pin` or a `Weld` that
+        has no `to`. Raises ValueError if there is such a one without anchors.
+
+        Examples:
+            >>> geared = arm.constraints([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
+            >>> np.allclose(arm.constraint_error(q, geared), q[1] + 2 * q[0])
+            True
+        """
+        name = "constraint_error"
+        return self._constrained(name, (q,), c, None, anchors, params, out, threads)
+
+    def delassus_matrix(
+        self,
+        q: ArrayLike,
+        c: Constraints,
+        active: ArrayLike | None = None,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
+    ) -> np.ndarray:
+        """J M^-1 J^T (..., rows, rows), 1/kg for forces, symmetric: the accelerations of
+        constraints by unit forces of constraints; singular if rows are redundant. Rows and columns
+        of inactive constraints are 0.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2", axes="yz")])
+            >>> S = arm.delassus_matrix(q, held)
+            >>> J = arm.constraint_jacobian(q, held)
+            >>> np.allclose(S, J @ arm.mass_matrix_inverse(q) @ J.T)
+            True
+        """
+        return self._constrained("delassus_matrix", (q,), c, active, None, params, out, threads)

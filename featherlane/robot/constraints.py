@@ -1,0 +1,329 @@
+"""Constraints between frames and between joints: their description, without any algorithm.
+
+A constraint holds rows of the relative motion of two frames at zero: of `frame`, as it is seen from
+`to`, another frame or the world. Its force acts on the body of `frame` at that frame's origin, and
+the opposite force on the body of `to` at the same point, so that pairs of forces do no work on the
+motions that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.robot.model import WORLD, Floats, Frame, Robot, floats
+from featherlane.robot.spatial import cross, unit
+
+AXES = "xyz"
+TRIPLE: tuple[Floats, ...] = tuple(floats(unit(k, 3)) for k in range(3))
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A point contact or a ball joint: the origin of a frame does not move, seen from `to` (the
+    world if None), along some of the axes of `to`. One to three rows, forces in N.
+
+    Examples:
+        >>> fl.Pin("link2", axes="z").rows
+        1
+    """
+
+    frame: str
+    to: str | None = None
+    axes: str = AXES
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, and of forces."""
+        return len(self.axes)
+
+
+@dataclass(frozen=True)
+class Weld:
+    """A flat foot or a glued joint: a frame neither moves nor turns, seen from `to` (the world if
+    None). Six rows: three forces, N, then three moments, N m.
+
+    Examples:
+        >>> fl.Weld("link2").rows
+        6
+    """
+
+    frame: str
+    to: str | None = None
+    rows = 6
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """A revolute joint that closes a loop: the origins of two frames coincide, and so does an axis,
+    whose entries are the same in both frames. Five rows: three forces, N, then the two moments
+    across the axis, N m.
+
+    Examples:
+        >>> fl.Hinge("link2", "base", axis=(0, 0, 1)).rows
+        5
+    """
+
+    frame: str
+    to: str
+    axis: Floats = (0.0, 0.0, 1.0)
+    rows = 5
+
+
+@dataclass(frozen=True)
+class Rod:
+    """A massless rod between the origins of two frames, whose length (m) does not change. One row,
+    the force that pushes them apart, N.
+
+    Examples:
+        >>> fl.Rod("link2", "base", length=0.5).rows
+        1
+    """
+
+    frame: str
+    to: str
+    length: float
+    rows = 1
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A joint that follows another: q = c0 + c1 q_leader + c2 q_leader^2 + ..., in rad or m, or,
+    without a leader, q = c0. One row, the force on the joint, N m or N. A `Mimic` joint, which has
+    no entry of q, is the cheaper way to say the same where the law is a straight line.
+
+    Examples:
+        >>> fl.Coupling("joint2", "joint1", (0.0, -1.0)).rows
+        1
+    """
+
+    joint: str
+    leader: str | None = None
+    polynomial: Floats = (0.0, 1.0)
+    rows = 1
+
+
+Constraint = Pin | Weld | Hinge | Rod | Coupling
+
+
+class FramePair(NamedTuple):
+    """Directions along which one frame does not move and does not turn, seen from another one; they
+    are unit vectors in the axes of `to`. length: of a rod, else None. anchored: whether the place
+    of `to` in the world is an input of its own.
+    """
+
+    frame: Frame
+    to: Frame
+    linear: tuple[Floats, ...]
+    angular: tuple[Floats, ...] = ()
+    length: float | None = None
+    anchored: bool = False
+
+
+class CoupledJoints(NamedTuple):
+    """Entries of q and of v of a joint and of its leader, if it has one, and the polynomial."""
+
+    joint: tuple[int, int]
+    leader: tuple[int, int] | None
+    polynomial: Floats
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Constraints of one robot, from `model.constraints`: hashable, printable.
+
+    kp (1/s^2) and kd (1/s) of each constraint pull errors of position and velocity back, see
+    `model.constraints`. print(constraints) shows the rows of each, and the rank of all rows at a
+    random configuration.
+
+    Examples:
+        >>> held = arm.constraints([fl.Pin("link2", axes="z")])
+        >>> held.count, held.rows, held.names
+        (1, 1, ('Pin link2 z',))
+    """
+
+    items: tuple[Constraint, ...]
+    places: tuple[FramePair | CoupledJoints, ...]
+    kp: Floats
+    kd: Floats
+    robot: str = field(default="", compare=False)
+    rank: int = field(default=0, compare=False)
+    freedoms: int = field(default=0, compare=False)
+
+    @property
+    def count(self) -> int:
+        """The number of constraints: entries of `active` and of `anchors`."""
+        return len(self.items)
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of all constraints, and of entries of their forces."""
+        return sum(item.rows for item in self.items)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A name of each constraint, as the card shows it."""
+        return tuple(map(name_of, self.items))
+
+    def entries(self, i: int) -> slice:
+        """Returns the entries of constraint i among those of all forces.
+
+        Examples:
+            >>> arm.constraints([fl.Weld("link2")]).entries(0)
+            slice(0, 6, None)
+        """
+        first = sum(item.rows for item in self.items[:i])
+        return slice(first, first + self.items[i].rows)
+
+    def __str__(self) -> str:
+        return card(self)
+
+    def __repr__(self) -> str:
+        """Writes all that algorithms read, which names are not: keys of kernels hold this text."""
+        return f"Constraints({self.places!r}, kp={self.kp}, kd={self.kd})"
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.items, self.places, self.kp, self.kd))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def name_of(item: Constraint) -> str:
+    """Returns a constraint in a few words."""
+    kind = type(item).__name__
+    if isinstance(item, Coupling):
+        law = " + ".join(f"{c:g}" + f" {item.leader}^{n}" * (n > 0)
+                         for n, c in enumerate(item.polynomial) if c)  # fmt: skip
+        return f"{kind} {item.joint} = {law or '0'}"
+    to = f" to {item.to}" if item.to else ""
+    axes = f" {item.axes}" if isinstance(item, Pin) and item.axes != AXES else ""
+    length = f" {item.length:g} m" if isinstance(item, Rod) else ""
+    return f"{kind} {item.frame}{to}{axes}{length}"
+
+
+def card(constraints: Constraints) -> str:
+    """Returns the card of some constraints: rows, gains, and whether rows are redundant."""
+    c = constraints
+    lines = [f"{c.count} constraint{'s' * (c.count > 1)} of {c.robot}: {c.rows} rows"]
+    for i, (name, kp, kd) in enumerate(zip(c.names, c.kp, c.kd, strict=True)):
+        rows = c.entries(i)
+        gains = f", kp {kp:g}, kd {kd:g}" if kp or kd else ""
+        last = f"-{rows.stop - 1}" if rows.stop - rows.start > 1 else ""
+        lines.append(f"  {i}: {name}, rows {rows.start}{last}{gains}")
+    lines.append(f"rank {c.rank} of {c.rows} rows at a random configuration, nv = {c.freedoms}")
+    if c.rank < c.rows:
+        lines.append(
+            f"redundant there by {c.rows - c.rank} rows: accelerations are unique, and of all "
+            "forces that give them the least are returned"
+        )
+    return "\n".join(lines)
+
+
+# From names to places
+
+
+def constraints_on(
+    robot: Robot, items: Sequence[Constraint], kp: Any = 0.0, kd: Any = 0.0
+) -> Constraints:
+    """Returns the constraints of a robot with their frames and joints looked up. Raises ValueError
+    or TypeError that names the constraint.
+    """
+    own = tuple(items) if isinstance(items, list | tuple) else (items,)
+    if not own:
+        raise ValueError("constraints is empty: wanted at least one, as in [fl.Pin('foot')]")
+    places = tuple(_place(robot, item) for item in own)
+    kp, kd = (_gains(name, value, len(own)) for name, value in (("kp", kp), ("kd", kd)))
+    return Constraints(own, places, kp, kd, robot=robot.name, freedoms=robot.nv)
+
+
+def resolved(robot: Robot, constraints: Constraints) -> Constraints:
+    """Returns constraints that were made for another robot, or an earlier form of this one, with
+    their frames and joints looked up by name in this one. Raises ValueError.
+    """
+    return constraints_on(robot, constraints.items, constraints.kp, constraints.kd)
+
+
+def _gains(name: str, value: Any, count: int) -> Floats:
+    """Returns a gain of each constraint."""
+    try:
+        gains = floats(np.broadcast_to(np.asarray(value, float), (count,)))
+    except (TypeError, ValueError):
+        wanted = f"one number, or one for each of the {count} constraints"
+        raise ValueError(f"{name} is {value!r}: wanted {wanted}") from None
+    if not all(isfinite(x) and x >= 0 for x in gains):
+        raise ValueError(f"{name} is {value!r}: wanted finite numbers, 0 or more")
+    return gains
+
+
+def _place(robot: Robot, item: Any) -> FramePair | CoupledJoints:
+    if isinstance(item, Coupling):
+        return _coupled(robot, item)
+    if not isinstance(item, Pin | Weld | Hinge | Rod):
+        kinds = "fl.Pin, fl.Weld, fl.Hinge, fl.Rod or fl.Coupling"
+        raise TypeError(f"constraints has {item!r}: wanted {kinds}")
+    frame = robot.frame(item.frame)._replace(name="")
+    to = Frame("", WORLD) if item.to is None else robot.frame(item.to)._replace(name="")
+    if frame.body == to.body:
+        where = "the ground" if frame.body == WORLD else f"body {robot.bodies[frame.body].name!r}"
+        other = "the world" if item.to is None else repr(item.to)
+        raise ValueError(
+            f"{name_of(item)}: {item.frame!r} and {other} are both on {where}, where nothing moves "
+            "one from the other; wanted frames of two bodies"
+        )
+    return _pair(item, frame, to)
+
+
+def _pair(item: Pin | Weld | Hinge | Rod, frame: Frame, to: Frame) -> FramePair:
+    if isinstance(item, Weld):
+        return FramePair(frame, to, TRIPLE, TRIPLE, anchored=item.to is None)
+    if isinstance(item, Hinge):
+        return FramePair(frame, to, TRIPLE, _across(item))
+    if isinstance(item, Rod):
+        if not (isinstance(item.length, int | float) and 0 < item.length < float("inf")):
+            raise ValueError(f"{name_of(item)}: length is {item.length!r}, wanted positive metres")
+        return FramePair(frame, to, (), length=float(item.length))
+    axes = item.axes
+    if not (isinstance(axes, str) and axes and list(axes) == [a for a in AXES if a in axes]):
+        raise ValueError(f"Pin {item.frame}: axes is {axes!r}, wanted some of 'xyz' in this order")
+    linear = tuple(TRIPLE[AXES.index(a)] for a in axes)
+    return FramePair(frame, to, linear, anchored=item.to is None)
+
+
+def _across(item: Hinge) -> tuple[Floats, Floats]:
+    """Returns two unit vectors across the axis of a hinge."""
+    axis = np.asarray(item.axis, float)
+    if axis.shape != (3,) or not np.isfinite(axis).all() or not axis.any():
+        raise ValueError(f"{name_of(item)}: axis is {item.axis!r}, wanted three numbers, not all 0")
+    axis = axis / np.linalg.norm(axis)
+    side = np.asarray(cross(unit(int(np.argmin(np.abs(axis))), 3), axis))
+    side = side / np.linalg.norm(side)
+    return floats(side), floats(cross(axis, side))
+
+
+def _coupled(robot: Robot, item: Coupling) -> CoupledJoints:
+    names = [robot.joints[i].name for i in robot.independent]
+
+    def entries(name: str) -> tuple[int, int]:
+        robot.joint(name)
+        i = robot.joint_names.index(name)
+        if name not in names:
+            raise ValueError(f"{name_of(item)}: {name!r} is a mimic joint, and has no entry of q")
+        if (robot.types[i].nq, robot.types[i].nv) != (1, 1):
+            kind = robot.types[i].name
+            raise ValueError(f"{name_of(item)}: {name!r} is {kind}, wanted a joint of one q and v")
+        return robot.first_q[i], robot.first_v[i]
+
+    if item.joint == item.leader:
+        raise ValueError(f"{name_of(item)}: a joint can't be its own leader")
+    polynomial = floats(np.atleast_1d(np.asarray(item.polynomial, float)))
+    if not polynomial or not all(map(isfinite, polynomial)):
+        raise ValueError(f"{name_of(item)}: polynomial is {item.polynomial!r}, wanted c0, c1, ...")
+    leader = None if item.leader is None else entries(item.leader)
+    return CoupledJoints(entries(item.joint), leader, polynomial if leader else polynomial[:1])

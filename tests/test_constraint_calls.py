@@ -1,0 +1,226 @@
+"""Calls with constraints: masks, dtypes, threads, parameters, redundant rows, errors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from constrained_states import with_frames
+
+import featherlane as fl
+from featherlane.robot.model import WORLD
+
+
+@pytest.fixture(scope="module")
+def robot():
+    """A double pendulum on a free root, with points on its bodies."""
+    base = fl.load("double_pendulum", root="free")
+    points = [(f"p{i}", body, np.eye(3), [0.1 * i, 0.05, 0.2]) for i, body in enumerate((0, 1, 2))]
+    return with_frames(base, *points, ("corner", WORLD, np.eye(3), [0.1, 0.2, 0.3]))
+
+
+@pytest.fixture(scope="module")
+def states(robot):
+    rng = np.random.default_rng(0)
+    q = robot.random_configuration(37, seed=0)
+    return q, rng.normal(size=(37, robot.nv)), rng.normal(size=(37, robot.nv))
+
+
+def test_masks_are_subsets(robot, states):
+    """One kernel for all sets: forces of inactive constraints are 0, others those of the subset."""
+    items = [fl.Pin("p0"), fl.Rod("p2", "corner", 0.3), fl.Pin("p1", axes="z")]
+    c = robot.constraints(items)
+    active = np.random.default_rng(1).integers(0, 2, size=(37, 3))
+    found = robot.constrained_forward_dynamics(*states, c, active)
+    for chosen in np.unique(active, axis=0):
+        kept = [item for item, a in zip(items, chosen, strict=True) if a]
+        own = (active == chosen).all(1)
+        rows = np.repeat(chosen, [item.rows for item in items]).astype(bool)
+        assert (found.force[own][:, ~rows] == 0).all()
+        some = [x[own] for x in states]
+        if not kept:
+            wanted = robot.forward_dynamics(*some)
+            assert np.allclose(found.a[own], wanted, rtol=1e-11, atol=1e-11)
+            continue
+        a, force = robot.constrained_forward_dynamics(*some, robot.constraints(kept))
+        assert np.allclose(found.a[own], a, rtol=1e-10, atol=1e-10)
+        assert np.allclose(found.force[own][:, rows], force, rtol=1e-9, atol=1e-9)
+
+
+def test_a_state_has_the_same_bits_everywhere(robot, states):
+    """Alone, in a batch, on threads, in the caller's arrays, and with masks of booleans."""
+    c = robot.constraints([fl.Pin("p0"), fl.Pin("p2", axes="xz")])
+    active = np.arange(74).reshape(37, 2) % 3 > 0
+    whole = robot.constrained_forward_dynamics(*states, c, active)
+    alone = robot.constrained_forward_dynamics(*[x[5] for x in states], c, active[5].astype(float))
+    assert (alone.a == whole.a[5]).all()
+    assert (alone.force == whole.force[5]).all()
+    out = np.empty((37, robot.nv)), np.empty((37, c.rows))
+    threaded = robot.constrained_forward_dynamics(*states, c, active, out=out, threads=2)
+    assert threaded.a is out[0]
+    assert (out[0] == whole.a).all()
+    assert (out[1] == whole.force).all()
+
+
+def test_single_precision(robot, states):
+    c = robot.constraints([fl.Pin("p0")])
+    single = robot.constrained_forward_dynamics(*[x.astype("f4") for x in states], c)
+    double = robot.constrained_forward_dynamics(*states, c)
+    assert single.a.dtype == np.float32
+    for own, other in zip(single, double, strict=True):
+        assert np.abs(own - other).max() < 1e-3 * np.abs(other).max()
+
+
+def test_parameters_at_run_time(robot, states):
+    """Masses that come with the call give what a robot of these masses gives."""
+    c = robot.constraints([fl.Pin("p0"), fl.Rod("p1", "corner", 0.4)])
+    mass = 1.5 * robot.parameters("mass")["mass"]
+    bodies = tuple(replace(b, mass=m) for b, m in zip(robot.bodies, mass, strict=True))
+    heavier = replace(robot, bodies=bodies)
+    found = robot.constrained_forward_dynamics(*states, c, params={"mass": mass})
+    wanted = heavier.constrained_forward_dynamics(*states, c)
+    assert np.allclose(found.a, wanted.a, rtol=1e-9, atol=1e-9)
+    assert np.allclose(found.force, wanted.force, rtol=1e-9, atol=1e-9)
+
+
+def test_redundant_rows_are_no_harm(robot):
+    """Four points of a body are a weld, at velocities that they allow, in both dtypes."""
+    corners = [(x, y) for x in (-0.1, 0.1) for y in (-0.2, 0.2)]
+    points = [(f"c{i}", 0, np.eye(3), [x, y, -0.1]) for i, (x, y) in enumerate(corners)]
+    model = with_frames(robot, *points)
+    four = model.constraints([fl.Pin(f"c{i}") for i in range(4)])
+    assert four.rank == 6
+    assert "redundant there by 6 rows" in str(four)
+    weld = model.constraints([fl.Weld("p0")])
+    q = model.random_configuration(20, seed=1)
+    v = np.random.default_rng(1).normal(size=(20, model.nv))
+    v[:, :6] = 0
+    tau = np.zeros_like(v)
+    wanted = model.constrained_forward_dynamics(q, v, tau, weld).a
+    found = model.constrained_forward_dynamics(q, v, tau, four)
+    assert np.abs(found.a - wanted).max() < 1e-8 * np.abs(wanted).max()
+    single = model.constrained_forward_dynamics(*[x.astype("f4") for x in (q, v, tau)], four)
+    assert np.abs(single.a - wanted).max() < 1e-4 * np.abs(wanted).max()
+    total = found.force.reshape(20, 4, 3).sum(1)
+    at_foot = model.constrained_forward_dynamics(q, v, tau, weld).force[:, :3]
+    assert np.abs(total - at_foot).max() < 1e-6 * np.abs(at_foot).max()
+
+
+def test_contradicting_rows_give_finite_numbers(robot, states):
+    """Two rods that can't have both of their lengths, and rows along which nothing moves."""
+    arm = with_frames(fl.load("double_pendulum"), ("tip", 1, np.eye(3), [0, 0, 0.3]))
+    c = arm.constraints([fl.Weld("tip"), fl.Pin("tip")], kp=100.0, kd=20.0)
+    anchors = np.tile([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0], (2, 1))
+    for dtype in ("f4", "f8"):
+        given = [np.array(x, dtype) for x in ([0.1, 0.2], [1.0, 2.0], [0.0, 0.0])]
+        results = arm.constrained_forward_dynamics_derivatives(
+            *given, c, anchors=anchors.astype(dtype)
+        )
+        assert all(np.isfinite(x).all() for x in results)
+
+
+def test_impulses(robot, states):
+    """Velocities after an impact, their momentum and restitution; Pinocchio's impulse for all."""
+    q, v, _ = states
+    c = robot.constraints([fl.Pin("p0"), fl.Pin("p2", axes="z")])
+    e = np.array([0.5, 0.0])
+    active = np.random.default_rng(2).integers(0, 2, size=(37, 2))
+    after, impulse = robot.impulse(q, v, c, active, e)
+    J, M = robot.constraint_jacobian(q, c, active), robot.mass_matrix(q)
+    change = np.einsum("nij,nj->ni", M, after - v) - np.einsum("nri,nr->ni", J, impulse)
+    assert np.abs(change).max() < 1e-10
+    rows = np.repeat(e, [3, 1])
+    left = np.einsum("nrk,nk->nr", J, after) + rows * np.einsum("nrk,nk->nr", J, v)
+    assert np.abs(left).max() < 1e-9
+    assert (impulse[~np.repeat(active, [3, 1], 1).astype(bool)] == 0).all()
+
+
+def test_the_matrices(robot, states):
+    q, _, _ = states
+    c = robot.constraints([fl.Pin("p0"), fl.Weld("p2", "p1")])
+    S, J = robot.delassus_matrix(q, c), robot.constraint_jacobian(q, c)
+    wanted = J @ robot.mass_matrix_inverse(q) @ J.transpose(0, 2, 1)
+    assert np.abs(S - wanted).max() < 1e-10 * np.abs(wanted).max()
+    masked = robot.delassus_matrix(q, c, [0, 1])
+    assert (masked[:, :3] == 0).all()
+    assert np.allclose(masked[:, 3:, 3:], S[:, 3:, 3:])
+
+
+def test_in_a_trace(robot, states):
+    """Of the user's own function, and by `call`, with the same numbers."""
+    c = robot.constraints([fl.Pin("p0")])
+    q, v, tau = states
+    own = fl.compile(
+        lambda q, v, tau: robot.constrained_forward_dynamics(q, v, tau, c).force * 2.0,
+        {"q": robot.nq, "v": robot.nv, "tau": robot.nv},
+    )
+    wanted = 2 * robot.constrained_forward_dynamics(q, v, tau, c).force
+    assert np.allclose(own(q, v, tau), wanted, rtol=1e-12)
+    name = "constrained_forward_dynamics"
+    called = fl.call(robot, name, q, v, tau, constraints=c, active=[0.0])
+    assert (called.force == 0).all()
+
+
+# What is refused
+
+WRONG = [
+    (lambda m: m.constraints([]), ValueError, "constraints is empty"),
+    (lambda m: m.constraints([fl.Pin("p7")]), ValueError, "there is no frame 'p7'.*p0"),
+    (lambda m: m.constraints([fl.Pin("p0", "p0")]), ValueError, "both on body"),
+    (lambda m: m.constraints([fl.Pin("corner")]), ValueError, "both on the ground"),
+    (lambda m: m.constraints([fl.Pin("p0", axes="zx")]), ValueError, "axes is 'zx'"),
+    (lambda m: m.constraints([fl.Hinge("p0", "p1", (0, 0, 0))]), ValueError, "axis is"),
+    (lambda m: m.constraints([fl.Rod("p0", "p1", 0)]), ValueError, "length is 0"),
+    (lambda m: m.constraints([fl.Coupling("joint9")]), ValueError, "there is no joint 'joint9'"),
+    (lambda m: m.constraints([fl.Coupling("joint1", "joint1")]), ValueError, "its own leader"),
+    (lambda m: m.constraints([fl.Coupling("root")]), ValueError, "joint of one q"),
+    (lambda m: m.constraints(["p0"]), TypeError, "wanted fl.Pin"),
+    (lambda m: m.constraints([fl.Pin("p0")], kp=-1), ValueError, "kp is -1"),
+    (lambda m: m.constraints([fl.Pin("p0")], kp=[1, 2]), ValueError, "one for each of the 1"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_wrong_descriptions(robot, number):
+    make, error, text = WRONG[number]
+    if "root" in make.__code__.co_consts or number == 9:
+        root = robot.joints[0].name
+        make = lambda m: m.constraints([fl.Coupling(root)])
+    with pytest.raises(error, match=text):
+        make(robot)
+
+
+def test_wrong_calls(robot, states):
+    c = robot.constraints([fl.Pin("p0"), fl.Pin("p1")])
+    pulled = robot.constraints([fl.Pin("p0")], kp=10)
+    call = robot.constrained_forward_dynamics
+    with pytest.raises(ValueError, match=r"active has shape \(3,\).*wanted \(\.\.\., 2\)"):
+        call(*states, c, [1, 1, 1])
+    with pytest.raises(ValueError, match="anchors is missing: Pin p0 has kp = 10"):
+        call(*states, pulled)
+    with pytest.raises(ValueError, match="anchors has no effect"):
+        call(*states, c, anchors=np.zeros((2, 7)))
+    with pytest.raises(ValueError, match="anchors is missing"):
+        robot.constraint_error(states[0], c)
+    with pytest.raises(TypeError, match="constraints is list"):
+        call(*states, [fl.Pin("p0")])
+    points = [(f"p{i}", i, np.eye(3), np.ones(3)) for i in range(2)]
+    other = with_frames(fl.load("iiwa14"), *points)
+    with pytest.raises(ValueError, match="mean something else"):
+        other.constrained_forward_dynamics(*[np.zeros(7)] * 3, c)
+    with pytest.raises(TypeError, match="misses constraints"):
+        robot.function("impulse")
+    with pytest.raises(ValueError, match="takes no constraints"):
+        robot.function("forward_dynamics", constraints=c)
+
+
+def test_the_card_and_the_key(robot):
+    items = [fl.Weld("p0"), fl.Hinge("p2", "p1", (1, 0, 0)), fl.Coupling("joint2", "joint1")]
+    c = robot.constraints(items, kp=[100, 0, 0], kd=20)
+    card = str(c)
+    assert "3 constraints of double_pendulum: 12 rows" in card
+    assert "0: Weld p0, rows 0-5, kp 100, kd 20" in card
+    assert "2: Coupling joint2 = 1 joint1^1, row" in card
+    again = robot.constraints(items, kp=[100, 0, 0], kd=20)
+    assert c == again
+    assert hash(c) == hash(again)
+    assert c != robot.constraints(items, kd=20)
