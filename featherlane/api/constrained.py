@@ -23,11 +23,12 @@ from featherlane.robot.constraints import Constraint, Constraints, constraints_o
 class ConstrainedDynamics(Configurations):
     """Dynamics of a `featherlane.Model` with contacts, closed loops and couplings.
 
-    c: from `constraints`, n of them with so many rows. The equations are M a + h = tau + J^T force
-    and J a + dJ/dt v = 0. Forces act on the body of the constraint's `frame`, at its origin, in the
-    axes of `to` (the world's if there is none); the opposite force acts on the body of `to`, at the
-    same point. active (..., n): 1, or 0 for constraints that do not hold in a state, whose forces
-    are 0; by default all hold. docs/constraints.md has the conventions of other packages.
+    constraints: from `constraints`, n of them with so many rows. The equations are
+    M a + h = tau + J^T force and J a + dJ/dt v = 0. Forces act on the body of the constraint's
+    `frame`, at its origin, in the axes of `to` (the world's if there is none); the opposite force
+    acts on the body of `to`, at the same point. active (..., n): 1, or 0 for constraints that do
+    not hold in a state, whose forces are 0; by default all hold. docs/constraints.md has the
+    conventions of other packages.
     """
 
     def constraints(
@@ -71,7 +72,7 @@ class ConstrainedDynamics(Configurations):
         q: ArrayLike,
         v: ArrayLike,
         tau: ArrayLike,
-        c: Constraints,
+        constraints: Constraints,
         active: ArrayLike | None = None,
         f_ext: Wrenches = None,
         *,
@@ -97,14 +98,14 @@ class ConstrainedDynamics(Configurations):
         """
         others = params, out, threads, f_ext, f_ext_frame
         name = "constrained_forward_dynamics"
-        return self._constrained(name, (q, v, tau), c, active, anchors, *others)
+        return self._constrained(name, (q, v, tau), constraints, active, anchors, *others)
 
     def constrained_forward_dynamics_derivatives(
         self,
         q: ArrayLike,
         v: ArrayLike,
         tau: ArrayLike,
-        c: Constraints,
+        constraints: Constraints,
         active: ArrayLike | None = None,
         f_ext: Wrenches = None,
         *,
@@ -134,13 +135,13 @@ class ConstrainedDynamics(Configurations):
         """
         others = params, out, threads, f_ext, f_ext_frame
         name = "constrained_forward_dynamics_derivatives"
-        return self._constrained(name, (q, v, tau), c, active, anchors, *others)
+        return self._constrained(name, (q, v, tau), constraints, active, anchors, *others)
 
     def impulse(
         self,
         q: ArrayLike,
         v: ArrayLike,
-        c: Constraints,
+        constraints: Constraints,
         active: ArrayLike | None = None,
         restitution: ArrayLike = 0.0,
         *,
@@ -160,20 +161,20 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(J @ after, -0.5 * J @ v)
             True
         """
-        restitution = self._each(c, restitution)
+        restitution = self._each(constraints, restitution)
         arrays = (q, v, restitution)
-        return self._constrained("impulse", arrays, c, active, None, params, out, threads)
+        return self._constrained("impulse", arrays, constraints, active, None, params, out, threads)
 
     @staticmethod
-    def _each(c: Any, x: Any) -> Any:
+    def _each(constraints: Any, x: Any) -> Any:
         """Returns a number of Python once for each constraint; arrays as they are."""
-        single = isinstance(x, int | float) and isinstance(c, Constraints)
-        return [float(x)] * c.count if single else x
+        single = isinstance(x, int | float) and isinstance(constraints, Constraints)
+        return [float(x)] * constraints.count if single else x
 
     def constraint_jacobian(
         self,
         q: ArrayLike,
-        c: Constraints,
+        constraints: Constraints,
         active: ArrayLike | None = None,
         *,
         params: Params = None,
@@ -190,12 +191,14 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(J, arm.jacobian(q, "link2", "world")[:3])
             True
         """
-        return self._constrained("constraint_jacobian", (q,), c, active, None, params, out, threads)
+        return self._constrained(
+            "constraint_jacobian", (q,), constraints, active, None, params, out, threads
+        )
 
     def constraint_error(
         self,
         q: ArrayLike,
-        c: Constraints,
+        constraints: Constraints,
         *,
         anchors: ArrayLike | None = None,
         params: Params = None,
@@ -215,12 +218,12 @@ class ConstrainedDynamics(Configurations):
             True
         """
         name = "constraint_error"
-        return self._constrained(name, (q,), c, None, anchors, params, out, threads)
+        return self._constrained(name, (q,), constraints, None, anchors, params, out, threads)
 
     def delassus_matrix(
         self,
         q: ArrayLike,
-        c: Constraints,
+        constraints: Constraints,
         active: ArrayLike | None = None,
         *,
         params: Params = None,
@@ -238,4 +241,6 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(S, J @ arm.mass_matrix_inverse(q) @ J.T)
             True
         """
-        return self._constrained("delassus_matrix", (q,), c, active, None, params, out, threads)
+        return self._constrained(
+            "delassus_matrix", (q,), constraints, active, None, params, out, threads
+        )
