@@ -83,3 +83,21 @@ class InverseKinematics(NamedTuple, Generic[Array]):
     position_error: Array
     rotation_error: Array
     iterations: Array
+
+class ConstrainedForwardDynamics(NamedTuple, Generic[Array]):
+    a: Array
+    force: Array
+
+class ConstrainedForwardDynamicsDerivatives(NamedTuple, Generic[Array]):
+    a: Array
+    force: Array
+    da_dq: Array
+    da_dv: Array
+    da_dtau: Array
+    dforce_dq: Array
+    dforce_dv: Array
+    dforce_dtau: Array
+
+class Impulse(NamedTuple, Generic[Array]):
+    v: Array
+    impulse: Array

@@ -13,10 +13,13 @@ from featherlane.api.model import Model
 from featherlane.errors import no_attribute
 from featherlane.functions.operations import bound
 from featherlane.functions.results import (
+    ConstrainedForwardDynamics,
+    ConstrainedForwardDynamicsDerivatives,
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
     Gradients,
+    Impulse,
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
@@ -87,6 +90,14 @@ class WrappedModel(Generic[Array]):
         inverse_dynamics_second_derivatives: Callable[..., tuple[Array, Array, Array, Array]]
         inverse_dynamics_hessian_product: Callable[..., Array]
         forward_dynamics_hessian_product: Callable[..., Array]
+        constrained_forward_dynamics: Callable[..., ConstrainedForwardDynamics[Array]]
+        constrained_forward_dynamics_derivatives: Callable[
+            ..., ConstrainedForwardDynamicsDerivatives[Array]
+        ]
+        impulse: Callable[..., Impulse[Array]]
+        constraint_jacobian: Callable[..., Array]
+        constraint_error: Callable[..., Array]
+        delassus_matrix: Callable[..., Array]
         rollout: Callable[..., Trajectory[Array]]
 
     def __init__(
